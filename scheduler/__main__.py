@@ -1,0 +1,6 @@
+"""The entry point: `dovetail` and `python -m scheduler`."""
+
+
+def main() -> int:
+    """Run the command line."""
+    return 0

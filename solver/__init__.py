@@ -1,0 +1,1 @@
+"""The core: a snapshot goes in, a plan comes out."""

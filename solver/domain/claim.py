@@ -1,0 +1,133 @@
+"""Claims, their requests and allocations (`resource.k8s.io/v1` ResourceClaim)."""
+
+from enum import StrEnum
+
+import msgspec
+
+from solver.domain.device import OpaqueConfig
+from solver.domain.ids import ClaimId, DeviceId, RequestName
+from solver.domain.quantity import Quantity
+from solver.domain.selection import NodeSelector, Toleration
+
+
+class AllocationMode(StrEnum):
+    """DeviceAllocationMode."""
+
+    EXACT_COUNT = "ExactCount"
+    ALL = "All"
+
+
+class SubRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    ExactDeviceRequest, or one alternative of firstAvailable (DeviceSubRequest).
+
+    `name` is empty for `exactly`. `allocation_mode` stays text where the server knows one that we do not.
+    """
+
+    name: str = ""
+    device_class: str
+    selectors: tuple[str, ...] = ()
+    allocation_mode: str = AllocationMode.EXACT_COUNT
+    count: int = 1
+    admin_access: bool = False
+    tolerations: tuple[Toleration, ...] = ()
+    capacity_requests: tuple[tuple[str, Quantity], ...] = ()
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    DeviceRequest: `alternatives` holds the one `exactly`, or the `firstAvailable` list in order of preference.
+
+    An empty `alternatives` is a kind of request that this version does not know: it cannot be allocated.
+    """
+
+    name: str
+    alternatives: tuple[SubRequest, ...]
+
+    @property
+    def is_prioritized(self) -> bool:
+        """Whether it is a firstAvailable list (its results are called `main/sub`)."""
+        return bool(self.alternatives and self.alternatives[0].name)
+
+    def result_name(self, alternative: int) -> RequestName:
+        """Name the alternative as allocation results do."""
+        return RequestName(self.name, self.alternatives[alternative].name)
+
+
+class ConstraintKind(StrEnum):
+    """Which relation a DeviceConstraint demands; unknown kinds make the claim unallocatable."""
+
+    MATCH = "matchAttribute"
+    DISTINCT = "distinctAttribute"
+    UNKNOWN = "unknown"
+
+
+class Constraint(msgspec.Struct, frozen=True, kw_only=True):
+    """DeviceConstraint: `requests` names `main` or `main/sub`; empty means all requests of the claim."""
+
+    kind: ConstraintKind
+    attribute: str
+    requests: tuple[str, ...] = ()
+
+
+class DeviceResult(msgspec.Struct, frozen=True, kw_only=True):
+    """DeviceRequestAllocationResult."""
+
+    request: str
+    device: DeviceId
+    admin_access: bool = False
+    tolerations: tuple[Toleration, ...] = ()
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
+    share_id: str = ""
+    consumed_capacity: tuple[tuple[str, Quantity], ...] = ()
+
+
+class Allocation(msgspec.Struct, frozen=True, kw_only=True):
+    """AllocationResult: without a node selector it can be used on any node."""
+
+    results: tuple[DeviceResult, ...] = ()
+    config: tuple[OpaqueConfig, ...] = ()
+    node_selector: NodeSelector | None = None
+    allocation_timestamp: str = ""
+
+
+class ConsumerReference(msgspec.Struct, frozen=True, kw_only=True):
+    """ResourceClaimConsumerReference; a pod has `resource` "pods" and no API group."""
+
+    api_group: str = ""
+    resource: str
+    name: str
+    uid: str
+
+
+class DeviceStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """AllocatedDeviceStatus, as far as binding conditions need it: (type, status) pairs."""
+
+    device: DeviceId
+    share_id: str = ""
+    conditions: tuple[tuple[str, str], ...] = ()
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    A ResourceClaim.
+
+    `owner_pod_uid` is the uid of the pod that controls it (made from a template), else empty.
+    `invalid` says what is wrong with an object that could not be read whole; it is never allocated then.
+    """
+
+    id: ClaimId
+    uid: str
+    resource_version: str = ""
+    requests: tuple[Request, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
+    config: tuple[OpaqueConfig, ...] = ()
+    allocation: Allocation | None = None
+    reserved_for: tuple[ConsumerReference, ...] = ()
+    device_status: tuple[DeviceStatus, ...] = ()
+    finalizers: tuple[str, ...] = ()
+    owner_pod_uid: str = ""
+    owner_pod_group: str = ""
+    is_deleting: bool = False
+    invalid: str = ""

@@ -1,0 +1,146 @@
+"""Devices, their slices and classes (`resource.k8s.io/v1` ResourceSlice, Device, DeviceClass)."""
+
+import msgspec
+
+from solver.domain.attributes import AttributeValue
+from solver.domain.ids import PoolId
+from solver.domain.quantity import Quantity
+from solver.domain.selection import NodeSelector, Taint
+
+
+class NodeScope(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    Where a slice's or device's devices can be used: exactly one field is set.
+
+    `per_device` (perDeviceNodeSelection) is for slices only. With none of them set the scope is one that this
+    version does not know, and reaches no node.
+    """
+
+    node_name: str = ""
+    node_selector: NodeSelector | None = None
+    all_nodes: bool = False
+    per_device: bool = False
+
+
+class ValidRange(msgspec.Struct, frozen=True, kw_only=True):
+    """CapacityRequestPolicyRange."""
+
+    min: Quantity
+    max: Quantity | None = None
+    step: Quantity | None = None
+
+
+class RequestPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """CapacityRequestPolicy: how requests for a consumable capacity are defaulted, rounded and checked."""
+
+    default: Quantity | None = None
+    valid_values: tuple[Quantity, ...] = ()
+    valid_range: ValidRange | None = None
+
+
+class Capacity(msgspec.Struct, frozen=True, kw_only=True):
+    """DeviceCapacity."""
+
+    value: Quantity
+    request_policy: RequestPolicy | None = None
+
+
+class CounterConsumption(msgspec.Struct, frozen=True, kw_only=True):
+    """DeviceCounterConsumption: what a device takes from one counter set of its pool."""
+
+    counter_set: str
+    counters: tuple[tuple[str, Quantity], ...]
+
+
+class CounterSet(msgspec.Struct, frozen=True, kw_only=True):
+    """CounterSet of a slice with `sharedCounters`."""
+
+    name: str
+    counters: tuple[tuple[str, Quantity], ...]
+
+
+class NodeAllocatableMapping(msgspec.Struct, frozen=True, kw_only=True):
+    """NodeAllocatableResourceMapping (KEP-5517): what the device takes of a native resource of the node."""
+
+    resource: str
+    capacity_key: str = ""
+    allocation_multiplier: Quantity | None = None
+
+
+class Device(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    Device of a ResourceSlice.
+
+    `attributes` and `capacities` are sorted by the name as published (`model` or `example.com/model`).
+    `scope` is set only in slices with per-device node selection.
+    """
+
+    name: str
+    attributes: tuple[tuple[str, AttributeValue], ...] = ()
+    capacities: tuple[tuple[str, Capacity], ...] = ()
+    consumes_counters: tuple[CounterConsumption, ...] = ()
+    scope: NodeScope | None = None
+    taints: tuple[Taint, ...] = ()
+    binds_to_node: bool = False
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
+    allow_multiple_allocations: bool = False
+    node_allocatable: tuple[NodeAllocatableMapping, ...] = ()
+
+
+class ResourceSlice(msgspec.Struct, frozen=True, kw_only=True):
+    """ResourceSlice: some devices or counter sets of one pool."""
+
+    name: str
+    driver: str
+    pool: str
+    generation: int
+    slice_count: int
+    scope: NodeScope
+    devices: tuple[Device, ...] = ()
+    counter_sets: tuple[CounterSet, ...] = ()
+
+    @property
+    def pool_id(self) -> PoolId:
+        """The pool that it is a part of."""
+        return PoolId(self.driver, self.pool)
+
+
+class OpaqueConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    Opaque configuration of a class, a claim or an allocation.
+
+    `parameters` is the JSON text exactly as the API gave it. `requests` is empty in classes; `source` is
+    `FromClass` or `FromClaim` in allocations and empty elsewhere.
+    """
+
+    driver: str = ""
+    parameters: str = ""
+    requests: tuple[str, ...] = ()
+    source: str = ""
+
+
+class DeviceClass(msgspec.Struct, frozen=True, kw_only=True):
+    """DeviceClass; `selectors` are CEL expressions in order."""
+
+    name: str
+    selectors: tuple[str, ...] = ()
+    config: tuple[OpaqueConfig, ...] = ()
+    extended_resource_name: str = ""
+    creation_timestamp: str = ""
+
+
+class DeviceTaintRule(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    DeviceTaintRule: adds a taint to the devices that it selects.
+
+    `selects_nothing` is a rule without a selector: by the API's text it selects no device (kube-scheduler's
+    tracker taints all of them).
+    """
+
+    name: str
+    taint: Taint
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+    selects_nothing: bool = False

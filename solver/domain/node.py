@@ -1,0 +1,22 @@
+"""Nodes (core/v1 Node)."""
+
+import msgspec
+
+from solver.domain.selection import Taint
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    A node.
+
+    `allocatable` is sorted by resource name: cpu in millicores, everything else in whole units (bytes, pods,
+    devices). `labels` is sorted by key.
+    """
+
+    name: str
+    uid: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    taints: tuple[Taint, ...] = ()
+    is_unschedulable: bool = False
+    allocatable: tuple[tuple[str, int], ...] = ()
+    images: tuple[tuple[str, int], ...] = ()

@@ -1,0 +1,97 @@
+"""What should happen, and why the rest should not."""
+
+from enum import StrEnum
+
+import msgspec
+
+from solver.domain.claim import Allocation
+from solver.domain.ids import ClaimId, PodId
+from solver.domain.reasons import Reason
+
+
+class ClaimAllocation(msgspec.Struct, frozen=True, kw_only=True):
+    """A new allocation for a claim that has none; `claim_uid` guards against a namesake."""
+
+    claim: ClaimId
+    claim_uid: str
+    allocation: Allocation
+
+
+class Placement(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    A pod and its node.
+
+    `claims` are all claims that have to be reserved for the pod, whether this plan allocates them or they were
+    allocated before; entries that the claim controller skipped are not in it.
+    """
+
+    pod: PodId
+    pod_uid: str
+    node: str
+    claims: tuple[ClaimId, ...] = ()
+
+
+class Unplaced(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod that stays where it is, with at least one reason, the most telling first."""
+
+    pod: PodId
+    pod_uid: str
+    reasons: tuple[Reason, ...]
+
+
+class SearchStatus(StrEnum):
+    """How a search ended."""
+
+    OPTIMAL = "Optimal"
+    """Every level is proven."""
+    FEASIBLE = "Feasible"
+    """A valid plan; at least one level is not proven to be the best."""
+    FALLBACK = "Fallback"
+    """The greedy plan alone: the exact search failed or was not available."""
+
+
+class Level(msgspec.Struct, frozen=True, kw_only=True):
+    """One level of the objective: the plan's value, the proven bound, and whether they meet."""
+
+    name: str
+    value: int
+    bound: int
+    proven: bool
+
+
+class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    How the plan was found and how good it is proven to be.
+
+    `stages` names what ran, in order. `deterministic_seconds` is the solver's own measure of work. `seconds` is
+    wall time, filled in by the caller who owns a clock.
+    """
+
+    status: SearchStatus
+    levels: tuple[Level, ...] = ()
+    stages: tuple[str, ...] = ()
+    variable_count: int = 0
+    row_count: int = 0
+    deterministic_seconds: float = 0.0
+    seconds: float = 0.0
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    The answer for a batch: every pod is in exactly one of `placements` and `unplaced`, in batch order.
+
+    `allocations` holds each newly allocated claim once, also where several pods share it.
+    """
+
+    placements: tuple[Placement, ...] = ()
+    allocations: tuple[ClaimAllocation, ...] = ()
+    unplaced: tuple[Unplaced, ...] = ()
+    report: SearchReport
+
+
+class Violation(msgspec.Struct, frozen=True, kw_only=True):
+    """A broken rule that `solver.verify` found: which rule, on what, and how."""
+
+    rule: str
+    subject: str
+    message: str

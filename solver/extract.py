@@ -1,0 +1,212 @@
+"""Make a solution concrete: counts of types become named devices, choices become placements and allocations."""
+
+import uuid
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Final
+
+from solver.domain import (
+    Allocation,
+    Claim,
+    ClaimAllocation,
+    ClaimId,
+    Device,
+    DeviceResult,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    OpaqueConfig,
+    Placement,
+    Quantity,
+    SubRequest,
+)
+from solver.domain.quantity import format_nano
+from solver.feasibility.capacity import consumption
+from solver.problem.inventory import DeviceRecord
+from solver.problem.layout import DeviceType, type_at
+from solver.problem.problem import Part, Problem, Source
+from solver.solution import Pick, Solution
+
+_SHARES: Final = uuid.UUID("5a1d7c0e-92c4-4f0b-8f4e-3c1b6a2d9e77")
+"""Namespace of share ids: they follow from claim, request and device, so a replay gives the same ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """Placements in batch order and the new allocations that they need."""
+
+    placements: tuple[Placement, ...]
+    allocations: tuple[ClaimAllocation, ...]
+
+
+def extract(problem: Problem, solution: Solution) -> Extracted:
+    """Name devices for every choice, in the order in which slices publish them."""
+    return _Extraction(problem).run(solution)
+
+
+@dataclass(slots=True, eq=False)
+class _Extraction:
+    """Devices handed out so far, and results per claim: (request position, alternative, record)."""
+
+    problem: Problem
+    handed: defaultdict[tuple[int, int], int] = field(default_factory=lambda: defaultdict(int))
+    free: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    results: dict[ClaimId, list[tuple[int, int, int]]] = field(default_factory=dict)
+    allocations: dict[ClaimId, ClaimAllocation] = field(default_factory=dict)
+
+    def run(self, solution: Solution) -> Extracted:
+        problem = self.problem
+        for shared in solution.shared.values():
+            owner = problem.shared[shared.shared]
+            self._serve(shared.node, owner.parts, owner.sources, shared.picks)
+            self._allocate((owner.claim.id,), shared.node)
+        served: defaultdict[int, int] = defaultdict(int)
+        nodes: dict[int, int] = {}
+        for choice in solution.choices:
+            pod_class = problem.classes[choice.pod_class]
+            member = served[choice.pod_class]
+            served[choice.pod_class] += 1
+            position, sources = pod_class.members[member], pod_class.sources[member]
+            nodes[position] = choice.node
+            self._serve(choice.node, pod_class.parts, sources, choice.picks)
+            pod = problem.pod(position)
+            shared_ids = {problem.shared[each].claim.id for each in pod_class.shared}
+            own = tuple(
+                each for each in pod.claim_ids if problem.claims[each].allocation is None and each not in shared_ids
+            )
+            self._allocate(own, choice.node)
+        placements = tuple(self._placement(position, nodes[position]) for position in sorted(nodes))
+        return Extracted(placements, tuple(self.allocations.values()))
+
+    def _placement(self, position: int, node: int) -> Placement:
+        pod = self.problem.pod(position)
+        name = self.problem.inventory.nodes[node].name
+        return Placement(pod=pod.id, pod_uid=pod.uid, node=name, claims=pod.claim_ids)
+
+    def _serve(
+        self,
+        node: int,
+        parts: tuple[Part, ...],
+        sources: tuple[tuple[Source, ...], ...],
+        picks: tuple[tuple[Pick, ...], ...],
+    ) -> None:
+        group = self.problem.group(node)
+        for part, copies, chosen in zip(parts, sources, picks, strict=True):
+            options = self.problem.options(part.component, group)
+            for source, pick in zip(copies, chosen, strict=True):
+                option = options[pick.option]
+                for line, counts in zip(option.lines, pick.lines, strict=True):
+                    for each, count in counts:
+                        device = type_at(self.problem.layout, group, each)
+                        results = self.results.setdefault(source.claim, [])
+                        used = {record for _, _, record in results}
+                        records = self._hand_out(node, each, device, (count, bool(device.takes[line.demand]), used))
+                        position = source.positions[line.request]
+                        results += [(position, option.alternatives[line.request], record) for record in records]
+
+    def _hand_out(self, node: int, each: int, device: DeviceType, ask: tuple[int, bool, set[int]]) -> list[int]:
+        """Take the next free devices of a type; shared and admin ones stay where they are."""
+        count, is_taken, used = ask
+        if device.is_shareable:
+            return list(self._members(node, each))
+        if not is_taken:
+            return [record for record in self._members(node, each) if record not in used][:count]
+        key = (node, each) if each >= 0 else (-1, each)
+        if key not in self.free:
+            self.free[key] = [record for record in self._members(node, each) if self._is_free(record)]
+        return [self.free[key].pop(0) for _ in range(count)]
+
+    def _members(self, node: int, each: int) -> tuple[int, ...]:
+        layout = self.problem.layout
+        return layout.members[node][each] if each >= 0 else layout.wide_members[-each - 1]
+
+    def _is_free(self, record: int) -> bool:
+        device, usage = self.problem.inventory.records[record].id, self.problem.usage
+        return device not in usage.exclusive and device not in usage.shared
+
+    def _allocate(self, claim_ids: tuple[ClaimId, ...], node: int) -> None:
+        for claim_id in claim_ids:
+            claim = self.problem.claims[claim_id]
+            chosen = sorted(self.results.get(claim_id, []), key=lambda result: result[0])
+            records = self.problem.inventory.records
+            allocation = Allocation(
+                results=tuple(_result(claim, each[0], each[1], records[each[2]]) for each in chosen),
+                config=_config(self.problem, claim, chosen),
+                node_selector=_node_selector(
+                    [records[each[2]] for each in chosen], self.problem.inventory.nodes[node].name
+                ),
+            )
+            self.allocations[claim_id] = ClaimAllocation(claim=claim_id, claim_uid=claim.uid, allocation=allocation)
+
+
+def _result(claim: Claim, position: int, alternative: int, record: DeviceRecord) -> DeviceResult:
+    """Write one result; a request's tolerations and the device's binding conditions are copied into it."""
+    request = claim.requests[position]
+    asked, device = request.alternatives[alternative], record.device
+    name = str(request.result_name(alternative))
+    return DeviceResult(
+        request=name,
+        device=record.id,
+        admin_access=asked.admin_access,
+        tolerations=asked.tolerations,
+        binding_conditions=device.binding_conditions,
+        binding_failure_conditions=device.binding_failure_conditions,
+        share_id=str(uuid.uuid5(_SHARES, f"{claim.uid}/{name}/{record.id}"))
+        if device.allow_multiple_allocations
+        else "",
+        consumed_capacity=_consumed(device, asked),
+    )
+
+
+def _consumed(device: Device, asked: SubRequest) -> tuple[tuple[str, Quantity], ...]:
+    """Name what is consumed of every capacity, in the notation in which the device publishes it."""
+    if not device.allow_multiple_allocations:
+        return ()
+    published = dict(device.capacities)
+    return tuple(
+        (name, Quantity(nano=nano, text=format_nano(nano, like=published[name].value.text)))
+        for name, nano in consumption(device, dict(asked.capacity_requests)) or ()
+    )
+
+
+def _config(problem: Problem, claim: Claim, chosen: list[tuple[int, int, int]]) -> tuple[OpaqueConfig, ...]:
+    """
+    Merge configuration: that of the classes in request order, each once, then the claim's own, each once.
+
+    An entry of the claim counts if it names no request, a request, or the chosen alternative of one.
+    """
+    alternatives = {position: alternative for position, alternative, _ in chosen}
+    users: defaultdict[str, list[str]] = defaultdict(list)
+    names: set[str] = set()
+    for position, request in enumerate(claim.requests):
+        alternative = alternatives.get(position, 0)
+        users[request.alternatives[alternative].device_class].append(str(request.result_name(alternative)))
+        names |= {request.name, str(request.result_name(alternative))}
+    merged = [
+        OpaqueConfig(driver=entry.driver, parameters=entry.parameters, requests=tuple(requests), source="FromClass")
+        for class_name, requests in users.items()
+        for entry in problem.device_classes[class_name].config
+    ]
+    merged += [
+        OpaqueConfig(driver=entry.driver, parameters=entry.parameters, requests=entry.requests, source="FromClaim")
+        for entry in claim.config
+        if not entry.requests or names & set(entry.requests)
+    ]
+    return tuple(merged)
+
+
+def _node_selector(records: list[DeviceRecord], node_name: str) -> NodeSelector | None:
+    """Say where an allocation can be used: on its node, or where the selectors of all its devices hold."""
+    expressions: dict[NodeSelectorRequirement, None] = {}
+    fields: dict[NodeSelectorRequirement, None] = {}
+    for record in records:
+        if record.scope.node_name or record.device.binds_to_node:
+            only = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node_name,))
+            return NodeSelector(terms=(NodeSelectorTerm(match_fields=(only,)),))
+        if record.scope.node_selector is not None:
+            for term in record.scope.node_selector.terms[:1]:
+                expressions.update(dict.fromkeys(term.match_expressions))
+                fields.update(dict.fromkeys(term.match_fields))
+    if not expressions and not fields:
+        return None
+    return NodeSelector(terms=(NodeSelectorTerm(match_expressions=tuple(expressions), match_fields=tuple(fields)),))

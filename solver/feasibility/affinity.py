@@ -1,0 +1,48 @@
+"""Node selectors against nodes, as core/v1 defines them (k8s.io/component-helpers nodeaffinity)."""
+
+from collections.abc import Mapping
+
+from solver.domain import NodeSelector, NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm
+
+
+def matches(selector: NodeSelector, node_name: str, labels: Mapping[str, str]) -> bool:
+    """Whether at least one term holds for a node."""
+    return any(matches_term(term, node_name, labels) for term in selector.terms)
+
+
+def matches_term(term: NodeSelectorTerm, node_name: str, labels: Mapping[str, str]) -> bool:
+    """Whether every requirement of a term holds; a term without requirements matches nothing."""
+    if not term.match_expressions and not term.match_fields:
+        return False
+    fields = {"metadata.name": node_name}
+    return all(_holds(requirement, fields) for requirement in term.match_fields) and all(
+        _holds(requirement, labels) for requirement in term.match_expressions
+    )
+
+
+def _holds(requirement: NodeSelectorRequirement, labels: Mapping[str, str]) -> bool:
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case NodeSelectorOperator.IN:
+            return value is not None and value in requirement.values
+        case NodeSelectorOperator.NOT_IN:
+            return value is None or value not in requirement.values
+        case NodeSelectorOperator.EXISTS:
+            return value is not None
+        case NodeSelectorOperator.DOES_NOT_EXIST:
+            return value is None
+        case NodeSelectorOperator.GT | NodeSelectorOperator.LT:
+            return value is not None and _compares(value, requirement)
+        case _:
+            return False
+
+
+def _compares(value: str, requirement: NodeSelectorRequirement) -> bool:
+    """Compare as integers; what is not one does not match."""
+    if len(requirement.values) != 1:
+        return False
+    try:
+        left, right = int(value), int(requirement.values[0])
+    except ValueError:
+        return False
+    return left > right if requirement.operator == NodeSelectorOperator.GT else left < right

@@ -1,0 +1,66 @@
+"""
+Consumable capacity: what a request takes of a device (KEP-5075), in nano-units.
+
+A device that cannot be shared consumes nothing; there a capacity request only is a minimum.
+"""
+
+from collections.abc import Mapping
+
+from solver.domain import Capacity, Device, Quantity, RequestPolicy
+from solver.domain.quantity import NANO
+
+Consumption = tuple[tuple[str, int], ...]
+"""Sorted pairs of capacity name and nano-units."""
+
+
+def consumption(device: Device, requests: Mapping[str, Quantity]) -> Consumption | None:
+    """
+    Give what one allocation takes of a device, or None where the request does not fit the device at all.
+
+    Every capacity of a shareable device is consumed, requested or not. Names are compared as published.
+    """
+    capacities = dict(device.capacities)
+    for name, quantity in requests.items():
+        if name not in capacities or quantity.nano > capacities[name].value.nano:
+            return None
+    if not device.allow_multiple_allocations:
+        return ()
+    amounts: list[tuple[str, int]] = []
+    for name, capacity in device.capacities:
+        amount = consumed(capacity, requests.get(name))
+        if amount is None or amount > capacity.value.nano:
+            return None
+        amounts.append((name, amount))
+    return tuple(amounts)
+
+
+def consumed(capacity: Capacity, requested: Quantity | None) -> int | None:
+    """Default, round and check one capacity's request by its policy; None where the policy refuses it."""
+    policy = capacity.request_policy
+    if requested is None:
+        default = policy.default if policy is not None else None
+        return capacity.value.nano if default is None else default.nano
+    if policy is None:
+        return requested.nano
+    if policy.default is not None and requested.nano == policy.default.nano:
+        return requested.nano
+    return _by_policy(policy, requested.nano)
+
+
+def _by_policy(policy: RequestPolicy, amount: int) -> int | None:
+    if policy.valid_values:
+        return min((value.nano for value in policy.valid_values if value.nano >= amount), default=None)
+    limits = policy.valid_range
+    if limits is None:
+        return amount
+    if amount < limits.min.nano:
+        amount = limits.min.nano
+    elif limits.step is not None and limits.step.nano > 0:
+        amount = _stepped(amount, limits.min.nano, limits.step.nano)
+    return None if limits.max is not None and amount > limits.max.nano else amount
+
+
+def _stepped(amount: int, low: int, step: int) -> int:
+    """Round up to min + k × step, counted in whole units as the API server's arithmetic does."""
+    whole_amount, whole_low, whole_step = (-(-value // NANO) for value in (amount, low, step))
+    return (whole_low + -(-(whole_amount - whole_low) // whole_step) * whole_step) * NANO

@@ -1,0 +1,183 @@
+"""Calls and operators → closures: equality and order have fast paths, the rest goes through the overloads."""
+
+import operator
+from collections.abc import Callable
+from typing import Final
+
+from solver.feasibility.cel import tree
+from solver.feasibility.cel.compiler import Compiler
+from solver.feasibility.cel.errors import EvaluationError, ExpressionError
+from solver.feasibility.cel.frame import METER, Closure, Frame, constant
+from solver.feasibility.cel.library.operators import negate_duration
+from solver.feasibility.cel.library.overloads import Overload, accepts, is_certain, no_overload
+from solver.feasibility.cel.library.regexes import compile_pattern
+from solver.feasibility.cel.values import Duration, Optional, Value, compare, equal
+
+_ORDERS: Final[dict[str, Callable[[Value, Value], bool]]] = {
+    "_<_": operator.lt,
+    "_<=_": operator.le,
+    "_>_": operator.gt,
+    "_>=_": operator.ge,
+}
+_SIMPLE: Final = frozenset({int, str})
+_CONTAINERS: Final = frozenset({list, dict})
+_CONVERSIONS: Final = frozenset(
+    {"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"}
+)
+_PATTERNS: Final = frozenset({"matches", "find", "findAll"})
+
+
+def compile_call(compiler: Compiler, node: tree.Call) -> Closure:
+    """Compile a function, method or operator."""
+    name = compiler.checked.functions.get(node, node.function).removeprefix(".")
+    is_method = node.target is not None and node not in compiler.checked.functions
+    nodes = node.children() if is_method else node.arguments
+    arguments = tuple(compiler.compile(argument) for argument in nodes)
+    if name in {"_==_", "_!=_"}:
+        return _equality(compiler, nodes, arguments, is_negated=name == "_!=_")
+    if name in _ORDERS:
+        return _order(arguments, _ORDERS[name])
+    if name in {"or", "orValue"} and is_method:
+        return _alternative(arguments, is_value=name == "orValue")
+    if name in _PATTERNS and isinstance(nodes[1], tree.Literal):
+        _check_pattern(nodes[1])
+    overloads = compiler.checked.overloads[node]
+    kinds = tuple(compiler.checked.types[argument] for argument in nodes)
+    if len(overloads) == 1 and all(map(is_certain, overloads[0].parameters, kinds)):
+        return _folded(name, node, nodes, _certain(compiler, overloads[0], arguments))
+    return _dispatched(compiler, name, overloads, arguments)
+
+
+def _equality(
+    compiler: Compiler, nodes: tuple[tree.Node, ...], arguments: tuple[Closure, ...], *, is_negated: bool
+) -> Closure:
+    left, right = arguments
+    second = nodes[1]
+    if isinstance(second, tree.Literal) and type(second.value) in _SIMPLE:
+        return _equals_constant(left, second.value, is_negated=is_negated)
+    compiler.is_metered = True
+
+    def decide(frame: Frame) -> bool:
+        return equal(left(frame), right(frame), frame[METER]) is not is_negated
+
+    return decide
+
+
+def _equals_constant(left: Closure, value: Value, *, is_negated: bool) -> Closure:
+    """Compare with a constant text or number: the commonest selector."""
+    kind = type(value)
+
+    def decide(frame: Frame) -> bool:
+        first = left(frame)
+        same = first == value if type(first) is kind else equal(first, value)
+        return same is not is_negated
+
+    return decide
+
+
+def _order(arguments: tuple[Closure, ...], decide: Callable[[Value, Value], bool]) -> Closure:
+    left, right = arguments
+
+    def run(frame: Frame) -> bool:
+        first, second = left(frame), right(frame)
+        if type(first) is type(second) and type(first) in _SIMPLE:
+            return decide(first, second)
+        return decide(compare(first, second), 0)
+
+    return run
+
+
+def _alternative(arguments: tuple[Closure, ...], *, is_value: bool) -> Closure:
+    """`a.or(b)` and `a.orValue(b)`: b is evaluated only where it is needed."""
+    left, right = arguments
+
+    def choose(frame: Frame) -> Value:
+        first = left(frame)
+        if type(first) is not Optional:
+            return first
+        if first.has_value:
+            return first.value if is_value else first
+        return right(frame)
+
+    return choose
+
+
+def _check_pattern(node: tree.Literal) -> None:
+    try:
+        compile_pattern(node.value)
+    except EvaluationError as error:
+        raise ExpressionError(str(error), node.position) from None
+
+
+def _folded(name: str, node: tree.Call, nodes: tuple[tree.Node, ...], run: Closure) -> Closure:
+    """Evaluate a call of constants once, now; a conversion that fails does not compile, as in the API server."""
+    if not all(isinstance(argument, tree.Literal) for argument in nodes) or name in _PATTERNS:
+        return run
+    try:
+        return constant(run([None]))
+    except EvaluationError as error:
+        if name in _CONVERSIONS:
+            raise ExpressionError(str(error), node.position) from None
+        return run
+    except AttributeError:
+        return run  # it charges a meter: left for run time
+
+
+def _certain(compiler: Compiler, overload: Overload, arguments: tuple[Closure, ...]) -> Closure:
+    """Call the one overload, whose arguments are known to fit."""
+    run, cost = overload.run, overload.cost
+    if overload.is_metered:
+        compiler.is_metered = True
+        return lambda frame: run(frame[METER], *[argument(frame) for argument in arguments])
+    if cost is not None:
+        compiler.is_metered = True
+
+        def charged(frame: Frame) -> Value:
+            values = [argument(frame) for argument in arguments]
+            frame[METER].charge(cost(*values))
+            return run(*values)
+
+        return charged
+    if len(arguments) == 1:
+        first = arguments[0]
+        return lambda frame: run(first(frame))
+    if len(arguments) == 2:  # noqa: PLR2004 - a binary function
+        left, right = arguments
+        return lambda frame: run(left(frame), right(frame))
+    return lambda frame: run(*[argument(frame) for argument in arguments])
+
+
+def _dispatched(
+    compiler: Compiler, name: str, overloads: tuple[Overload, ...], arguments: tuple[Closure, ...]
+) -> Closure:
+    """Choose among overloads by the values."""
+    compiler.is_metered |= any(overload.is_metered or overload.cost is not None for overload in overloads)
+    known: dict[tuple[type, ...], Overload] = {}
+
+    def run(frame: Frame) -> Value:
+        values = [argument(frame) for argument in arguments]
+        kinds = tuple(map(type, values))
+        overload = known.get(kinds)
+        if overload is None:
+            overload = next((fit for fit in overloads if _fits(fit, values)), None)
+            if overload is None:
+                return _otherwise(name, values)
+            if _CONTAINERS.isdisjoint(kinds):
+                known[kinds] = overload  # without items, the types alone decide
+        if overload.is_metered:
+            return overload.run(frame[METER], *values)
+        if overload.cost is not None:
+            frame[METER].charge(overload.cost(*values))
+        return overload.run(*values)
+
+    return run
+
+
+def _fits(overload: Overload, values: list[Value]) -> bool:
+    return len(overload.parameters) == len(values) and all(map(accepts, overload.parameters, values))
+
+
+def _otherwise(name: str, values: list[Value]) -> Value:
+    if name == "-_" and type(values[0]) is Duration:
+        return negate_duration(values[0])
+    raise no_overload(name, tuple(values))

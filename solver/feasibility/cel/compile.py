@@ -1,0 +1,137 @@
+"""
+A checked tree → closures, one per node, each a function of the evaluation's frame.
+
+Failures are exceptions; `&&`, `||`, all() and exists() absorb them in either order, as the language wants.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from solver.feasibility.cel import calls, loops, selects, tree
+from solver.feasibility.cel.check import Checked
+from solver.feasibility.cel.compiler import Compiler, Rules
+from solver.feasibility.cel.errors import EvaluationError
+from solver.feasibility.cel.frame import Closure, Frame, constant, held, not_a_bool
+from solver.feasibility.cel.reads import Reads
+from solver.feasibility.cel.values import Value, map_key
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """
+    A compiled expression: run it on a frame of `size` places.
+
+    The first four are the meter, the device's maps, its driver and allowMultipleAllocations; `reads` says where what
+    it reads goes, and the rest are its variables. A program that is not metered needs no meter.
+    """
+
+    run: Closure
+    reads: Reads
+    size: int
+    is_metered: bool
+
+
+def compile_tree(checked: Checked) -> Program:
+    """Compile a checked expression; ExpressionError for constants that cannot be evaluated, such as int("x")."""
+    compiler = Compiler(checked, _RULES)
+    run = compiler.compile(checked.root)
+    return Program(run, compiler.reads, compiler.size, compiler.is_metered)
+
+
+def _literal(_compiler: Compiler, node: tree.Literal) -> Closure:
+    return constant(node.value)
+
+
+def _conditional(compiler: Compiler, node: tree.Conditional) -> Closure:
+    condition, positive, negative = (compiler.compile(child) for child in node.children())
+
+    def choose(frame: Frame) -> Value:
+        decision = condition(frame)
+        if decision is True:
+            return positive(frame)
+        if decision is False:
+            return negative(frame)
+        raise not_a_bool(decision)
+
+    return choose
+
+
+def _logic(compiler: Compiler, node: tree.Logic) -> Closure:
+    """`&&` stops at the first false and `||` at the first true, whatever failed before."""
+    terms = tuple(compiler.compile(term) for term in node.terms)
+    decisive = not node.is_and
+
+    def decide(frame: Frame) -> bool:
+        failure: EvaluationError | None = None
+        for term in terms:
+            try:
+                value = term(frame)
+            except EvaluationError as error:
+                failure = failure or error
+                continue
+            if value is decisive:
+                return decisive
+            if value is True or value is False:
+                continue
+            failure = failure or not_a_bool(value)
+        if failure is not None:
+            raise failure
+        return not decisive
+
+    return decide
+
+
+def _list(compiler: Compiler, node: tree.ListLiteral) -> Closure:
+    items = tuple((compiler.compile(value), is_optional) for value, is_optional in node.items)
+    if all(isinstance(item.value, tree.Literal) for item in node.items):
+        return constant([item.value.value for item in node.items if isinstance(item.value, tree.Literal)])
+    if not any(is_optional for _, is_optional in items):
+        plain = tuple(item for item, _ in items)
+        return lambda frame: [item(frame) for item in plain]
+
+    def make(frame: Frame) -> list[Value]:
+        made: list[Value] = []
+        for item, is_optional in items:
+            value = item(frame)
+            if not is_optional:
+                made.append(value)
+            elif held(value).has_value:
+                made.append(value.value)
+        return made
+
+    return make
+
+
+def _map(compiler: Compiler, node: tree.MapLiteral) -> Closure:
+    entries = tuple((compiler.compile(key), compiler.compile(value), optional) for key, value, optional in node.entries)
+
+    def make(frame: Frame) -> dict[Value, Value]:
+        made: dict[Value, Value] = {}
+        for key, item, is_optional in entries:
+            name, value = map_key(key(frame)), item(frame)
+            if not is_optional:
+                made[name] = value
+            elif held(value).has_value:
+                made[name] = value.value
+            else:
+                made.pop(name, None)
+        return made
+
+    return make
+
+
+_RULES: Final[Rules] = {
+    tree.Literal: _literal,
+    tree.Ident: selects.compile_ident,
+    tree.Select: selects.compile_select,
+    tree.Index: selects.compile_index,
+    tree.Call: calls.compile_call,
+    tree.Logic: _logic,
+    tree.Conditional: _conditional,
+    tree.ListLiteral: _list,
+    tree.MapLiteral: _map,
+    tree.Comprehension: loops.compile_comprehension,
+    tree.Bind: loops.compile_bind,
+    tree.OptionalMap: loops.compile_optional_map,
+    tree.SortBy: loops.compile_sort_by,
+}

@@ -1,0 +1,33 @@
+"""
+The functions of the DRA environment: cel-go's standard library and the extensions that Kubernetes 1.35 turns on.
+
+Here live declarations and pure implementations, by topic. Here may not live: anything that sees the syntax tree.
+The checker reads the declarations, the compiler takes the implementations.
+"""
+
+from typing import Final
+
+from solver.feasibility.cel.library import (
+    amounts,
+    conversions,
+    lists,
+    operators,
+    optionals,
+    regexes,
+    strings,
+    times,
+)
+from solver.feasibility.cel.library.overloads import Overload
+
+
+def _merged() -> dict[str, tuple[Overload, ...]]:
+    merged: dict[str, tuple[Overload, ...]] = {}
+    topics = (conversions, strings, amounts, lists, operators, optionals, regexes, times)
+    for functions in (*(topic.FUNCTIONS for topic in topics), operators.SPECIAL):
+        for name, overloads in functions.items():
+            merged[name] = merged.get(name, ()) + overloads
+    return merged
+
+
+FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = _merged()
+"""Every function, operator and method by its name."""

@@ -1,0 +1,181 @@
+"""Conversions between types, `type`, `dyn` and `size`."""
+
+import math
+import re
+from typing import Final
+
+from solver.feasibility.cel.errors import EvaluationError
+from solver.feasibility.cel.library import times
+from solver.feasibility.cel.library.overloads import Overload, by_text, function, method
+from solver.feasibility.cel.types import (
+    BOOL,
+    BYTES,
+    CIDR,
+    DOUBLE,
+    DURATION,
+    DYN,
+    INT,
+    IP,
+    STRING,
+    TIMESTAMP,
+    UINT,
+    A,
+    B,
+    list_of,
+    map_of,
+    type_of,
+)
+from solver.feasibility.cel.values import MAX_INT, MAX_UINT, MIN_INT, TypeValue, UInt, Value, type_name
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_UNSIGNED: Final = re.compile(r"[0-9]+", re.ASCII)
+_FLOAT: Final = re.compile(
+    r"[+-]?((([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)|inf|infinity|nan)", re.ASCII | re.IGNORECASE
+)
+_TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+_SHORTEST_EXPONENT: Final = 21
+_SMALLEST_EXPONENT: Final = -5
+
+
+def _same(value: Value) -> Value:
+    return value
+
+
+def checked_int(value: int) -> int:
+    """Give `value` if it is an int64."""
+    if not MIN_INT <= value <= MAX_INT:
+        raise EvaluationError("integer overflow")
+    return value
+
+
+def checked_uint(value: int) -> UInt:
+    """Give `value` as uint64 if it is one."""
+    if not 0 <= value <= MAX_UINT:
+        raise EvaluationError("unsigned integer overflow")
+    return UInt(value)
+
+
+def _int_of_float(value: float) -> int:
+    if math.isnan(value) or not float(MIN_INT) < value < float(MAX_INT):
+        raise EvaluationError("integer overflow")
+    return int(value)
+
+
+def _uint_of_float(value: float) -> UInt:
+    if math.isnan(value) or not 0 <= value < float(MAX_UINT):
+        raise EvaluationError("unsigned integer overflow")
+    return UInt(int(value))
+
+
+def _int_of_text(text: str) -> int:
+    if not _INTEGER.fullmatch(text) or not MIN_INT <= int(text) <= MAX_INT:
+        raise EvaluationError("{!r} is no int", text)
+    return int(text)
+
+
+def _uint_of_text(text: str) -> UInt:
+    if not _UNSIGNED.fullmatch(text) or int(text) > MAX_UINT:
+        raise EvaluationError("{!r} is no uint", text)
+    return UInt(int(text))
+
+
+def _float_of_text(text: str) -> float:
+    if not _FLOAT.fullmatch(text):
+        raise EvaluationError("{!r} is no double", text)
+    value = float(text)
+    if math.isinf(value) and "inf" not in text.lower():
+        raise EvaluationError("{!r} does not fit into a double", text)
+    return value
+
+
+def _bool_of_text(text: str) -> bool:
+    if text not in _TRUE and text not in _FALSE:
+        raise EvaluationError("{!r} is no bool", text)
+    return text in _TRUE
+
+
+def _text_of_bytes(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise EvaluationError("the bytes are no UTF-8 text") from None
+
+
+def text_of_float(value: float) -> str:
+    """Write a double as Go's `%g`: the shortest digits, an exponent where they would be many."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    mantissa, _, exponent = f"{value!r}".partition("e")
+    sign = "-" if mantissa.startswith("-") else ""
+    whole, _, fraction = mantissa.removeprefix("-").partition(".")
+    digits = (whole + fraction).lstrip("0").rstrip("0")
+    if not digits:
+        return sign + "0"
+    point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len((whole + fraction).lstrip("0")))
+    if point - 1 < _SMALLEST_EXPONENT + 1 or point - 1 >= _SHORTEST_EXPONENT:
+        head = digits[0] + ("." + digits[1:] if digits[1:] else "")
+        return f"{sign}{head}e{'-' if point - 1 < 0 else '+'}{abs(point - 1):02d}"
+    if point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    if len(digits) <= point:
+        return sign + digits + "0" * (point - len(digits))
+    return f"{sign}{digits[:point]}.{digits[point:]}"
+
+
+_LIST: Final = list_of(A)
+_MAP: Final = map_of(A, B)
+
+FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
+    "bool": (function((BOOL,), BOOL, _same), function((STRING,), BOOL, _bool_of_text)),
+    "bytes": (function((BYTES,), BYTES, _same), function((STRING,), BYTES, str.encode, by_text)),
+    "double": (
+        function((DOUBLE,), DOUBLE, _same),
+        function((INT,), DOUBLE, float),
+        function((STRING,), DOUBLE, _float_of_text),
+        function((UINT,), DOUBLE, float),
+    ),
+    "dyn": (function((A,), DYN, _same),),
+    "int": (
+        function((INT,), INT, _same),
+        function((DOUBLE,), INT, _int_of_float),
+        function((DURATION,), INT, lambda value: value.nanoseconds),
+        function((STRING,), INT, _int_of_text),
+        function((TIMESTAMP,), INT, lambda value: value.nanoseconds // times.SECOND),
+        function((UINT,), INT, lambda value: checked_int(int(value))),
+    ),
+    "uint": (
+        function((UINT,), UINT, _same),
+        function((DOUBLE,), UINT, _uint_of_float),
+        function((INT,), UINT, checked_uint),
+        function((STRING,), UINT, _uint_of_text),
+    ),
+    "string": (
+        function((STRING,), STRING, _same),
+        function((BOOL,), STRING, lambda value: "true" if value else "false"),
+        function((BYTES,), STRING, _text_of_bytes, by_text),
+        function((DOUBLE,), STRING, text_of_float),
+        function((DURATION,), STRING, times.text_of_duration),
+        function((INT,), STRING, str),
+        function((TIMESTAMP,), STRING, times.text_of_timestamp),
+        function((UINT,), STRING, lambda value: str(int(value))),
+        function((IP,), STRING, str),
+        function((CIDR,), STRING, str),
+    ),
+    "duration": (
+        function((DURATION,), DURATION, _same),
+        function((INT,), DURATION, times.duration_of_int),
+        function((STRING,), DURATION, times.parse_duration),
+    ),
+    "timestamp": (
+        function((TIMESTAMP,), TIMESTAMP, _same),
+        function((INT,), TIMESTAMP, times.timestamp_of_seconds),
+        function((STRING,), TIMESTAMP, times.parse_timestamp),
+    ),
+    "type": (function((A,), type_of(A), lambda value: TypeValue(type_name(value))),),
+    "size": tuple(
+        declare((kind,), INT, len) for kind in (BYTES, _LIST, _MAP, STRING) for declare in (function, method)
+    ),
+}

@@ -1,0 +1,134 @@
+"""Strings: the standard predicates and the extension library, version 2 (no `reverse`)."""
+
+from typing import Final
+
+from solver.feasibility.cel.errors import EvaluationError
+from solver.feasibility.cel.library.overloads import Overload, by_text, function, method
+from solver.feasibility.cel.types import BOOL, INT, STRING, list_of
+from solver.feasibility.cel.values import Value, type_name
+
+_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+_UPPER: Final = {code + 32: code for code in range(ord("A"), ord("Z") + 1)}
+_QUOTED: Final = str.maketrans(
+    {
+        "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v",
+        "\\": "\\\\", '"': '\\"',
+    }
+)  # fmt: skip
+_SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+
+
+def _in_range(index: int, size: int) -> int:
+    if not 0 <= index <= size:
+        raise EvaluationError("index out of range: {}", index)
+    return index
+
+
+def _char_at(text: str, index: int) -> str:
+    at = _in_range(index, len(text))
+    return text[at : at + 1]
+
+
+def _index_of(text: str, wanted: str, offset: int = 0) -> int:
+    if not wanted:
+        return offset
+    if offset < 0:
+        raise EvaluationError("index out of range: {}", offset)
+    return text.find(wanted, offset)
+
+
+def _last_index_of(text: str, wanted: str) -> int:
+    return text.rfind(wanted) if wanted else len(text)
+
+
+def _last_index_from(text: str, wanted: str, offset: int) -> int:
+    if not wanted:
+        return offset
+    if offset < 0:
+        raise EvaluationError("index out of range: {}", offset)
+    return -1 if offset >= len(text) else text.rfind(wanted, 0, offset + len(wanted))
+
+
+def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
+    return text.replace(old, new, limit if limit >= 0 else -1)
+
+
+def _replace_cost(text: str, old: str, new: str, _limit: int = -1) -> int:
+    count = text.count(old)
+    return (len(text) + count * len(new)) // 5 + 1
+
+
+def _split(text: str, separator: str, limit: int = -1) -> list[str]:
+    if limit == 0:
+        return []
+    if not separator:
+        characters = list(text)
+        if 0 < limit < len(characters):
+            characters[limit - 1 :] = ["".join(characters[limit - 1 :])]
+        return characters
+    return text.split(separator, limit - 1 if limit > 0 else -1)
+
+
+def _split_cost(text: str, *_: Value) -> int:
+    return len(text) // 5 + 1
+
+
+def _substring(text: str, start: int) -> str:
+    return text[_in_range(start, len(text)) :]
+
+
+def _substring_between(text: str, start: int, end: int) -> str:
+    if start > end:
+        raise EvaluationError("invalid substring range: {} to {}", start, end)
+    return text[_in_range(start, len(text)) : _in_range(end, len(text))]
+
+
+def _join(items: list[Value], separator: str = "") -> str:
+    for item in items:
+        if type(item) is not str:
+            raise EvaluationError("join: a {} is no string", type_name(item))
+    return separator.join(items)
+
+
+def _join_cost(items: list[Value], separator: str = "") -> int:
+    return sum(len(item) for item in items if type(item) is str) // 5 + len(items) * (1 + len(separator) // 5) + 1
+
+
+def _contains_cost(text: str, wanted: str) -> int:
+    return (len(text) // 10 + 1) * (len(wanted) // 10 + 1)
+
+
+FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
+    "contains": (method((STRING, STRING), BOOL, lambda text, wanted: wanted in text, _contains_cost),),
+    "startsWith": (method((STRING, STRING), BOOL, str.startswith, by_text),),
+    "endsWith": (method((STRING, STRING), BOOL, str.endswith, by_text),),
+    "charAt": (method((STRING, INT), STRING, _char_at),),
+    "indexOf": (
+        method((STRING, STRING), INT, _index_of, _contains_cost),
+        method((STRING, STRING, INT), INT, _index_of, by_text),
+    ),
+    "lastIndexOf": (
+        method((STRING, STRING), INT, _last_index_of, _contains_cost),
+        method((STRING, STRING, INT), INT, _last_index_from, by_text),
+    ),
+    "lowerAscii": (method((STRING,), STRING, lambda text: text.translate(_LOWER), by_text),),
+    "upperAscii": (method((STRING,), STRING, lambda text: text.translate(_UPPER), by_text),),
+    "replace": (
+        method((STRING, STRING, STRING), STRING, _replace, _replace_cost),
+        method((STRING, STRING, STRING, INT), STRING, _replace, _replace_cost),
+    ),
+    "split": (
+        method((STRING, STRING), list_of(STRING), _split, _split_cost),
+        method((STRING, STRING, INT), list_of(STRING), _split, _split_cost),
+    ),
+    "substring": (
+        method((STRING, INT), STRING, _substring, by_text),
+        method((STRING, INT, INT), STRING, _substring_between, by_text),
+    ),
+    "trim": (method((STRING,), STRING, lambda text: text.strip(_SPACE), by_text),),
+    "join": (
+        method((list_of(STRING),), STRING, _join, _join_cost),
+        method((list_of(STRING), STRING), STRING, _join, _join_cost),
+    ),
+    "strings.quote": (function((STRING,), STRING, lambda text: f'"{text.translate(_QUOTED)}"', by_text),),
+}

@@ -1,0 +1,116 @@
+"""Literals of CEL, decoded from their source text by the language definition."""
+
+from typing import Final
+
+from solver.feasibility.cel.errors import ExpressionError, Position
+from solver.feasibility.cel.values import MAX_INT, MAX_UINT, MIN_INT, UInt
+
+_SIMPLE: Final = {
+    "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
+    "\\": "\\", "'": "'", '"': '"', "`": "`", "?": "?",
+}  # fmt: skip
+_HEX_DIGITS: Final = {"x": 2, "X": 2, "u": 4, "U": 8}
+_SURROGATES: Final = range(0xD800, 0xE000)
+_LARGEST_CODE_POINT: Final = 0x10FFFF
+
+
+def decode_int(text: str, position: Position) -> int:
+    """Decode `12`, `-3`, `0x1F` as int64."""
+    negative = text.startswith("-")
+    digits = text.removeprefix("-")
+    value = int(digits, 16 if digits.startswith("0x") else 10)
+    value = -value if negative else value
+    if not MIN_INT <= value <= MAX_INT:
+        raise ExpressionError(f"{text} does not fit into int64", position)
+    return value
+
+
+def decode_uint(text: str, position: Position) -> UInt:
+    """Decode `12u`, `0x1Fu` as uint64."""
+    digits = text[:-1]
+    value = int(digits, 16 if digits.startswith("0x") else 10)
+    if value > MAX_UINT:
+        raise ExpressionError(f"{text} does not fit into uint64", position)
+    return UInt(value)
+
+
+def decode_float(text: str, position: Position) -> float:
+    """Decode `1.5`, `-2e3`; what overflows is an error."""
+    value = float(text)
+    if value in {float("inf"), float("-inf")}:
+        raise ExpressionError(f"{text} does not fit into a double", position)
+    return value
+
+
+def decode_string(text: str, position: Position) -> str:
+    """Decode a string literal: plain, raw (`r`), single or triple quoted."""
+    body, is_raw = _body(text)
+    return body if is_raw or "\\" not in body else "".join(_characters(body, position))
+
+
+def decode_bytes(text: str, position: Position) -> bytes:
+    """Decode a bytes literal (`b"…"`): `\\x` and octal escapes are bytes, other characters UTF-8."""
+    body, is_raw = _body(text[1:])
+    if is_raw or "\\" not in body:
+        return body.encode()
+    # Escapes below 256 stand for one byte each, and the characters around them for their UTF-8 bytes.
+    parts = bytearray()
+    at = 0
+    while at < len(body):
+        if body[at] != "\\":
+            parts += body[at].encode()
+            at += 1
+            continue
+        if body[at + 1 : at + 2] in {"u", "U"}:
+            raise ExpressionError("bytes know no \\u escapes: write the UTF-8 bytes as \\x..", position)
+        character, at = _escape(body, at, position)
+        parts.append(ord(character))
+    return bytes(parts)
+
+
+def _body(text: str) -> tuple[str, bool]:
+    """Strip prefix and quotes; say whether it is raw. Line ends become `\\n`, as the language wants."""
+    is_raw = text[0] in "rR"
+    quoted = text[1:] if is_raw else text
+    width = 3 if quoted[:3] in {'"""', "'''"} and len(quoted) >= 6 else 1  # noqa: PLR2004 - two triple quotes
+    return quoted[width:-width].replace("\r\n", "\n").replace("\r", "\n"), is_raw
+
+
+def _characters(body: str, position: Position) -> list[str]:
+    """Decode the escapes of a string body."""
+    characters: list[str] = []
+    at = 0
+    while at < len(body):
+        if body[at] == "\\":
+            character, at = _escape(body, at, position)
+        else:
+            character, at = body[at], at + 1
+        characters.append(character)
+    return characters
+
+
+def _escape(body: str, at: int, position: Position) -> tuple[str, int]:
+    """Decode the escape that begins at `at`; give the character and where the rest begins."""
+    letter = body[at + 1 : at + 2]
+    if letter in _SIMPLE and letter:
+        return _SIMPLE[letter], at + 2
+    if letter in _HEX_DIGITS and letter:
+        end = at + 2 + _HEX_DIGITS[letter]
+        digits, base = body[at + 2 : end], 16
+    else:
+        end = at + 4
+        digits, base = body[at + 1 : end], 8
+    if len(digits) != end - at - (2 if base == 16 else 1) or not _is_number(digits, base):  # noqa: PLR2004
+        raise ExpressionError(
+            f"\\{letter} is no escape of a string: write \\\\{letter}, or a raw string r'…' (regular expressions)",
+            position,
+        )
+    code = int(digits, base)
+    if code > _LARGEST_CODE_POINT or code in _SURROGATES:
+        raise ExpressionError(f"\\{body[at + 1 : end]} is no Unicode character", position)
+    return chr(code), end
+
+
+def _is_number(digits: str, base: int) -> bool:
+    allowed = "0123456789abcdefABCDEF" if base == 16 else "01234567"  # noqa: PLR2004 - bases
+    return all(digit in allowed for digit in digits) and (base == 16 or digits[:1] <= "3")  # noqa: PLR2004

@@ -1,0 +1,137 @@
+"""Identifiers, fields and items: what is read of the device becomes one place in the frame where that is possible."""
+
+from typing import NamedTuple
+
+from solver.feasibility.cel import access, tree
+from solver.feasibility.cel.compiler import Compiler, Lazy
+from solver.feasibility.cel.errors import EvaluationError
+from solver.feasibility.cel.frame import ALLOW_MULTIPLE, DEVICE, DRIVER, UNSET, Closure, DeviceMaps, Frame
+from solver.feasibility.cel.reads import ABSENT, Domain, Read, Unreadable, device_field
+from solver.feasibility.cel.values import NONE, Optional, Value
+
+
+def compile_ident(compiler: Compiler, node: tree.Ident) -> Closure:
+    meaning = compiler.meaning(node.name.removeprefix("."))
+    if isinstance(meaning, int):
+        return lambda frame: frame[meaning]
+    if isinstance(meaning, Lazy):
+        return _lazy(meaning)
+    compiler.reads.reads_maps = True
+    if meaning is None:
+        return lambda frame: frame[DEVICE].whole()
+    return _domain_map(meaning)
+
+
+class _Failed(NamedTuple):
+    """A variable whose value could not be made."""
+
+    error: EvaluationError
+
+
+def _lazy(variable: Lazy) -> Closure:
+    slot, make = variable
+
+    def give(frame: Frame) -> Value:
+        value = frame[slot]
+        if type(value) is _Failed:
+            raise value.error.with_traceback(None)
+        if value is not UNSET:
+            return value
+        try:
+            value = frame[slot] = make(frame)
+        except EvaluationError as error:
+            frame[slot] = _Failed(error)
+            raise
+        return value
+
+    return give
+
+
+def _domain_map(domain: Domain) -> Closure:
+    """Make a closure that gives one domain's map."""
+    name = domain.name
+    whole = DeviceMaps.capacity if domain.is_capacity else DeviceMaps.attributes
+    if domain.is_optional:
+        return lambda frame: Optional(whole(frame[DEVICE]).get(name or frame[DRIVER], {}))
+    return lambda frame: whole(frame[DEVICE]).get(name or frame[DRIVER], {})
+
+
+def compile_select(compiler: Compiler, node: tree.Select) -> Closure:
+    domain = compiler.domain_of(node.operand)
+    if domain is not None:
+        return _read(compiler, domain, node.field, is_optional=node.is_optional, is_test=node.is_test)
+    own = compiler.domain_of(node)
+    if own is not None:
+        compiler.reads.reads_maps = True
+        return _domain_map(own)
+    field = device_field(node) if compiler.meaning("device") is None else None
+    if field is not None:
+        return _device_field(compiler, field)
+    operand, name = compiler.compile(node.operand), node.field
+    if node.is_test:
+        return lambda frame: access.is_present(operand(frame), name)
+    if node.is_optional:
+        return lambda frame: access.get_optional(operand(frame), name)
+    return lambda frame: access.get(operand(frame), name)
+
+
+def _device_field(compiler: Compiler, name: str) -> Closure:
+    if name == "driver":
+        compiler.reads.reads_driver = True
+        return lambda frame: frame[DRIVER]
+    if name == "allowMultipleAllocations":
+        compiler.reads.reads_allow_multiple = True
+        return lambda frame: frame[ALLOW_MULTIPLE]
+    compiler.reads.reads_maps = True
+    if name == "attributes":
+        return lambda frame: frame[DEVICE].attributes()
+    return lambda frame: frame[DEVICE].capacity()
+
+
+def _read(compiler: Compiler, domain: Domain, name: str, *, is_optional: bool, is_test: bool) -> Closure:
+    """Make a closure that gives one attribute or capacity."""
+    read = Read(domain.is_capacity, domain.name, name)
+    slot = compiler.slot_of(read)
+    if is_test:
+        return lambda frame: frame[slot] is not ABSENT
+    if is_optional or domain.is_optional:
+        return lambda frame: NONE if frame[slot] is ABSENT else Optional(readable(frame[slot], read))
+
+    def give(frame: Frame) -> Value:
+        value = frame[slot]
+        return readable(value, read) if type(value) is Unreadable else value
+
+    return give
+
+
+def readable(value: Value, read: Read) -> Value:
+    """Give the value, or say why there is none."""
+    if type(value) is not Unreadable:
+        return value
+    if value is not ABSENT:
+        raise EvaluationError("{}: {}", read, value.reason)
+    if read.name in access.SUFFIXES and "." not in read.domain:
+        raise EvaluationError(
+            "the device publishes no {0}: a value is used bare, without .{1}, and its domain stands in the brackets, "
+            'as in device.attributes["gpu.example.com"].{2}',
+            read,
+            read.name,
+            read.domain,
+        )
+    raise EvaluationError("the device publishes no {}", read)
+
+
+def compile_index(compiler: Compiler, node: tree.Index) -> Closure:
+    key_node = node.key
+    domain = compiler.domain_of(node.operand)
+    if domain is not None and isinstance(key_node, tree.Literal) and isinstance(key_node.value, str):
+        return _read(compiler, domain, key_node.value, is_optional=node.is_optional, is_test=False)
+    own = compiler.domain_of(node)
+    if own is not None:
+        compiler.reads.reads_maps = True
+        compiler.reads.reads_driver |= not own.name
+        return _domain_map(own)
+    operand, key = compiler.compile(node.operand), compiler.compile(key_node)
+    if node.is_optional:
+        return lambda frame: access.get_optional(operand(frame), key(frame))
+    return lambda frame: access.get(operand(frame), key(frame))

@@ -1,0 +1,171 @@
+"""
+Static types and their unification, by cel-go's rules: what is assignable to what, and which of two is more general.
+"""
+
+from typing import Final, NamedTuple
+
+
+class Type(NamedTuple):
+    """A type with its parameters; a type variable's name begins with `$`."""
+
+    name: str
+    parameters: "tuple[Type, ...]" = ()
+
+    @property
+    def is_variable(self) -> bool:
+        """Whether it stands for a type yet to be found."""
+        return self.name.startswith("$")
+
+    def __str__(self) -> str:
+        """As messages name it: `list(string)`, `map(string, int)`, `Quantity`."""
+        name = self.name.removeprefix("kubernetes.").removeprefix("google.protobuf.")
+        name = "any" if self.is_variable else name
+        if not self.parameters or name == "type":
+            return name
+        return f"{name}({', '.join(map(str, self.parameters))})"
+
+
+DYN: Final = Type("dyn")
+ERROR: Final = Type("error")
+NULL: Final = Type("null_type")
+BOOL: Final = Type("bool")
+INT: Final = Type("int")
+UINT: Final = Type("uint")
+DOUBLE: Final = Type("double")
+STRING: Final = Type("string")
+BYTES: Final = Type("bytes")
+DURATION: Final = Type("google.protobuf.Duration")
+TIMESTAMP: Final = Type("google.protobuf.Timestamp")
+TYPE: Final = Type("type")
+QUANTITY: Final = Type("kubernetes.Quantity")
+SEMVER: Final = Type("kubernetes.Semver")
+URL: Final = Type("kubernetes.URL")
+IP: Final = Type("net.IP")
+CIDR: Final = Type("net.CIDR")
+FORMAT: Final = Type("kubernetes.NamedFormat")
+DEVICE: Final = Type("kubernetes.DRADevice")
+A: Final = Type("$A")
+B: Final = Type("$B")
+
+
+def list_of(item: Type) -> Type:
+    """Give the type of a list."""
+    return Type("list", (item,))
+
+
+def map_of(key: Type, item: Type) -> Type:
+    """Give the type of a map."""
+    return Type("map", (key, item))
+
+
+def optional_of(item: Type) -> Type:
+    """Give the type of an optional."""
+    return Type("optional_type", (item,))
+
+
+def type_of(subject: Type) -> Type:
+    """Give the type of a type."""
+    return Type("type", (subject,))
+
+
+_NULLABLE: Final = frozenset(
+    {"optional_type", "net.IP", "net.CIDR", *(kind.name for kind in (DURATION, TIMESTAMP, QUANTITY, SEMVER, URL))}
+    | {FORMAT.name, DEVICE.name}
+)
+_WITH_PARAMETERS: Final = frozenset({"list", "map", "optional_type", "function"})
+
+Mapping = dict[str, Type]
+"""What type variables stand for, by their names."""
+
+
+def is_dyn_or_error(kind: Type) -> bool:
+    """Whether nothing can be said about it."""
+    return kind in {DYN, ERROR}
+
+
+def is_assignable(mapping: Mapping, left: Type, right: Type) -> bool:
+    """Decide whether two types agree; what variables must stand for is added to `mapping` (also on failure)."""
+    if right.is_variable:
+        valid, known = _is_valid_substitution(mapping, left, right)
+        if valid or known:
+            return valid
+    if left.is_variable:
+        return _is_valid_substitution(mapping, right, left)[0]
+    if is_dyn_or_error(left) or is_dyn_or_error(right):
+        return True
+    if left == NULL or right == NULL:
+        other = right if left == NULL else left
+        return other == NULL or other.name in _NULLABLE
+    if left.name != right.name:
+        return False
+    if left.name == "type" or left.name not in _WITH_PARAMETERS:
+        return True
+    return are_assignable(mapping, left.parameters, right.parameters)
+
+
+def are_assignable(mapping: Mapping, left: tuple[Type, ...], right: tuple[Type, ...]) -> bool:
+    """Decide whether types agree one by one."""
+    return len(left) == len(right) and all(is_assignable(mapping, *pair) for pair in zip(left, right, strict=True))
+
+
+def _is_valid_substitution(mapping: Mapping, kind: Type, variable: Type) -> tuple[bool, bool]:
+    """Decide whether `variable` may stand for `kind`, and whether it stood for something before."""
+    if kind == variable:
+        return True, True
+    known = mapping.get(variable.name)
+    if known is not None:
+        if kind == known:
+            return True, True
+        if not is_assignable(mapping, kind, known):
+            return False, True
+        general = most_general(kind, known)
+        if not _occurs(mapping, variable, general):
+            mapping[variable.name] = general
+        return True, True
+    if _occurs(mapping, variable, kind):
+        return False, False
+    mapping[variable.name] = kind
+    return True, False
+
+
+def _occurs(mapping: Mapping, variable: Type, within: Type) -> bool:
+    if variable == within:
+        return True
+    if within.is_variable:
+        known = mapping.get(within.name)
+        return known is not None and _occurs(mapping, variable, known)
+    return any(_occurs(mapping, variable, parameter) for parameter in within.parameters)
+
+
+def most_general(left: Type, right: Type) -> Type:
+    """Give the more general of two types that agree."""
+    return left if _is_less_specific(left, right) else right
+
+
+def _is_less_specific(left: Type, right: Type) -> bool:
+    if left == DYN or left.is_variable:
+        return True
+    if right == DYN or right.is_variable or left.name != right.name:
+        return False
+    if left.name == "type":
+        return True
+    return len(left.parameters) == len(right.parameters) and all(
+        _is_less_specific(*pair) for pair in zip(left.parameters, right.parameters, strict=True)
+    )
+
+
+def substitute(mapping: Mapping, kind: Type, *, unknown_is_dyn: bool = False) -> Type:
+    """Replace variables by what they stand for; those that stand for nothing by dyn, on wish."""
+    while kind.is_variable and kind.name in mapping:
+        kind = mapping[kind.name]
+    if kind.is_variable:
+        return DYN if unknown_is_dyn else kind
+    if not kind.parameters:
+        return kind
+    parameters = tuple(substitute(mapping, item, unknown_is_dyn=unknown_is_dyn) for item in kind.parameters)
+    return Type(kind.name, parameters)
+
+
+def unwrap_optional(kind: Type) -> tuple[Type, bool]:
+    """Give what an optional holds, and whether it was one."""
+    return (kind.parameters[0], True) if kind.name == "optional_type" else (kind, False)

@@ -1,0 +1,110 @@
+"""Which claims a pod uses and whether they can be worked with at all, before any node is looked at."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from solver.domain import AllocationMode, Claim, ClaimId, ConstraintKind, DeviceClass, Pod, PodClaim, Reason, ReasonCode
+from solver.domain.claim import SubRequest
+from solver.feasibility import selectors
+
+MOST_RESULTS: Final = 32
+"""AllocationResultsMaxSize: devices in one allocation."""
+MOST_CONSUMERS: Final = 256
+"""ResourceClaimReservedForMaxSize: entries of status.reservedFor."""
+
+
+def objections(pod: Pod, claims: Mapping[ClaimId, Claim], classes: Mapping[str, DeviceClass]) -> tuple[Reason, ...]:
+    """Give every reason that keeps a pod from being considered; empty for a pod that can be."""
+    if pod.invalid:
+        return (Reason(code=ReasonCode.POD_INVALID, message=pod.invalid),)
+    found = (reason for entry in pod.claims for reason in _entry_objections(pod, entry, claims, classes))
+    return tuple(dict.fromkeys(found))
+
+
+def _entry_objections(
+    pod: Pod, entry: PodClaim, claims: Mapping[ClaimId, Claim], classes: Mapping[str, DeviceClass]
+) -> Iterator[Reason]:
+    if entry.is_skipped:
+        return
+    claim = claims.get(entry.claim) if entry.claim is not None else None
+    if claim is None:
+        yield Reason(code=ReasonCode.CLAIM_MISSING, message=_missing(entry))
+    elif entry.template and not _is_owned(pod, claim):
+        message = f"claim {claim.id.name} of entry {entry.entry} was made for another pod"
+        yield Reason(code=ReasonCode.CLAIM_NOT_OWNED, message=message)
+    elif claim.is_deleting:
+        yield Reason(code=ReasonCode.CLAIM_DELETING, message=f"claim {claim.id.name} is being deleted")
+    elif claim.invalid:
+        yield Reason(code=ReasonCode.CLAIM_INVALID, message=f"claim {claim.id.name}: {claim.invalid}")
+    elif claim.allocation is not None:
+        yield from _allocated_objections(pod, claim)
+    else:
+        yield from _spec_objections(claim, classes)
+
+
+def _missing(entry: PodClaim) -> str:
+    if entry.claim is not None:
+        return f"claim {entry.claim.name} does not exist"
+    return f"the claim of entry {entry.entry} was not created yet from template {entry.template}"
+
+
+def _is_owned(pod: Pod, claim: Claim) -> bool:
+    """Claims made from a template belong to their pod, or to the pod's group (KEP-5729)."""
+    if claim.owner_pod_group:
+        return claim.owner_pod_group == pod.pod_group
+    return claim.owner_pod_uid == pod.uid
+
+
+def _allocated_objections(pod: Pod, claim: Claim) -> Iterator[Reason]:
+    reserved = {consumer.uid for consumer in claim.reserved_for}
+    if pod.uid not in reserved and len(reserved) >= MOST_CONSUMERS:
+        message = f"claim {claim.id.name} has {len(reserved)} consumers, as many as a claim can have"
+        yield Reason(code=ReasonCode.CLAIM_FULL, message=message)
+
+
+def _spec_objections(claim: Claim, classes: Mapping[str, DeviceClass]) -> Iterator[Reason]:
+    least = 0
+    for request in claim.requests:
+        where = f"claim {claim.id.name}, request {request.name}"
+        if not request.alternatives:
+            message = f"{where}: neither exactly nor firstAvailable is set, or this version does not know the kind"
+            yield Reason(code=ReasonCode.CLAIM_INVALID, message=message)
+            continue
+        least += min(_least_count(alternative) for alternative in request.alternatives)
+        for alternative in request.alternatives:
+            named = f"{where}/{alternative.name}" if alternative.name else where
+            yield from _alternative_objections(named, alternative, classes)
+    for constraint in claim.constraints:
+        if constraint.kind == ConstraintKind.UNKNOWN:
+            message = f"claim {claim.id.name}: a constraint is neither matchAttribute nor distinctAttribute"
+            yield Reason(code=ReasonCode.CLAIM_INVALID, message=message)
+    if least > MOST_RESULTS:
+        message = (
+            f"claim {claim.id.name} needs {least} devices; a claim holds at most {MOST_RESULTS} and never spans "
+            "nodes: split it over the pods of a gang"
+        )
+        yield Reason(code=ReasonCode.CLAIM_TOO_LARGE, message=message)
+
+
+def _least_count(alternative: SubRequest) -> int:
+    return alternative.count if alternative.allocation_mode == AllocationMode.EXACT_COUNT else 1
+
+
+def _alternative_objections(
+    where: str, alternative: SubRequest, classes: Mapping[str, DeviceClass]
+) -> Iterator[Reason]:
+    device_class = classes.get(alternative.device_class)
+    if device_class is None:
+        message = f"{where}: device class {alternative.device_class} does not exist"
+        yield Reason(code=ReasonCode.CLASS_MISSING, message=message)
+        return
+    if alternative.allocation_mode not in set(AllocationMode):
+        message = f"{where}: allocation mode {alternative.allocation_mode} is not known"
+        yield Reason(code=ReasonCode.CLAIM_INVALID, message=message)
+    expressions = [(f"device class {device_class.name}", text) for text in device_class.selectors]
+    expressions += [(where, text) for text in alternative.selectors]
+    for place, text in expressions:
+        try:
+            selectors.compile_selector(text)
+        except selectors.SelectorError as error:
+            yield Reason(code=ReasonCode.SELECTOR_INVALID, message=f"{place}: selector {text!r}: {error}")

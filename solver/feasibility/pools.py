@@ -1,0 +1,70 @@
+"""
+Pools: which slices count, and whether they can be believed.
+
+Of each pool only the highest generation over all slices counts, and only when it is published whole: never an
+older one (kube-scheduler judges per node and may still use an older one, see KEP-4381 and k/k#141117).
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from solver.domain import PoolId, ResourceSlice
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """
+    A pool's newest generation: its slices by name, whether all are there, and what is wrong with them.
+
+    `invalid` is empty for a pool that can be used.
+    """
+
+    id: PoolId
+    generation: int
+    slices: tuple[ResourceSlice, ...]
+    is_complete: bool
+    invalid: str = ""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether devices may be taken from it."""
+        return self.is_complete and not self.invalid
+
+
+def resolve(slices: Iterable[ResourceSlice]) -> dict[PoolId, Pool]:
+    """Group slices by pool, newest generation only; sorted by pool."""
+    grouped: defaultdict[PoolId, list[ResourceSlice]] = defaultdict(list)
+    for each in slices:
+        grouped[each.pool_id].append(each)
+    return {pool_id: _pool(pool_id, grouped[pool_id]) for pool_id in sorted(grouped)}
+
+
+def _pool(pool_id: PoolId, slices: list[ResourceSlice]) -> Pool:
+    generation = max(each.generation for each in slices)
+    newest = tuple(sorted((each for each in slices if each.generation == generation), key=lambda each: each.name))
+    counts = sorted({each.slice_count for each in newest})
+    if len(counts) > 1:
+        stated = " and ".join(str(count) for count in counts)
+        return Pool(pool_id, generation, newest, is_complete=False, invalid=f"its slices state {stated} slices")
+    if len(newest) != counts[0]:
+        return Pool(pool_id, generation, newest, is_complete=False)
+    return Pool(pool_id, generation, newest, is_complete=True, invalid=next(_contradictions(newest), ""))
+
+
+def _contradictions(slices: tuple[ResourceSlice, ...]) -> Iterator[str]:
+    """What makes a complete pool invalid, first things first."""
+    devices = Counter(device.name for each in slices for device in each.devices)
+    yield from (f"device {name} is published {count} times" for name, count in devices.items() if count > 1)
+    names = Counter(counters.name for each in slices for counters in each.counter_sets)
+    yield from (f"counter set {name} is published {count} times" for name, count in names.items() if count > 1)
+    sets = {counters.name: dict(counters.counters) for each in slices for counters in each.counter_sets}
+    for device in (device for each in slices for device in each.devices):
+        for consumption in device.consumes_counters:
+            known = sets.get(consumption.counter_set)
+            if known is None:
+                yield f"device {device.name} consumes the unknown counter set {consumption.counter_set}"
+                continue
+            for counter, _ in consumption.counters:
+                if counter not in known:
+                    yield f"device {device.name} consumes the unknown counter {consumption.counter_set}/{counter}"

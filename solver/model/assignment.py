@@ -1,0 +1,166 @@
+"""Between solutions and values of variables, both ways: the hint of a search, and what a search found."""
+
+from collections import defaultdict
+
+from solver.model.build import pool_of
+from solver.model.form import Expression
+from solver.model.variables import Owner, PartAt, Pool, Variables
+from solver.problem.layout import type_at
+from solver.problem.option import Line
+from solver.solution import Choice, Pick, SharedChoice, Solution
+
+
+class UnknownChoiceError(Exception):
+    """A solution holds something that the model has no variable for (it does not belong to the same problem)."""
+
+
+def values_of(variables: Variables, solution: Solution) -> list[int]:
+    """Give the value of every variable for a solution; cells must be single nodes."""
+    counts = _Counts(variables)
+    cell_of = {node: cell.index for cell in variables.cells.places for node in cell.nodes}
+    for choice in solution.choices:
+        if choice.node in cell_of:
+            counts.add(Owner(is_shared=False, number=choice.pod_class), cell_of[choice.node], choice.picks)
+    for shared in solution.shared.values():
+        if shared.node in cell_of:
+            counts.add(Owner(is_shared=True, number=shared.shared), cell_of[shared.node], shared.picks)
+    counts.open()
+    return counts.values
+
+
+class _Counts:
+    """Values under construction."""
+
+    def __init__(self, variables: Variables) -> None:
+        self.variables = variables
+        self.values = [0] * len(variables.form.lower)
+        self.taken_on: set[int] = set()
+
+    def add(self, owner: Owner, cell: int, picks: tuple[tuple[Pick, ...], ...]) -> None:
+        container = self.variables.allocated if owner.is_shared else self.variables.pods
+        if (owner.number, cell) not in container:
+            raise UnknownChoiceError(f"{owner} in cell {cell}")
+        self.values[container[owner.number, cell]] += 1
+        for part, copies in enumerate(picks):
+            for pick in copies:
+                self._add_pick(PartAt(owner, part, cell), pick)
+
+    def _add_pick(self, at: PartAt, pick: Pick) -> None:
+        options = dict(self.variables.options[at])
+        if pick.option not in options:
+            raise UnknownChoiceError(f"option {pick.option} of {at}")
+        if len(options) > 1:
+            self._increase(self.variables.copies[at][pick.option], 1)
+        for line, counts in zip(options[pick.option].lines, pick.lines, strict=True):
+            self._add_line(at, line, counts)
+
+    def _add_line(self, at: PartAt, line: Line, counts: tuple[tuple[int, int], ...]) -> None:
+        pool = None if line.takes_each else pool_of(self.variables, at, line)
+        layout, group = self.variables.problem.layout, self.variables.cell(at.cell).group
+        for each, count in counts:
+            if pool is not None and len(pool.types) > 1:
+                self._increase(self.variables.devices[pool][each], count)
+            if not count or not type_at(layout, group, each).takes[line.demand]:
+                continue
+            if (at.cell, each) in self.variables.opened_devices:
+                self.values[self.variables.opened_devices[at.cell, each]] = 1
+            if each >= 0:
+                self.taken_on.add(at.cell)
+
+    def _increase(self, expression: Expression, amount: int) -> None:
+        (variable,) = expression.terms
+        self.values[variable] += amount
+
+    def open(self) -> None:
+        for cell, variable in self.variables.opened_nodes.items():
+            self.values[variable] = int(cell in self.taken_on)
+
+
+def solution_of(variables: Variables, values: list[int]) -> Solution:
+    """Read a solution: counts are dealt to pods and claims, any way of dealing being right (see `Pool`)."""
+    return _Reading(variables, values).read()
+
+
+class _Reading:
+    """A solution under construction: options per copy first, then devices per line."""
+
+    def __init__(self, variables: Variables, values: list[int]) -> None:
+        self.variables = variables
+        self.values = values
+        self.options: dict[PartAt, list[int]] = {}
+        self.supply: dict[Pool, list[tuple[tuple[int, int], ...]]] = {}
+
+    def read(self) -> Solution:
+        variables, solution = self.variables, Solution()
+        for at, expressions in variables.copies.items():
+            self.options[at] = [
+                option for option, count in expressions.items() for _ in range(count.value(self.values))
+            ]
+        asked: defaultdict[Pool, int] = defaultdict(int)
+        for pool, lines in variables.pools.items():
+            for at, option, line in lines:
+                asked[pool] += variables.copies[at][option].value(self.values) * line.needed
+            if asked[pool]:
+                self.supply[pool] = self._dealt(pool)
+        for (shared, cell), variable in variables.allocated.items():
+            if self.values[variable]:
+                picks = self._picks(Owner(is_shared=True, number=shared), cell)
+                solution.shared[shared] = SharedChoice(shared, variables.cell(cell).nodes[0], picks)
+        for (pod_class, cell), variable in variables.pods.items():
+            for _ in range(self.values[variable]):
+                picks = self._picks(Owner(is_shared=False, number=pod_class), cell)
+                solution.choices.append(Choice(pod_class, variables.cell(cell).nodes[0], picks))
+        return solution
+
+    def _picks(self, owner: Owner, cell: int) -> tuple[tuple[Pick, ...], ...]:
+        return tuple(
+            tuple(self._pick(PartAt(owner, index, cell)) for _ in range(part.copies))
+            for index, part in enumerate(self.variables.parts(owner))
+        )
+
+    def _pick(self, at: PartAt) -> Pick:
+        option = self.options[at].pop(0)
+        lines = dict(self.variables.options[at])[option].lines
+        return Pick(option, tuple(self._line(at, line) for line in lines))
+
+    def _line(self, at: PartAt, line: Line) -> tuple[tuple[int, int], ...]:
+        if line.takes_each:
+            layout, group = self.variables.problem.layout, self.variables.cell(at.cell).group
+            return tuple((each, type_at(layout, group, each).total) for each in line.types)
+        if not line.needed:
+            return ()
+        return self._next(pool_of(self.variables, at, line), line.needed)
+
+    def _next(self, pool: Pool, needed: int) -> tuple[tuple[int, int], ...]:
+        dealt = self.supply[pool]
+        if pool.distinct:
+            return dealt.pop(0)
+        taken: list[tuple[int, int]] = []
+        while needed:
+            each, count = dealt[0][0]
+            used = min(count, needed)
+            needed -= used
+            taken.append((each, used))
+            if used == count:
+                dealt.pop(0)
+            else:
+                dealt[0] = ((each, count - used),)
+        return tuple(taken)
+
+    def _dealt(self, pool: Pool) -> list[tuple[tuple[int, int], ...]]:
+        """Per request where devices must differ within one; else one entry per type, to be used up in order."""
+        counts = [(each, count.value(self.values)) for each, count in self.variables.devices[pool].items()]
+        counts = [(each, count) for each, count in counts if count]
+        if not pool.distinct:
+            return [((each, count),) for each, count in counts]
+        sequence = [each for each, count in counts for _ in range(count)]
+        requests = len(sequence) // pool.distinct
+        # A device occurs at most once per request, so dealing its block round-robin never repeats it in one.
+        return [_counted(sequence[position::requests]) for position in range(requests)]
+
+
+def _counted(types: list[int]) -> tuple[tuple[int, int], ...]:
+    counts: dict[int, int] = {}
+    for each in types:
+        counts[each] = counts.get(each, 0) + 1
+    return tuple(counts.items())

@@ -1,0 +1,146 @@
+"""Build the model of a problem over some cells: variables first, then every rule, then the levels."""
+
+import numpy as np
+
+from solver.model import objective
+from solver.model.cells import Cell, Cells
+from solver.model.rules import components, devices, pods
+from solver.model.variables import Owner, PartAt, Pool, Variables
+from solver.problem.layout import GLOBAL, type_at
+from solver.problem.option import Line, Option
+from solver.problem.problem import Part, PodClass, Problem, SharedClaim
+
+
+def build(problem: Problem, cells: Cells) -> Variables:
+    """Write all rules and levels for a problem; what cannot happen gets no variable."""
+    variables = Variables(problem, cells)
+    for shared in problem.shared:
+        for cell in (*cells.places, *cells.sites):
+            _add_shared(variables, shared, cell)
+    for pod_class in problem.classes:
+        _add_class(variables, pod_class)
+    components.serve_every_copy(variables)
+    _fill_pools(variables)
+    pods.place_each_once(variables)
+    pods.fit_nodes(variables)
+    pods.allocate_shared_once(variables)
+    devices.supply_pools(variables)
+    devices.keep_distinct(variables)
+    devices.respect_budgets(variables)
+    devices.keep_identity(variables)
+    objective.add_levels(variables)
+    return variables
+
+
+def estimated_terms(problem: Problem) -> int:
+    """Guess the size of the general model before building it: classes times the nodes that they may use."""
+    return sum(
+        int(np.count_nonzero(each.verdicts.allowed & problem.room.fits(each.requests)))
+        * (1 + 4 * sum(len(problem.components[part.component].requests) for part in each.parts))
+        for each in problem.classes
+    )
+
+
+def _add_shared(variables: Variables, shared: SharedClaim, cell: Cell) -> None:
+    served = _served(variables, shared.parts, cell, most=1)
+    if served is not None:
+        _add_owner(variables, Owner(is_shared=True, number=shared.index), cell, (1, served[1]))
+
+
+def _add_class(variables: Variables, pod_class: PodClass) -> None:
+    problem = variables.problem
+    fits = pod_class.verdicts.allowed & problem.room.fits(pod_class.requests)
+    for cell in variables.cells.places:
+        nodes = [node for node in cell.nodes if fits[node]]
+        most = min(pod_class.size, sum(_room_for(problem, pod_class, node) for node in nodes))
+        if most == 0 or not _shared_possible(variables, pod_class, cell):
+            continue
+        served = _served(variables, pod_class.parts, cell, most)
+        if served is not None:
+            _add_owner(variables, Owner(is_shared=False, number=pod_class.index), cell, served)
+
+
+def _room_for(problem: Problem, pod_class: PodClass, node: int) -> int:
+    """How many pods of a class a node has room for, devices apart."""
+    amounts = [("pods", 1), *((resource, amount) for resource, amount in pod_class.requests if amount > 0)]
+    return min(int(problem.room.of(resource)[node]) // amount for resource, amount in amounts)
+
+
+def _shared_possible(variables: Variables, pod_class: PodClass, cell: Cell) -> bool:
+    return all(pods.cells_serving(variables, shared, cell.index) for shared in pod_class.shared)
+
+
+def _served(
+    variables: Variables, parts: tuple[Part, ...], cell: Cell, most: int
+) -> tuple[int, list[list[tuple[int, Option]]]] | None:
+    """Options per part that are possible with what is left, and how many owners they can serve at most."""
+    options: list[list[tuple[int, Option]]] = []
+    for part in parts:
+        bounded = [
+            (index, option, _bound(variables, option, cell))
+            for index, option in enumerate(variables.problem.options(part.component, cell.group))
+        ]
+        possible = [(index, option, bound) for index, option, bound in bounded if bound > 0]
+        most = min(most, sum(bound for _, _, bound in possible) // part.copies)
+        if most == 0:
+            return None
+        options.append([(index, option) for index, option, _ in possible])
+    return most, options
+
+
+def _bound(variables: Variables, option: Option, cell: Cell) -> int:
+    """How often an option can be taken in a cell, looking at each of its lines alone."""
+    return min((_line_bound(variables, line, cell) for line in option.lines), default=1 << 20)
+
+
+def _line_bound(variables: Variables, line: Line, cell: Cell) -> int:
+    layout, per_type = variables.problem.layout, []
+    for each in line.types:
+        device = type_at(layout, cell.group, each)
+        takes = device.takes[line.demand]
+        if not takes:
+            per_type.append(1 << 20)
+            continue
+        left = (
+            variables.problem.wide_state[budget - GLOBAL] // amount
+            if budget >= GLOBAL
+            else cell.state[budget] // amount * cell.multiplicity
+            for budget, amount in takes
+        )
+        per_type.append(min(left))
+    if line.takes_each:
+        totals = (type_at(layout, cell.group, each).total for each in line.types)
+        return min((most // total for most, total in zip(per_type, totals, strict=True)), default=0)
+    return sum(per_type) // line.needed if line.needed else 1 << 20
+
+
+def _add_owner(
+    variables: Variables, owner: Owner, cell: Cell, served: tuple[int, list[list[tuple[int, Option]]]]
+) -> None:
+    most, options = served
+    variables.add_owner(owner, cell.index, most)
+    for part, possible in enumerate(options):
+        variables.options[PartAt(owner, part, cell.index)] = possible
+
+
+def _fill_pools(variables: Variables) -> None:
+    """Bring lines together that are served from the same types in the same way."""
+    for at, options in variables.options.items():
+        for index, option in options:
+            for line in option.lines:
+                if not line.takes_each and line.needed:
+                    variables.pools[pool_of(variables, at, line)].append((at, index, line))
+
+
+def pool_of(variables: Variables, at: PartAt, line: Line) -> Pool:
+    """Give the pool that serves a line."""
+    layout, group = variables.problem.layout, variables.cell(at.cell).group
+    devices = [type_at(layout, group, each) for each in line.types]
+    component = variables.problem.components[variables.parts(at.owner)[at.part].component]
+    return Pool(
+        cell=at.cell,
+        types=line.types,
+        takes=tuple(device.takes[line.demand] for device in devices),
+        distinct=line.needed if line.needed > 1 and any(device.is_shareable for device in devices) else 0,
+        owner=(at, line.request) if component.needs_identity else None,
+    )

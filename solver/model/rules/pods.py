@@ -1,0 +1,67 @@
+"""How many pods of a class go where; what they take of the node; claims that they share."""
+
+from collections import defaultdict
+
+from solver.model.form import Expression
+from solver.model.variables import Variables
+from solver.problem.fit import PODS
+
+
+def place_each_once(variables: Variables) -> None:
+    """No class places more pods than it has."""
+    totals: defaultdict[int, Expression] = defaultdict(Expression)
+    for (pod_class, _), variable in variables.pods.items():
+        totals[pod_class].add(variable)
+    for pod_class, total in totals.items():
+        variables.form.require(total, "each pod once", high=variables.problem.classes[pod_class].size)
+
+
+def fit_nodes(variables: Variables) -> None:
+    """Pods take no more of a node's resources than it has left; rows that cannot bind are left out."""
+    room = variables.problem.room
+    used: defaultdict[tuple[int, str], Expression] = defaultdict(Expression)
+    for (pod_class, cell), variable in variables.pods.items():
+        used[cell, PODS].add(variable)
+        for resource, amount in variables.problem.classes[pod_class].requests:
+            if amount > 0:
+                used[cell, resource].add(variable, amount)
+    upper = variables.form.upper
+    for (cell, resource), total in used.items():
+        free = int(sum(max(0, int(room.of(resource)[node])) for node in variables.cell(cell).nodes))
+        if sum(amount * upper[variable] for variable, amount in total.terms.items()) > free:
+            variables.form.require(total, "node resources", high=free)
+
+
+def allocate_shared_once(variables: Variables) -> None:
+    """A shared claim is allocated in one place, and only for somebody; its pods go where it can be used."""
+    places: defaultdict[int, Expression] = defaultdict(Expression)
+    users: defaultdict[tuple[int, int], Expression] = defaultdict(Expression)
+    for (shared, _), variable in variables.allocated.items():
+        places[shared].add(variable)
+    for (pod_class, cell), variable in variables.pods.items():
+        each = variables.problem.classes[pod_class]
+        for shared in each.shared:
+            limit = Expression({variable: 1})
+            for at in cells_serving(variables, shared, cell):
+                limit.add(variables.allocated[shared, at], -min(each.size, variables.form.upper[variable]))
+                users[shared, at].add(variable)
+            variables.form.require(limit, "shared claim", high=0)
+    for total in places.values():
+        variables.form.require(total, "shared claim once", high=1)
+    for key, variable in variables.allocated.items():
+        wanted = Expression({variable: 1})
+        for user in users[key].terms:
+            wanted.add(user, -1)
+        variables.form.require(wanted, "shared claim wanted", high=0)
+
+
+def cells_serving(variables: Variables, shared: int, cell: int) -> list[int]:
+    """Cells in which a shared claim can be allocated so that pods of a cell can use it."""
+    nodes = set(variables.cell(cell).nodes)
+    serving = [cell] if (shared, cell) in variables.allocated else []
+    serving += [
+        site.index
+        for site in variables.cells.sites
+        if (shared, site.index) in variables.allocated and nodes & set(site.nodes)
+    ]
+    return serving

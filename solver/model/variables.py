@@ -1,0 +1,82 @@
+"""Variable containers with the questions that rules ask; a rule reads as a sentence and owns no indexing."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from solver.model.cells import Cell, Cells
+from solver.model.form import Expression, IntegerForm
+from solver.problem.layout import Takes
+from solver.problem.option import Line, Option
+from solver.problem.problem import Part, Problem
+
+
+class Owner(NamedTuple):
+    """Who needs components: a class of pods, or a shared claim."""
+
+    is_shared: bool
+    number: int
+
+
+class PartAt(NamedTuple):
+    """A part (by position) of an owner in a cell."""
+
+    owner: Owner
+    part: int
+    cell: int
+
+
+class Pool(NamedTuple):
+    """
+    Demand in a cell that is served from one set of types in one way, whoever it comes from.
+
+    `distinct` is the count per request where shareable devices must differ within a request, else 0; `owner`
+    keeps demand apart that must not be mixed (see `Component.needs_identity`).
+    """
+
+    cell: int
+    types: tuple[int, ...]
+    takes: tuple[Takes, ...]
+    distinct: int
+    owner: tuple[PartAt, int] | None
+
+
+@dataclass(slots=True, eq=False)
+class Variables:
+    """
+    The model's variables.
+
+    `pods[class, cell]` counts pods, `allocated[shared, cell]` is 0 or 1, `copies[part][option]` counts copies of
+    a component served that way, `devices[pool][type]` counts devices; the last two may be expressions of others
+    where there is no choice. `opened_nodes[cell]` and `opened_devices[cell, type]` count what was untouched.
+    """
+
+    problem: Problem
+    cells: Cells
+    form: IntegerForm = field(default_factory=IntegerForm)
+    pods: dict[tuple[int, int], int] = field(default_factory=dict)
+    allocated: dict[tuple[int, int], int] = field(default_factory=dict)
+    options: dict[PartAt, list[tuple[int, Option]]] = field(default_factory=dict)
+    copies: dict[PartAt, dict[int, Expression]] = field(default_factory=dict)
+    pools: dict[Pool, list[tuple[PartAt, int, Line]]] = field(default_factory=lambda: defaultdict(list))
+    devices: dict[Pool, dict[int, Expression]] = field(default_factory=dict)
+    opened_nodes: dict[int, int] = field(default_factory=dict)
+    opened_devices: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def cell(self, index: int) -> Cell:
+        """Give a cell of either sort."""
+        places = self.cells.places
+        return places[index] if index < len(places) else self.cells.sites[index - len(places)]
+
+    def add_owner(self, owner: Owner, cell: int, most: int) -> None:
+        """Count an owner in a cell, from none to `most`."""
+        container = self.allocated if owner.is_shared else self.pods
+        container[owner.number, cell] = self.form.variable(0, most)
+
+    def parts(self, owner: Owner) -> tuple[Part, ...]:
+        """Give the components that an owner needs."""
+        return (self.problem.shared if owner.is_shared else self.problem.classes)[owner.number].parts
+
+    def count(self, owner: Owner, cell: int) -> int:
+        """Give the variable that counts an owner in a cell."""
+        return (self.allocated if owner.is_shared else self.pods)[owner.number, cell]

@@ -1,0 +1,137 @@
+"""
+What a claim demands, cut into independent components.
+
+Requests that no constraint joins are independent of each other, so every component is served on its own; equal
+components of equal pods are counted, not repeated.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from solver.domain import AllocationMode, Claim, ConstraintKind, Request, RequestName, SubRequest
+from solver.feasibility.claims import MOST_RESULTS
+from solver.feasibility.device_attributes import AttributeName
+
+
+class Ask(NamedTuple):
+    """One alternative of a request: which demand, and how many devices (0 where it takes all that match)."""
+
+    demand: int
+    needed: int
+
+
+class Member(NamedTuple):
+    """A request of a component that a constraint covers; `alternative` is -1 where it covers every one."""
+
+    request: int
+    alternative: int
+
+
+class Link(NamedTuple):
+    """A constraint inside a component."""
+
+    kind: ConstraintKind
+    attribute: AttributeName
+    members: tuple[Member, ...]
+
+
+class Component(NamedTuple):
+    """
+    Requests (alternatives of each, preferred first) and the constraints that join them.
+
+    `needs_identity` marks components whose rules speak of single devices (distinctAttribute, admin access beside
+    other requests): copies of them must not be counted together. `most_results` limits its devices where the
+    claim's limit could be reached, else 0.
+    """
+
+    requests: tuple[tuple[Ask, ...], ...]
+    links: tuple[Link, ...]
+    needs_identity: bool
+    most_results: int
+
+
+class Cut(NamedTuple):
+    """A component of one claim with the positions of its requests in the claim."""
+
+    component: Component
+    positions: tuple[int, ...]
+
+
+def cut(claim: Claim, demand_of: Callable[[SubRequest], int]) -> tuple[Cut, ...]:
+    """Cut a claim into components, in the order of their first requests."""
+    has_admin = any(alternative.admin_access for request in claim.requests for alternative in request.alternatives)
+    is_joint = _may_exceed_limit(claim.requests) or (has_admin and len(claim.requests) > 1)
+    cuts = []
+    for positions in _joined(claim, is_joint=is_joint):
+        requests = tuple(
+            tuple(Ask(demand_of(alternative), _count(alternative)) for alternative in claim.requests[i].alternatives)
+            for i in positions
+        )
+        links = tuple(_links(claim, positions))
+        component = Component(
+            requests=requests,
+            links=links,
+            needs_identity=has_admin or any(link.kind is ConstraintKind.DISTINCT for link in links),
+            most_results=MOST_RESULTS if _may_exceed_limit(claim.requests) else 0,
+        )
+        cuts.append(Cut(component, positions))
+    return tuple(cuts)
+
+
+def _count(alternative: SubRequest) -> int:
+    return 0 if alternative.allocation_mode == AllocationMode.ALL else alternative.count
+
+
+def _may_exceed_limit(requests: Iterable[Request]) -> bool:
+    """Whether some choice of alternatives could take more devices than an allocation may hold."""
+    most = 0
+    for request in requests:
+        counts = [_count(alternative) for alternative in request.alternatives]
+        if 0 in counts:
+            return True
+        most += max(counts)
+    return most > MOST_RESULTS
+
+
+def _covered(claim: Claim, named: tuple[str, ...]) -> tuple[Member, ...]:
+    """Requests of the claim that a constraint covers, by position in the claim."""
+    if not named:
+        return tuple(Member(position, -1) for position in range(len(claim.requests)))
+    members = []
+    for text in named:
+        name = RequestName.parse(text)
+        for position, request in enumerate(claim.requests):
+            if request.name != name.main:
+                continue
+            if not name.sub:
+                members.append(Member(position, -1))
+            members += [
+                Member(position, i) for i, each in enumerate(request.alternatives) if name.sub and each.name == name.sub
+            ]
+    return tuple(members)
+
+
+def _joined(claim: Claim, *, is_joint: bool) -> list[tuple[int, ...]]:
+    """Connected sets of request positions."""
+    group = list(range(len(claim.requests)))
+    joins = [[member.request for member in _covered(claim, each.requests)] for each in claim.constraints]
+    if is_joint:
+        joins.append(list(group))
+    for positions in joins:
+        roots = {group[position] for position in positions}
+        if roots:
+            root = min(roots)
+            group = [root if each in roots else each for each in group]
+    return [tuple(i for i, each in enumerate(group) if each == root) for root in dict.fromkeys(group)]
+
+
+def _links(claim: Claim, positions: tuple[int, ...]) -> Iterable[Link]:
+    local = {position: index for index, position in enumerate(positions)}
+    for constraint in claim.constraints:
+        members = tuple(
+            Member(local[member.request], member.alternative)
+            for member in _covered(claim, constraint.requests)
+            if member.request in local
+        )
+        if members:
+            yield Link(constraint.kind, AttributeName.parse(constraint.attribute), members)

@@ -1,0 +1,99 @@
+"""What one request asks of a single device, and which devices answer."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple
+
+from solver.domain import AllocationMode, Device, DeviceClass, Quantity, SubRequest, Toleration
+from solver.feasibility import capacity, selectors, taints
+from solver.feasibility.capacity import Consumption
+from solver.problem.inventory import DeviceRecord, Inventory
+
+
+class Verdict(IntEnum):
+    """How a device answers a demand; only YES can be allocated, all others but NO and FAILED match its selectors."""
+
+    NO = 0
+    YES = 1
+    FAILED = 2
+    TAINTED = 3
+    CAPACITY = 4
+    NOT_OWNED = 5
+
+
+class DemandKey(NamedTuple):
+    """Everything that decides which devices can serve a request, apart from usage and constraints."""
+
+    class_selectors: tuple[str, ...]
+    selectors: tuple[str, ...]
+    tolerations: tuple[Toleration, ...]
+    capacity: tuple[tuple[str, Quantity], ...]
+    is_admin: bool
+    takes_all: bool
+
+
+def key_of(alternative: SubRequest, classes: Mapping[str, DeviceClass]) -> DemandKey:
+    """Give a request's key; its class must exist."""
+    return DemandKey(
+        class_selectors=classes[alternative.device_class].selectors,
+        selectors=alternative.selectors,
+        tolerations=alternative.tolerations,
+        capacity=alternative.capacity_requests,
+        is_admin=alternative.admin_access,
+        takes_all=alternative.allocation_mode == AllocationMode.ALL,
+    )
+
+
+@dataclass(slots=True, eq=False)
+class Answers:
+    """
+    The verdict of every device of the inventory that does not say NO, by record index.
+
+    `consumption` holds, for shareable devices that say YES, what one allocation takes. `failure` is the first
+    message of a selector that failed at run time.
+    """
+
+    verdicts: dict[int, Verdict] = field(default_factory=dict)
+    consumption: dict[int, Consumption] = field(default_factory=dict)
+    failure: str = ""
+
+
+def ask(inventory: Inventory, key: DemandKey) -> Answers:
+    """Put a demand to every device."""
+    answers = Answers()
+    compiled = [selectors.compile_selector(text) for text in key.class_selectors + key.selectors]
+    requested = dict(key.capacity)
+    for record in inventory.records:
+        matched = _matches(compiled, record.id.driver, record.device)
+        if matched is False:
+            continue
+        if matched is not True:
+            answers.verdicts[record.index] = Verdict.FAILED
+            answers.failure = answers.failure or f"on device {record.id}: {matched.message}"
+            continue
+        verdict, consumption = _judge(record, key, requested)
+        answers.verdicts[record.index] = verdict
+        if verdict is Verdict.YES and record.device.allow_multiple_allocations:
+            answers.consumption[record.index] = consumption
+    return answers
+
+
+def _matches(compiled: list[selectors.Selector], driver: str, device: Device) -> bool | selectors.SelectorFailure:
+    """AND in order, class selectors first; the first false or failure decides."""
+    for selector in compiled:
+        outcome = selector.evaluate(driver, device)
+        if outcome is not True:
+            return outcome
+    return True
+
+
+def _judge(record: DeviceRecord, key: DemandKey, requested: Mapping[str, Quantity]) -> tuple[Verdict, Consumption]:
+    consumption = capacity.consumption(record.device, requested)
+    if consumption is None:
+        return Verdict.CAPACITY, ()
+    if taints.first_untolerated(record.taints, key.tolerations) is not None:
+        return Verdict.TAINTED, ()
+    if not record.is_owned:
+        return Verdict.NOT_OWNED, ()
+    return Verdict.YES, consumption

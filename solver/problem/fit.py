@@ -1,0 +1,84 @@
+"""Nodes as arrays: which ones a pod may use at all, and what they have left."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from solver.domain import Node, Pod, Reason
+from solver.feasibility import node_fit
+
+Mask = npt.NDArray[np.bool_]
+Amounts = npt.NDArray[np.int64]
+PODS = "pods"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeVerdicts:
+    """Nodes that a demand allows, and how many the others fail by reason (first reason of each node)."""
+
+    allowed: Mask
+    reasons: tuple[Reason, ...]
+
+
+def judge(demand: node_fit.NodeDemand, nodes: tuple[Node, ...], labels: tuple[Mapping[str, str], ...]) -> NodeVerdicts:
+    """Put a demand to every node."""
+    allowed = np.ones(len(nodes), dtype=np.bool_)
+    counts: dict[Reason, int] = {}
+    for index, node in enumerate(nodes):
+        objection = node_fit.objection(demand, node, labels[index])
+        if objection is not None:
+            allowed[index] = False
+            counts[objection] = counts.get(objection, 0) + 1
+    return NodeVerdicts(allowed, tallied(counts))
+
+
+def tallied(counts: Mapping[Reason, int]) -> tuple[Reason, ...]:
+    """Reasons with the number of nodes they hold for, most frequent first."""
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0].message))
+    return tuple(Reason(code=each.code, message=each.message, node_count=count) for each, count in ordered)
+
+
+@dataclass(slots=True, eq=False)
+class Room:
+    """
+    What nodes have left: `free[resource]` per node, in the units of `Pod.requests`; `pods` counts pods.
+
+    A resource that a node does not publish counts as none there.
+    """
+
+    free: dict[str, Amounts]
+
+    def of(self, resource: str) -> Amounts:
+        """Free amounts of a resource; nothing anywhere if no node publishes it."""
+        if resource not in self.free:
+            self.free[resource] = np.zeros_like(self.free[PODS])
+        return self.free[resource]
+
+    def fits(self, requests: Iterable[tuple[str, int]]) -> Mask:
+        """Nodes with room for one pod more that takes `requests`."""
+        mask: Mask = self.of(PODS) >= 1
+        for resource, amount in requests:
+            if amount > 0:
+                mask = mask & (self.of(resource) >= amount)
+        return mask
+
+
+def room(nodes: tuple[Node, ...], node_index: Mapping[str, int], pods: Iterable[Pod]) -> Room:
+    """Subtract what pods hold from what nodes can allocate."""
+    names = dict.fromkeys((PODS, *(resource for node in nodes for resource, _ in node.allocatable)))
+    free = {resource: [0] * len(nodes) for resource in names}
+    for index, node in enumerate(nodes):
+        for resource, amount in node.allocatable:
+            free[resource][index] = amount
+    counts = free[PODS]
+    for pod in pods:
+        at = node_index.get(pod.node_name)
+        if at is None:
+            continue
+        counts[at] -= 1
+        for resource, amount in pod.requests:
+            if resource in free:
+                free[resource][at] -= amount
+    return Room({resource: np.array(amounts, dtype=np.int64) for resource, amounts in free.items()})

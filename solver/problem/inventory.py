@@ -1,0 +1,177 @@
+"""Devices as published: what exists, where it can be used, what it draws from; independent of batch and usage."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from solver.domain import (
+    CounterId,
+    Device,
+    DeviceId,
+    DeviceTaintRule,
+    Node,
+    NodeScope,
+    PoolId,
+    ResourceSlice,
+    Taint,
+)
+from solver.feasibility import affinity, pools
+from solver.problem.owned import Ownership
+
+_VALUE_SCALE = 100
+
+
+@dataclass(slots=True, eq=False)
+class DeviceRecord:
+    """
+    One usable device.
+
+    `nodes` are the indices of the nodes that can use it, None for every node; `home` is the only node where
+    there is exactly one, else -1. `counters` are nano-units drawn while the device is used. `value` says how much
+    would be lost with it: 1 plus the sum over its capacities of their percentage of the largest one published.
+    """
+
+    index: int
+    id: DeviceId
+    device: Device
+    scope: NodeScope
+    home: int
+    nodes: frozenset[int] | None
+    taints: tuple[Taint, ...]
+    counters: tuple[tuple[CounterId, int], ...]
+    is_owned: bool
+    value: int = 1
+
+
+@dataclass(slots=True, eq=False)
+class Inventory:
+    """
+    Every device of every usable pool, in the order in which kube-scheduler would look at them.
+
+    `by_home` lists record indices per node, `wide` those that several nodes can use. `budgets` are the published
+    nano-units of every counter.
+    """
+
+    nodes: tuple[Node, ...]
+    node_index: Mapping[str, int]
+    labels: tuple[dict[str, str], ...]
+    pools: dict[PoolId, pools.Pool]
+    records: list[DeviceRecord] = field(default_factory=list)
+    record_of: dict[DeviceId, int] = field(default_factory=dict)
+    by_home: list[list[int]] = field(default_factory=list)
+    wide: list[int] = field(default_factory=list)
+    budgets: dict[CounterId, int] = field(default_factory=dict)
+
+
+def take_stock(
+    nodes: tuple[Node, ...],
+    slices: tuple[ResourceSlice, ...],
+    rules: tuple[DeviceTaintRule, ...],
+    ownership: Ownership,
+) -> Inventory:
+    """Build the inventory; cost grows with the number of devices published, so callers keep it while they can."""
+    inventory = Inventory(
+        nodes=nodes,
+        node_index={node.name: index for index, node in enumerate(nodes)},
+        labels=tuple(dict(node.labels) for node in nodes),
+        pools=pools.resolve(slices),
+        by_home=[[] for _ in nodes],
+    )
+    for pool in _in_search_order(inventory.pools.values()):
+        _add_counters(inventory, pool)
+        for each in pool.slices:
+            _add_slice(inventory, each, rules, ownership)
+    _set_values(inventory.records)
+    return inventory
+
+
+def _in_search_order(resolved: Iterable[pools.Pool]) -> list[pools.Pool]:
+    """Order usable pools: those without binding conditions first, then by driver and name (upstream since 1.36)."""
+    usable = [pool for pool in resolved if pool.is_usable]
+    return sorted(usable, key=lambda pool: (_has_binding_conditions(pool), pool.id))
+
+
+def _has_binding_conditions(pool: pools.Pool) -> bool:
+    return any(device.binding_conditions for each in pool.slices for device in each.devices)
+
+
+def _add_counters(inventory: Inventory, pool: pools.Pool) -> None:
+    for each in pool.slices:
+        for counter_set in each.counter_sets:
+            for counter, amount in counter_set.counters:
+                inventory.budgets[CounterId(*pool.id, counter_set.name, counter)] = amount.nano
+
+
+def _add_slice(
+    inventory: Inventory, each: ResourceSlice, rules: tuple[DeviceTaintRule, ...], ownership: Ownership
+) -> None:
+    reach = None if each.scope.per_device else _reach(inventory, each.scope)
+    for device in each.devices:
+        scope = each.scope if device.scope is None or not each.scope.per_device else device.scope
+        nodes = _reach(inventory, scope) if reach is None else reach
+        if nodes == frozenset():
+            continue
+        home = next(iter(nodes)) if nodes is not None and len(nodes) == 1 else -1
+        device_id = DeviceId(each.driver, each.pool, device.name)
+        record = DeviceRecord(
+            index=len(inventory.records),
+            id=device_id,
+            device=device,
+            scope=scope,
+            home=home,
+            nodes=nodes,
+            taints=device.taints + _rule_taints(device_id, rules),
+            counters=_drawn(device_id, device),
+            is_owned=ownership.includes(each.driver, home),
+        )
+        inventory.records.append(record)
+        inventory.record_of[device_id] = record.index
+        (inventory.wide if home < 0 else inventory.by_home[home]).append(record.index)
+
+
+def _reach(inventory: Inventory, scope: NodeScope) -> frozenset[int] | None:
+    """Nodes that a scope reaches: None for all of them, empty for a scope that this version does not know."""
+    if scope.all_nodes:
+        return None
+    if scope.node_name:
+        index = inventory.node_index.get(scope.node_name)
+        return frozenset() if index is None else frozenset((index,))
+    if scope.node_selector is None:
+        return frozenset()
+    return frozenset(
+        index
+        for index, node in enumerate(inventory.nodes)
+        if affinity.matches(scope.node_selector, node.name, inventory.labels[index])
+    )
+
+
+def _rule_taints(device: DeviceId, rules: tuple[DeviceTaintRule, ...]) -> tuple[Taint, ...]:
+    """Taints that DeviceTaintRules add; a rule without a selector selects nothing (KEP-5055)."""
+    return tuple(
+        rule.taint
+        for rule in rules
+        if not rule.selects_nothing
+        and rule.driver in {None, device.driver}
+        and rule.pool in {None, device.pool}
+        and rule.device in {None, device.device}
+    )
+
+
+def _drawn(device_id: DeviceId, device: Device) -> tuple[tuple[CounterId, int], ...]:
+    return tuple(
+        (CounterId(device_id.driver, device_id.pool, consumption.counter_set, counter), amount.nano)
+        for consumption in device.consumes_counters
+        for counter, amount in consumption.counters
+    )
+
+
+def _set_values(records: list[DeviceRecord]) -> None:
+    largest: defaultdict[tuple[str, str], int] = defaultdict(int)
+    for record in records:
+        for name, capacity in record.device.capacities:
+            key = (record.id.driver, name)
+            largest[key] = max(largest[key], capacity.value.nano)
+    for record in records:
+        for name, capacity in record.device.capacities:
+            most = largest[record.id.driver, name]
+            record.value += _VALUE_SCALE * capacity.value.nano // most if most else 0

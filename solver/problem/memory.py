@@ -1,0 +1,81 @@
+"""
+What the core remembers between solves, so that a cycle costs what changed and not what exists.
+
+Everything in it is derived from frozen values and kept under their identity: a warm solve gives the same plan as
+a cold one. Nothing here is needed for correctness.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from solver.domain import DeviceTaintRule, Node, OwnedDevices, ResourceSlice, Snapshot
+from solver.feasibility import node_fit
+from solver.feasibility.device_attributes import AttributeName
+from solver.problem import demand, drafting, fit, inventory, laying, owned
+from solver.problem.demand import Answers, DemandKey
+from solver.problem.inventory import Inventory
+from solver.problem.layout import Layout
+
+_MOST_LAYOUTS: Final = 8
+_MOST_VERDICTS: Final = 4096
+
+_LayoutKey = tuple[tuple[DemandKey, ...], tuple[AttributeName, ...]]
+
+
+@dataclass(slots=True, eq=False)
+class Engine:
+    """A solver's memory; one per process, never shared between threads."""
+
+    _basis: tuple[tuple[Node, ...], tuple[ResourceSlice, ...], tuple[DeviceTaintRule, ...], OwnedDevices] | None = None
+    _inventory: Inventory | None = None
+    _answers: dict[DemandKey, Answers] = field(default_factory=dict)
+    _layouts: dict[_LayoutKey, Layout] = field(default_factory=dict)
+    _verdicts: dict[node_fit.NodeDemand, fit.NodeVerdicts] = field(default_factory=dict)
+
+    def inventory(self, snapshot: Snapshot, owned_devices: OwnedDevices) -> Inventory:
+        """Give the devices as published; rebuilt when nodes, slices or taint rules changed."""
+        basis = (snapshot.nodes, snapshot.slices, snapshot.taint_rules, owned_devices)
+        if self._inventory is None or not self._is_current(basis):
+            ownership = owned.resolve(owned_devices, snapshot.nodes)
+            self._inventory = inventory.take_stock(snapshot.nodes, snapshot.slices, snapshot.taint_rules, ownership)
+            self._basis = basis
+            self._answers.clear()
+            self._layouts.clear()
+            self._verdicts.clear()
+        return self._inventory
+
+    def _is_current(
+        self, basis: tuple[tuple[Node, ...], tuple[ResourceSlice, ...], tuple[DeviceTaintRule, ...], OwnedDevices]
+    ) -> bool:
+        if self._basis is None:
+            return False
+        return all(old is new for old, new in zip(self._basis[:3], basis[:3], strict=True)) and (
+            self._basis[3] == basis[3]
+        )
+
+    def layout(
+        self, stock: Inventory, demands: tuple[DemandKey, ...], attributes: tuple[AttributeName, ...]
+    ) -> tuple[Layout, tuple[Answers, ...]]:
+        """Give the cluster as a batch with these demands and constrained attributes sees it."""
+        for key in demands:
+            if key not in self._answers:
+                self._answers[key] = demand.ask(stock, key)
+        answers = tuple(self._answers[key] for key in demands)
+        found = self._layouts.pop((demands, attributes), None)
+        if found is None:
+            is_admin = tuple(key.is_admin for key in demands)
+            found = laying.lay_out(drafting.prepare(stock, answers, is_admin, attributes))
+        self._layouts[demands, attributes] = found
+        if len(self._layouts) > _MOST_LAYOUTS:
+            del self._layouts[next(iter(self._layouts))]
+        return found, answers
+
+    def node_verdicts(self, stock: Inventory, wanted: node_fit.NodeDemand) -> fit.NodeVerdicts:
+        """Give the nodes that a pod may use whatever else runs there."""
+        found = self._verdicts.get(wanted)
+        if found is None:
+            if len(self._verdicts) >= _MOST_VERDICTS:
+                self._verdicts.clear()
+            found = fit.judge(wanted, stock.nodes, stock.labels)
+            self._verdicts[wanted] = found
+        return found

@@ -1,0 +1,169 @@
+"""Make a problem of a snapshot and a batch: resolve claims, intern demands and components, form classes of pods."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from solver.domain import (
+    Batch,
+    Claim,
+    ClaimId,
+    DeviceClass,
+    NodeSelector,
+    Pod,
+    Policy,
+    Reason,
+    ReasonCode,
+    Snapshot,
+    SubRequest,
+)
+from solver.feasibility import claims as claim_rules
+from solver.feasibility import node_fit
+from solver.feasibility.device_attributes import AttributeName
+from solver.problem import component, demand, fit, states, usage
+from solver.problem.component import Component, Cut
+from solver.problem.demand import DemandKey
+from solver.problem.inventory import Inventory
+from solver.problem.memory import Engine
+from solver.problem.problem import Part, PodClass, Problem, SharedClaim, Source
+
+
+def prepare(snapshot: Snapshot, batch: Batch, policy: Policy, engine: Engine) -> Problem:
+    """Build the dense form; pods that nothing can place are set aside with their reasons."""
+    drafting = _Draft(
+        claims={claim.id: claim for claim in snapshot.claims},
+        device_classes={each.name: each for each in snapshot.classes},
+    )
+    stock = engine.inventory(snapshot, policy.owned)
+    drafting.reject(batch)
+    drafting.find_shared(batch)
+    for claim_id in drafting.shared_ids:
+        drafting.cut(claim_id)
+    classes = _classes(drafting, batch, stock, engine)
+    layout, answers = engine.layout(stock, tuple(drafting.demands), tuple(drafting.attributes))
+    counted = usage.count(stock, snapshot.claims)
+    local, wide = states.states(layout, stock, counted)
+    return Problem(
+        snapshot=snapshot,
+        batch=batch,
+        policy=policy,
+        inventory=stock,
+        usage=counted,
+        layout=layout,
+        room=fit.room(stock.nodes, stock.node_index, snapshot.pods),
+        claims=drafting.claims,
+        device_classes=drafting.device_classes,
+        demands=tuple(drafting.demands),
+        answers=answers,
+        components=list(drafting.components),
+        classes=classes,
+        shared=[_shared_claim(drafting, index, claim_id) for index, claim_id in enumerate(drafting.shared_ids)],
+        states=local,
+        wide_state=wide,
+        is_whole=states.whole_nodes(stock, counted),
+        rejected=drafting.rejected,
+    )
+
+
+@dataclass(slots=True, eq=False)
+class _Draft:
+    """Interned demands, attributes and components, in order of first use."""
+
+    claims: Mapping[ClaimId, Claim]
+    device_classes: Mapping[str, DeviceClass]
+    demands: dict[DemandKey, int] = field(default_factory=dict)
+    attributes: dict[AttributeName, int] = field(default_factory=dict)
+    components: dict[Component, int] = field(default_factory=dict)
+    cuts: dict[ClaimId, tuple[Cut, ...]] = field(default_factory=dict)
+    shapes: dict[tuple[object, ...], tuple[Cut, ...]] = field(default_factory=dict)
+    shared_ids: dict[ClaimId, int] = field(default_factory=dict)
+    rejected: dict[int, tuple[Reason, ...]] = field(default_factory=dict)
+
+    def reject(self, batch: Batch) -> None:
+        for position, pod in enumerate(batch.pods):
+            reasons = claim_rules.objections(pod, self.claims, self.device_classes)
+            if reasons:
+                self.rejected[position] = reasons
+
+    def find_shared(self, batch: Batch) -> None:
+        """Claims without allocation that several pods of the batch use; more consumers than fit are set aside."""
+        users = Counter[ClaimId]()
+        for position, pod in enumerate(batch.pods):
+            if position in self.rejected:
+                continue
+            full = [each for each in self.unallocated(pod) if users[each] >= claim_rules.MOST_CONSUMERS]
+            if full:
+                message = f"claim {full[0].name} gets as many consumers as a claim can have"
+                self.rejected[position] = (Reason(code=ReasonCode.CLAIM_FULL, message=message),)
+                continue
+            users.update(self.unallocated(pod))
+        for claim_id, count in users.items():
+            if count > 1:
+                self.shared_ids[claim_id] = len(self.shared_ids)
+
+    def unallocated(self, pod: Pod) -> tuple[ClaimId, ...]:
+        return tuple(each for each in pod.claim_ids if self.claims[each].allocation is None)
+
+    def demand_of(self, alternative: SubRequest) -> int:
+        key = demand.key_of(alternative, self.device_classes)
+        return self.demands.setdefault(key, len(self.demands))
+
+    def cut(self, claim_id: ClaimId) -> tuple[Cut, ...]:
+        """Cut a claim; claims of equal spec (all that come from one template) are cut once."""
+        found = self.cuts.get(claim_id)
+        if found is None:
+            claim = self.claims[claim_id]
+            shape = (claim.requests, claim.constraints)
+            if shape not in self.shapes:
+                self.shapes[shape] = component.cut(claim, self.demand_of)
+                for each in self.shapes[shape]:
+                    self._intern(each.component)
+            found = self.cuts[claim_id] = self.shapes[shape]
+        return found
+
+    def _intern(self, each: Component) -> None:
+        self.components.setdefault(each, len(self.components))
+        for link in each.links:
+            self.attributes.setdefault(link.attribute, len(self.attributes))
+
+    def parts(self, claim_ids: tuple[ClaimId, ...]) -> tuple[tuple[Part, ...], tuple[tuple[Source, ...], ...]]:
+        """Merge equal components of some claims; those that need identity stay apart."""
+        merged: defaultdict[tuple[int, int], list[Source]] = defaultdict(list)
+        for order, claim_id in enumerate(claim_ids):
+            for place, each in enumerate(self.cut(claim_id)):
+                apart = 1 + order * len(self.claims[claim_id].requests) + place if each.component.needs_identity else 0
+                merged[self.components[each.component], apart].append(Source(claim_id, each.positions))
+        parts = tuple(Part(index, len(sources)) for (index, _), sources in merged.items())
+        return parts, tuple(tuple(sources) for sources in merged.values())
+
+
+def _classes(drafting: _Draft, batch: Batch, stock: Inventory, engine: Engine) -> list[PodClass]:
+    classes: dict[tuple[object, ...], PodClass] = {}
+    for position, pod in enumerate(batch.pods):
+        if position in drafting.rejected:
+            continue
+        open_claims = drafting.unallocated(pod)
+        shared = tuple(sorted(drafting.shared_ids[each] for each in open_claims if each in drafting.shared_ids))
+        own = tuple(each for each in open_claims if each not in drafting.shared_ids)
+        parts, sources = drafting.parts(own)
+        wanted = node_fit.demand_of(pod, _claim_selectors(drafting, pod))
+        needs_identity = any(each.component.needs_identity for claim_id in own for each in drafting.cut(claim_id))
+        key = (pod.priority, pod.requests, wanted, parts, shared, position if needs_identity else -1)
+        each = classes.get(key)
+        if each is None:
+            verdicts = engine.node_verdicts(stock, wanted)
+            each = PodClass(len(classes), pod.priority, pod.requests, verdicts, parts, shared)
+            classes[key] = each
+        each.members.append(position)
+        each.sources.append(sources)
+    return list(classes.values())
+
+
+def _claim_selectors(drafting: _Draft, pod: Pod) -> tuple[NodeSelector, ...]:
+    allocations = (drafting.claims[each].allocation for each in pod.claim_ids)
+    return tuple(each.node_selector for each in allocations if each is not None and each.node_selector is not None)
+
+
+def _shared_claim(drafting: _Draft, index: int, claim_id: ClaimId) -> SharedClaim:
+    parts, sources = drafting.parts((claim_id,))
+    return SharedClaim(index, drafting.claims[claim_id], parts, sources)

@@ -1,0 +1,127 @@
+"""The whole problem in dense form: classes of equal pods, shared claims, and what nodes have left."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from solver.domain import Batch, Claim, ClaimId, DeviceClass, Pod, Policy, Reason, Snapshot
+from solver.problem.component import Component
+from solver.problem.demand import Answers, DemandKey
+from solver.problem.fit import Mask, NodeVerdicts, Room
+from solver.problem.inventory import Inventory
+from solver.problem.layout import GLOBAL, Group, Layout
+from solver.problem.option import Option
+from solver.problem.options import options
+from solver.problem.usage import Usage
+
+Requests = tuple[tuple[str, int], ...]
+State = tuple[int, ...]
+"""Units left of every budget of a node (or of the cluster-wide ones), in the order of its group."""
+
+
+class Source(NamedTuple):
+    """Where one copy of a component comes from: the claim and the positions of its requests in it."""
+
+    claim: ClaimId
+    positions: tuple[int, ...]
+
+
+class Part(NamedTuple):
+    """A component that a pod (or a shared claim) needs `copies` times."""
+
+    component: int
+    copies: int
+
+
+@dataclass(slots=True, eq=False)
+class PodClass:
+    """
+    Pods that are equal for every rule; `members` are positions in the batch, in queue order.
+
+    `sources[i][j][k]` is the k-th copy of the j-th part of the i-th member. `shared` are indices of claims that
+    the pods share with others of the batch and that are not allocated yet.
+    """
+
+    index: int
+    priority: int
+    requests: Requests
+    verdicts: NodeVerdicts
+    parts: tuple[Part, ...]
+    shared: tuple[int, ...]
+    members: list[int] = field(default_factory=list)
+    sources: list[tuple[tuple[Source, ...], ...]] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """How many pods it holds."""
+        return len(self.members)
+
+
+@dataclass(slots=True, eq=False)
+class SharedClaim:
+    """A claim without allocation that several pods of the batch use: allocated once or not at all."""
+
+    index: int
+    claim: Claim
+    parts: tuple[Part, ...]
+    sources: tuple[tuple[Source, ...], ...]
+
+
+@dataclass(slots=True, eq=False)
+class Problem:
+    """
+    Everything that greedy, model and extraction look at.
+
+    `states` are per node, `wide_state` is of the cluster-wide budgets; `is_whole` marks nodes none of whose
+    devices was in use. `rejected` are pods that nothing can place, by batch position.
+    """
+
+    snapshot: Snapshot
+    batch: Batch
+    policy: Policy
+    inventory: Inventory
+    usage: Usage
+    layout: Layout
+    room: Room
+    claims: Mapping[ClaimId, Claim]
+    device_classes: Mapping[str, DeviceClass]
+    demands: tuple[DemandKey, ...]
+    answers: tuple[Answers, ...]
+    components: list[Component]
+    classes: list[PodClass]
+    shared: list[SharedClaim]
+    states: list[State]
+    wide_state: State
+    is_whole: Mask
+    rejected: dict[int, tuple[Reason, ...]]
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes there are."""
+        return len(self.inventory.nodes)
+
+    def group(self, node: int) -> Group:
+        """Describe a node."""
+        return self.layout.groups[self.layout.group_of[node]]
+
+    def options(self, component: int, group: Group) -> tuple[Option, ...]:
+        """Ways to serve a component on nodes of a group; kept as long as the layout."""
+        key = (self.components[component], group.index)
+        found = self.layout.options.get(key)
+        if found is None:
+            found = options(self.components[component], group, self.layout)
+            self.layout.options[key] = found
+        return found
+
+    def wide_left(self, budget: int) -> int:
+        """Give the units left of a cluster-wide budget."""
+        return self.wide_state[budget - GLOBAL]
+
+    def pod(self, position: int) -> Pod:
+        """Give a pod of the batch."""
+        return self.batch.pods[position]
+
+    @property
+    def tiers(self) -> list[int]:
+        """Priorities that occur, highest first."""
+        return sorted({each.priority for each in self.classes}, reverse=True)

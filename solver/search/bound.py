@@ -1,0 +1,43 @@
+"""
+Upper bounds of all levels from the linear relaxation over kinds of nodes.
+
+Equal nodes are merged, so the relaxation stays small at any cluster size; its floor bounds the integer optimum.
+A bound of a level holds under the condition that all earlier levels keep the values they have; it is worth
+something only while those are proven.
+"""
+
+from dataclasses import dataclass
+
+from solver.domain import Budget
+from solver.engines import linear
+from solver.model import build, cells
+from solver.model.form import IntegerForm
+from solver.problem.problem import Problem
+from solver.search.values import Values
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Bounds of the leading levels (None: not reached); `size` is the relaxation's (variables, rows)."""
+
+    levels: tuple[int | None, ...]
+    size: tuple[int, int]
+
+
+def bounds(problem: Problem, known: Values, budget: Budget) -> Bounds:
+    """Bound level after level until one is not met by the values known."""
+    form = build.build(problem, cells.merged(problem)).form
+    found: list[int | None] = []
+    for level, value in zip(form.levels, known, strict=True):
+        bound = linear.bound(form, level.expression, budget.remaining_seconds()).value
+        found.append(bound)
+        if bound is None or bound > value:
+            break
+        require_at_least(form, len(found) - 1, value)
+    found += [None] * (len(known) - len(found))
+    return Bounds(tuple(found), (len(form.lower), len(form.rows)))
+
+
+def require_at_least(form: IntegerForm, level: int, value: int) -> None:
+    """Keep a level at a value from now on."""
+    form.require(form.levels[level].expression, f"level {form.levels[level].name}", low=value)

@@ -1,0 +1,123 @@
+"""The exact search: CP-SAT over the general model, level by level, from the best solution known."""
+
+from dataclasses import dataclass
+
+from solver.domain import Budget, Level
+from solver.engines import cpsat
+from solver.engines.cpsat import Effort
+from solver.engines.status import EngineStatus
+from solver.model import assignment, build, cells
+from solver.model.form import IntegerForm
+from solver.model.variables import Variables
+from solver.problem.problem import Problem
+from solver.search.bound import Bounds, require_at_least
+from solver.search.values import Values, names
+from solver.solution import Solution
+
+_QUICK_SECONDS = 0.15
+"""Deterministic seconds of the first try without presolve, which proves most hinted models at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The best solution, what is proven of each level, and what it took; `size` is (variables, rows)."""
+
+    solution: Solution
+    levels: tuple[Level, ...]
+    size: tuple[int, int]
+    deterministic_seconds: float
+
+
+def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -> Found:
+    """Search until every level is proven or the budget ends; never worse than the start."""
+    variables = build.build(problem, cells.single(problem))
+    search = _Search(problem, variables, budget, best=assignment.values_of(variables, start))
+    broken = variables.form.broken_by(search.best)
+    if broken:
+        raise ModelMismatchError(f"the model refuses a solution of the greedy: {', '.join(broken)}")
+    levels = [search.level(index, bounds.levels[index]) for index in range(len(variables.form.levels))]
+    solution = assignment.solution_of(variables, search.best)
+    size = (len(variables.form.lower), len(variables.form.rows))
+    return Found(solution, tuple(levels), size, search.spent)
+
+
+class ModelMismatchError(Exception):
+    """Greedy and model disagree about what is possible: a bug in one of them."""
+
+
+@dataclass(slots=True, eq=False)
+class _Search:
+    """Best values of all variables so far, and deterministic seconds spent."""
+
+    problem: Problem
+    variables: Variables
+    budget: Budget
+    best: list[int]
+    spent: float = 0.0
+    is_proven: bool = True
+
+    def level(self, index: int, bound: int | None) -> Level:
+        """Maximise one level, keep its value, and say what is proven."""
+        form = self.variables.form
+        name, expression = form.levels[index].name, form.levels[index].expression
+        value = expression.value(self.best)
+        proven = self.is_proven and bound is not None and bound <= value
+        if not proven:
+            proven, bound = self._maximize(form, index, bound if self.is_proven else None)
+            value = expression.value(self.best)
+        self.is_proven = self.is_proven and proven
+        require_at_least(form, index, value)
+        most = _most(form, index) if bound is None else bound
+        return Level(name=name, value=value, bound=value if proven else max(value, most), proven=proven)
+
+    def _maximize(self, form: IntegerForm, index: int, bound: int | None) -> tuple[bool, int | None]:
+        """Try briefly without presolve, then with it; whether the level is proven, and the best bound."""
+        for presolve, most in ((False, _QUICK_SECONDS), (True, self.budget.deterministic_seconds)):
+            limit = min(most, self.budget.deterministic_seconds - self.spent)
+            if limit <= 0 or self.budget.should_stop():
+                break
+            effort = Effort(
+                seconds=self.budget.remaining_seconds(),
+                deterministic_seconds=limit,
+                seed=self.budget.seed,
+                workers=self.budget.workers,
+                presolve=presolve,
+            )
+            expression = form.levels[index].expression
+            result = cpsat.maximize(form, expression, effort, hint=self.best, cutoff=bound)
+            self.spent += result.deterministic_seconds
+            if result.values is not None and expression.value(result.values) >= expression.value(self.best):
+                self.best = result.values
+            if result.bound is not None:
+                bound = result.bound if bound is None else min(bound, result.bound)
+            if result.status is EngineStatus.OPTIMAL or (bound is not None and bound <= expression.value(self.best)):
+                return self.is_proven, bound
+        return False, bound
+
+
+def _most(form: IntegerForm, index: int) -> int:
+    """The largest value that bounds of variables allow: the bound of last resort."""
+    expression = form.levels[index].expression
+    return expression.offset + sum(
+        coefficient * (form.upper if coefficient > 0 else form.lower)[variable]
+        for variable, coefficient in expression.terms.items()
+    )
+
+
+def levels_from_bounds(problem: Problem, known: Values, bounds: Bounds) -> tuple[Level, ...]:
+    """Say what bounds alone prove of a solution."""
+    levels, proven = [], True
+    for name, value, bound in zip(names(problem), known, bounds.levels, strict=True):
+        meets = proven and bound is not None and bound <= value
+        limit = bound if proven and bound is not None else _trivial(problem, name)
+        levels.append(Level(name=name, value=value, bound=value if meets else max(value, limit), proven=meets))
+        proven = proven and meets
+    return tuple(levels)
+
+
+def _trivial(problem: Problem, name: str) -> int:
+    """Every pod of a tier placed, or no cost at all."""
+    if not name.startswith("placed:"):
+        return 0
+    priority = int(name.removeprefix("placed:"))
+    return sum(each.size for each in problem.classes if each.priority == priority)

@@ -1,0 +1,81 @@
+"""What a solution is worth, level by level, counted from its choices (and so independent of any model)."""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from solver.problem.layout import DeviceType, type_at
+from solver.problem.problem import Part, Problem
+from solver.solution import Pick, Solution
+
+Values = tuple[int, ...]
+"""One number per level, larger is better; compared as tuples."""
+
+
+def names(problem: Problem) -> tuple[str, ...]:
+    """Name the levels in order, as the model does."""
+    return (*(f"placed:{priority}" for priority in problem.tiers), *problem.policy.levels)
+
+
+def values(problem: Problem, solution: Solution) -> Values:
+    """Evaluate all levels."""
+    return (*solution.placed_by_tier(problem), *(_LEVELS[name](problem, solution) for name in problem.policy.levels))
+
+
+def _served(
+    problem: Problem, solution: Solution
+) -> Iterator[tuple[int, tuple[Part, ...], tuple[tuple[Pick, ...], ...]]]:
+    for choice in solution.choices:
+        yield choice.node, problem.classes[choice.pod_class].parts, choice.picks
+    for shared in solution.shared.values():
+        yield shared.node, problem.shared[shared.shared].parts, shared.picks
+
+
+def _taken(problem: Problem, solution: Solution) -> Iterator[tuple[int, int, DeviceType, int]]:
+    """(node, type, its description, how many) of everything that is really taken."""
+    for node, parts, picks in _served(problem, solution):
+        group = problem.group(node)
+        for part, copies in zip(parts, picks, strict=True):
+            options = problem.options(part.component, group)
+            for pick in copies:
+                for line, counts in zip(options[pick.option].lines, pick.lines, strict=True):
+                    for each, count in counts:
+                        device = type_at(problem.layout, group, each)
+                        if device.takes[line.demand]:
+                            yield node, each, device, count
+
+
+def _alternatives(problem: Problem, solution: Solution) -> int:
+    return -sum(
+        problem.options(part.component, problem.group(node))[pick.option].rank
+        for node, parts, picks in _served(problem, solution)
+        for part, copies in zip(parts, picks, strict=True)
+        for pick in copies
+    )
+
+
+def _opened_nodes(problem: Problem, solution: Solution) -> int:
+    return -len({node for node, each, _, _ in _taken(problem, solution) if each >= 0 and problem.is_whole[node]})
+
+
+def _opened_devices(problem: Problem, solution: Solution) -> int:
+    opened = set()
+    for node, each, device, _ in _taken(problem, solution):
+        if device.fresh < 0:
+            continue
+        if each >= 0 and problem.states[node][device.fresh] > 0:
+            opened.add((node, each))
+        elif each < 0 and problem.wide_left(device.fresh) > 0:
+            opened.add((-1, each))
+    return -len(opened)
+
+
+def _device_value(problem: Problem, solution: Solution) -> int:
+    return -sum(device.value * count for _, _, device, count in _taken(problem, solution))
+
+
+_LEVELS: Final[dict[str, Callable[[Problem, Solution], int]]] = {
+    "alternatives": _alternatives,
+    "opened-nodes": _opened_nodes,
+    "opened-devices": _opened_devices,
+    "device-value": _device_value,
+}

@@ -1,0 +1,44 @@
+"""A solution of a problem, in types and counts: what greedy and search produce and extraction makes concrete."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from solver.problem.problem import Problem
+
+
+class Pick(NamedTuple):
+    """One copy of a component served: the option taken, and (type, devices) for each of its lines."""
+
+    option: int
+    lines: tuple[tuple[tuple[int, int], ...], ...]
+
+
+class Choice(NamedTuple):
+    """One pod of a class on a node; `picks[j][k]` serves the k-th copy of the j-th part."""
+
+    pod_class: int
+    node: int
+    picks: tuple[tuple[Pick, ...], ...]
+
+
+class SharedChoice(NamedTuple):
+    """A shared claim allocated as seen from a node."""
+
+    shared: int
+    node: int
+    picks: tuple[tuple[Pick, ...], ...]
+
+
+@dataclass(slots=True, eq=False)
+class Solution:
+    """Choices in the order in which members of their classes are served; and the shared claims allocated."""
+
+    choices: list[Choice] = field(default_factory=list)
+    shared: dict[int, SharedChoice] = field(default_factory=dict)
+
+    def placed_by_tier(self, problem: Problem) -> tuple[int, ...]:
+        """Pods placed per priority, highest first."""
+        counts = dict.fromkeys(problem.tiers, 0)
+        for choice in self.choices:
+            counts[problem.classes[choice.pod_class].priority] += 1
+        return tuple(counts.values())

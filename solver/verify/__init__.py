@@ -1,0 +1,38 @@
+"""
+The independent checker: whether a plan keeps every rule of DRA and of node fit.
+
+`check` is written from the semantics of `resource.k8s.io/v1` and not from the solver: it imports the domain and the
+door to CEL and nothing else, and reads pools, taints, node fit and rounding again for itself, so that a mistake has to
+be made twice to go unseen. It is cheap enough (one pass over the cluster's indexes, then only what the plan touches)
+to run before every commit; a plan that fails it is never written. Called by the shell, by tests and by `simulate`.
+
+Here lives one file per kind of rule: `pods`, `nodes`, `claims`, `requests`, `devices`, `usage`, `constraints`,
+`merging`; `rules` is the closed list of names.
+"""
+
+from collections.abc import Iterator
+
+from solver.domain import Batch, Plan, Policy, Snapshot, Violation
+from solver.verify import claims, constraints, devices, merging, nodes, pods, requests, usage
+from solver.verify.picture import Picture, grants
+from solver.verify.rules import Rule
+
+__all__ = ["Rule", "check"]
+
+
+def check(snapshot: Snapshot, batch: Batch, plan: Plan, policy: Policy = Policy()) -> tuple[Violation, ...]:  # noqa: B008 -- a frozen value
+    """Give every rule that a plan breaks, with what breaks it; empty for a valid plan. Never raises on a bad plan."""
+    return tuple(_violations(Picture.of(snapshot, batch, policy), batch, plan))
+
+
+def _violations(picture: Picture, batch: Batch, plan: Plan) -> Iterator[Violation]:
+    yield from pods.violations(batch, plan, picture)
+    yield from nodes.violations(plan, picture)
+    yield from claims.violations(plan, picture)
+    made = grants(plan, picture)
+    for grant in made:
+        yield from requests.violations(grant, picture)
+        yield from devices.violations(grant, picture)
+        yield from constraints.violations(grant, picture)
+        yield from merging.violations(grant, picture)
+    yield from usage.violations(made, picture)

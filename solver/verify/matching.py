@@ -1,0 +1,70 @@
+"""Nodes against selectors and taints against tolerations, from the API's text (core/v1)."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from solver.domain import Node, NodeScope, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Taint, Toleration
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_LARGEST: Final = 2**63 - 1
+
+
+def selects(selector: NodeSelector, node: Node) -> bool:
+    """Whether one of the terms holds."""
+    return any(term_holds(term, node) for term in selector.terms)
+
+
+def term_holds(term: NodeSelectorTerm, node: Node) -> bool:
+    """Whether all requirements of the term hold; an empty term holds nowhere."""
+    fields = {"metadata.name": node.name}
+    labels = dict(node.labels)
+    outcomes = [_holds(each, fields) for each in term.match_fields]
+    outcomes += [_holds(each, labels) for each in term.match_expressions]
+    return bool(outcomes) and all(outcomes)
+
+
+def _holds(requirement: NodeSelectorRequirement, values: dict[str, str]) -> bool:
+    has = requirement.key in values
+    value = values.get(requirement.key, "")
+    outcomes = {
+        "In": has and value in requirement.values,
+        "NotIn": not has or value not in requirement.values,
+        "Exists": has,
+        "DoesNotExist": not has,
+        "Gt": has and _is_ordered(requirement.values, (value,)),
+        "Lt": has and _is_ordered((value,), requirement.values),
+    }
+    return outcomes.get(requirement.operator, False)
+
+
+def _is_ordered(lower: tuple[str, ...], upper: tuple[str, ...]) -> bool:
+    """Whether both are one 64-bit integer and the first is the smaller one."""
+    if len(lower) != 1 or len(upper) != 1 or not all(_INTEGER.fullmatch(text) for text in lower + upper):
+        return False
+    low, high = int(lower[0]), int(upper[0])
+    return -_LARGEST - 1 <= low < high <= _LARGEST
+
+
+def reaches(scope: NodeScope, node: Node) -> bool:
+    """Whether a slice's or device's scope includes the node; a scope of an unknown kind includes none."""
+    if scope.node_name:
+        return scope.node_name == node.name
+    if scope.node_selector is not None:
+        return selects(scope.node_selector, node)
+    return scope.all_nodes
+
+
+def untolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Iterator[Taint]:
+    """Taints that keep something new away: NoSchedule and NoExecute ones that no toleration covers."""
+    for taint in taints:
+        blocks = taint.effect in {"NoSchedule", "NoExecute"}
+        if blocks and not any(_tolerates(each, taint) for each in tolerations):
+            yield taint
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    same_effect = toleration.effect in {"", taint.effect}
+    same_key = toleration.key in {"", taint.key}
+    same_value = {"Exists": True, "Equal": toleration.value == taint.value, "": toleration.value == taint.value}
+    return same_effect and same_key and same_value.get(toleration.operator, False)

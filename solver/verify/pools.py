@@ -1,0 +1,133 @@
+"""Pools as the semantics define them, read off the slices without the solver's own reading of them."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from solver.domain import Device, DeviceId, DeviceTaintRule, Node, NodeScope, PoolId, ResourceSlice, Taint
+from solver.verify import matching
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Published:
+    """A device where it is published: `scope` is its own in slices with per-device node selection."""
+
+    id: DeviceId
+    device: Device
+    scope: NodeScope
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PoolView:
+    """
+    The newest generation of a pool over all slices of the cluster.
+
+    `trouble` says why none of its devices may be taken (incomplete or invalid), and is empty otherwise. `counters`
+    are the published nano-units by (counter set, counter).
+    """
+
+    trouble: str
+    slices: tuple[ResourceSlice, ...] = ()
+    devices: dict[str, Published] = field(default_factory=dict)
+    counters: dict[tuple[str, str], int] = field(default_factory=dict)
+
+
+class Pools:
+    """All pools, each read when it is first asked for."""
+
+    def __init__(self, slices: Iterable[ResourceSlice], rules: tuple[DeviceTaintRule, ...]) -> None:
+        self._rules = tuple(rule for rule in rules if not rule.selects_nothing)
+        self._views: dict[tuple[str, str], PoolView] = {}
+        self._slices: defaultdict[tuple[str, str], list[ResourceSlice]] = defaultdict(list)
+        self._local: defaultdict[str, dict[tuple[str, str], None]] = defaultdict(dict)
+        for each in slices:
+            key = (each.driver, each.pool)
+            self._slices[key].append(each)
+            self._local[each.scope.node_name][key] = None
+
+    def view(self, pool: PoolId) -> PoolView:
+        """Give a pool; one that nobody publishes has no devices."""
+        key = (pool.driver, pool.pool)
+        if key not in self._views:
+            self._views[key] = _read(self._slices.get(key, []))
+        return self._views[key]
+
+    def find(self, device: DeviceId) -> Published | None:
+        """Find a device in the newest generation of its pool, complete or not."""
+        return self.view(device.pool_id).devices.get(device.device)
+
+    def taints(self, published: Published) -> Iterator[Taint]:
+        """The device's own taints and those of every DeviceTaintRule that selects it (KEP-5055)."""
+        yield from published.device.taints
+        device = published.id
+        for rule in self._rules:
+            pairs = ((rule.driver, device.driver), (rule.pool, device.pool), (rule.device, device.device))
+            if all(wanted is None or wanted == actual for wanted, actual in pairs):
+                yield rule.taint
+
+    def seen_from(self, node: Node) -> Iterator[PoolView]:
+        """Pools with a slice of devices in their newest generation that the node can use."""
+        nearby = self._local.get("", {}) | self._local.get(node.name, {})
+        for key in nearby:
+            view = self.view(PoolId(*key))
+            if any(_shows_devices(each, node) for each in view.slices):
+                yield view
+
+
+def scope_of(published: ResourceSlice, device: Device) -> NodeScope:
+    """Where a device can be used."""
+    if published.scope.per_device:
+        return device.scope or NodeScope()
+    return published.scope
+
+
+def _shows_devices(each: ResourceSlice, node: Node) -> bool:
+    if each.scope.per_device:
+        return any(matching.reaches(scope_of(each, device), node) for device in each.devices)
+    return bool(each.devices) and matching.reaches(each.scope, node)
+
+
+def _read(slices: list[ResourceSlice]) -> PoolView:
+    if not slices:
+        return PoolView("nobody publishes it")
+    newest = max(each.generation for each in slices)
+    current = tuple(each for each in slices if each.generation == newest)
+    devices = {
+        device.name: Published(DeviceId(each.driver, each.pool, device.name), device, scope_of(each, device))
+        for each in current
+        for device in each.devices
+    }
+    counters = {
+        (counter_set.name, counter): amount.nano
+        for each in current
+        for counter_set in each.counter_sets
+        for counter, amount in counter_set.counters
+    }
+    return PoolView(_trouble(current, counters), current, devices, counters)
+
+
+def _trouble(current: tuple[ResourceSlice, ...], counters: dict[tuple[str, str], int]) -> str:
+    expected = {each.slice_count for each in current}
+    if expected != {len(current)}:
+        return f"{len(current)} slices of generation {current[0].generation} are there, {sorted(expected)} are stated"
+    names = [device.name for each in current for device in each.devices]
+    if len(set(names)) != len(names):
+        return "it publishes a device name twice"
+    sets = [counter_set.name for each in current for counter_set in each.counter_sets]
+    if len(set(sets)) != len(sets):
+        return "it publishes a counter set twice"
+    drawn = {
+        (consumption.counter_set, counter)
+        for each in current
+        for device in each.devices
+        for consumption in device.consumes_counters
+        for counter, _ in consumption.counters
+    }
+    drawn_sets = {
+        consumption.counter_set
+        for each in current
+        for device in each.devices
+        for consumption in device.consumes_counters
+    }
+    unknown = sorted(drawn_sets - set(sets)) or sorted(f"{each}/{counter}" for each, counter in drawn - set(counters))
+    return f"a device consumes {unknown[0]}, which it does not publish" if unknown else ""

@@ -1,0 +1,78 @@
+"""Builders for the mirror and the queue: changes, clusters, units and transitions from the domain's objects."""
+
+from collections.abc import Iterable
+
+from scheduler.change import Change, Kind, Namespace, Object
+from scheduler.cluster import Cluster, Transition, Unit
+from solver.domain import (
+    Claim,
+    ClaimAllocation,
+    DeviceClass,
+    DeviceTaintRule,
+    Node,
+    Placement,
+    Pod,
+    ResourceSlice,
+    Snapshot,
+)
+
+KINDS: dict[type[Object], Kind] = {
+    Node: Kind.NODES,
+    Pod: Kind.PODS,
+    Namespace: Kind.NAMESPACES,
+    ResourceSlice: Kind.SLICES,
+    DeviceClass: Kind.CLASSES,
+    Claim: Kind.CLAIMS,
+    DeviceTaintRule: Kind.TAINT_RULES,
+}
+
+
+def key_of(each: Object) -> str:
+    return str(each.id) if isinstance(each, Pod | Claim) else each.name
+
+
+def seen(each: Object) -> Change:
+    """The watch shows an object."""
+    return Change(kind=KINDS[type(each)], key=key_of(each), value=each)
+
+
+def gone(each: Object) -> Change:
+    """The watch shows that an object was deleted."""
+    return Change(kind=KINDS[type(each)], key=key_of(each), value=None)
+
+
+def cluster_of(*objects: Object | Iterable[Object]) -> Cluster:
+    cluster = Cluster()
+    show(cluster, *objects)
+    return cluster
+
+
+def show(cluster: Cluster, *objects: Object | Iterable[Object]) -> None:
+    for each in objects:
+        for one in (each,) if isinstance(each, tuple(KINDS)) else each:
+            cluster.apply(seen(one))
+
+
+def unit(*parts: Placement | ClaimAllocation) -> Unit:
+    return Unit(
+        placements=tuple(each for each in parts if isinstance(each, Placement)),
+        allocations=tuple(each for each in parts if isinstance(each, ClaimAllocation)),
+    )
+
+
+def became(before: Object | None, after: Object | None) -> Transition:
+    """An object turned into another; None where it was not there, or is no more."""
+    present = after if after is not None else before
+    assert present is not None
+    return Transition(kind=KINDS[type(present)], key=key_of(present), before=before, after=after)
+
+
+def objects_of(snapshot: Snapshot) -> list[Object]:
+    return [
+        *snapshot.nodes,
+        *snapshot.slices,
+        *snapshot.classes,
+        *snapshot.taint_rules,
+        *snapshot.claims,
+        *snapshot.pods,
+    ]

@@ -1,0 +1,38 @@
+"""Fixtures: one real control plane for the whole test run, and a namespace of its own for each test."""
+
+import secrets
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from e2e.controlplane import build
+from e2e.controlplane.plane import ControlPlane
+
+
+@pytest.fixture(scope="session")
+def control_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
+    """The API server with every DRA feature on, controllers, and the stand-in for kubelets; no scheduler."""
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+    if capture is not None:
+        with capture.global_and_fixture_disabled():
+            build.controlplane_binary()  # minutes on a fresh machine: its progress must be seen
+    with ControlPlane.start(feature_gates="on", kubelet=True) as plane:
+        yield plane
+
+
+@pytest.fixture
+def namespace(control_plane: ControlPlane) -> Iterator[str]:
+    """The name of a new namespace, which is deleted afterwards with all that is in it."""
+    name = f"test-{secrets.token_hex(4)}"
+    control_plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    yield name
+    control_plane.request("DELETE", f"/api/v1/namespaces/{name}")
+
+
+def wait_until(condition: Callable[[], bool], *, seconds: float = 30.0) -> None:
+    """Poll until the condition holds; fails the test when it does not in time."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"not so within {seconds:.0f} s"
+        time.sleep(0.05)

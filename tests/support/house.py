@@ -1,0 +1,69 @@
+"""The repository's files as the tests of the house rules see them."""
+
+import ast
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+HALVES = ("scheduler", "solver")
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+BLOCKS = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try, ast.TryStar, ast.Match)
+
+
+class Module(NamedTuple):
+    """A Python file: its path from the root, its text and its tree."""
+
+    path: str
+    text: str
+    tree: ast.Module
+
+
+def files(*patterns: str) -> list[Path]:
+    """Files that belong to the repository (tracked or new, never ignored), by git's path patterns."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    return [ROOT / name for name in sorted(set(listed)) if (ROOT / name).is_file()]
+
+
+def modules(*folders: str) -> Iterator[Module]:
+    """The Python files below some folders."""
+    for path in files(*(f"{folder}/*.py" for folder in folders)):
+        text = path.read_text(encoding="utf-8")
+        yield Module(str(path.relative_to(ROOT)), text, ast.parse(text))
+
+
+def functions(tree: ast.AST) -> Iterator[Function]:
+    """Every function and method, the nested ones too."""
+    return (node for node in ast.walk(tree) if isinstance(node, Function))
+
+
+def length(function: Function) -> int:
+    """Lines from `def` to the end, without the docstring."""
+    lines = (function.end_lineno or 0) - function.lineno + 1
+    first = function.body[0]
+    if ast.get_docstring(function, clean=False) is not None:
+        lines -= (first.end_lineno or 0) - first.lineno + 1
+    return lines
+
+
+def nesting(node: ast.AST) -> int:
+    """How deep blocks stand in each other; `elif` is no level of its own, a function inside begins anew."""
+    deepest = 0
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, Function | ast.Lambda):
+            continue
+        depth = nesting(child) + (isinstance(child, BLOCKS) and not _is_elif(node, child))
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _is_elif(parent: ast.AST, child: ast.AST) -> bool:
+    return isinstance(parent, ast.If) and isinstance(child, ast.If) and parent.orelse == [child]
+
+
+def positional(function: Function) -> int:
+    """Arguments that a caller may give by position, without self and cls."""
+    names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
+    return len(names) - (names[:1] in (["self"], ["cls"]))

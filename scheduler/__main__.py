@@ -1,6 +1,8 @@
 """The entry point: `dovetail` and `python -m scheduler`."""
 
+import sys
 
-def main() -> int:
-    """Run the command line."""
-    return 0
+from scheduler.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -31,14 +31,14 @@ class Pool(NamedTuple):
     Demand in a cell that is served from one set of types in one way, whoever it comes from.
 
     `distinct` is the count per request where shareable devices must differ within a request, else 0; `owner`
-    keeps demand apart that must not be mixed (see `Component.needs_identity`).
+    (with request and alternative) keeps demand apart that must not be mixed (see `Component.needs_identity`).
     """
 
     cell: int
     types: tuple[int, ...]
     takes: tuple[Takes, ...]
     distinct: int
-    owner: tuple[PartAt, int] | None
+    owner: tuple[PartAt, int, int] | None
 
 
 @dataclass(slots=True, eq=False)

@@ -11,6 +11,7 @@ class Line(NamedTuple):
     """
 
     request: int
+    alternative: int
     demand: int
     needed: int
     types: tuple[int, ...]

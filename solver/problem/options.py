@@ -2,11 +2,12 @@
 Ways to serve a component on a node: which alternative of each request, which value of each matched attribute.
 
 An option fixes those choices; what remains are independent lines "so many devices out of these types", which is
-what the greedy and the model count. Computed once per component and group: usage plays no part.
+what the greedy and the model count. Computed once per component and group: usage plays no ask.
 """
 
 from collections.abc import Iterator
-from itertools import islice, product
+from heapq import heappop, heappush
+from itertools import islice
 from typing import Final
 
 from solver.domain import ConstraintKind
@@ -21,36 +22,42 @@ MOST_OPTIONS: Final = 4096
 
 def options(component: Component, group: Group, layout: Layout) -> tuple[Option, ...]:
     """Enumerate the options of a component on nodes of a group, best rank first; empty if there is none."""
+    where = (group, layout)
+    candidates = [[_candidates(ask, group, layout) for ask in alternatives] for alternatives in component.requests]
+    possible = [[i for i, each in enumerate(row) if each is not None] for row in candidates]
     found: list[Option] = []
-    for alternatives in _in_order_of_preference(component):
-        for option in _options_of(component, group, layout, alternatives):
-            found.append(option)
+    for alternatives in islice(_in_order_of_preference(possible), MOST_OPTIONS):
+        asks = [asks[choice] for asks, choice in zip(component.requests, alternatives, strict=True)]
+        chosen = [row[choice] or () for row, choice in zip(candidates, alternatives, strict=True)]
+        links = tuple(_active(component.links, alternatives))
+        for narrowed in _narrowed(asks, chosen, links, where):
+            lines = tuple(
+                _line((request, alternatives[request]), ask, types, where)
+                for request, (ask, types) in enumerate(zip(asks, narrowed, strict=True))
+            )
+            if not component.most_results or sum(line.needed for line in lines) <= component.most_results:
+                found.append(Option(alternatives, sum(alternatives), lines))
             if len(found) >= MOST_OPTIONS:
                 return tuple(found)
     return tuple(found)
 
 
-def _in_order_of_preference(component: Component) -> list[tuple[int, ...]]:
-    choices = product(*(range(len(parts)) for parts in component.requests))
-    return sorted(islice(choices, MOST_OPTIONS), key=lambda choice: (sum(choice), choice))
-
-
-def _options_of(component: Component, group: Group, layout: Layout, alternatives: tuple[int, ...]) -> Iterator[Option]:
-    parts = [parts[choice] for parts, choice in zip(component.requests, alternatives, strict=True)]
-    candidates: list[tuple[int, ...]] = []
-    for part in parts:
-        matching = _candidates(part, group, layout)
-        if matching is None:
-            return
-        candidates.append(matching)
-    links = tuple(_active(component.links, alternatives))
-    for narrowed in _narrowed(parts, candidates, links, (group, layout)):
-        lines = tuple(
-            _line(request, part, types, (group, layout))
-            for request, (part, types) in enumerate(zip(parts, narrowed, strict=True))
-        )
-        if not component.most_results or sum(line.needed for line in lines) <= component.most_results:
-            yield Option(alternatives, sum(alternatives), lines)
+def _in_order_of_preference(possible: list[list[int]]) -> Iterator[tuple[int, ...]]:
+    """Choices of one alternative per request by the sum of their positions, lowest first, made one at a time."""
+    if not all(possible):
+        return
+    first = (0,) * len(possible)
+    heap = [(sum(row[0] for row in possible), first)]
+    seen = {first}
+    while heap:
+        _, at = heappop(heap)
+        yield tuple(row[i] for row, i in zip(possible, at, strict=True))
+        for request, i in enumerate(at):
+            following = (*at[:request], i + 1, *at[request + 1 :])
+            if i + 1 < len(possible[request]) and following not in seen:
+                seen.add(following)
+                rank = sum(row[index] for row, index in zip(possible, following, strict=True))
+                heappush(heap, (rank, following))
 
 
 def _active(links: tuple[Link, ...], alternatives: tuple[int, ...]) -> Iterator[tuple[Link, tuple[int, ...]]]:
@@ -68,16 +75,16 @@ def _references(group: Group) -> Iterator[int]:
     yield from (-each - 1 for each in group.wide)
 
 
-def _candidates(part: Ask, group: Group, layout: Layout) -> tuple[int, ...] | None:
+def _candidates(ask: Ask, group: Group, layout: Layout) -> tuple[int, ...] | None:
     """Types that can serve a part, or None where the node cannot serve it whatever is free."""
     answering = [(each, type_at(layout, group, each)) for each in _references(group)]
-    if part.needed:
-        usable = tuple(each for each, device in answering if device.verdict.get(part.demand) == Verdict.YES)
-        return usable if _supply(usable, (group, layout)) >= part.needed else None
-    verdicts = {device.verdict[part.demand] for _, device in answering if part.demand in device.verdict}
+    if ask.needed:
+        usable = tuple(each for each, device in answering if device.verdict.get(ask.demand) == Verdict.YES)
+        return usable if _supply(usable, (group, layout)) >= ask.needed else None
+    verdicts = {device.verdict[ask.demand] for _, device in answering if ask.demand in device.verdict}
     if group.is_unsettled or verdicts - {Verdict.YES, Verdict.CAPACITY}:
         return None
-    return tuple(each for each, device in answering if device.verdict.get(part.demand) == Verdict.YES) or None
+    return tuple(each for each, device in answering if device.verdict.get(ask.demand) == Verdict.YES) or None
 
 
 def _supply(types: tuple[int, ...], where: tuple[Group, Layout]) -> int:
@@ -86,7 +93,7 @@ def _supply(types: tuple[int, ...], where: tuple[Group, Layout]) -> int:
 
 
 def _narrowed(
-    parts: list[Ask],
+    asks: list[Ask],
     candidates: list[tuple[int, ...]],
     links: tuple[tuple[Link, tuple[int, ...]], ...],
     where: tuple[Group, Layout],
@@ -98,16 +105,16 @@ def _narrowed(
     (link, covered), rest = links[0], links[1:]
     if link.kind is ConstraintKind.DISTINCT:
         narrowed = _with_attribute(candidates, link, covered, where)
-        if _suffices(parts, narrowed, covered, where):
-            yield from _narrowed(parts, narrowed, rest, where)
+        if _suffices(asks, narrowed, covered, where):
+            yield from _narrowed(asks, narrowed, rest, where)
         return
     seen: set[tuple[tuple[int, ...], ...]] = set()
     for value in _common_values(candidates, link, covered, where):
         narrowed = _with_value(candidates, link, (covered, value), where)
         key = tuple(narrowed[each] for each in covered)
-        if key not in seen and _suffices(parts, narrowed, covered, where):
+        if key not in seen and _suffices(asks, narrowed, covered, where):
             seen.add(key)
-            yield from _narrowed(parts, narrowed, rest, where)
+            yield from _narrowed(asks, narrowed, rest, where)
 
 
 def _values(link: Link, reference: int, where: tuple[Group, Layout]) -> tuple[object, ...]:
@@ -149,19 +156,19 @@ def _with_attribute(
 
 
 def _suffices(
-    parts: list[Ask], narrowed: list[tuple[int, ...]], covered: tuple[int, ...], where: tuple[Group, Layout]
+    asks: list[Ask], narrowed: list[tuple[int, ...]], covered: tuple[int, ...], where: tuple[Group, Layout]
 ) -> bool:
     """Whether enough devices are left; a request for all devices must not have lost any."""
     for request in covered:
-        part = parts[request]
-        if part.needed and _supply(narrowed[request], where) < part.needed:
+        ask = asks[request]
+        if ask.needed and _supply(narrowed[request], where) < ask.needed:
             return False
-        if not part.needed and narrowed[request] != _candidates(part, *where):
+        if not ask.needed and narrowed[request] != _candidates(ask, *where):
             return False
     return True
 
 
-def _line(request: int, part: Ask, types: tuple[int, ...], where: tuple[Group, Layout]) -> Line:
-    if part.needed:
-        return Line(request, part.demand, part.needed, types, takes_each=False)
-    return Line(request, part.demand, _supply(types, where), types, takes_each=True)
+def _line(at: tuple[int, int], ask: Ask, types: tuple[int, ...], where: tuple[Group, Layout]) -> Line:
+    request, alternative = at
+    needed = ask.needed or _supply(types, where)
+    return Line(request, alternative, ask.demand, needed, types, takes_each=not ask.needed)

@@ -1,7 +1,7 @@
 """Make a problem of a snapshot and a batch: resolve claims, intern demands and components, form classes of pods."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from solver.domain import (
@@ -18,7 +18,7 @@ from solver.domain import (
     SubRequest,
 )
 from solver.feasibility import claims as claim_rules
-from solver.feasibility import node_fit
+from solver.feasibility import node_fit, taints
 from solver.feasibility.device_attributes import AttributeName
 from solver.problem import component, demand, fit, states, usage
 from solver.problem.component import Component, Cut
@@ -35,7 +35,7 @@ def prepare(snapshot: Snapshot, batch: Batch, policy: Policy, engine: Engine) ->
         device_classes={each.name: each for each in snapshot.classes},
     )
     stock = engine.inventory(snapshot, policy.owned)
-    drafting.reject(batch)
+    drafting.reject(batch, stock)
     drafting.find_shared(batch)
     for claim_id in drafting.shared_ids:
         drafting.cut(claim_id)
@@ -79,11 +79,30 @@ class _Draft:
     shared_ids: dict[ClaimId, int] = field(default_factory=dict)
     rejected: dict[int, tuple[Reason, ...]] = field(default_factory=dict)
 
-    def reject(self, batch: Batch) -> None:
+    def reject(self, batch: Batch, stock: Inventory) -> None:
+        """Set pods aside that no node can help."""
         for position, pod in enumerate(batch.pods):
             reasons = claim_rules.objections(pod, self.claims, self.device_classes)
+            reasons = reasons or tuple(self._tainted(pod, stock))
             if reasons:
                 self.rejected[position] = reasons
+
+    def _tainted(self, pod: Pod, stock: Inventory) -> Iterator[Reason]:
+        """
+        Refuse to join an allocated claim one of whose devices has since got an untolerated taint.
+
+        The tolerations that count are the copies in the allocation; kube-scheduler does not look again.
+        """
+        for claim in (self.claims[each] for each in pod.claim_ids):
+            if claim.allocation is None or any(consumer.uid == pod.uid for consumer in claim.reserved_for):
+                continue
+            for result in claim.allocation.results:
+                index = stock.record_of.get(result.device)
+                known = stock.records[index].taints if index is not None else ()
+                taint = taints.first_untolerated(known, result.tolerations)
+                if taint is not None:
+                    message = f"claim {claim.id.name} holds device {result.device}, which has taint {taint.key} now"
+                    yield Reason(code=ReasonCode.DEVICES_TAINTED, message=message)
 
     def find_shared(self, batch: Batch) -> None:
         """Claims without allocation that several pods of the batch use; more consumers than fit are set aside."""

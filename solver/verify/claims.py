@@ -52,11 +52,11 @@ def _entry(pod: Pod, entry: PodClaim, picture: Picture) -> Iterator[Violation]:
     if claim is None:
         yield broken(Rule.CLAIM_MISSING, pod.id, f"the claim of its entry {entry.entry} does not exist")
         return
-    if entry.template and not _is_owned(pod, claim):
+    if entry.template and not is_owned(pod, claim):
         yield broken(Rule.CLAIM_NOT_OWNED, claim.id, f"it was not made for {pod.id}")
 
 
-def _is_owned(pod: Pod, claim: Claim) -> bool:
+def is_owned(pod: Pod, claim: Claim) -> bool:
     """A template's claim belongs to its pod, or to the pod's group (KEP-5729)."""
     return pod.uid == claim.owner_pod_uid or (bool(pod.pod_group) and pod.pod_group == claim.owner_pod_group)
 
@@ -69,7 +69,7 @@ def _consumed(
     if claim.invalid:
         yield broken(Rule.CLAIM_INVALID, claim.id, claim.invalid)
     reserved = {each.uid for each in claim.reserved_for}
-    arriving = {each.pod_uid for each in placements if not _is_reserved(claim, picture.pods[each.pod])}
+    arriving = {each.pod_uid for each in placements if not is_reserved(claim, picture.pods[each.pod])}
     if arriving and len(arriving | reserved) > MOST_CONSUMERS:
         message = f"it would have {len(arriving | reserved)} consumers, at most {MOST_CONSUMERS} are allowed"
         yield broken(Rule.CLAIM_FULL, claim.id, message)
@@ -82,7 +82,7 @@ def _consumed(
         yield from _untainted(claim, claim.allocation, picture)
 
 
-def _is_reserved(claim: Claim, pod: Pod) -> bool:
+def is_reserved(claim: Claim, pod: Pod) -> bool:
     """Whether the pod is a consumer already, by itself or through its group (one entry for any number of pods)."""
     groups = {each.name for each in claim.reserved_for if each.resource == "podgroups"}
     return pod.uid in {each.uid for each in claim.reserved_for} or (bool(pod.pod_group) and pod.pod_group in groups)

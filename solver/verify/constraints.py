@@ -3,32 +3,38 @@
 from collections.abc import Iterator
 from itertools import combinations
 
-from solver.domain import AttributeKind, Constraint, ConstraintKind, DeviceId, Violation
-from solver.verify.picture import Grant, Picture, Served
+from solver.domain import AttributeKind, Constraint, ConstraintKind, DeviceId, DeviceResult, Violation
+from solver.verify.picture import Grant, Picture
 from solver.verify.pools import Published
 from solver.verify.rules import Rule, broken
 
-_Values = frozenset[tuple[AttributeKind, int | bool | str]]
+Values = frozenset[tuple[AttributeKind, int | bool | str]]
 """The values of an attribute with their types: one of a scalar, any number of a list, none where it is missing."""
 
 
 def violations(grant: Grant, picture: Picture) -> Iterator[Violation]:
     """Check every constraint of a newly allocated claim."""
     for constraint in grant.claim.constraints:
-        found: list[tuple[DeviceId, _Values]] = []
-        for result in (result for served in grant.served if _covers(constraint, served) for result in served.results):
+        found: list[tuple[DeviceId, Values]] = []
+        for result in _covered(grant, constraint):
             published = picture.pools.find(result.device)
             if published is not None:
-                found.append((result.device, _values(published, constraint.attribute)))
+                found.append((result.device, attribute_values(published, constraint.attribute)))
         yield from _constraint(grant, constraint, found)
 
 
-def _covers(constraint: Constraint, served: Served) -> bool:
+def covers(constraint: Constraint, main: str, chosen: str) -> bool:
     """A name covers its request; `main/sub` only where that alternative was chosen; no names cover everything."""
-    return not constraint.requests or bool({served.request.name, served.name} & set(constraint.requests))
+    return not constraint.requests or bool({main, chosen} & set(constraint.requests))
 
 
-def _constraint(grant: Grant, constraint: Constraint, found: list[tuple[DeviceId, _Values]]) -> Iterator[Violation]:
+def _covered(grant: Grant, constraint: Constraint) -> Iterator[DeviceResult]:
+    for served in grant.served:
+        if covers(constraint, served.request.name, served.name):
+            yield from served.results
+
+
+def _constraint(grant: Grant, constraint: Constraint, found: list[tuple[DeviceId, Values]]) -> Iterator[Violation]:
     name = constraint.attribute
     for device, values in found:
         if not values:
@@ -44,7 +50,7 @@ def _constraint(grant: Grant, constraint: Constraint, found: list[tuple[DeviceId
                 yield broken(Rule.CONSTRAINT_DISTINCT, grant.claim.id, message)
 
 
-def _values(published: Published, name: str) -> _Values:
+def attribute_values(published: Published, name: str) -> Values:
     """Look an attribute up by its whole name, else without the domain where that is the device's own driver."""
     attributes = dict(published.device.attributes)
     domain, _, own = name.partition("/")

@@ -40,7 +40,7 @@ def _against(
     for node in grant.nodes:
         if not matching.reaches(published.scope, node):
             yield Rule.DEVICE_SCOPE, f"it cannot be used on node {node.name}"
-    if not _is_owned(published, picture):
+    if not is_owned(published, picture):
         yield Rule.DEVICE_NOT_OWNED, "the configuration does not give it to this scheduler"
     for taint in matching.untolerated(picture.pools.taints(published), served.wanted.tolerations):
         yield Rule.DEVICE_TAINT, f"it has the taint {taint.key}={taint.value}:{taint.effect}"
@@ -50,7 +50,7 @@ def _against(
     yield from _consumed(served, result, published)
 
 
-def _is_owned(published: Published, picture: Picture) -> bool:
+def is_owned(published: Published, picture: Picture) -> bool:
     """Ownership is by driver, and for devices that are local to a node by the node's labels too."""
     owned = picture.policy.owned
     if owned.drivers and published.id.driver not in owned.drivers:

@@ -22,7 +22,7 @@ def violations(plan: Plan, picture: Picture) -> Iterator[Violation]:
             yield broken(Rule.NODE_UNKNOWN, placement.pod, f"there is no node {placement.node}")
         elif pod is not None:
             arriving[node.name][pod.uid] = pod
-            yield from _suits(pod, node)
+            yield from suits(pod, node)
     running: defaultdict[str, list[Pod]] = defaultdict(list)
     for pod in picture.snapshot.pods:
         if pod.node_name in arriving and pod.uid not in arriving[pod.node_name]:
@@ -31,7 +31,8 @@ def violations(plan: Plan, picture: Picture) -> Iterator[Violation]:
         yield from _has_room(picture.nodes[name], list(pods.values()), running[name])
 
 
-def _suits(pod: Pod, node: Node) -> Iterator[Violation]:
+def suits(pod: Pod, node: Node) -> Iterator[Violation]:
+    """Check what does not depend on other pods: cordon, taints, nodeSelector and required affinity."""
     if node.is_unschedulable and any(matching.untolerated((CORDON,), pod.tolerations)):
         yield broken(Rule.NODE_UNSCHEDULABLE, pod.id, f"node {node.name} is cordoned")
     for taint in matching.untolerated(node.taints, pod.tolerations):

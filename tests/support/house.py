@@ -61,9 +61,3 @@ def nesting(node: ast.AST) -> int:
 
 def _is_elif(parent: ast.AST, child: ast.AST) -> bool:
     return isinstance(parent, ast.If) and isinstance(child, ast.If) and parent.orelse == [child]
-
-
-def positional(function: Function) -> int:
-    """Arguments that a caller may give by position, without self and cls."""
-    names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
-    return len(names) - (names[:1] in (["self"], ["cls"]))

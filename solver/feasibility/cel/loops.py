@@ -172,6 +172,7 @@ _MAKERS: Final[dict[Loop, _Maker]] = {
     Loop.TRANSFORM_MAP_ENTRY: _transform_map_entry,
 }
 
+
 def compile_bind(compiler: Compiler, node: tree.Bind) -> Closure:
     """
     Compile cel.bind().

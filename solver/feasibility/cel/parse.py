@@ -48,7 +48,7 @@ MINUSES : /-([\t\n\f\r ]*-)*/
 %override MLSTRING_LIT.2 : /LONG_TEXT/
 %override BYTES_LIT.3 : /[bB](LONG_TEXT|TEXT)/
 """
-_TEXT: Final = r"""("([^\\"\n\r]|\\.)*"|'([^\\'\n\r]|\\.)*'|[rR]"[^"\n\r]*"|[rR]'[^'\n\r]*')"""
+_TEXT: Final = r"""("([^"\n\r\\]|\\.)*"|'([^'\n\r\\]|\\.)*'|[rR]"[^"\n\r]*"|[rR]'[^'\n\r]*')"""
 _LONG_TEXT: Final = r'''("""([^\\]|\\.)*?"""|'{3}([^\\]|\\.)*?'{3}|[rR]"""(.|\n|\r)*?"""|[rR]'{3}(.|\n|\r)*?'{3})'''
 _SKIPPED: Final = re.compile(f"{_LONG_TEXT}|{_TEXT}|//[^\\n]*|[\\[({{]|[\\])}}]")
 

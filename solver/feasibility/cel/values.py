@@ -231,9 +231,7 @@ def _equal_containers(left: Value, right: Value, meter: Meter | None) -> bool:
 
 
 _MAPS: Final = frozenset({dict, DomainMap})
-_STRICT: Final = frozenset(
-    {Quantity, Semver, Url, NamedFormat, IPv4Address, IPv6Address, IPv4Interface, IPv6Interface}
-)
+_STRICT: Final = frozenset({Quantity, Semver, Url, NamedFormat, IPv4Address, IPv6Address, IPv4Interface, IPv6Interface})
 
 
 def _equal_numbers(left: Value, right: Value) -> bool:

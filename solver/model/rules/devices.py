@@ -5,6 +5,7 @@ from collections import defaultdict
 from solver.domain import ConstraintKind
 from solver.model.form import Expression
 from solver.model.variables import PartAt, Pool, Variables
+from solver.problem.component import Link
 from solver.problem.layout import GLOBAL, OPEN, DeviceType, type_at
 from solver.problem.option import Line
 
@@ -159,14 +160,17 @@ def _differ_pairwise(variables: Variables, at: PartAt, pools: list[Pool]) -> Non
         column = attributes.index(link.attribute)
         per_value: defaultdict[object, Expression] = defaultdict(Expression)
         for pool in pools:
-            request = pool.owner[1] if pool.owner is not None else -1
-            if not any(member.request == request for member in link.members):
+            if pool.owner is None or not _covers(link, pool.owner[1], pool.owner[2]):
                 continue
             for each, count in variables.devices[pool].items():
                 for value in type_of(variables, at.cell, each).attributes[column]:
                     add_scaled(per_value[value], count, 1)
         for total in per_value.values():
             variables.form.require(total, "distinctAttribute", high=1)
+
+
+def _covers(link: Link, request: int, alternative: int) -> bool:
+    return any(each.request == request and each.alternative in {-1, alternative} for each in link.members)
 
 
 def add_scaled(target: Expression, source: Expression, factor: int) -> None:

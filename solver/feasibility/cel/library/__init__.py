@@ -10,20 +10,27 @@ from typing import Final
 from solver.feasibility.cel.library import (
     amounts,
     conversions,
+    formatting,
     lists,
+    named_formats,
+    networks,
     operators,
     optionals,
     regexes,
     strings,
     times,
+    urls,
 )
 from solver.feasibility.cel.library.overloads import Overload
 
 
 def _merged() -> dict[str, tuple[Overload, ...]]:
     merged: dict[str, tuple[Overload, ...]] = {}
-    topics = (conversions, strings, amounts, lists, operators, optionals, regexes, times)
-    for functions in (*(topic.FUNCTIONS for topic in topics), operators.SPECIAL):
+    for functions in (
+        *(topic.FUNCTIONS for topic in (conversions, strings, formatting, amounts, lists, operators, optionals)),
+        *(topic.FUNCTIONS for topic in (regexes, times, networks, urls, named_formats)),
+        operators.SPECIAL,
+    ):
         for name, overloads in functions.items():
             merged[name] = merged.get(name, ()) + overloads
     return merged

@@ -1,0 +1,96 @@
+# Needs only make, Python 3.11 or newer and the package registries; everything else is fetched into caches.
+# `make help` lists the targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+MAKEFLAGS += --no-print-directory
+
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dovetail
+export PATH := $(CACHE)/bin:$(PATH)
+export UV_PYTHON_DOWNLOADS := never
+
+ARGS ?=
+TESTS ?= tests
+SEED := $(or $(SEED),$(shell echo $$RANDOM))
+PYTEST = $(VENV)/pytest -q --randomly-seed=$(SEED)
+VENV := .venv/bin
+
+.PHONY: help run compare controlplane test unit integration lint types layers format fix config sync
+
+help: ## List the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
+		printf '  make %-14s%s\n' "$$name" "$$text"; done
+
+run: sync ## Watch Dovetail schedule the examples on a real control plane (ARGS=--once ends with a summary)
+	@$(VENV)/python -m e2e.run $(ARGS)
+
+compare: sync ## The same workloads with Dovetail and with kube-scheduler, in one table
+	@$(VENV)/python -m e2e.compare $(ARGS)
+
+controlplane: sync ## Start a control plane to try things on; prints its kubeconfig, stays until Ctrl-C
+	@$(VENV)/python -m e2e.controlplane $(ARGS)
+
+test: sync lint types layers unit integration ## Everything that must hold before a commit
+	@echo "== all green"
+
+unit: sync ## Tests that need no control plane (TESTS=path narrows, ARGS=-x and others go to pytest)
+	@echo "== unit tests (SEED=$(SEED))"
+	@$(PYTEST) -m "not controlplane" $(TESTS) $(ARGS)
+
+integration: sync ## Tests on the real API server (built first where missing, minutes the first time)
+	@echo "== tests on the real API server (SEED=$(SEED))"
+	@$(VENV)/python -m e2e.controlplane.build >/dev/null
+	@$(PYTEST) -m controlplane $(TESTS) $(ARGS)
+
+lint: sync ## Style, complexity, dead code, formatting
+	@echo "== lint"
+	@$(VENV)/ruff check --quiet .
+	@$(VENV)/ruff format --check --quiet . || { $(VENV)/ruff format --check . | sed '$$d'; echo "run: make format"; exit 1; }
+
+types: sync ## Types, strictly
+	@echo "== types"
+	@$(VENV)/mypy --no-error-summary
+
+layers: sync ## Who may import whom
+	@echo "== layers"
+	@output="$$($(VENV)/lint-imports --no-logo --no-cache 2>&1)" || { echo "$$output"; exit 1; }
+
+format: sync ## Format every file
+	@$(VENV)/ruff format .
+
+fix: sync ## Apply the linter's safe fixes, then format
+	@$(VENV)/ruff check --fix .
+	@$(VENV)/ruff format .
+
+config: sync ## Generate config/default.yaml and config/schema.json from the settings
+	@$(VENV)/python -m scheduler config --print-default > config/default.yaml
+	@$(VENV)/python -m scheduler config --print-schema > config/schema.json
+
+# The environment. uv is the one on the PATH; where there is none, one is installed into the cache by the first Python
+# that is new enough.
+sync: ## Make or update the environment in .venv
+	@uv --version >/dev/null 2>&1 || { $(INSTALL_UV); }
+	@[ -d .venv ] || { $(FIND_PYTHON); export UV_PYTHON="$$(command -v "$$python")"; }; uv sync --frozen --quiet
+
+define FIND_PYTHON
+for python in python3.13 python3.12 python3.11 python3 python none; do \
+	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && break; \
+done; \
+[ "$$python" != none ] || { echo "no Python 3.11 or newer was found: install one, such as python3.11" >&2; exit 1; }
+endef
+
+define INSTALL_UV
+$(FIND_PYTHON); \
+echo "== installing uv into $(CACHE)" >&2; \
+mkdir -p "$(CACHE)/bin"; \
+if "$$python" -c 'import ensurepip, venv' 2>/dev/null; then \
+	"$$python" -m venv --clear "$(CACHE)/uv"; \
+	"$(CACHE)/uv/bin/python" -m pip install --quiet --disable-pip-version-check uv; \
+else \
+	PIP_ROOT_USER_ACTION=ignore "$$python" -m pip install --quiet --disable-pip-version-check --upgrade --target "$(CACHE)/uv" uv || \
+		{ echo "neither venv nor pip works here: install uv, or the package python3-venv" >&2; exit 1; }; \
+fi; \
+ln -sf "$(CACHE)/uv/bin/uv" "$(CACHE)/bin/uv"
+endef

@@ -1,0 +1,119 @@
+"""`python -m e2e.compare`: run scenarios with several schedulers, in turns, and print one table."""
+
+import argparse
+import asyncio
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+import aiohttp
+from rich.console import Console
+
+from e2e import dovetail
+from e2e.compare import samples
+from e2e.compare.contestants import Contestant, contestants
+from e2e.compare.race import Race
+from e2e.compare.samples import Sample
+from e2e.controlplane import wire
+from e2e.controlplane.access import RequestError
+from e2e.controlplane.build import BuildError
+from e2e.controlplane.plane import ControlPlane, KubectlError
+from e2e.controlplane.processes import ComponentError
+from e2e.fleet import publish
+from e2e.scenarios.workload import Scenario, scenarios
+
+WIDTH = 110
+CONNECTIONS = 64
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; 1 when a run failed or the audit found something wrong."""
+    options = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        measured = samples.read(options.show) if options.show else _measure(options)
+    except (BuildError, ComponentError, KubectlError, RequestError, TimeoutError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    Console(width=WIDTH).print(samples.render(measured))
+    return int(any(sample.findings for sample in measured))
+
+
+def turns(
+    chosen_scenarios: Sequence[Scenario], chosen: Sequence[Contestant], repeat: int
+) -> Iterator[tuple[Scenario, list[tuple[int, Contestant]]]]:
+    """Yield each scenario with its runs; every other turn has the schedulers in the opposite order."""
+    for scenario in chosen_scenarios:
+        yield scenario, [(turn, each) for turn in range(repeat) for each in chosen[:: -1 if turn % 2 else 1]]
+
+
+def _measure(options: argparse.Namespace) -> tuple[Sample, ...]:
+    with ControlPlane.start(kubelet=True, folder=options.folder) as plane:
+        kubeconfig = dovetail.install(plane)
+        measured = asyncio.run(_measure_on(plane, kubeconfig, options))
+    if options.json:
+        samples.write(options.json, measured)
+    return measured
+
+
+async def _measure_on(plane: ControlPlane, kubeconfig: Path, options: argparse.Namespace) -> tuple[Sample, ...]:
+    measured = []
+    async with wire.session(plane.kubeconfig, CONNECTIONS) as session:
+        race = Race(plane, session, kubeconfig)
+        known_scenarios, known = scenarios(), contestants()
+        chosen_scenarios = [known_scenarios[name] for name in options.scenario or known_scenarios]
+        chosen = [known[name] for name in options.scheduler or known]
+        for scenario, runs in turns(chosen_scenarios, chosen, options.repeat):
+            print(f"{scenario.name}: {scenario.about}", file=sys.stderr)
+            measured += await _run_all(race, session, scenario, runs)
+    return tuple(measured)
+
+
+async def _run_all(
+    race: Race, session: aiohttp.ClientSession, scenario: Scenario, runs: Sequence[tuple[int, Contestant]]
+) -> list[Sample]:
+    fleet = scenario.fleet()
+    await publish.publish(session, fleet)
+    measured = []
+    for turn, contestant in runs:
+        sample = await race.run(scenario, contestant, turn)
+        print(_sentence(sample), file=sys.stderr)
+        measured.append(sample)
+    await publish.withdraw(session, fleet)
+    return measured
+
+
+def _sentence(sample: Sample) -> str:
+    what = f"{sample.bound} of {sample.pods} bound in {sample.seconds:.1f} s"
+    return f"  {sample.scheduler}: {what}" + f", {sample.findings} wrong" * bool(sample.findings)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="make compare", description="Compare Dovetail with kube-scheduler.")
+    parser.add_argument("--scenario", action="append", choices=[*scenarios()], help="only this one; repeatable")
+    parser.add_argument("--scheduler", action="append", choices=[*contestants()], help="only this one; repeatable")
+    parser.add_argument("--repeat", type=_positive, default=1, metavar="N", help="runs of each (1)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured")
+    parser.add_argument("--show", type=Path, metavar="FILE", help="run nothing, show what --json wrote")
+    parser.add_argument("--folder", type=Path, metavar="DIR", help="keep state and logs here (else temporary)")
+    return parser
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of runs: give 1 or more")
+    return int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""Who is compared: Dovetail as it is deployed, and kube-scheduler with its default client limits and with high ones."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from e2e.controlplane.plane import WITHOUT_CLIENT_LIMITS, ControlPlane
+from e2e.controlplane.processes import Component, ComponentError
+from e2e.dovetail import Dovetail
+
+START_SECONDS = 60.0
+
+
+class Bindings(Protocol):
+    """When which pod of a run was bound, by name, in seconds of the monotonic clock; grows while the run goes on."""
+
+    def seconds_of(self, pod: str) -> float | None:
+        """Return when a pod was bound, None while it is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """
+    A scheduler with its settings.
+
+    `starter` is the name of a pod that has to be bound first, which is how one sees from outside that it has begun;
+    empty where the scheduler says so itself.
+    """
+
+    name: str
+    scheduler_name: str
+    launch: Callable[[ControlPlane, Path], Component]
+    starter: str = ""
+
+    async def start(self, plane: ControlPlane, kubeconfig: Path, bindings: Bindings) -> tuple[Component, float]:
+        """Start it and return it with the moment at which it was ready to begin. Raises ComponentError."""
+        component = await asyncio.to_thread(self.launch, plane, kubeconfig)
+        began = time.monotonic()
+        if not self.starter:
+            return component, began
+        while (bound := bindings.seconds_of(self.starter)) is None:
+            if not component.is_running() or time.monotonic() > began + START_SECONDS:
+                error = component.error(f"has not bound a pod without claims after {START_SECONDS:.0f} s")
+                component.stop()
+                raise error
+            await asyncio.sleep(0.005)
+        return component, bound
+
+
+def contestants() -> Mapping[str, Contestant]:
+    """Return all of them by name."""
+    return {each.name: each for each in (DOVETAIL, PEER_UNLIMITED, PEER_DEFAULT)}
+
+
+def _dovetail(plane: ControlPlane, kubeconfig: Path) -> Component:
+    # Without the Lease, as the peer runs: who comes second would wait until the first one's has run out.
+    return Dovetail.start(kubeconfig, plane.folder / "dovetail.log", leader_elect=False)
+
+
+def _peer(client_qps: int | None) -> Callable[[ControlPlane, Path], Component]:
+    return lambda plane, _: plane.start_kube_scheduler(client_qps=client_qps)
+
+
+DOVETAIL = Contestant("dovetail", "dovetail", _dovetail)
+PEER_UNLIMITED = Contestant("kube-scheduler, 5000 QPS", "default-scheduler", _peer(WITHOUT_CLIENT_LIMITS), "starter")
+PEER_DEFAULT = Contestant("kube-scheduler, 50 QPS", "default-scheduler", _peer(None), "starter")
+
+__all__ = ["DOVETAIL", "PEER_DEFAULT", "PEER_UNLIMITED", "Bindings", "ComponentError", "Contestant", "contestants"]

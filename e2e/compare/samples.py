@@ -1,0 +1,106 @@
+"""What was measured, and the table made of it. Pure: recorded samples give the same table again."""
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from rich import box
+from rich.table import Table
+
+COLUMNS = ("SCENARIO", "SCHEDULER", "BOUND", "UNPLACED", "LAST BIND", "PODS/S", "AUDIT")
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    One run of one scenario with one scheduler.
+
+    `seconds` is from the moment that the scheduler was ready to begin, with all pods waiting, to the last binding;
+    `findings` is how many things the audit found wrong with what is in the API server afterwards.
+    """
+
+    scenario: str
+    scheduler: str
+    turn: int
+    pods: int
+    bound: int
+    seconds: float
+    findings: int
+
+    @property
+    def unplaced(self) -> int:
+        """Pods that waited in vain."""
+        return self.pods - self.bound
+
+    @property
+    def rate(self) -> float:
+        """Pods bound per second."""
+        return self.bound / self.seconds if self.seconds else 0.0
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One line of the table, each value as it is shown."""
+
+    scenario: str
+    scheduler: str
+    bound: str
+    unplaced: str
+    last_bind: str
+    rate: str
+    audit: str
+
+
+def lines(samples: Sequence[Sample]) -> tuple[Line, ...]:
+    """Sum up the samples of each scenario and scheduler, in the order in which they first came."""
+    groups: dict[tuple[str, str], list[Sample]] = {}
+    for sample in samples:
+        groups.setdefault((sample.scenario, sample.scheduler), []).append(sample)
+    scenarios = list(dict.fromkeys(scenario for scenario, _ in groups))
+    schedulers = list(dict.fromkeys(scheduler for _, scheduler in groups))
+    keys = [(scenario, scheduler) for scenario in scenarios for scheduler in schedulers]
+    return tuple(_line(groups[key]) for key in keys if key in groups)
+
+
+def render(samples: Sequence[Sample]) -> Table:
+    """Lay out the table; a rule between scenarios."""
+    table = Table(*COLUMNS, box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in table.columns[2:]:
+        column.justify = "right"
+    shown = ""
+    for line in lines(samples):
+        if shown and line.scenario != shown:
+            table.add_section()
+        name = "" if line.scenario == shown else line.scenario
+        shown = line.scenario
+        table.add_row(name, line.scheduler, line.bound, line.unplaced, line.last_bind, line.rate, line.audit)
+    return table
+
+
+def write(path: Path, samples: Sequence[Sample]) -> None:
+    """Record samples as JSON."""
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(samples)))
+
+
+def read(path: Path) -> tuple[Sample, ...]:
+    """Read recorded samples. Raises msgspec.ValidationError where the file holds something else."""
+    return msgspec.json.decode(path.read_bytes(), type=tuple[Sample, ...])
+
+
+def _line(samples: Sequence[Sample]) -> Line:
+    first = samples[0]
+    findings = sum(sample.findings for sample in samples)
+    return Line(
+        first.scenario,
+        first.scheduler,
+        _spread([sample.bound for sample in samples], "{:.0f}"),
+        _spread([sample.unplaced for sample in samples], "{:.0f}"),
+        _spread([sample.seconds for sample in samples], "{:.1f}") + " s",
+        _spread([sample.rate for sample in samples], "{:.0f}" if first.rate >= 10 else "{:.1f}"),
+        f"{findings} wrong" if findings else "clean",
+    )
+
+
+def _spread(values: Sequence[float], form: str) -> str:
+    """Give the median, and the smallest and largest where they differ from it as shown."""
+    low, middle, high = (form.format(value) for value in (min(values), statistics.median(values), max(values)))
+    return middle if low == high else f"{middle} ({low}–{high})"

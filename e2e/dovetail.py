@@ -1,0 +1,111 @@
+"""
+Dovetail next to a control plane: installed as `deploy/` says, run as a process with its service account's rights.
+
+`python -m e2e.dovetail …` is `python -m scheduler …` that also ends when whoever started it is gone, so that nothing
+is left behind however a test or a person ends.
+"""
+
+import http.client
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Self
+
+import yaml
+
+from e2e.controlplane.plane import REPOSITORY, ControlPlane, free_port
+from e2e.controlplane.processes import Component
+
+BASE = REPOSITORY / "deploy" / "base"
+NAMESPACE = "dovetail-system"
+SERVICE_ACCOUNT = "dovetail"
+READY_SECONDS = 60.0
+GRACE_SECONDS = 15.0
+
+
+def install(plane: ControlPlane) -> Path:
+    """
+    Apply `deploy/base` (server-side) and return the path of a kubeconfig of its service account.
+
+    The Deployment gets no replicas: there is no image and no kubelet, Dovetail runs as a process of this machine.
+    """
+    manifests = [each for each in yaml.safe_load_all(plane.kubectl("kustomize", str(BASE))) if each]
+    for manifest in manifests:
+        if manifest["kind"] == "Deployment":
+            manifest["spec"]["replicas"] = 0
+    plane.kubectl("apply", "--server-side", "-f", "-", input=yaml.safe_dump_all(manifests))
+    return plane.kubeconfig_for_service_account(NAMESPACE, SERVICE_ACCOUNT)
+
+
+class Dovetail(Component):
+    """The running scheduler; `stop` ends it as a kubelet does, with SIGTERM and some grace."""
+
+    def __init__(self, kubeconfig: Path, log: Path, *arguments: str) -> None:
+        self._port = free_port()
+        command = [sys.executable, "-m", "e2e.dovetail", "run", f"--kubeconfig={kubeconfig}"]
+        address = f"--bind-address=127.0.0.1:{self._port}"
+        super().__init__("dovetail", [*command, address, *arguments], log, cwd=REPOSITORY)
+
+    @classmethod
+    def start(cls, kubeconfig: Path, log: Path, *arguments: str, leader_elect: bool = True) -> Self:
+        """Start it and wait until it is ready. Raises ComponentError, with nothing left running."""
+        started = cls(kubeconfig, log, f"--leader-elect={str(leader_elect).lower()}", *arguments)
+        try:
+            started.wait_until_ready()
+        except BaseException:
+            started.stop()
+            raise
+        return started
+
+    @property
+    def address(self) -> str:
+        """Where health and metrics are served."""
+        return f"http://127.0.0.1:{self._port}"
+
+    def wait_until_ready(self, *, poll_seconds: float = 0.02) -> None:
+        """Wait until `/readyz` says yes. Raises ComponentError when it ends first or takes too long."""
+        end = time.monotonic() + READY_SECONDS
+        while not self._is_ready():
+            self.check()
+            if time.monotonic() > end:
+                raise self.error(f"is not ready after {READY_SECONDS:.0f} s")
+            time.sleep(poll_seconds)
+
+    def stop(self) -> None:
+        """Ask it to end, wait, and kill it only when it does not."""
+        if self.is_running():
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(GRACE_SECONDS)
+            except subprocess.TimeoutExpired:
+                print(f"dovetail did not end within {GRACE_SECONDS:.0f} s of SIGTERM", file=sys.stderr)
+        super().stop()
+
+    def _is_ready(self) -> bool:
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=5)
+        try:
+            connection.request("GET", "/readyz")
+            return connection.getresponse().status == http.client.OK
+        except OSError:
+            return False
+        finally:
+            connection.close()
+
+
+def _end_with_stdin() -> None:
+    """Wait until standard input is closed, which it is when the other end has died, and end as if told to."""
+    while os.read(0, 1):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    from scheduler.cli import main
+
+    if os.environ.pop("DOVETAIL_END_WITH_STDIN", ""):
+        threading.Thread(target=_end_with_stdin, daemon=True).start()
+    sys.exit(main())

@@ -1,0 +1,104 @@
+"""The scene: what is started and created, in order, each step with a line that says how long it took."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from rich.console import Console
+
+from e2e import dovetail, table
+from e2e.controlplane import build, wire
+from e2e.controlplane.plane import ControlPlane
+from e2e.controlplane.processes import Component
+from e2e.fleet import fleets, publish
+from e2e.fleet.shape import Fleet
+from e2e.scenarios.examples import Example, read_examples
+
+SCHEDULERS = ("dovetail", "kube-scheduler")
+PEER_NAME = "default-scheduler"
+CONNECTIONS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The running scene; leaving the block of `set_up` ends all of it."""
+
+    plane: ControlPlane
+    scheduler: Component
+    examples: tuple[Example, ...]
+
+    @property
+    def expected_pods(self) -> int:
+        """How many pods the examples lead to."""
+        return sum(example.pod_count for example in self.examples)
+
+    @property
+    def address(self) -> str:
+        """Where the scheduler serves health and metrics; empty where it does not."""
+        return self.scheduler.address if isinstance(self.scheduler, dovetail.Dovetail) else ""
+
+    def rows(self) -> tuple[table.Row, ...]:
+        """Look at all pods now. Raises ComponentError when something that should run has ended."""
+        for component in (*self.plane.components.values(), self.scheduler):
+            component.check()
+        return table.rows(
+            self._list("/api/v1/pods"),
+            self._list("/apis/resource.k8s.io/v1/resourceclaims"),
+        )
+
+    def _list(self, path: str) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = self.plane.request("GET", path)["items"]
+        return items
+
+    @classmethod
+    @contextlib.contextmanager
+    def set_up(cls, console: Console, *, scheduler: str = SCHEDULERS[0], folder: Path | None = None) -> Iterator[Self]:
+        """Build what is missing and start everything. Raises BuildError, ComponentError, KubectlError."""
+        with contextlib.ExitStack() as ends:
+            with _step(console, "control plane built"):
+                build.controlplane_binary()
+            with _step(console, "etcd, API server, controllers started"):
+                plane = ends.enter_context(ControlPlane.start(kubelet=True, folder=folder))
+            fleet = fleets.demo_fleet()
+            with _step(console, _describe(fleet)):
+                asyncio.run(_publish(plane, fleet))
+            running = _start_scheduler(console, plane, scheduler)
+            ends.callback(running.stop)
+            examples = read_examples()
+            stage = cls(plane, running, examples)
+            with _step(console, f"{len(examples)} examples applied, {stage.expected_pods} pods"):
+                is_peer = scheduler != SCHEDULERS[0]
+                texts = [each.text_for(PEER_NAME) if is_peer else each.path.read_text() for each in examples]
+                plane.kubectl("apply", "-f", "-", input="\n---\n".join(texts))
+            yield stage
+
+
+def _start_scheduler(console: Console, plane: ControlPlane, scheduler: str) -> Component:
+    if scheduler != SCHEDULERS[0]:
+        with _step(console, "kube-scheduler started"):
+            return plane.start_kube_scheduler()
+    with _step(console, "deploy/ applied"):
+        kubeconfig = dovetail.install(plane)
+    with _step(console, "Dovetail started with its service account"):
+        return dovetail.Dovetail.start(kubeconfig, plane.folder / "dovetail.log")
+
+
+async def _publish(plane: ControlPlane, fleet: Fleet) -> None:
+    async with wire.session(plane.kubeconfig, CONNECTIONS) as session:
+        await publish.publish(session, fleet)
+
+
+def _describe(fleet: Fleet) -> str:
+    devices = sum(len(each["spec"]["devices"]) for each in fleet.slices)
+    return f"{len(fleet.nodes)} nodes, {len(fleet.slices)} resource slices, {devices} devices created"
+
+
+@contextlib.contextmanager
+def _step(console: Console, done: str) -> Iterator[None]:
+    began = time.monotonic()
+    yield
+    console.print(f"{time.monotonic() - began:6.1f} s  {done}", highlight=False)

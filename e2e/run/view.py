@@ -1,0 +1,84 @@
+"""Shows the pods until everything is as expected, or for ever: a live table on a terminal, else a line per change."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from e2e import table
+from e2e.run.stage import Stage
+from e2e.table import Row
+
+POLL_SECONDS = 0.4
+
+Show = Callable[[Sequence[Row], str], None]
+
+
+def follow(stage: Stage, console: Console, *, seconds: float) -> tuple[Row, ...]:
+    """Show the pods until all are as expected, `seconds` at most, and return how they are then."""
+    began = time.monotonic()
+    with _display(console) as show:
+        while True:
+            rows, elapsed = stage.rows(), time.monotonic() - began
+            show(rows, f"{elapsed:.1f} s: {_count(rows)}")
+            if is_settled(rows, stage.expected_pods) or elapsed > seconds:
+                return rows
+            time.sleep(POLL_SECONDS)
+
+
+def stay(stage: Stage, console: Console) -> None:
+    """Show the pods until interrupted."""
+    with _display(console) as show:
+        while True:
+            rows = stage.rows()
+            show(rows, f"{_count(rows)}. Ctrl-C ends everything.")
+            time.sleep(POLL_SECONDS)
+
+
+def is_settled(rows: Sequence[Row], expected_pods: int) -> bool:
+    """Say whether every pod that is expected is there and as it should be."""
+    watched = [row for row in rows if row.expected]
+    return len(watched) >= expected_pods and all(row.is_as_expected for row in watched)
+
+
+def changes(before: Sequence[Row], after: Sequence[Row]) -> Iterator[str]:
+    """Say in one line for each pod what is new about it."""
+    known = {row.pod: row for row in before}
+    for row in after:
+        old = known.pop(row.pod, None)
+        if old is None or (old.state, old.waits_because) != (row.state, row.waits_because):
+            yield _sentence(row)
+    for pod in known:
+        yield f"{pod}: gone"
+
+
+def _sentence(row: Row) -> str:
+    where = f" on {row.node}" if row.node else ""
+    what = f" with {table.shorten(row.devices)}" if row.devices else ""
+    why = f": {row.waits_because}" if row.waits_because else ""
+    return f"{row.pod}: {row.state}{where}{what}{why}"
+
+
+def _count(rows: Sequence[Row]) -> str:
+    states = [row.state for row in rows]
+    return ", ".join(f"{states.count(state)} {state}" for state in sorted(set(states))) or "no pods yet"
+
+
+@contextmanager
+def _display(console: Console) -> Iterator[Show]:
+    if console.is_terminal:
+        with Live(console=console, auto_refresh=False) as live:
+            yield lambda rows, status: live.update(Group(table.render(rows), Text(status, "dim")), refresh=True)
+        return
+    shown: Sequence[Row] = ()
+
+    def tell(rows: Sequence[Row], _: str) -> None:
+        nonlocal shown
+        for line in changes(shown, rows):
+            console.print(line, soft_wrap=True, highlight=False, markup=False)
+        shown = rows
+
+    yield tell

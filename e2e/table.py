@@ -1,0 +1,157 @@
+"""Pods and what they hold, as rows of facts (pure) and as a table that fits a terminal of 100 columns."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from e2e.scenarios.examples import Expectation
+
+Object = Mapping[str, Any]
+
+WIDTH = 100
+DEVICES_SHOWN = 4
+COLOURS = {"Running": "green", "Succeeded": "green", "Bound": "cyan", "Pending": "yellow", "Failed": "red"}
+NUMBER_AT_END = re.compile(r"^(.*?)(\d+)$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One pod: where it is, which devices it holds, why it waits, and whether this is what its annotation says."""
+
+    pod: str
+    state: str
+    node: str = ""
+    devices: tuple[str, ...] = ()
+    waits_because: str = ""
+    template_hash: str = ""
+    expected: Expectation | None = None
+
+    @property
+    def short_name(self) -> str:
+        """The pod's name without the hash that a Deployment puts into it."""
+        return self.pod.replace(f"-{self.template_hash}-", "-…-") if self.template_hash else self.pod
+
+    @property
+    def is_as_expected(self) -> bool:
+        """Say whether the pod has ended as it should; one without an annotation always has."""
+        if self.expected is None:
+            return True
+        if self.state != self.expected.state:
+            return False
+        return self.state != "Pending" or bool(self.waits_because and self.expected.reason in self.waits_because)
+
+    @property
+    def difference(self) -> str:
+        """Say what is not as expected."""
+        if self.is_as_expected or self.expected is None:
+            return ""
+        wanted = self.expected.state + (f' for "{self.expected.reason}"' if self.expected.reason else "")
+        found = self.state + (f": {self.waits_because}" if self.waits_because else "")
+        return f"{self.pod} is to end {wanted} and is {found}"
+
+
+def rows(pods: Iterable[Object], claims: Iterable[Object]) -> tuple[Row, ...]:
+    """Combine pods with their claims, both as the API lists them, sorted by namespace and name."""
+    held: dict[str, list[str]] = defaultdict(list)
+    for claim in claims:
+        devices = _devices(claim)
+        for consumer in claim.get("status", {}).get("reservedFor") or ():
+            held[consumer["uid"]] += devices
+    ordered = sorted(pods, key=lambda pod: (pod["metadata"]["namespace"], pod["metadata"]["name"]))
+    return tuple(_row(pod, tuple(held[pod["metadata"]["uid"]])) for pod in ordered)
+
+
+def shorten(devices: Sequence[str], limit: int = DEVICES_SHOWN) -> str:
+    """
+    List devices briefly.
+
+    Consecutive numbers become a range (`gpu-0…gpu-7`), and of what is left only the first are shown with the number
+    of the others.
+    """
+    parts: list[str] = []
+    for run in _runs(devices):
+        parts += run if len(run) < 3 else [f"{run[0]}…{run[-1]}"]
+    if len(parts) > limit:
+        parts = [*parts[:limit], f"+{len(parts) - limit}"]
+    return ", ".join(parts)
+
+
+def render(all_rows: Sequence[Row], *, title: str = "") -> Table:
+    """Lay the rows out; names that are too long for their column end in `…`, reasons wrap."""
+    table = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False, expand=True)
+    table.add_column("POD", no_wrap=True, overflow="ellipsis", max_width=36)
+    table.add_column("STATE", no_wrap=True, min_width=7)
+    table.add_column("NODE", no_wrap=True, overflow="ellipsis", max_width=16)
+    table.add_column("DEVICES / WHY IT WAITS", overflow="fold", ratio=1)
+    for row in all_rows:
+        style = COLOURS.get(row.state, "") if row.is_as_expected or row.state == "Pending" else "red"
+        last = Text(shorten(row.devices)) if row.devices or not row.waits_because else Text(row.waits_because, "yellow")
+        table.add_row(Text(row.short_name), Text(row.state, style), Text(row.node), last)
+    return table
+
+
+def plain(all_rows: Sequence[Row]) -> str:
+    """Return the table as text without control codes."""
+    console = Console(width=WIDTH, color_system=None, force_terminal=False)
+    with console.capture() as capture:
+        console.print(render(all_rows))
+    return "\n".join(line.rstrip() for line in capture.get().splitlines())
+
+
+def _row(pod: Object, devices: tuple[str, ...]) -> Row:
+    metadata, status = pod["metadata"], pod.get("status", {})
+    node = pod["spec"].get("nodeName", "")
+    state = status.get("phase", "Pending")
+    if metadata.get("deletionTimestamp"):
+        state = "Ending"
+    elif state == "Pending" and node:
+        state = "Bound"
+    conditions = {each["type"]: each for each in status.get("conditions") or ()}
+    scheduled = conditions.get("PodScheduled", {})
+    return Row(
+        pod=f"{metadata['namespace']}/{metadata['name']}".removeprefix("default/"),
+        state=state,
+        node=node,
+        devices=devices,
+        waits_because=scheduled.get("message", "") if scheduled.get("status") == "False" and not node else "",
+        template_hash=metadata.get("labels", {}).get("pod-template-hash", ""),
+        expected=Expectation.of(metadata),
+    )
+
+
+def _devices(claim: Object) -> list[str]:
+    allocation = claim.get("status", {}).get("allocation") or {}
+    return [_device(result) for result in allocation.get("devices", {}).get("results") or ()]
+
+
+def _device(result: Object) -> str:
+    consumed = result.get("consumedCapacity") or {}
+    shares = [str(value) for name, value in sorted(consumed.items()) if name.rpartition("/")[2] == "memory"]
+    return f"{result['device']} ({shares[0]})" if shares else str(result["device"])
+
+
+def _runs(devices: Sequence[str]) -> list[list[str]]:
+    """Split into runs whose names differ by a number at the end that grows by one."""
+    runs: list[list[str]] = []
+    previous: tuple[str, int] | None = None
+    for device in sorted(devices, key=_by_number):
+        found = NUMBER_AT_END.match(device)
+        current = (found[1], int(found[2])) if found else None
+        if current and previous and current == (previous[0], previous[1] + 1):
+            runs[-1].append(device)
+        else:
+            runs.append([device])
+        previous = current
+    return runs
+
+
+def _by_number(device: str) -> tuple[str, int]:
+    found = NUMBER_AT_END.match(device)
+    return (found[1], int(found[2])) if found else (device, -1)

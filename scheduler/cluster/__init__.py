@@ -1,0 +1,24 @@
+"""
+What we believe: a living mirror of the cluster, and the ledger of writes that the watch has not confirmed yet.
+
+Pure: no I/O, no task, no clock. The shell feeds it with changes and asks it for snapshots and checks; the solver's
+worker process keeps a replica of it, fed by the same changes and by the shell's `Assumptions`. Whoever needs the
+state of the cluster asks here; nothing here decides where a pod goes.
+"""
+
+from scheduler.cluster.cluster import Cluster
+from scheduler.cluster.holdings import Duplicate
+from scheduler.cluster.ledger import Assumptions, ClaimAssumption, PodAssumption
+from scheduler.cluster.transition import Transition
+from scheduler.cluster.unit import Unit, split_plan
+
+__all__ = [
+    "Assumptions",
+    "ClaimAssumption",
+    "Cluster",
+    "Duplicate",
+    "PodAssumption",
+    "Transition",
+    "Unit",
+    "split_plan",
+]

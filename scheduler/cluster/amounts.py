@@ -1,0 +1,14 @@
+"""Sums by key that keep no zeros, so that equal sums are equal dictionaries."""
+
+from typing import TypeVar
+
+K = TypeVar("K")
+
+
+def add(amounts: dict[K, int], key: K, amount: int) -> None:
+    """Add to the amount of a key; one that comes to zero is dropped."""
+    total = amounts.get(key, 0) + amount
+    if total:
+        amounts[key] = total
+    else:
+        amounts.pop(key, None)

@@ -1,0 +1,47 @@
+"""Whether a unit may still be written: its placements and allocations against the mirror as it is now."""
+
+from collections.abc import Iterator
+
+from scheduler.cluster import check_claims, check_nodes
+from scheduler.cluster.contention import duplicates
+from scheduler.cluster.mirror import Mirror
+from scheduler.cluster.unit import Unit
+from solver.domain import Placement, Reason, ReasonCode
+
+
+def objections(mirror: Mirror, unit: Unit) -> tuple[Reason, ...]:
+    """
+    Give everything that speaks against writing the unit, each once.
+
+    All have the code `Conflict`: the plan was right when it was made, so its pods are to be decided again and not
+    to wait for the one thing that changed.
+    """
+    messages = dict.fromkeys(_messages(mirror, unit))
+    return tuple(Reason(code=ReasonCode.CONFLICT, message=message) for message in messages)
+
+
+def _messages(mirror: Mirror, unit: Unit) -> Iterator[str]:
+    for placement in unit.placements:
+        yield from _about_pod(mirror, placement)
+        yield from check_nodes.about_node(mirror, placement)
+    yield from check_nodes.about_room(mirror, unit)
+    yield from check_claims.about_reservations(mirror, unit)
+    yield from check_claims.about_allocations(mirror, unit)
+    yield from (each.message for each in duplicates(mirror, unit))
+
+
+def _about_pod(mirror: Mirror, placement: Placement) -> Iterator[str]:
+    """Look at the pod as the watch gave it: the unit's own assumption would call it bound."""
+    pod = mirror.pods.get(placement.pod)
+    if pod is None:
+        yield f"pod {placement.pod} was deleted"
+    elif pod.uid != placement.pod_uid:
+        yield f"pod {placement.pod} was deleted, and another one has its name"
+    elif pod.node_name:
+        yield f"pod {placement.pod} was bound to node {pod.node_name} by somebody else"
+    elif pod.is_terminal or pod.is_deleting:
+        yield f"pod {placement.pod} {'ended' if pod.is_terminal else 'is being deleted'}"
+    elif pod.scheduling_gates:
+        yield f"pod {placement.pod} has the scheduling gate {pod.scheduling_gates[0]}"
+    elif pod.invalid:
+        yield f"pod {placement.pod} can no longer be read: {pod.invalid}"

@@ -1,0 +1,120 @@
+"""The part of the check that is about claims and the devices that they are to get."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from scheduler.cluster.check_nodes import written
+from scheduler.cluster.holdings import is_share
+from scheduler.cluster.inventory import Listing
+from scheduler.cluster.ledger import is_same
+from scheduler.cluster.mirror import Mirror
+from scheduler.cluster.unit import Unit
+from solver.domain import (
+    Claim,
+    ClaimAllocation,
+    DeviceId,
+    DeviceResult,
+    NodeSelector,
+    Placement,
+    Taint,
+)
+from solver.feasibility import affinity, taints
+
+MOST_CONSUMERS: Final = 256
+"""ResourceClaimReservedForMaxSize: entries of status.reservedFor."""
+
+
+def about_reservations(mirror: Mirror, unit: Unit) -> Iterator[str]:
+    """Say why the claims that the unit only joins cannot be joined, and which claims have no room for its pods."""
+    allocated = {each.claim for each in unit.allocations}
+    for placement in unit.placements:
+        for key in placement.claims:
+            if key not in allocated:
+                claim = mirror.believed_claims.get(key)
+                yield from (f"claim {key} {text}" for text in _about_joining(mirror, placement, claim))
+    for key, consumers in unit.reservations().items():
+        claim = mirror.claims.get(key)
+        believed = mirror.believed_claims.get(key)
+        if claim is not None and believed is not None:
+            count = len({each.uid for each in (*believed.reserved_for, *consumers)})
+            if count > MOST_CONSUMERS:
+                yield f"claim {key} would have {count} consumers, and a claim can have {MOST_CONSUMERS}"
+
+
+def about_allocations(mirror: Mirror, unit: Unit) -> Iterator[str]:
+    """Say why the claims that the unit allocates cannot be given their devices, what others hold apart."""
+    place = {claim: placement.node for placement in unit.placements for claim in placement.claims}
+    for allocation in unit.allocations:
+        yield from (f"claim {allocation.claim} {text}" for text in _about_new(mirror, allocation))
+        for result in allocation.allocation.results:
+            node = place.get(allocation.claim, "")
+            yield from (f"device {result.device} {text}" for text in _about_device(mirror, result, node))
+
+
+def _about_joining(mirror: Mirror, placement: Placement, claim: Claim | None) -> Iterator[str]:
+    if claim is None:
+        yield "was deleted"
+    elif claim.is_deleting:
+        yield "is being deleted"
+    elif claim.allocation is None:
+        yield "is not allocated any more"
+    elif not _is_reached(mirror, claim.allocation.node_selector, placement.node):
+        yield f"is allocated where node {placement.node} cannot use it"
+
+
+def _about_new(mirror: Mirror, planned: ClaimAllocation) -> Iterator[str]:
+    """Look at the claim as the watch gave it: the unit's own assumption would call it allocated."""
+    claim = mirror.claims.get(planned.claim)
+    if claim is None:
+        yield "was deleted"
+    elif claim.uid != planned.claim_uid:
+        yield "was deleted, and another one has its name"
+    elif claim.is_deleting:
+        yield "is being deleted"
+    elif claim.invalid:
+        yield f"can no longer be read: {claim.invalid}"
+    elif claim.allocation is not None and not is_same(planned.allocation, claim.allocation):
+        yield "was allocated by somebody else"
+
+
+def _about_device(mirror: Mirror, result: DeviceResult, node: str) -> Iterator[str]:
+    listing, facts = mirror.inventory.find(result.device), mirror.inventory.facts(result.device.pool_id)
+    if listing is None or facts is None:
+        yield "is not published any more"
+        return
+    if listing.slice.generation != facts.generation:
+        yield f"is not in the newest generation {facts.generation} of its pool"
+    if not facts.is_complete:
+        yield f"is in a pool whose newest generation {facts.generation} is not published whole"
+    if not _reaches(mirror, listing, node):
+        yield f"cannot be used on node {node} any more"
+    if listing.device.allow_multiple_allocations != is_share(result) and not result.admin_access:
+        yield "cannot be shared any more" if is_share(result) else "became shareable and is planned for one claim"
+    present = (*listing.device.taints, *_rule_taints(mirror, result.device))
+    taint = taints.first_untolerated(present, result.tolerations)
+    if taint is not None:
+        yield f"has the taint {written(taint)}, which its request does not tolerate"
+
+
+def _reaches(mirror: Mirror, listing: Listing, node: str) -> bool:
+    """Whether a node can use a device: its own scope counts in slices with perDeviceNodeSelection."""
+    scope = listing.slice.scope
+    if scope.per_device and listing.device.scope is not None:
+        scope = listing.device.scope
+    if scope.all_nodes or scope.node_name:
+        return scope.all_nodes or scope.node_name == node
+    return scope.node_selector is not None and _is_reached(mirror, scope.node_selector, node)
+
+
+def _is_reached(mirror: Mirror, selector: NodeSelector | None, name: str) -> bool:
+    """Whether a node selector holds for a node; none holds for every node, and a node that is gone is not asked."""
+    node = mirror.nodes.get(name)
+    return selector is None or node is None or affinity.matches(selector, name, dict(node.labels))
+
+
+def _rule_taints(mirror: Mirror, device: DeviceId) -> Iterator[Taint]:
+    """Give the taints that DeviceTaintRules add; one without a selector selects nothing (KEP-5055)."""
+    for rule in mirror.taint_rules.values():
+        wanted = (rule.driver, rule.pool, rule.device)
+        if not rule.selects_nothing and all(each in {None, own} for each, own in zip(wanted, device, strict=True)):
+            yield rule.taint

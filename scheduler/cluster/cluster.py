@@ -1,0 +1,246 @@
+"""The public door of the mirror: changes in, snapshots and checks out, assumptions in between."""
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from scheduler.change import Change, Kind, Namespace, Object
+from scheduler.cluster import check as checks
+from scheduler.cluster import contention
+from scheduler.cluster.holdings import Duplicate
+from scheduler.cluster.ledger import Assumptions, Ledger
+from scheduler.cluster.mirror import Mirror
+from scheduler.cluster.table import Table
+from scheduler.cluster.transition import Transition
+from scheduler.cluster.unit import Unit
+from solver.domain import (
+    Claim,
+    ClaimId,
+    DeviceClass,
+    DeviceId,
+    DeviceTaintRule,
+    Node,
+    Pod,
+    PodId,
+    Reason,
+    ResourceSlice,
+    Snapshot,
+)
+
+T = TypeVar("T")
+
+
+class Cluster:
+    """
+    The cluster as it is believed to be: what the watches gave, with unconfirmed writes laid over.
+
+    Not safe for threads; every call ends quickly and touches nothing outside.
+    """
+
+    def __init__(self) -> None:
+        self._mirror = Mirror()
+        self._ledger = Ledger()
+
+    def apply(self, change: Change) -> tuple[Transition, ...]:
+        """
+        Take what a watch told; give what it changed, nothing where the object was known to be like that.
+
+        The first transition is the object's own; a pod's end may add those of claims that it was assumed to hold.
+
+        Echoes of assumed writes confirm them here: a pod's binding and a claim's allocation each on its own.
+        Raises `TypeError` where the value is not of the change's kind, which is a bug of the caller.
+        """
+        match change.kind:
+            case Kind.PODS:
+                return self._apply_pod(PodId(*_split(change.key)), _expect(change.value, Pod))
+            case Kind.CLAIMS:
+                return self._apply_claim(ClaimId(*_split(change.key)), _expect(change.value, Claim))
+            case _:
+                return self._apply_other(change)
+
+    def snapshot(self, assumptions: Assumptions | None = None) -> Snapshot:
+        """
+        Give a frozen picture; tuples of kinds that did not change since the last one are the same objects.
+
+        A replica passes the assumptions of the original, which replace its own.
+        """
+        if assumptions is not None:
+            pods, claims = self._ledger.replace(assumptions)
+            self._believe(pods, claims)
+        mirror = self._mirror
+        return Snapshot(
+            nodes=mirror.nodes.values(),
+            slices=mirror.slices.values(),
+            classes=mirror.classes.values(),
+            taint_rules=mirror.taint_rules.values(),
+            claims=mirror.believed_claims.values(),
+            pods=mirror.seated.values(),
+        )
+
+    def assumptions(self) -> Assumptions:
+        """Give what is assumed and not confirmed, for a replica's `snapshot`."""
+        return self._ledger.export()
+
+    def assume(self, unit: Unit) -> tuple[Transition, ...]:
+        """Believe that a unit is allocated, reserved and bound, until the watch confirms it or `forget` is called."""
+        allocations = {each.claim: each for each in unit.allocations}
+        reservations = unit.reservations()
+        for key, consumers in reservations.items():
+            claim = self._mirror.claims.get(key)
+            own = allocations.get(key)
+            if own is not None:
+                self._ledger.assume_claim(key, own.claim_uid, own.allocation, consumers)
+            elif claim is not None:
+                self._ledger.assume_claim(key, claim.uid, None, consumers)
+            self._ledger.settle_claim(key, claim)
+        for placement in unit.placements:
+            self._ledger.assume_pod(placement.pod, placement.pod_uid, placement.node)
+            self._ledger.settle_pod(placement.pod, self._mirror.pods.get(placement.pod))
+        return self._believe([each.pod for each in unit.placements], reservations)
+
+    def acknowledge(self, claim: Claim) -> None:
+        """
+        Take the server's answer to a write of an assumed claim; only an allocated one says something.
+
+        The assumption stays until the echo. The answer's resourceVersion lets the mirror see that an allocation was
+        taken back again where the watch skips the states in between (a relist).
+        """
+        if claim.allocation is not None:
+            self._ledger.acknowledge(claim)
+            self._ledger.settle_claim(claim.id, self._mirror.claims.get(claim.id))
+            self._believe((), (claim.id,))
+
+    def forget(self, unit: Unit) -> tuple[Transition, ...]:
+        """Roll back what a unit assumed and no watch has confirmed; a later echo counts as anybody's write."""
+        self._ledger.forget(unit)
+        return self._believe([each.pod for each in unit.placements], unit.claims)
+
+    def check(self, unit: Unit) -> tuple[Reason, ...]:
+        """
+        Give what has changed since a unit was decided so that it must not be written; empty where it may be.
+
+        Judged by the mirror as it is now, without the unit's own assumptions: its pods still wait, its nodes are
+        there with room, its claims are as planned, its devices are published, free and untainted.
+        """
+        return checks.objections(self._mirror, unit)
+
+    def compare_after_write(self, unit: Unit) -> tuple[Duplicate, ...]:
+        """
+        Give the devices of a unit that other claims hold too, by every allocation seen up to now.
+
+        Asked between the status write and the binding: a device held alone by one of the two, a capacity or a
+        counter that all of them together overdraw. Another scheduler may be at work in the same pools.
+        """
+        return tuple(each for each in contention.duplicates(self._mirror, unit) if each.claims)
+
+    def held_twice(self) -> tuple[tuple[DeviceId, tuple[ClaimId, ...]], ...]:
+        """Give every device that one claim holds alone while others hold it too, over all allocations seen."""
+        holdings = self._mirror.holdings
+        return tuple((device, tuple(sorted(holdings.holders(device)))) for device in holdings.contested())
+
+    def pod(self, key: PodId) -> Pod | None:
+        """Give a pod as it is believed to be."""
+        return self._mirror.believed_pods.get(key)
+
+    def claim(self, key: ClaimId) -> Claim | None:
+        """Give a claim as it is believed to be."""
+        return self._mirror.believed_claims.get(key)
+
+    def seen_claim(self, key: ClaimId) -> Claim | None:
+        """Give a claim as the watch last gave it, without assumptions: what a write starts from and is guarded by."""
+        return self._mirror.claims.get(key)
+
+    def seen_pod(self, key: PodId) -> Pod | None:
+        """Give a pod as the watch last gave it, without assumptions."""
+        return self._mirror.pods.get(key)
+
+    def node(self, name: str) -> Node | None:
+        """Give a node."""
+        return self._mirror.nodes.get(name)
+
+    def namespace(self, name: str) -> Namespace | None:
+        """Give a namespace."""
+        return self._mirror.namespaces.get(name)
+
+    def pods_using(self, claim: ClaimId) -> tuple[Pod, ...]:
+        """Give the pods that reference a claim, as they are believed to be, sorted by key."""
+        pods = self._mirror.believed_pods
+        return tuple(pods[key] for key in sorted(self._mirror.users.get(claim, ())))
+
+    def _apply_pod(self, key: PodId, after: Pod | None) -> tuple[Transition, ...]:
+        before = self._mirror.pods.get(key)
+        if before == after:
+            return ()
+        if after is None:
+            del self._mirror.pods[key]
+        else:
+            self._mirror.pods[key] = after
+        conflict = self._ledger.settle_pod(key, after)
+        if before is None or (after is not None and after.uid == before.uid):
+            return (self._believe_pod(key, conflict),)
+        self._ledger.forget_consumer(before.uid, before.claim_ids)
+        return (self._believe_pod(key, conflict), *self._believe((), before.claim_ids))
+
+    def _apply_claim(self, key: ClaimId, after: Claim | None) -> tuple[Transition, ...]:
+        if self._mirror.claims.get(key) == after:
+            return ()
+        if after is None:
+            del self._mirror.claims[key]
+        else:
+            self._mirror.claims[key] = after
+        conflict = self._ledger.settle_claim(key, after)
+        return (self._believe_claim(key, conflict),)
+
+    def _apply_other(self, change: Change) -> tuple[Transition, ...]:
+        mirror, key, value = self._mirror, change.key, change.value
+        before: Object | None
+        match change.kind:
+            case Kind.NODES:
+                before = _swap(mirror.nodes, key, _expect(value, Node))
+            case Kind.NAMESPACES:
+                before = _swap(mirror.namespaces, key, _expect(value, Namespace))
+            case Kind.CLASSES:
+                before = _swap(mirror.classes, key, _expect(value, DeviceClass))
+            case Kind.TAINT_RULES:
+                before = _swap(mirror.taint_rules, key, _expect(value, DeviceTaintRule))
+            case _:
+                before = mirror.slices.get(key)
+                if before != value:
+                    mirror.see_slice(key, _expect(value, ResourceSlice))
+        if before == value:
+            return ()
+        return (Transition(kind=change.kind, key=key, before=before, after=value),)
+
+    def _believe(self, pods: Iterable[PodId], claims: Iterable[ClaimId]) -> tuple[Transition, ...]:
+        """Lay assumptions over these objects again; give those that look different now."""
+        transitions = [self._believe_claim(key) for key in claims] + [self._believe_pod(key) for key in pods]
+        return tuple(each for each in transitions if each.before != each.after)
+
+    def _believe_pod(self, key: PodId, conflict: Reason | None = None) -> Transition:
+        pod = self._mirror.pods.get(key)
+        shown = self._ledger.lay_over_pod(pod) if pod is not None else None
+        before = self._mirror.believe_pod(key, shown)
+        return Transition(kind=Kind.PODS, key=str(key), before=before, after=shown, conflict=conflict)
+
+    def _believe_claim(self, key: ClaimId, conflict: Reason | None = None) -> Transition:
+        claim = self._mirror.claims.get(key)
+        shown = self._ledger.lay_over_claim(claim) if claim is not None else None
+        before = self._mirror.believe_claim(key, shown)
+        return Transition(kind=Kind.CLAIMS, key=str(key), before=before, after=shown, conflict=conflict)
+
+
+def _swap(table: Table[str, T], key: str, after: T | None) -> T | None:
+    before = table.get(key)
+    if before != after:
+        table.replace(key, after)
+    return before
+
+
+def _split(key: str) -> tuple[str, str]:
+    namespace, _, name = key.partition("/")
+    return namespace, name
+
+
+def _expect(value: Object | None, kind: type[T]) -> T | None:
+    if value is None or isinstance(value, kind):
+        return value
+    raise TypeError(f"a change of a {kind.__name__} carries a {type(value).__name__}: decode it as its own kind")

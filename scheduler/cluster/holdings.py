@@ -1,0 +1,135 @@
+"""Which claims hold which devices, what they consume of them, and what that draws from counters."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from scheduler.cluster import amounts
+from scheduler.cluster.inventory import Inventory
+from solver.domain import Allocation, ClaimId, CounterId, Device, DeviceId, DeviceResult
+
+
+class Duplicate(msgspec.Struct, frozen=True, kw_only=True):
+    """A device that claims hold which cannot hold it together; `message` says why not."""
+
+    device: DeviceId
+    claims: tuple[ClaimId, ...]
+    message: str
+
+
+Draws = tuple[tuple[CounterId, int], ...]
+"""What one device draws of the counters of its pool while it is held, in nano-units."""
+
+
+class Holdings:
+    """
+    Devices by the claims that hold them, from results without admin access, whoever allocated them.
+
+    A result with a share id is a share, one without holds the device alone. What a device draws from counters is
+    charged once, however many share it, and remembered from the slice as it was when the device was first seen
+    held: a driver that alters or withdraws a held device frees nothing (k/k#140802).
+    """
+
+    __slots__ = ("_charged", "_consumed", "_contested", "_draws", "_holders", "_inventory")
+
+    def __init__(self, inventory: Inventory) -> None:
+        self._inventory = inventory
+        self._holders: dict[DeviceId, dict[ClaimId, tuple[DeviceResult, ...]]] = {}
+        self._consumed: dict[DeviceId, dict[str, int]] = {}
+        self._draws: dict[DeviceId, Draws] = {}
+        self._charged: dict[CounterId, int] = {}
+        self._contested: set[DeviceId] = set()
+
+    def holders(self, device: DeviceId) -> Mapping[ClaimId, tuple[DeviceResult, ...]]:
+        """Give the claims that hold a device, with their results on it."""
+        return self._holders.get(device, {})
+
+    def consumed(self, device: DeviceId) -> Mapping[str, int]:
+        """Give the nano-units that shares take of a device, by capacity name."""
+        return self._consumed.get(device, {})
+
+    def draws(self, device: DeviceId) -> Draws:
+        """Give what is charged for a held device; empty for a free one, and for one that no slice has listed yet."""
+        return self._draws.get(device, ())
+
+    def charged(self, counter: CounterId) -> int:
+        """Give the nano-units that held devices draw from a counter."""
+        return self._charged.get(counter, 0)
+
+    def drawing(self, counter: CounterId) -> Iterator[DeviceId]:
+        """Give the held devices that draw from a counter; it looks at every held device, so ask only for messages."""
+        return (device for device, draws in self._draws.items() if any(each == counter for each, _ in draws))
+
+    def contested(self) -> tuple[DeviceId, ...]:
+        """Give the devices that one claim holds alone while another holds them too, sorted."""
+        return tuple(sorted(self._contested))
+
+    def replace(self, claim: ClaimId, before: Allocation | None, after: Allocation | None) -> None:
+        """Take a claim's allocation as it is now in place of what it was."""
+        old, new = _by_device(before), _by_device(after)
+        for device in old.keys() | new.keys():
+            if old.get(device) != new.get(device):
+                self._set(claim, device, new.get(device, ()))
+
+    def notice(self, devices: Iterable[DeviceId]) -> None:
+        """Charge devices that a slice lists now and that were held before any slice did."""
+        for device in devices:
+            if device in self._holders and device not in self._draws:
+                self._charge(device)
+
+    def _set(self, claim: ClaimId, device: DeviceId, results: tuple[DeviceResult, ...]) -> None:
+        holders = self._holders.setdefault(device, {})
+        self._consume(device, holders.pop(claim, ()), -1)
+        if results:
+            holders[claim] = results
+            self._consume(device, results, 1)
+        if holders:
+            self._charge(device)
+        else:
+            del self._holders[device]
+            self._discharge(device)
+        if len(holders) > 1 and any(not is_share(each) for held in holders.values() for each in held):
+            self._contested.add(device)
+        else:
+            self._contested.discard(device)
+
+    def _consume(self, device: DeviceId, results: tuple[DeviceResult, ...], sign: int) -> None:
+        consumed = self._consumed.setdefault(device, {})
+        for result in results:
+            for name, amount in result.consumed_capacity if is_share(result) else ():
+                amounts.add(consumed, name, sign * amount.nano)
+        if not consumed:
+            del self._consumed[device]
+
+    def _charge(self, device: DeviceId) -> None:
+        listing = None if device in self._draws else self._inventory.find(device)
+        if listing is not None:
+            self._draws[device] = drawn(device, listing.device)
+            for counter, amount in self._draws[device]:
+                amounts.add(self._charged, counter, amount)
+
+    def _discharge(self, device: DeviceId) -> None:
+        for counter, amount in self._draws.pop(device, ()):
+            amounts.add(self._charged, counter, -amount)
+
+
+def is_share(result: DeviceResult) -> bool:
+    """Whether a result shares its device: the share id decides, whatever the device says today."""
+    return bool(result.share_id)
+
+
+def drawn(device_id: DeviceId, device: Device) -> Draws:
+    """Give what a device draws from the counters of its pool as it is published (KEP-4815)."""
+    return tuple(
+        (CounterId(device_id.driver, device_id.pool, consumption.counter_set, name), amount.nano)
+        for consumption in device.consumes_counters
+        for name, amount in consumption.counters
+    )
+
+
+def _by_device(allocation: Allocation | None) -> dict[DeviceId, tuple[DeviceResult, ...]]:
+    found: dict[DeviceId, tuple[DeviceResult, ...]] = {}
+    for result in allocation.results if allocation is not None else ():
+        if not result.admin_access:
+            found[result.device] = (*found.get(result.device, ()), result)
+    return found

@@ -1,0 +1,237 @@
+"""The ledger of unconfirmed writes: what we believe because we are about to write it, or just did."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from scheduler.cluster.unit import Unit
+from solver.domain import (
+    Allocation,
+    Claim,
+    ClaimId,
+    ConsumerReference,
+    DeviceId,
+    Pod,
+    PodId,
+    Reason,
+    ReasonCode,
+)
+
+
+class PodAssumption(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod with this uid counts as bound to `node`."""
+
+    pod: PodId
+    uid: str
+    node: str
+
+
+class ClaimAssumption(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    A claim with this uid counts as allocated and reserved like this.
+
+    `allocation` is None where the claim was allocated before, or where the watch has confirmed it. `consumers` are
+    the reservations that are not confirmed yet. `written_version` is the resourceVersion that the server answered
+    the status write with, empty while there is no answer.
+    """
+
+    claim: ClaimId
+    uid: str
+    allocation: Allocation | None = None
+    consumers: tuple[ConsumerReference, ...] = ()
+    written_version: str = ""
+
+
+class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole ledger as a value, each tuple sorted by key: what the shell sends to the worker's replica."""
+
+    pods: tuple[PodAssumption, ...] = ()
+    claims: tuple[ClaimAssumption, ...] = ()
+
+
+class Ledger:
+    """
+    Assumptions by pod and by claim. It knows nothing of the mirror: it is shown objects as the watch gave them.
+
+    A pod's placement and a claim's allocation are confirmed separately, as their echoes come on separate watches.
+    """
+
+    __slots__ = ("_claims", "_pods")
+
+    def __init__(self) -> None:
+        self._pods: dict[PodId, PodAssumption] = {}
+        self._claims: dict[ClaimId, ClaimAssumption] = {}
+
+    def export(self) -> Assumptions:
+        """Give everything that is assumed and not confirmed."""
+        return Assumptions(
+            pods=tuple(self._pods[key] for key in sorted(self._pods)),
+            claims=tuple(self._claims[key] for key in sorted(self._claims)),
+        )
+
+    def replace(self, assumptions: Assumptions) -> tuple[set[PodId], set[ClaimId]]:
+        """Believe exactly this from now on; give the keys whose assumptions differ from before."""
+        pods = {assumption.pod: assumption for assumption in assumptions.pods}
+        claims = {assumption.claim: assumption for assumption in assumptions.claims}
+        touched_pods = {key for key in pods.keys() | self._pods.keys() if pods.get(key) != self._pods.get(key)}
+        touched_claims = {
+            key for key in claims.keys() | self._claims.keys() if claims.get(key) != self._claims.get(key)
+        }
+        self._pods, self._claims = pods, claims
+        return touched_pods, touched_claims
+
+    def assume_pod(self, pod: PodId, uid: str, node: str) -> None:
+        """Believe that a pod is bound to a node."""
+        self._pods[pod] = PodAssumption(pod=pod, uid=uid, node=node)
+
+    def assume_claim(
+        self, claim: ClaimId, uid: str, allocation: Allocation | None, consumers: tuple[ConsumerReference, ...]
+    ) -> None:
+        """Believe that a claim is allocated (unless None) and reserved for these, besides what is believed already."""
+        known = self._claims.get(claim)
+        if known is None or known.uid != uid:
+            known = ClaimAssumption(claim=claim, uid=uid)
+        self._claims[claim] = msgspec.structs.replace(
+            known,
+            allocation=known.allocation if allocation is None else allocation,
+            consumers=tuple(dict.fromkeys(known.consumers + consumers)),
+            written_version=known.written_version if allocation is None else "",
+        )
+
+    def forget(self, unit: Unit) -> None:
+        """Withdraw what a unit assumed and the watch has not confirmed; what other units assumed stays."""
+        allocations = {each.claim: each for each in unit.allocations}
+        for placement in unit.placements:
+            pod = self._pods.get(placement.pod)
+            if pod is not None and (pod.uid, pod.node) == (placement.pod_uid, placement.node):
+                del self._pods[placement.pod]
+        for claim, consumers in unit.reservations().items():
+            known = self._claims.get(claim)
+            if known is None:
+                continue
+            own = allocations.get(claim)
+            if own is not None and own.claim_uid == known.uid:
+                known = msgspec.structs.replace(known, allocation=None, written_version="")
+            self._keep(known, without={each.uid for each in consumers})
+
+    def forget_consumer(self, pod_uid: str, claims: Iterable[ClaimId]) -> None:
+        """Withdraw the reservations of a pod that is gone; an allocation in flight stays until its echo."""
+        for claim in claims:
+            known = self._claims.get(claim)
+            if known is not None:
+                self._keep(known, without={pod_uid})
+
+    def acknowledge(self, claim: Claim) -> None:
+        """Note the server's answer to a status write, so that later states are told from earlier ones."""
+        known = self._claims.get(claim.id)
+        if known is not None and known.uid == claim.uid:
+            self._claims[claim.id] = msgspec.structs.replace(known, written_version=claim.resource_version)
+
+    def lay_over_pod(self, pod: Pod) -> Pod:
+        """Give a pod as it is believed to be."""
+        known = self._pods.get(pod.id)
+        if known is None or known.uid != pod.uid or pod.node_name:
+            return pod
+        return msgspec.structs.replace(pod, node_name=known.node)
+
+    def lay_over_claim(self, claim: Claim) -> Claim:
+        """Give a claim as it is believed to be; a claim that is not allocated has no consumers."""
+        known = self._claims.get(claim.id)
+        if known is None or known.uid != claim.uid:
+            return claim
+        allocation = known.allocation if claim.allocation is None else claim.allocation
+        if allocation is None:
+            return claim
+        present = {each.uid for each in claim.reserved_for}
+        added = tuple(each for each in known.consumers if each.uid not in present)
+        if allocation is claim.allocation and not added:
+            return claim
+        return msgspec.structs.replace(claim, allocation=allocation, reserved_for=claim.reserved_for + added)
+
+    def settle_pod(self, key: PodId, pod: Pod | None) -> Reason | None:
+        """Drop what the watch confirms or rules out about a pod; give the reason where it contradicts."""
+        known = self._pods.get(key)
+        if known is None:
+            return None
+        if pod is None or pod.uid != known.uid:
+            del self._pods[key]
+            return None
+        if not pod.node_name:
+            return None
+        del self._pods[key]
+        if pod.node_name == known.node:
+            return None
+        return Reason(
+            code=ReasonCode.CONFLICT,
+            message=f"pod {key} was bound to node {pod.node_name} by somebody else; node {known.node} was planned",
+        )
+
+    def settle_claim(self, key: ClaimId, claim: Claim | None) -> Reason | None:
+        """Drop what the watch confirms or rules out about a claim; give the reason where it contradicts."""
+        known = self._claims.get(key)
+        if known is None:
+            return None
+        if claim is None or claim.uid != known.uid:
+            del self._claims[key]
+            return None
+        if claim.allocation is None:
+            if known.written_version and _is_at_least(claim.resource_version, known.written_version):
+                del self._claims[key]  # written, seen by the server, and taken back since: the echo was skipped
+            return None
+        conflict = None
+        if known.allocation is not None:
+            if not is_same(known.allocation, claim.allocation):
+                conflict = _allocated_otherwise(key, known.allocation, claim.allocation)
+            known = msgspec.structs.replace(known, allocation=None)
+        self._keep(known, without={each.uid for each in claim.reserved_for})
+        return conflict
+
+    def _keep(self, known: ClaimAssumption, *, without: set[str]) -> None:
+        consumers = tuple(each for each in known.consumers if each.uid not in without)
+        if known.allocation is None and not consumers:
+            self._claims.pop(known.claim, None)
+        else:
+            self._claims[known.claim] = msgspec.structs.replace(known, consumers=consumers)
+
+
+def is_same(assumed: Allocation, seen: Allocation) -> bool:
+    """
+    Whether the watch shows the allocation that was written.
+
+    Devices, requests, shares and amounts decide. The server fills in no field of ours, but the write adds the
+    timestamp, may add share ids, and a quantity may come back spelled otherwise.
+    """
+    left, right = _essence(assumed), _essence(seen)
+    return len(left) == len(right) and all(
+        one[:-1] == other[:-1] and one[-1] in {"", other[-1]} for one, other in zip(left, right, strict=True)
+    )
+
+
+def _essence(allocation: Allocation) -> list[tuple[DeviceId, str, bool, tuple[tuple[str, int], ...], str]]:
+    """Give (device, request, admin access, nano-units by capacity, share id) per result; the first three are a key."""
+    return sorted(
+        (
+            result.device,
+            result.request,
+            result.admin_access,
+            tuple(sorted((name, amount.nano) for name, amount in result.consumed_capacity)),
+            result.share_id,
+        )
+        for result in allocation.results
+    )
+
+
+def _allocated_otherwise(claim: ClaimId, assumed: Allocation, seen: Allocation) -> Reason:
+    wanted, got = (
+        ", ".join(str(result.device) for result in allocation.results) or "no device" for allocation in (assumed, seen)
+    )
+    return Reason(
+        code=ReasonCode.CONFLICT, message=f"claim {claim} was allocated {got} by somebody else; {wanted} was planned"
+    )
+
+
+def _is_at_least(version: str, other: str) -> bool:
+    """Compare resourceVersions as integers, which they are by KEP-5504; others are only equal or unknown."""
+    if version.isdecimal() and other.isdecimal():
+        return int(version) >= int(other)
+    return version == other

@@ -1,0 +1,76 @@
+"""The mirror: objects as the watch gave them and as they are believed to be, with everything indexed from them."""
+
+from scheduler.change import Namespace
+from scheduler.cluster.holdings import Holdings
+from scheduler.cluster.inventory import Inventory, device_ids
+from scheduler.cluster.occupancy import Occupancy, holds_node
+from scheduler.cluster.table import Table
+from solver.domain import Claim, ClaimId, DeviceClass, DeviceTaintRule, Node, Pod, PodId, ResourceSlice
+
+
+class Mirror:
+    """
+    One table per kind, and indexes that are kept right with every `see_…`, each at the cost of the changed object.
+
+    `pods` and `claims` hold what the watch gave; `believed_pods`, `believed_claims` and every index hold them with
+    assumptions laid over. `seated` are the believed pods that hold a node.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: Table[str, Node] = Table()
+        self.namespaces: Table[str, Namespace] = Table()
+        self.slices: Table[str, ResourceSlice] = Table()
+        self.classes: Table[str, DeviceClass] = Table()
+        self.taint_rules: Table[str, DeviceTaintRule] = Table()
+        self.pods: dict[PodId, Pod] = {}
+        self.claims: dict[ClaimId, Claim] = {}
+        self.believed_pods: dict[PodId, Pod] = {}
+        self.believed_claims: Table[ClaimId, Claim] = Table()
+        self.seated: Table[PodId, Pod] = Table()
+        self.inventory = Inventory()
+        self.holdings = Holdings(self.inventory)
+        self.occupancy = Occupancy()
+        self.users: dict[ClaimId, set[PodId]] = {}
+
+    def see_slice(self, name: str, after: ResourceSlice | None) -> None:
+        """Take a slice as it is now."""
+        self.inventory.replace(self.slices.get(name), after)
+        self.slices.replace(name, after)
+        if after is not None:
+            self.holdings.notice(device_ids(after))
+
+    def believe_pod(self, key: PodId, after: Pod | None) -> Pod | None:
+        """Take a pod as it is believed to be now; give what it was."""
+        before = self.believed_pods.get(key)
+        if after is None:
+            self.believed_pods.pop(key, None)
+        else:
+            self.believed_pods[key] = after
+        self.occupancy.replace(before, after)
+        if after is not None and holds_node(after):
+            self.seated.replace(key, after)
+        elif before is not None and holds_node(before):
+            self.seated.replace(key, None)
+        self._index_claims(key, before, after)
+        return before
+
+    def believe_claim(self, key: ClaimId, after: Claim | None) -> Claim | None:
+        """Take a claim as it is believed to be now; give what it was."""
+        before = self.believed_claims.get(key)
+        self.believed_claims.replace(key, after)
+        self.holdings.replace(
+            key, before.allocation if before is not None else None, after.allocation if after is not None else None
+        )
+        return before
+
+    def _index_claims(self, key: PodId, before: Pod | None, after: Pod | None) -> None:
+        old = before.claim_ids if before is not None else ()
+        new = after.claim_ids if after is not None else ()
+        if old == new:
+            return
+        for claim in old:
+            self.users[claim].discard(key)
+            if not self.users[claim]:
+                del self.users[claim]
+        for claim in new:
+            self.users.setdefault(claim, set()).add(key)

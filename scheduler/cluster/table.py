@@ -1,0 +1,56 @@
+"""A table: the objects of one kind, found by key and always in the order of their keys."""
+
+from bisect import bisect_left
+from typing import Generic, TypeVar
+
+from solver.domain import ClaimId, PodId
+
+K = TypeVar("K", str, PodId, ClaimId)
+V = TypeVar("V")
+
+
+class Table(Generic[K, V]):
+    """
+    Objects by key, with their sorted tuple kept until something changes.
+
+    A put or a removal costs O(log n) comparisons (and a move of pointers where the set of keys changes);
+    `values` copies n pointers when something changed since it was last asked for, and is free otherwise.
+    """
+
+    __slots__ = ("_by_key", "_frozen", "_keys", "_values")
+
+    def __init__(self) -> None:
+        self._by_key: dict[K, V] = {}
+        self._keys: list[K] = []
+        self._values: list[V] = []
+        self._frozen: tuple[V, ...] | None = ()
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._by_key
+
+    def get(self, key: K) -> V | None:
+        """Give the object of a key, or None."""
+        return self._by_key.get(key)
+
+    def values(self) -> tuple[V, ...]:
+        """Give all objects, sorted by key."""
+        if self._frozen is None:
+            self._frozen = tuple(self._values)
+        return self._frozen
+
+    def replace(self, key: K, value: V | None) -> None:
+        """Put the object of a key, or remove it where the value is None."""
+        index = bisect_left(self._keys, key)
+        if key in self._by_key:
+            if value is None:
+                del self._by_key[key], self._keys[index], self._values[index]
+            else:
+                self._by_key[key] = self._values[index] = value
+        elif value is not None:
+            self._by_key[key] = value
+            self._keys.insert(index, key)
+            self._values.insert(index, value)
+        self._frozen = None

@@ -1,0 +1,140 @@
+"""The story of one unit: check, write the claims, compare, bind; and when it goes wrong before a binding, take back."""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeVar, assert_never
+
+from scheduler.cluster import Cluster, Unit
+from scheduler.commit.bindings import NotBound, PodBinder
+from scheduler.commit.claims import ClaimWriter, NotWritten, Written
+from scheduler.commit.operations import operations
+from scheduler.commit.outcome import Bound, Halted, Outcome, PartlyBound, Refused, Undone, Yielded
+from scheduler.commit.withdrawal import Withdrawal
+from scheduler.commit.writer import GateClosedError, Writer
+from scheduler.kube.client import Client
+from solver.domain import ClaimId, Placement, Reason, ReasonCode
+
+T = TypeVar("T")
+
+
+class Commit:
+    """Commits units; safe to call for many units at once, which share the writer's slots."""
+
+    def __init__(
+        self, client: Client, cluster: Cluster, writer: Writer, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._cluster: Final = cluster
+        self._clock: Final = clock
+        self._allocating: Final[dict[ClaimId, asyncio.Event]] = {}
+        self._claims: Final = ClaimWriter(client, writer, cluster.acknowledge)
+        self._pods: Final = PodBinder(client, writer)
+        self.withdrawal: Final = Withdrawal(client, writer, self._pods, cluster.acknowledge)
+
+    async def commit(self, unit: Unit) -> Outcome:
+        """
+        Make a unit so; never raise for what the cluster or the API server does.
+
+        The caller has assumed the unit, and confirms or forgets it by the outcome.
+        """
+        await self._wait_for_allocations(unit)
+        own = {each.claim: asyncio.Event() for each in unit.allocations}
+        self._allocating.update(own)
+        try:
+            return await self._commit(unit, own)
+        except GateClosedError:
+            return Halted(unit=unit)
+        finally:
+            self._end_allocating(own)
+
+    async def _commit(self, unit: Unit, own: Mapping[ClaimId, asyncio.Event]) -> Outcome:
+        started = self._clock()
+        if reasons := self._cluster.check(unit):
+            return Refused(unit=unit, reasons=reasons)
+        plan = operations(unit, self._cluster.seen_claim)
+        if isinstance(plan, Reason):
+            return Refused(unit=unit, reasons=(plan,))
+        written = await _together(self._claims.write(write) for write in plan.claims)
+        self._end_allocating(own)
+        failed = [each for each in written if isinstance(each, NotWritten)]
+        if failed:
+            kept = await self._take_back(unit, written, unit.placements)
+            return Undone(unit=unit, reasons=tuple(each.reason for each in failed), kept=kept)
+        if duplicates := self._cluster.compare_after_write(unit):
+            kept = await self._take_back(unit, written, unit.placements)
+            reasons = tuple(Reason(code=ReasonCode.CONFLICT, message=each.message) for each in duplicates)
+            return Yielded(unit=unit, devices=tuple(each.device for each in duplicates), reasons=reasons, kept=kept)
+        bindings = await _together(self._pods.bind(placement) for placement in plan.bindings)
+        return await self._conclude(unit, written, bindings, started)
+
+    async def _wait_for_allocations(self, unit: Unit) -> None:
+        """Wait until claims that an earlier unit still allocates, and this one only reserves, are written."""
+        new = {each.claim for each in unit.allocations}
+        for claim in unit.claims:
+            if claim not in new and claim in self._allocating:
+                await self._allocating[claim].wait()
+
+    def _end_allocating(self, own: Mapping[ClaimId, asyncio.Event]) -> None:
+        for claim, written in own.items():
+            written.set()
+            if self._allocating.get(claim) is written:
+                del self._allocating[claim]
+
+    async def _conclude(
+        self,
+        unit: Unit,
+        written: Sequence[Written | NotWritten],
+        bindings: Sequence[Placement | NotBound],
+        started: float,
+    ) -> Outcome:
+        unbound = [each for each in bindings if isinstance(each, NotBound)]
+        if not unbound:
+            return Bound(unit=unit, seconds=self._clock() - started)
+        kept = await self._take_back(unit, written, [each.placement for each in unbound])
+        bound = tuple(each for each in bindings if isinstance(each, Placement))
+        if not bound:
+            return Undone(unit=unit, reasons=tuple(each.reason for each in unbound), kept=kept)
+        pairs = tuple((each.placement, each.reason) for each in unbound)
+        return PartlyBound(unit=unit, bound=bound, unbound=pairs, kept=kept)
+
+    async def _take_back(
+        self, unit: Unit, written: Sequence[Written | NotWritten], placements: Sequence[Placement]
+    ) -> tuple[ClaimId, ...]:
+        """Take back what was written for some of the unit's pods; give the claims that stay reserved."""
+        claims = tuple(_touched(written))
+        mine = {claim for placement in placements for claim in placement.claims}
+        allocated = {each.claim for each in unit.allocations}
+        return await self.withdrawal.take_back(
+            tuple(claim for claim in claims if claim in mine),
+            tuple((each.pod, each.pod_uid) for each in placements),
+            allocated,
+        )
+
+
+def _touched(written: Iterable[Written | NotWritten]) -> Iterable[ClaimId]:
+    """Give the claims that were written, or may have been."""
+    for each in written:
+        match each:
+            case Written(write=write):
+                yield write.claim.id
+            case NotWritten(write=write, may_have_acted=may_have_acted):
+                if may_have_acted:
+                    yield write.claim.id
+            case _:
+                assert_never(each)
+
+
+async def _together(coroutines: Iterable[Coroutine[Any, Any, T]]) -> tuple[T, ...]:
+    """
+    Run all to their end and give their results, in order.
+
+    An error is raised only when all have ended: what is still being written must be known before it is taken back.
+    """
+    pending = tuple(coroutines)
+    if len(pending) == 1:
+        return (await pending[0],)
+    results = await asyncio.gather(*pending, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return tuple(results)  # type: ignore[arg-type]  # the exceptions among them were raised above

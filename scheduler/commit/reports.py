@@ -1,0 +1,173 @@
+"""
+What users are told about their pods: conditions and events, behind the writes that place pods.
+
+A bounded queue, emptied by few tasks that hold a small share of the slots. When it is full the oldest event is
+dropped and counted. A condition is never written for a pod whose commit has begun: `hush` sees to it.
+"""
+
+import asyncio
+import datetime as dt
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from scheduler.commit.conditions import Conditions, Told
+from scheduler.commit.events import Narrator
+from scheduler.commit.writer import GateClosedError, Writer
+from scheduler.kube import writes
+from scheduler.kube.client import Client
+from scheduler.kube.encode import EventRecord
+from scheduler.kube.errors import KubeError
+from scheduler.observe import logs
+from scheduler.observe.metrics import Metrics
+from solver.domain import DeviceId, Pod, Reason
+
+_MOST_EVENTS: Final = 5000
+_WRITERS: Final = 4
+
+_log: Final = logs.logger()
+
+
+class _Condition(msgspec.Struct, frozen=True):
+    """A condition that waits to be written."""
+
+    pod: Pod
+    told: Told
+
+
+class _Hushed(Exception):  # noqa: N818 - a signal between two lines of this file
+    """The pod's commit has begun before its condition was sent."""
+
+
+@dataclass(slots=True)
+class _Writing:
+    """A condition that is being written, or is next in line for a slot."""
+
+    is_sent: bool = False
+    is_hushed: bool = False
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Reports:
+    """Takes what is to be told at once, and writes it when there is room."""
+
+    def __init__(
+        self,
+        client: Client,
+        writer: Writer,
+        metrics: Metrics,
+        narrator: Narrator,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client: Final = client
+        self._writer: Final = writer
+        self._metrics: Final = metrics
+        self._narrator: Final = narrator
+        self._clock: Final = clock
+        self._told: Final = Conditions()
+        self._conditions: Final[dict[str, _Condition]] = {}
+        self._events: Final[deque[EventRecord]] = deque()
+        self._in_writing: Final[dict[str, _Writing]] = {}
+        self._has_work: Final = asyncio.Event()
+
+    def waits(self, pod: Pod, reasons: Sequence[Reason], node_count: int) -> None:
+        """Tell why a pod waits; nothing is written where it was told so before."""
+        told = self._told.next(pod.uid, reasons, node_count, self._clock())
+        if told is None:
+            return
+        self._conditions[pod.uid] = _Condition(pod, told)
+        self._add(self._narrator.failed(pod, told.message, _now()))
+
+    def bound(self, pod: Pod, node: str) -> None:
+        """Tell that a pod was bound."""
+        self._add(self._narrator.scheduled(pod, node, _now()))
+
+    def yielded(self, pod: Pod, devices: Iterable[DeviceId]) -> None:
+        """Tell that a pod's devices were given up because another allocation holds them."""
+        self._add(self._narrator.yielded(pod, devices, _now()))
+
+    def forget(self, pod_uid: str) -> None:
+        """Drop what was and would be told about a pod that is gone or bound."""
+        self._told.forget((pod_uid,))
+        self._conditions.pop(pod_uid, None)
+
+    async def hush(self, pod_uids: Iterable[str]) -> None:
+        """
+        Write no condition for these pods any more, and wait for those under way.
+
+        PodScheduled=False must not arrive after the binding has set it to True.
+        """
+        for uid in pod_uids:
+            if self._conditions.pop(uid, None) is not None:
+                self._told.forget((uid,))
+            writing = self._in_writing.get(uid)
+            if writing is not None:
+                writing.is_hushed = True
+                if writing.is_sent:
+                    await writing.done.wait()
+
+    async def run(self) -> None:
+        """Write what is to be told, until no write may start any more."""
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(_WRITERS):
+                tasks.create_task(self._write_all())
+
+    async def _write_all(self) -> None:
+        while True:
+            try:
+                if self._conditions:
+                    uid = next(iter(self._conditions))
+                    await self._write_condition(self._conditions.pop(uid))
+                elif self._events:
+                    event = self._events.popleft()
+                    await self._writer.write(partial(_write_event, self._client, event), is_status=True)
+                else:
+                    self._has_work.clear()
+                    await self._has_work.wait()
+            except GateClosedError:
+                return
+            except _Hushed:
+                pass
+            except KubeError as error:
+                _log.debug(logs.EVENT_DROPPED, error=str(error))
+
+    async def _write_condition(self, condition: _Condition) -> None:
+        pod, told, writing = condition.pod, condition.told, _Writing()
+
+        async def send(seconds: float) -> None:
+            if writing.is_hushed:
+                raise _Hushed
+            writing.is_sent = True
+            await writes.write_pod_condition(
+                self._client, pod, reason=told.reason, message=told.message, timeout_seconds=seconds
+            )
+
+        self._in_writing[pod.uid] = writing
+        try:
+            await self._writer.write(send, is_status=True)
+        except (KubeError, _Hushed):
+            self._told.forget((pod.uid,))
+            raise
+        finally:
+            del self._in_writing[pod.uid]
+            writing.done.set()
+
+    def _add(self, event: EventRecord) -> None:
+        if len(self._events) >= _MOST_EVENTS:
+            self._events.popleft()
+            self._metrics.events_dropped.inc()
+        self._events.append(event)
+        self._has_work.set()
+
+
+async def _write_event(client: Client, event: EventRecord, seconds: float) -> None:
+    await writes.write_event(client, event, timeout_seconds=seconds)
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)

@@ -1,0 +1,276 @@
+"""
+The two loops, on one page.
+
+    see      changes of the watch → mirror, queue, solver's replica
+    decide   take a batch · solve · split into units · assume
+    commit   check · write · confirm or forget · put back
+
+They overlap: the writes of the last plan go on while the next batch is solved. When nothing is under way a pod is
+decided at once; a batch collects only while a solve or the writes of the plan before the last are.
+"""
+
+import asyncio
+import contextlib
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final, assert_never
+
+from scheduler.change import Change, Kind, Object
+from scheduler.cluster import Cluster, Transition, Unit, split_plan
+from scheduler.commit.commit import Commit
+from scheduler.commit.outcome import Bound, Halted, Outcome, PartlyBound, Refused, Undone, Yielded
+from scheduler.commit.repairs import Repairs
+from scheduler.commit.reports import Reports
+from scheduler.commit.tally import Tally
+from scheduler.observe import logs
+from scheduler.observe.metrics import Metrics
+from scheduler.queue import Pending, State
+from scheduler.worker.decider import Decider, Decision
+from scheduler.worker.process import Worker
+from solver.domain import Batch, Placement, Pod, PodId, Policy, Reason, ReasonCode
+
+_UNITS_BEHIND: Final = 64
+"""Units of earlier plans that may still be written when the next batch is taken: stragglers hold nobody up."""
+_QUEUES: Final = {
+    State.ACTIVE: "active",
+    State.BACKING_OFF: "backoff",
+    State.WAITING: "unschedulable",
+    State.GATED: "gated",
+}
+
+_log: Final = logs.logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What the loops connect."""
+
+    cluster: Cluster
+    pending: Pending
+    worker: Worker
+    decider: Decider
+    commit: Commit
+    repairs: Repairs
+    reports: Reports
+    tally: Tally
+    metrics: Metrics
+
+
+class Cycle:
+    """Moves pods from the watch to their nodes. `policies` are by schedulerName; every batch is of one of them."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        policies: Mapping[str, Policy],
+        max_pods: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._parts: Final = parts
+        self._policies: Final = dict(policies)
+        self._max_pods: Final = max_pods
+        self._clock: Final = clock
+        self._changed: Final = asyncio.Event()
+        self._ended: Final = asyncio.Event()
+        self._commits: Final[set[asyncio.Task[None]]] = set()
+        self._nodes: Final[set[str]] = set()
+        self._last_units = 0
+
+    def see(self, changes: Sequence[Change]) -> None:
+        """Take what a watch told."""
+        parts, now = self._parts, self._clock()
+        for change in changes:
+            transitions = parts.cluster.apply(change)
+            if not transitions:
+                continue
+            parts.worker.note(change)
+            if change.kind is Kind.PODS:
+                self._see_pod(change.value, transitions, now)
+            elif change.kind is Kind.NODES:
+                (self._nodes.discard if change.value is None else self._nodes.add)(change.key)
+            self._wake(transitions)
+
+    async def decide(self) -> None:
+        """Decide about pods for ever."""
+        while True:
+            await self._wait_for_work()
+            await self._wait_for_room()
+            batch = self._parts.pending.take_batch(self._clock(), self._max_pods)
+            for part in self._divide(batch):
+                await self._decide(part)
+
+    async def finish(self, seconds: float) -> bool:
+        """Wait for the writes that are under way, at most so long; give whether all have ended. Cancel the rest."""
+        if self._commits:
+            await asyncio.wait(self._commits, timeout=seconds)
+        rest = tuple(self._commits)
+        for commit in rest:
+            commit.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+        return not rest
+
+    async def _decide(self, batch: Batch) -> None:
+        started = self._clock()
+        profile = batch.pods[0].scheduler_name
+        decision = await self._parts.decider.decide(batch, self._policies[profile])
+        pods = {pod.id: pod for pod in batch.pods}
+        units = split_plan(decision.plan)
+        for unit in units:
+            self._wake(self._parts.cluster.assume(unit))
+            task = asyncio.create_task(self._commit(unit, pods, started))
+            self._commits.add(task)
+            task.add_done_callback(self._end)
+        self._last_units = len(units)
+        for unplaced in decision.plan.unplaced:
+            self._put_back(pods[unplaced.pod], unplaced.reasons, started)
+            self._parts.repairs.loosen(pods[unplaced.pod], unplaced.reasons)
+        self._report(decision, profile)
+
+    async def _commit(self, unit: Unit, pods: Mapping[PodId, Pod], started: float) -> None:
+        await self._parts.reports.hush(placement.pod_uid for placement in unit.placements)
+        try:
+            async with self._parts.repairs.hands_off(unit.claims):
+                outcome = await self._parts.commit.commit(unit)
+        except Exception:  # noqa: BLE001 - a defect that meets one unit must not end all others
+            _log.error(logs.UNIT_FAILED, pods=_names(unit.placements), error=traceback.format_exc(limit=-20))
+            reason = Reason(code=ReasonCode.API_ERROR, message="an unexpected error ended the writes for the pod")
+            outcome = Undone(unit=unit, reasons=(reason,))
+        self._settle(outcome, pods, started)
+
+    def _settle(self, outcome: Outcome, pods: Mapping[PodId, Pod], started: float) -> None:
+        """Confirm or forget what was assumed, and put back who was not bound."""
+        metrics = self._parts.metrics
+        match outcome:
+            case Bound(unit=unit, seconds=seconds):
+                metrics.commit_seconds.observe(seconds)
+                self._bound(unit.placements, pods, started)
+            case Refused(unit=unit, reasons=reasons) | Undone(unit=unit, reasons=reasons):
+                metrics.commit_conflicts.inc()
+                event = logs.UNIT_CONFLICT if isinstance(outcome, Refused) else logs.UNIT_FAILED
+                _log.info(event, pods=_names(unit.placements), reasons=[each.message for each in reasons])
+                self._give_up(unit, reasons, pods, started)
+            case Yielded(unit=unit, devices=devices, reasons=reasons):
+                metrics.commit_conflicts.inc()
+                metrics.duplicate_devices.inc(len(devices))
+                _log.warning(logs.DEVICE_HELD_TWICE, pods=_names(unit.placements), devices=[str(d) for d in devices])
+                for placement in unit.placements:
+                    self._parts.reports.yielded(pods[placement.pod], devices)
+                self._give_up(unit, reasons, pods, started)
+            case PartlyBound(unit=unit, bound=bound, unbound=unbound):
+                metrics.commit_conflicts.inc()
+                self._bound(bound, pods, started)
+                for placement, reason in unbound:
+                    _log.info(logs.UNIT_FAILED, pods=[str(placement.pod)], reasons=[reason.message])
+                    self._give_up(Unit(placements=(placement,)), (reason,), pods, started)
+            case Halted(unit=unit):
+                _log.info(logs.UNIT_FAILED, pods=_names(unit.placements), reasons=["no write may start any more"])
+            case _:
+                assert_never(outcome)
+
+    def _bound(self, placements: Sequence[Placement], pods: Mapping[PodId, Pod], started: float) -> None:
+        for placement in placements:
+            pod = pods[placement.pod]
+            self._parts.tally.bound(pod, started)
+            self._parts.decider.forget(pod.uid)
+            self._parts.reports.bound(pod, placement.node)
+        _log.debug(logs.UNIT_COMMITTED, pods=_names(placements))
+
+    def _give_up(self, unit: Unit, reasons: Sequence[Reason], pods: Mapping[PodId, Pod], started: float) -> None:
+        self._wake(self._parts.cluster.forget(unit))
+        for placement in unit.placements:
+            self._put_back(pods[placement.pod], reasons, started)
+
+    def _put_back(self, pod: Pod, reasons: Sequence[Reason], started: float) -> None:
+        self._parts.pending.put_back(pod.id, pod.uid, reasons, self._clock())
+        self._parts.tally.failed(pod, reasons, started)
+        self._parts.reports.waits(pod, reasons, len(self._nodes))
+        self._changed.set()
+
+    def _see_pod(self, after: Object | None, transitions: Sequence[Transition], now: float) -> None:
+        """Offer a pod to the queue, or let it go; what is remembered of pods that left the queue is dropped."""
+        pending = self._parts.pending
+        if isinstance(after, Pod):
+            pending.offer(after, now)
+            if pending.state(after.id) is not None:
+                self._parts.tally.seen(after)
+        for transition in transitions:
+            before = transition.before
+            if not isinstance(before, Pod):
+                continue
+            is_here = isinstance(after, Pod) and after.uid == before.uid
+            if not is_here:
+                pending.remove(before.id)
+            if not (is_here and pending.state(before.id) is not None):
+                self._forget(before.uid)
+
+    def _forget(self, pod_uid: str) -> None:
+        self._parts.tally.gone(pod_uid)
+        self._parts.reports.forget(pod_uid)
+        self._parts.decider.forget(pod_uid)
+
+    def _wake(self, transitions: Sequence[Transition]) -> None:
+        for transition in transitions:
+            self._parts.pending.wake(transition)
+            if transition.conflict is not None:
+                _log.warning(logs.UNIT_CONFLICT, key=transition.key, reasons=[transition.conflict.message])
+        self._changed.set()
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._commits.discard(task)
+        self._ended.set()
+
+    async def _wait_for_work(self) -> None:
+        while True:
+            self._changed.clear()
+            now = self._clock()
+            due = self._parts.pending.next_due(now)
+            if due is not None and due <= now:
+                return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(None if due is None else due - now):
+                    await self._changed.wait()
+
+    async def _wait_for_room(self) -> None:
+        while len(self._commits) > max(self._last_units, _UNITS_BEHIND):
+            self._ended.clear()
+            await self._ended.wait()
+
+    def _divide(self, batch: Batch) -> Iterator[Batch]:
+        """Split a batch by profile, and then as the solver's process bears it."""
+        by_profile = sorted(batch.pods, key=lambda pod: pod.scheduler_name)  # stable: the queue's order within
+        for _, pods in groupby(by_profile, key=lambda pod: pod.scheduler_name):
+            yield from self._parts.decider.divide(Batch(pods=tuple(pods)))
+
+    def _report(self, decision: Decision, profile: str) -> None:
+        """Write the line and the series of one cycle."""
+        metrics, plan, counts = self._parts.metrics, decision.plan, self._parts.pending.counts()
+        metrics.batch_pods.observe(len(decision.batch.pods))
+        metrics.solver_seconds.labels(plan.report.status).observe(decision.seconds)
+        metrics.placed_pods.inc(len(plan.placements))
+        for unplaced in plan.unplaced:
+            metrics.unplaced_pods.labels(unplaced.reasons[0].code).inc()
+        gaps = {level.name: abs(level.bound - level.value) / max(1, abs(level.bound)) for level in plan.report.levels}
+        for name, gap in gaps.items():
+            metrics.solver_gap.labels(name).set(gap)
+        for state, name in _QUEUES.items():
+            metrics.pending_pods.labels(name).set(counts[state])
+        _log.info(
+            logs.CYCLE,
+            profile=profile,
+            batch=len(decision.batch.pods),
+            placed=len(plan.placements),
+            unplaced=len(plan.unplaced),
+            seconds=round(decision.seconds, 4),
+            deterministic_seconds=round(plan.report.deterministic_seconds, 4),
+            status=plan.report.status,
+            gap={name: round(gap, 4) for name, gap in gaps.items()},
+            writing=len(self._commits),
+            pending=sum(counts[state] for state in _QUEUES),
+        )
+
+
+def _names(placements: Sequence[Placement]) -> list[str]:
+    return [str(placement.pod) for placement in placements]

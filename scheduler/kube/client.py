@@ -1,0 +1,258 @@
+"""
+Requests to the API server over one pool of connections, and the errors that they end with.
+
+A failure before anything was sent, or of a read, is `Unreachable`; a write without an answer is `AnswerLost`; any
+answer that is not a success is an `ApiError`. Nothing is retried here but a 401, once, with renewed credentials.
+"""
+
+import asyncio
+import contextlib
+import functools
+import math
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Self
+from urllib.parse import urlencode
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from scheduler.kube import credentials, errors
+from scheduler.kube.credentials import Access, Credentials
+from scheduler.kube.errors import AnswerLost, ConfigurationError, KubeError, NotFound, Unauthorized, Unreachable
+
+USER_AGENT: Final = "dovetail-scheduler"
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
+JSON: Final = "application/json"
+
+REQUEST_SECONDS: Final = 30.0
+_CONNECT_SHARE: Final = 0.8
+_READS: Final = frozenset({"GET", "HEAD"})
+_WATCHES: Final = 16
+"""Connections beyond those for requests: every watch holds one."""
+_UNAUTHORIZED: Final = 401
+_REDIRECTS: Final = range(300, 400)
+_FIRST_ERROR: Final = 300
+_KEEPALIVE_IDLE_SECONDS: Final = 30
+_KEEPALIVE_INTERVAL_SECONDS: Final = 10
+_KEEPALIVE_PROBES: Final = 3
+
+
+class Version(msgspec.Struct, frozen=True):
+    """What `/version` says: `git` as in v1.36.3."""
+
+    major: str = ""
+    minor: str = ""
+    git: str = msgspec.field(name="gitVersion", default="")
+
+
+class _GroupVersion(msgspec.Struct):
+    version: str
+
+
+class _Group(msgspec.Struct):
+    versions: list[_GroupVersion] = []
+
+
+class _Resource(msgspec.Struct):
+    name: str
+
+
+class _Resources(msgspec.Struct):
+    resources: list[_Resource] = []
+
+
+class Client:
+    """A connection to one API server; use `connect`."""
+
+    def __init__(self, session: aiohttp.ClientSession, known: Credentials) -> None:
+        self._session = session
+        self._credentials = known
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def connect(
+        cls,
+        kubeconfig: Path | None = None,
+        context: str = "",
+        *,
+        user_agent: str = USER_AGENT,
+        max_connections: int = 64,
+    ) -> AsyncIterator[Self]:
+        """
+        Open a client by a kubeconfig file and its context (empty: the current one), else as the pod that we are.
+
+        Raises ConfigurationError. Nothing is sent yet.
+        """
+        if kubeconfig is None:
+            load = credentials.load_in_cluster
+        else:
+            load = functools.partial(credentials.load_kubeconfig, kubeconfig, context)
+        known = await asyncio.to_thread(Credentials, load)
+        connector = aiohttp.TCPConnector(limit=max_connections + _WATCHES, socket_factory=_socket, ttl_dns_cache=30)
+        # Compressing costs both sides more than it saves inside a cluster.
+        headers = {"User-Agent": user_agent, "Accept": JSON, "Accept-Encoding": "identity"}
+        async with aiohttp.ClientSession(
+            connector=connector, headers=headers, cookie_jar=aiohttp.DummyCookieJar()
+        ) as session:
+            yield cls(session, known)
+
+    @property
+    def server(self) -> str:
+        """The API server's address."""
+        return self._credentials.access.server
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes | None = None,
+        content_type: str = JSON,
+        query: Mapping[str, str] | None = None,
+        timeout_seconds: float = REQUEST_SECONDS,
+    ) -> bytes:
+        """
+        Send one request and return the body of the answer.
+
+        Writes carry `timeout_seconds` to the server too, so that it gives up when we do. Raises the errors above.
+        """
+        query = dict(query or ())
+        if method not in _READS:
+            query["timeout"] = f"{math.ceil(timeout_seconds)}s"
+        timeout = aiohttp.ClientTimeout(total=timeout_seconds, connect=timeout_seconds * _CONNECT_SHARE)
+        call = _Call(method, path, query, timeout, body, content_type)
+        async with self._exchange(call) as response:
+            return await response.read()
+
+    async def stream_lines(
+        self, path: str, query: Mapping[str, str], *, read_timeout_seconds: float
+    ) -> AsyncGenerator[list[bytes], None]:
+        """
+        GET something that does not end (a watch): all whole lines that one read gave, at least one.
+
+        Ends when the server ends it; raises Unreachable when nothing came for `read_timeout_seconds`.
+        """
+        timeout = aiohttp.ClientTimeout(total=None, connect=REQUEST_SECONDS, sock_read=read_timeout_seconds)
+        rest = b""
+        async with self._exchange(_Call("GET", path, query, timeout)) as response:
+            async for chunk in response.content.iter_any():
+                *lines, rest = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
+                if lines:
+                    yield lines
+        if rest:
+            yield [rest]
+
+    async def server_version(self) -> Version:
+        """Ask what the server is."""
+        return msgspec.json.decode(await self.request("GET", "/version"), type=Version)
+
+    async def discover(self, group: str) -> tuple[tuple[str, frozenset[str]], ...]:
+        """List the versions of an API group, the server's preferred one first, each with its resources."""
+        try:
+            body = await self.request("GET", f"/apis/{group}")
+        except NotFound:
+            return ()
+        found = []
+        for version in msgspec.json.decode(body, type=_Group).versions:
+            path = f"/apis/{group}/{version.version}"
+            resources = msgspec.json.decode(await self.request("GET", path), type=_Resources).resources
+            found.append((version.version, frozenset(resource.name for resource in resources)))
+        return tuple(found)
+
+    @contextlib.asynccontextmanager
+    async def _exchange(self, call: "_Call") -> AsyncIterator[aiohttp.ClientResponse]:
+        """Give the answer of a success; every failure, also while it is read, becomes one of our errors."""
+        try:
+            async with await self._answer(call) as response:
+                if response.status >= _FIRST_ERROR:
+                    raise await self._refusal(call, response)
+                yield response
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise Unreachable(f"{call}: {self.server} cannot be reached: {_because(error)}") from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            lost = Unreachable if call.method in _READS else AnswerLost
+            raise lost(f"{call}: no answer: {_because(error)}") from error
+
+    async def _answer(self, call: "_Call") -> aiohttp.ClientResponse:
+        """Send; after a 401 (which did nothing) once more, if there are other credentials now."""
+        access = await self._credentials.current()
+        response = await self._send(call, access)
+        if response.status == _UNAUTHORIZED and await self._credentials.renew(access.authorization):
+            response.release()
+            response = await self._send(call, self._credentials.access)
+        return response
+
+    async def _send(self, call: "_Call", access: Access) -> aiohttp.ClientResponse:
+        """One request and the head of its answer."""
+        headers = {"Authorization": access.authorization} if access.authorization else {}
+        if call.body is not None:
+            headers["Content-Type"] = call.content_type
+        question = f"?{urlencode(call.query)}" if call.query else ""
+        return await self._session.request(
+            call.method,
+            URL(f"{access.server}{call.path}{question}", encoded=True),
+            data=call.body,
+            headers=headers,
+            timeout=call.timeout,
+            ssl=self._credentials.tls or True,
+            server_hostname=access.server_name or None,
+            proxy=access.proxy or None,
+            allow_redirects=False,
+        )
+
+    async def _refusal(self, call: "_Call", response: aiohttp.ClientResponse) -> KubeError:
+        """The error of an answer that is no success."""
+        if response.status in _REDIRECTS:
+            location = response.headers.get("Location", "elsewhere")
+            return ConfigurationError(
+                f"{call}: {self.server} sends us to {location}: write the API server's own address as server"
+            )
+        refusal = errors.from_answer(
+            response.status,
+            await response.read(),
+            request=str(call),
+            retry_after=response.headers.get("Retry-After", ""),
+        )
+        if isinstance(refusal, Unauthorized) and self._credentials.problem:
+            refusal.add_note(f"the credentials could not be renewed: {self._credentials.problem}")
+        return refusal
+
+
+class _Call(NamedTuple):
+    """A request to send, once or twice."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    timeout: aiohttp.ClientTimeout
+    body: bytes | None = None
+    content_type: str = JSON
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+def _because(error: BaseException) -> str:
+    """Say why; a time-out has no text of its own."""
+    return str(error) or ("timed out" if isinstance(error, TimeoutError) else type(error).__name__)
+
+
+def _socket(address: tuple[Any, ...]) -> socket.socket:
+    """Make a socket that notices a peer that is gone: a watch may be silent for minutes."""
+    family, kind, protocol = address[:3]
+    made = socket.socket(family, kind, protocol)
+    made.setblocking(False)  # noqa: FBT003 - socket's own signature
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        ("TCP_KEEPIDLE", _KEEPALIVE_IDLE_SECONDS),
+        ("TCP_KEEPINTVL", _KEEPALIVE_INTERVAL_SECONDS),
+        ("TCP_KEEPCNT", _KEEPALIVE_PROBES),
+    ):
+        if hasattr(socket, option):
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    return made

@@ -1,0 +1,66 @@
+"""Nodes and namespaces (core/v1)."""
+
+import msgspec
+
+from scheduler.change import Namespace
+from scheduler.kube.decode_shared import MalformedError, Metadata, TaintWire, Wire, labels, quantity, taints
+from solver.domain import Node, QuantityError
+from solver.domain.quantity import milli_rounded_up, units_rounded_up
+
+
+class _NodeSpec(Wire, frozen=True):
+    taints: list[TaintWire] | None = None
+    unschedulable: bool = False
+
+
+class _NodeStatus(Wire, frozen=True):
+    allocatable: dict[str, str] | None = None
+
+
+class NodeWire(Wire, frozen=True):
+    """Node."""
+
+    metadata: Metadata
+    spec: _NodeSpec = _NodeSpec()
+    status: _NodeStatus = _NodeStatus()
+
+
+class NamespaceWire(Wire, frozen=True):
+    """Namespace."""
+
+    metadata: Metadata
+
+
+_node = msgspec.json.Decoder(NodeWire)
+_namespace = msgspec.json.Decoder(NamespaceWire)
+
+
+def decode_node(raw: bytes | msgspec.Raw) -> Node:
+    """Decode a Node. Its images are left out until something reads them: they change all the time."""
+    wire = _node.decode(raw)
+    return Node(
+        name=wire.metadata.name,
+        uid=wire.metadata.uid,
+        labels=labels(wire.metadata.labels),
+        taints=taints(wire.spec.taints),
+        is_unschedulable=wire.spec.unschedulable,
+        allocatable=_allocatable(wire.status.allocatable or {}),
+    )
+
+
+def _allocatable(texts: dict[str, str]) -> tuple[tuple[str, int], ...]:
+    """Cpu in millicores, everything else in whole units."""
+    found = []
+    for name, text in texts.items():
+        try:
+            amount = quantity(text)
+        except QuantityError as error:
+            raise MalformedError(f"status.allocatable[{name}]", str(error)) from error
+        found.append((name, milli_rounded_up(amount) if name == "cpu" else units_rounded_up(amount)))
+    return tuple(sorted(found))
+
+
+def decode_namespace(raw: bytes | msgspec.Raw) -> Namespace:
+    """Decode a Namespace."""
+    wire = _namespace.decode(raw)
+    return Namespace(name=wire.metadata.name, labels=labels(wire.metadata.labels))

@@ -1,0 +1,257 @@
+"""Pods (core/v1)."""
+
+import msgspec
+
+from scheduler.kube import pod_requests
+from scheduler.kube.decode_shared import (
+    MalformedError,
+    Metadata,
+    NodeSelectorWire,
+    TolerationWire,
+    Wire,
+    labels,
+    node_selector,
+    tolerations,
+)
+from scheduler.kube.pod_requests import ContainerAmounts, PodAmounts, Resized, amounts
+from solver.domain import ClaimId, ContainerRequests, Pod, PodClaim, PodId
+
+_TERMINAL = frozenset({"Succeeded", "Failed"})
+
+
+class _Resources(Wire, frozen=True):
+    requests: dict[str, str] | None = None
+
+
+class _Container(Wire, frozen=True):
+    name: str
+    resources: _Resources = _Resources()
+    restart_policy: str | None = None
+
+
+class _NodeAffinity(Wire, frozen=True):
+    required: NodeSelectorWire | None = msgspec.field(
+        name="requiredDuringSchedulingIgnoredDuringExecution", default=None
+    )
+
+
+class _Affinity(Wire, frozen=True):
+    node_affinity: _NodeAffinity | None = None
+
+
+class _Claim(Wire, frozen=True):
+    name: str
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class _Gate(Wire, frozen=True):
+    name: str
+
+
+class _Group(Wire, frozen=True):
+    pod_group_name: str | None = None
+
+
+class _Spec(Wire, frozen=True):
+    scheduler_name: str = "default-scheduler"
+    node_name: str = ""
+    priority: int | None = None
+    preemption_policy: str | None = None
+    containers: list[_Container] | None = None
+    init_containers: list[_Container] | None = None
+    overhead: dict[str, str] | None = None
+    resources: _Resources | None = None
+    node_selector: dict[str, str] | None = None
+    affinity: _Affinity | None = None
+    tolerations: list[TolerationWire] | None = None
+    resource_claims: list[_Claim] | None = None
+    scheduling_gates: list[_Gate] | None = None
+    scheduling_group: _Group | None = None
+
+
+class _ContainerStatus(Wire, frozen=True):
+    name: str
+    resources: _Resources | None = None
+    allocated_resources: dict[str, str] | None = None
+
+
+class _ClaimStatus(Wire, frozen=True):
+    name: str
+    resource_claim_name: str | None = None
+
+
+class _NodeAllocatable(Wire, frozen=True):
+    resources: dict[str, str] | None = None
+
+
+class _Condition(Wire, frozen=True):
+    type: str
+    reason: str = ""
+
+
+class _Status(Wire, frozen=True):
+    phase: str = ""
+    nominated_node_name: str = ""
+    conditions: list[_Condition] | None = None
+    container_statuses: list[_ContainerStatus] | None = None
+    init_container_statuses: list[_ContainerStatus] | None = None
+    resources: _Resources | None = None
+    allocated_resources: dict[str, str] | None = None
+    resource_claim_statuses: list[_ClaimStatus] | None = None
+    node_allocatable_resource_claim_statuses: list[_NodeAllocatable] | None = None
+
+
+class PodWire(Wire, frozen=True):
+    """Pod."""
+
+    metadata: Metadata
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+
+class _BareSpec(Wire, frozen=True):
+    scheduler_name: str = "default-scheduler"
+    node_name: str = ""
+
+
+class _BareStatus(Wire, frozen=True):
+    phase: str = ""
+
+
+class _BarePod(Wire, frozen=True):
+    metadata: Metadata
+    spec: _BareSpec = _BareSpec()
+    status: _BareStatus = _BareStatus()
+
+
+_pod = msgspec.json.Decoder(PodWire)
+_bare_pod = msgspec.json.Decoder(_BarePod)
+
+
+def decode_pod(raw: bytes | msgspec.Raw) -> Pod:
+    """Decode a Pod; one that cannot be read whole keeps its name, node and scheduler, and says why in `invalid`."""
+    try:
+        return _convert(_pod.decode(raw))
+    except (MalformedError, msgspec.ValidationError) as error:
+        return _invalid(raw, str(error))
+
+
+def _invalid(raw: bytes | msgspec.Raw, why: str) -> Pod:
+    wire = _bare_pod.decode(raw)
+    metadata = wire.metadata
+    return Pod(
+        id=PodId(metadata.namespace, metadata.name),
+        uid=metadata.uid,
+        scheduler_name=wire.spec.scheduler_name,
+        node_name=wire.spec.node_name,
+        labels=labels(metadata.labels),
+        creation=metadata.creation_timestamp or "",
+        is_deleting=metadata.deletion_timestamp is not None,
+        is_terminal=wire.status.phase in _TERMINAL,
+        invalid=why,
+    )
+
+
+def _convert(wire: PodWire) -> Pod:
+    metadata, spec, status = wire.metadata, wire.spec, wire.status
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    group = spec.scheduling_group
+    return Pod(
+        id=PodId(metadata.namespace, metadata.name),
+        uid=metadata.uid,
+        scheduler_name=spec.scheduler_name,
+        node_name=spec.node_name,
+        nominated_node_name=status.nominated_node_name,
+        labels=labels(metadata.labels),
+        priority=spec.priority or 0,
+        preemption_policy=spec.preemption_policy or "PreemptLowerPriority",
+        creation=metadata.creation_timestamp or "",
+        requests=pod_requests.rounded(pod_requests.total(_amounts(spec, status))),
+        containers=_containers(spec),
+        node_selector=labels(spec.node_selector),
+        required_affinity=node_selector(affinity.required) if affinity is not None else None,
+        tolerations=tolerations(spec.tolerations),
+        claims=_claims(wire) if spec.resource_claims else (),
+        pod_group=(group.pod_group_name or "") if group is not None else "",
+        scheduling_gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
+        is_deleting=metadata.deletion_timestamp is not None,
+        is_terminal=status.phase in _TERMINAL,
+    )
+
+
+def _containers(spec: _Spec) -> tuple[ContainerRequests, ...]:
+    """Init containers first, each as it is specified."""
+    return tuple(
+        ContainerRequests(
+            name=each.name,
+            requests=pod_requests.rounded(amounts(each.resources.requests, f"container {each.name}")),
+            is_init=is_init,
+            is_sidecar=is_init and each.restart_policy == "Always",
+        )
+        for is_init, containers in ((True, spec.init_containers), (False, spec.containers))
+        for each in containers or ()
+    )
+
+
+def _claims(wire: PodWire) -> tuple[PodClaim, ...]:
+    """Resolve the entries: a named claim, or what the claim controller has noted in the status for a template."""
+    namespace = wire.metadata.namespace
+    noted = {each.name: each for each in wire.status.resource_claim_statuses or ()}
+    found = []
+    for entry in wire.spec.resource_claims or ():
+        template = entry.resource_claim_template_name or ""
+        name, is_skipped = entry.resource_claim_name, False
+        if name is None and entry.name in noted:
+            name = noted[entry.name].resource_claim_name
+            is_skipped = name is None
+        claim = ClaimId(namespace, name) if name else None
+        found.append(PodClaim(entry=entry.name, claim=claim, template=template, is_skipped=is_skipped))
+    return tuple(found)
+
+
+def _amounts(spec: _Spec, status: _Status) -> PodAmounts:
+    """Gather what counts towards the pod's requests, with what a resize in place has changed."""
+    reported = {
+        each.name: _resized(each.resources, each.allocated_resources, f"status of container {each.name}")
+        for statuses in (status.container_statuses, status.init_container_statuses)
+        for each in statuses or ()
+        if each.resources is not None
+    }
+    pod_level = None
+    if spec.resources is not None and spec.resources.requests:
+        resized = (
+            _resized(status.resources, status.allocated_resources, "status.resources")
+            if status.resources is not None
+            else None
+        )
+        pod_level = ContainerAmounts(amounts(spec.resources.requests, "spec.resources.requests"), resized)
+    return PodAmounts(
+        containers=[_container(each, reported) for each in spec.containers or ()],
+        init_containers=[
+            (_container(each, reported), each.restart_policy == "Always") for each in spec.init_containers or ()
+        ],
+        overhead=amounts(spec.overhead, "spec.overhead"),
+        pod_level=pod_level,
+        extra=[
+            amounts(each.resources, "status.nodeAllocatableResourceClaimStatuses")
+            for each in status.node_allocatable_resource_claim_statuses or ()
+        ],
+        is_infeasible=_is_infeasible(status),
+    )
+
+
+def _container(wire: _Container, reported: dict[str, Resized]) -> ContainerAmounts:
+    field = f"spec.containers[{wire.name}].resources.requests"
+    return ContainerAmounts(amounts(wire.resources.requests, field), reported.get(wire.name))
+
+
+def _resized(resources: _Resources | None, allocated: dict[str, str] | None, field: str) -> Resized:
+    actual = resources.requests if resources is not None else None
+    return Resized(amounts(actual, field), amounts(allocated, field))
+
+
+def _is_infeasible(status: _Status) -> bool:
+    """Whether the node has refused a resize (condition PodResizePending, reason Infeasible)."""
+    pending = next((each for each in status.conditions or () if each.type == "PodResizePending"), None)
+    return pending is not None and pending.reason == "Infeasible"

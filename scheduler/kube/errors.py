@@ -1,0 +1,166 @@
+"""
+What can go wrong on the way to the API server and back.
+
+    KubeError
+    ├── ConfigurationError      kubeconfig or service account cannot be used as they are; says which field to change
+    ├── Unreachable             nothing was sent, or it was a read: nothing has happened
+    ├── AnswerLost              a write was sent and its answer never came: it may have acted
+    ├── DecodeError             an object that cannot be read; names the object and the field
+    └── ApiError                the server's answer: status, reason, message
+        ├── BadRequest          400
+        ├── Unauthorized        401
+        ├── Forbidden           403
+        ├── NotFound            404
+        ├── Conflict            409: the resourceVersion, uid or state that the write relied on has changed
+        ├── Gone                410: the resourceVersion is too old, list again
+        ├── Invalid             422
+        ├── TooManyRequests     429
+        └── ServerError         5xx: like AnswerLost, a write may have acted
+"""
+
+# ruff: noqa: N818 - these are the words of the contract; the package says what they are
+
+import msgspec
+
+
+class KubeError(Exception):
+    """Anything that this package raises; `may_have_acted` says whether a write must be looked up before a retry."""
+
+    may_have_acted = False
+
+
+class ConfigurationError(KubeError):
+    """The way into the cluster is configured wrongly; the message names the file, the field and what to write."""
+
+
+class Unreachable(KubeError):
+    """The request did not reach the API server, or was a read whose answer did not come."""
+
+
+class AnswerLost(KubeError):
+    """A write was sent and no whole answer came: only a live read can tell whether it acted."""
+
+    may_have_acted = True
+
+
+class DecodeError(KubeError):
+    """An object of the API cannot be read: `kind` and `key` name it, `field` is the path in it."""
+
+    def __init__(self, kind: str, key: str, field: str, message: str) -> None:
+        super().__init__(f"{kind} {key}: {field}: {message}")
+        self.kind = kind
+        self.key = key
+        self.field = field
+        self.message = message
+
+
+class ApiError(KubeError):
+    """
+    The API server's answer where it is not a success.
+
+    `status` is the HTTP status, `reason` the machine's word of the Status body (`Conflict`, `Expired`), `message` its
+    sentence, `retry_after_seconds` what the server asks to wait (0: it does not say).
+    """
+
+    def __init__(
+        self, status: int, reason: str = "", message: str = "", *, request: str = "", retry_after_seconds: float = 0.0
+    ) -> None:
+        said = ": ".join(part for part in (request, f"{status} {reason}".rstrip(), message) if part)
+        super().__init__(said)
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.retry_after_seconds = retry_after_seconds
+
+
+class BadRequest(ApiError):
+    """400."""
+
+
+class Unauthorized(ApiError):
+    """401: the credentials are not accepted, even after a refresh."""
+
+
+class Forbidden(ApiError):
+    """403: a verb is missing in RBAC, admission refuses, or quota is exceeded."""
+
+
+class NotFound(ApiError):
+    """404."""
+
+
+class Conflict(ApiError):
+    """409: the object has changed, exists already, or is in a state that does not allow it."""
+
+
+class Gone(ApiError):
+    """410: the resourceVersion or the continue token is too old."""
+
+
+class Invalid(ApiError):
+    """422: the object breaks a rule of the API."""
+
+
+class TooManyRequests(ApiError):
+    """429: wait for `retry_after_seconds`, then try again."""
+
+
+class ServerError(ApiError):
+    """5xx: the server or something between gave up; a write may have acted."""
+
+    may_have_acted = True
+
+
+_BY_STATUS: dict[int, type[ApiError]] = {
+    400: BadRequest,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Gone,
+    422: Invalid,
+    429: TooManyRequests,
+}
+_FIRST_SERVER_ERROR = 500
+_DEFAULT_RETRY_AFTER_SECONDS = 1.0
+_LONGEST_TEXT = 500
+
+
+class _Details(msgspec.Struct):
+    retry_after: int = msgspec.field(name="retryAfterSeconds", default=0)
+
+
+class _Status(msgspec.Struct):
+    reason: str = ""
+    message: str = ""
+    code: int = 0
+    details: _Details | None = None
+
+
+_status_decoder = msgspec.json.Decoder(_Status)
+
+
+def from_answer(status: int, body: bytes, *, request: str = "", retry_after: str = "") -> ApiError:
+    """
+    Make the error for an HTTP answer: its `metav1.Status` body where it is one, else the text itself.
+
+    `retry_after` is the header of that name in seconds; the body's `details.retryAfterSeconds` stands in for it.
+    """
+    try:
+        said = _status_decoder.decode(body)
+    except msgspec.MsgspecError:
+        said = _Status(message=body[:_LONGEST_TEXT].decode(errors="replace").strip())
+    seconds = float(retry_after) if retry_after.isdecimal() else float(said.details.retry_after if said.details else 0)
+    kind = _BY_STATUS.get(status, ServerError if status >= _FIRST_SERVER_ERROR else ApiError)
+    if kind is TooManyRequests and not seconds:
+        seconds = _DEFAULT_RETRY_AFTER_SECONDS
+    return kind(status, said.reason, said.message, request=request, retry_after_seconds=seconds)
+
+
+def from_status(body: msgspec.Raw | bytes) -> ApiError:
+    """Make the error for a Status object inside a watch (an event of type ERROR)."""
+    try:
+        code = _status_decoder.decode(body).code
+    except msgspec.MsgspecError:
+        code = 0
+    return from_answer(code or _FIRST_SERVER_ERROR, bytes(body), request="watch")

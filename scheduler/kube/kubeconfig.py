@@ -1,0 +1,224 @@
+"""
+Read a kubeconfig file and say precisely what is wrong with it.
+
+The `kubernetes` package does the rest (file or data, exec plugins, auth providers); it is handed the one context that
+was chosen, because its own messages name neither file nor field and it goes on without credentials where a plugin
+failed.
+"""
+
+import base64
+import binascii
+import datetime as dt
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+from kubernetes.config.config_exception import ConfigException
+from kubernetes.config.exec_provider import ExecProvider
+from kubernetes.config.kube_config import ConfigNode
+
+from scheduler.kube.errors import ConfigurationError
+
+_SECTIONS = {"context": "contexts", "cluster": "clusters", "user": "users"}
+
+
+class Selected(NamedTuple):
+    """
+    One context of a kubeconfig file: where `path` is, the names it uses, its cluster and its user.
+
+    `expires_at` is when the credentials that an exec plugin gave have to be renewed (None: it does not say).
+    """
+
+    path: Path
+    context: str
+    cluster_name: str
+    cluster: Mapping[str, Any]
+    user_name: str
+    user: Mapping[str, Any]
+    expires_at: dt.datetime | None = None
+
+    def as_config(self) -> dict[str, Any]:
+        """A kubeconfig with this context alone."""
+        context = {"cluster": self.cluster_name, "user": self.user_name}
+        return {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": self.context,
+            "contexts": [{"name": self.context, "context": context}],
+            "clusters": [{"name": self.cluster_name, "cluster": dict(self.cluster)}],
+            "users": [{"name": self.user_name, "user": dict(self.user)}] if self.user_name else [],
+        }
+
+
+def select(path: Path, context: str = "") -> Selected:
+    """Read the file and choose the context (empty: its current-context). Raises ConfigurationError."""
+    document = _read(path)
+    name = context or _text(path, document, "current-context", "")
+    if not name:
+        raise ConfigurationError(
+            f"{path}: current-context is not set: choose one of {_names(document, 'contexts')} with --context, "
+            "or run kubectl config use-context"
+        )
+    chosen = _entry(path, document, "context", name)
+    cluster_name = _text(path, chosen, "cluster", f"contexts[{name}].context.")
+    user_name = _text(path, chosen, "user", f"contexts[{name}].context.")
+    if not cluster_name:
+        raise ConfigurationError(f"{path}: contexts[{name}].context.cluster is missing: write the name of a cluster")
+    cluster = _entry(path, document, "cluster", cluster_name)
+    user = _entry(path, document, "user", user_name) if user_name else {}
+    selected = Selected(path, name, cluster_name, cluster, user_name, user)
+    _check_cluster(selected)
+    _check_user(selected)
+    return selected
+
+
+def run_plugin(selected: Selected) -> Selected:
+    """
+    Replace `user.exec` by what the credential plugin gives, waiting for it to end.
+
+    A token or a client certificate that is written in the file wins, as in kubectl. Raises ConfigurationError.
+    """
+    plugin = selected.user.get("exec")
+    if plugin is None or "token" in selected.user or "tokenFile" in selected.user:
+        return selected
+    field = f"{selected.path}: users[{selected.user_name}].user.exec"
+    command = str(plugin.get("command", ""))
+    folder = selected.path.parent
+    if shutil.which(command) is None and not (folder / command).is_file():
+        hint = str(plugin.get("installHint") or "install it, or write its whole path").strip()
+        raise ConfigurationError(f"{field}.command: {command!r} is not installed: {hint}")
+    try:
+        given = _plugin_answer(dict(plugin), str(folder), dict(selected.cluster))
+    except (ConfigException, OSError, KeyError, TypeError) as error:
+        raise ConfigurationError(f"{field}: the credential plugin failed: {error}") from error
+    return _with_plugin_answer(selected, field, given)
+
+
+def _plugin_answer(plugin: dict[str, Any], folder: str, cluster: dict[str, Any]) -> Mapping[str, Any]:
+    """Run the plugin and give its ExecCredential.status."""
+    provider: Any = ExecProvider(  # type: ignore[no-untyped-call] # the package is untyped
+        ConfigNode("exec", plugin),  # type: ignore[no-untyped-call] # the same
+        folder,
+        ConfigNode("cluster", cluster),  # type: ignore[no-untyped-call] # the same
+    )
+    status: Mapping[str, Any] = provider.run()
+    return status
+
+
+def _with_plugin_answer(selected: Selected, field: str, given: Mapping[str, Any]) -> Selected:
+    """Put the answer of the plugin (ExecCredential.status) in the place of `exec`."""
+    user = {key: value for key, value in selected.user.items() if key != "exec"}
+    if given.get("token"):
+        user["token"] = given["token"]
+    if given.get("clientCertificateData"):
+        user["client-certificate-data"] = _encoded(given["clientCertificateData"])
+        user["client-key-data"] = _encoded(given.get("clientKeyData", ""))
+    if "token" not in user and "client-certificate-data" not in user:
+        raise ConfigurationError(
+            f"{field}: the credential plugin printed neither status.token nor status.clientCertificateData: "
+            "run it by hand and log in again"
+        )
+    stamp = given.get("expirationTimestamp")
+    try:
+        expires_at = dt.datetime.fromisoformat(stamp) if stamp else None
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"{field}: status.expirationTimestamp {stamp!r} is no RFC 3339 time") from error
+    return selected._replace(user=user, expires_at=expires_at)
+
+
+def _encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    """The file as a mapping."""
+    try:
+        document = yaml.safe_load(path.read_text())
+    except FileNotFoundError:
+        raise ConfigurationError(f"{path}: no such file: give --kubeconfig the path of an existing one") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error}") from error
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"{path}: is not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(document, dict):
+        raise ConfigurationError(f"{path}: is no kubeconfig: it must hold clusters, contexts and users")
+    return document
+
+
+def _names(document: Mapping[str, Any], section: str) -> str:
+    """The names in a section, for a message."""
+    entries = document.get(section) or []
+    names = [str(entry.get("name")) for entry in entries if isinstance(entry, dict)]
+    return ", ".join(sorted(names)) if names else f"no {section}"
+
+
+def _text(path: Path, mapping: Mapping[str, Any], key: str, prefix: str) -> str:
+    """A text field, empty where it is missing."""
+    value = mapping.get(key) or ""
+    if not isinstance(value, str):
+        raise ConfigurationError(f"{path}: {prefix}{key} must be a text, not {value!r}: put it in quotes")
+    return value
+
+
+def _entry(path: Path, document: Mapping[str, Any], kind: str, name: str) -> Mapping[str, Any]:
+    """The entry of a named list (`contexts: [{name, context: {…}}]`)."""
+    section = _SECTIONS[kind]
+    entries = document.get(section) or []
+    if not isinstance(entries, list):
+        raise ConfigurationError(f"{path}: {section} must be a list of {{name, {kind}}}")
+    for entry in entries:
+        if isinstance(entry, dict) and entry.get("name") == name:
+            value = entry.get(kind)
+            if not isinstance(value, dict):
+                raise ConfigurationError(f"{path}: {section}[{name}].{kind} is missing")
+            return value
+    raise ConfigurationError(f"{path}: there is no {kind} {name!r}: the file has {_names(document, section)}")
+
+
+def _check_cluster(selected: Selected) -> None:
+    """Server address and CA."""
+    field = f"{selected.path}: clusters[{selected.cluster_name}].cluster"
+    server = selected.cluster.get("server")
+    if not isinstance(server, str) or not server.startswith(("https://", "http://")):
+        raise ConfigurationError(
+            f"{field}.server is {server!r}: write the address of the API server, https://host:port"
+        )
+    _check_material(selected, field, selected.cluster, "certificate-authority")
+
+
+def _check_user(selected: Selected) -> None:
+    """Client certificate, key and token."""
+    field = f"{selected.path}: users[{selected.user_name}].user"
+    user = selected.user
+    for key in ("client-certificate", "client-key"):
+        _check_material(selected, field, user, key)
+    has_certificate, has_key = (
+        any(name in user for name in (key, f"{key}-data")) for key in ("client-certificate", "client-key")
+    )
+    if has_certificate != has_key:
+        missing = "client-key" if has_certificate else "client-certificate"
+        raise ConfigurationError(f"{field}.{missing} is missing: a client certificate needs its key")
+    token = user.get("token")
+    if token is not None and (not isinstance(token, str) or not token.strip()):
+        raise ConfigurationError(f"{field}.token must be a text that is not empty")
+    token_file = user.get("tokenFile")
+    if token is None and token_file and not (selected.path.parent / str(token_file)).is_file():
+        raise ConfigurationError(f"{field}.tokenFile: {token_file} does not exist")
+    if "exec" in user and not isinstance(user["exec"], dict):
+        raise ConfigurationError(f"{field}.exec must hold apiVersion, command and args")
+
+
+def _check_material(selected: Selected, field: str, mapping: Mapping[str, Any], key: str) -> None:
+    """A file's name under `key`, or its content in base64 under `key-data`."""
+    data = mapping.get(f"{key}-data")
+    if data:
+        try:
+            base64.b64decode(str(data), validate=True)
+        except binascii.Error as error:
+            raise ConfigurationError(f"{field}.{key}-data is not base64: {error}") from error
+        return
+    name = mapping.get(key)
+    if name and not (selected.path.parent / str(name)).is_file():
+        raise ConfigurationError(f"{field}.{key}: {name} does not exist")

@@ -1,0 +1,54 @@
+"""Where the API keeps what this scheduler reads and writes (paths below the server's address)."""
+
+from typing import Final
+
+from scheduler.change import Kind
+from solver.domain import ClaimId, PodId
+
+RESOURCE_GROUP: Final = "resource.k8s.io"
+CORE: Final = "/api/v1"
+RESOURCE: Final = f"/apis/{RESOURCE_GROUP}/v1"
+COORDINATION: Final = "/apis/coordination.k8s.io/v1"
+EVENTS: Final = "/apis/events.k8s.io/v1"
+
+COLLECTIONS: Final[dict[Kind, str]] = {
+    Kind.NODES: f"{CORE}/nodes",
+    Kind.PODS: f"{CORE}/pods",
+    Kind.NAMESPACES: f"{CORE}/namespaces",
+    Kind.SLICES: f"{RESOURCE}/resourceslices",
+    Kind.CLASSES: f"{RESOURCE}/deviceclasses",
+    Kind.CLAIMS: f"{RESOURCE}/resourceclaims",
+}
+"""The kinds that every server we support has; DeviceTaintRule's version is found by `discovery`."""
+
+FIELD_SELECTORS: Final[dict[Kind, str]] = {Kind.PODS: "status.phase!=Succeeded,status.phase!=Failed"}
+"""What is left out at the server: a pod that ends then arrives as deleted."""
+
+
+def collection(group: str, version: str, resource: str) -> str:
+    """Path of all objects of a resource of a named group."""
+    return f"/apis/{group}/{version}/{resource}"
+
+
+def claim(claim_id: ClaimId, subresource: str = "") -> str:
+    """Path of a ResourceClaim, or of its `status`."""
+    return _below(f"{RESOURCE}/namespaces/{claim_id.namespace}/resourceclaims/{claim_id.name}", subresource)
+
+
+def pod(pod_id: PodId, subresource: str = "") -> str:
+    """Path of a pod, or of its `status` or `binding`."""
+    return _below(f"{CORE}/namespaces/{pod_id.namespace}/pods/{pod_id.name}", subresource)
+
+
+def leases(namespace: str, name: str = "") -> str:
+    """Path of a Lease, or of all in the namespace."""
+    return _below(f"{COORDINATION}/namespaces/{namespace}/leases", name)
+
+
+def events(namespace: str, name: str = "") -> str:
+    """Path of an Event, or of all in the namespace."""
+    return _below(f"{EVENTS}/namespaces/{namespace}/events", name)
+
+
+def _below(path: str, part: str) -> str:
+    return f"{path}/{part}" if part else path

@@ -1,0 +1,130 @@
+"""
+What a pod takes from its node, as kube-scheduler 1.36 adds it up.
+
+KEP-753 (sidecars), KEP-2837 (pod-level requests), KEP-1287 (resize in place), KEP-5517 (node-allocatable claims).
+Pure sums over nano-units; rounding up happens once, at the end.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from scheduler.kube.decode_shared import MalformedError, quantity
+from solver.domain import QuantityError
+from solver.domain.quantity import NANO
+
+Amounts = dict[str, int]
+"""Resource name → nano-units."""
+
+_MILLI = NANO // 1000
+_NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
+_POD_LEVEL = frozenset({"cpu", "memory"})
+_HUGE_PAGES = "hugepages-"
+_SCALARS = (_HUGE_PAGES, "attachable-volumes-")
+
+
+class Resized(NamedTuple):
+    """What the kubelet reports of a container or pod: the requests in force, and those it has admitted."""
+
+    actual: Amounts
+    allocated: Amounts
+
+
+class ContainerAmounts(NamedTuple):
+    """Requests of a container: as specified, and as reported where a resize is possible."""
+
+    specified: Amounts
+    resized: Resized | None = None
+
+
+class PodAmounts(NamedTuple):
+    """Everything that counts, in the order of the spec; `is_infeasible` is a resize that the node has refused."""
+
+    containers: Sequence[ContainerAmounts]
+    init_containers: Sequence[tuple[ContainerAmounts, bool]]
+    overhead: Amounts
+    pod_level: ContainerAmounts | None
+    extra: Sequence[Amounts]
+    is_infeasible: bool
+
+
+def amounts(texts: Mapping[str, str] | None, field: str) -> Amounts:
+    """Parse a ResourceList. Raises MalformedError."""
+    if not texts:
+        return {}
+    try:
+        return {name: quantity(text).nano for name, text in texts.items()}
+    except QuantityError as error:
+        raise MalformedError(field, str(error)) from error
+
+
+def rounded(total: Amounts) -> tuple[tuple[str, int], ...]:
+    """
+    Cpu in millicores, everything else in whole units, rounded up and sorted.
+
+    Names that no node counts (`storage`) and zeros are left out.
+    """
+    found = [
+        (name, -(-nano // (_MILLI if name == "cpu" else NANO)))
+        for name, nano in total.items()
+        if nano > 0 and (name in _NATIVE or "/" in name or name.startswith(_SCALARS))
+    ]
+    return tuple(sorted(found))
+
+
+def total(pod: PodAmounts) -> Amounts:
+    """
+    Sum up a pod.
+
+    Containers and sidecars run together; while init container i runs, so do the sidecars before it; the pod needs the
+    larger of both. Node-allocatable claims come on top (KEP-5517). Pod-level requests replace the sum for the
+    resources that they name; overhead comes last.
+    """
+    running: Amounts = {}
+    sidecars: Amounts = {}
+    peak: Amounts = {}
+    for container in pod.containers:
+        _add(running, effective(container, pod.is_infeasible))
+    for container, is_sidecar in pod.init_containers:
+        # A plain init container cannot be resized: its status does not count.
+        needs = effective(container, pod.is_infeasible) if is_sidecar else container.specified
+        if is_sidecar:
+            _add(running, needs)
+            _add(sidecars, needs)
+            _raise(peak, (sidecars,))
+        else:
+            step = dict(sidecars)
+            _add(step, needs)
+            _raise(peak, (step,))
+    _raise(running, (peak,))
+    for claim in pod.extra:
+        _add(running, claim)
+    if pod.pod_level is not None:
+        in_force = effective(pod.pod_level, pod.is_infeasible)
+        for name in pod.pod_level.specified:
+            if name in _POD_LEVEL or name.startswith(_HUGE_PAGES):
+                running[name] = in_force.get(name, 0)
+    _add(running, pod.overhead)
+    return running
+
+
+def effective(container: ContainerAmounts, is_infeasible: bool) -> Amounts:  # noqa: FBT001 - a fact of the pod
+    """Take the largest of what is asked for, in force and admitted; a resize that was refused asks for nothing."""
+    resized = container.resized
+    if resized is None:
+        return container.specified
+    largest = {} if is_infeasible else dict(container.specified)
+    _raise(largest, (resized.actual, resized.allocated))
+    return largest
+
+
+def _add(target: Amounts, more: Amounts) -> None:
+    for name, nano in more.items():
+        target[name] = target.get(name, 0) + nano
+
+
+def _raise(target: Amounts, others: Iterable[Amounts]) -> None:
+    """Make each amount at least as large as in the others."""
+    for other in others:
+        for name, nano in other.items():
+            if nano > target.get(name, -1):
+                target[name] = nano

@@ -1,0 +1,126 @@
+"""Keep on listing and watching one kind: the I/O and the patience around `watch.Mirrored`."""
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from scheduler.change import Change, Kind
+from scheduler.kube import paths
+from scheduler.kube.backoff import Backoff
+from scheduler.kube.client import Client
+from scheduler.kube.errors import BadRequest, DecodeError, Gone, Invalid, KubeError
+from scheduler.kube.watch import Mirrored, Received
+
+WATCH_SECONDS: Final = (240, 480)
+"""A watch is asked to end after a time between these, so that watches do not all end together."""
+_SILENCE_SECONDS: Final = 30.0
+"""How much longer than that we listen before we take the connection for dead."""
+_SHORT_SECONDS: Final = 1.0
+"""A watch that brings nothing and ends sooner counts as a failure, or we would ask in a tight loop."""
+
+
+class Reflector:
+    """
+    Lists and watches one kind for ever and hands every change over.
+
+    `on_changes` gets what one read gave, in order, on the event loop's thread; it must not raise. `on_error` gets
+    whatever went wrong, with the kind: an object that cannot be read, a listing or watch that failed and is tried
+    again. `synced` is set after the first whole listing has been handed over.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        kind: Kind,
+        on_changes: Callable[[Sequence[Change]], None],
+        on_error: Callable[[Kind, Exception], None],
+        *,
+        path: str | None = None,
+    ) -> None:
+        """`path` is the collection's, where `discovery` found another than `paths.COLLECTIONS` has."""
+        self.kind = kind
+        self.synced = asyncio.Event()
+        self._client = client
+        self._path = path if path is not None else paths.COLLECTIONS[kind]
+        self._on_changes = on_changes
+        self._on_error = on_error
+        self._mirrored = Mirrored(kind)
+        self._mirrored.start_listing()
+        self._can_stream = True
+        self._backoff = Backoff()
+
+    @property
+    def resource_version(self) -> str:
+        """Up to where the cluster's history has been handed over."""
+        return self._mirrored.resource_version
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        while True:
+            try:
+                await self._step()
+            except KubeError as error:
+                await self._recover(error)
+
+    async def _step(self) -> None:
+        """Send one question and take the whole of its answer."""
+        if not self._mirrored.needs_listing:
+            await self._watch(self._mirrored.watch_query(_watch_seconds()))
+        elif self._can_stream:
+            await self._stream_listing()
+        else:
+            self._hand_over(self._mirrored.receive_page(await self._page()))
+            self._backoff.reset()
+
+    async def _page(self) -> bytes:
+        return await self._client.request("GET", self._path, query=self._mirrored.page_query())
+
+    async def _stream_listing(self) -> None:
+        """List by a watch; a server that does not know how says so, and is asked for pages from then on."""
+        self._mirrored.start_listing()
+        try:
+            await self._watch(self._mirrored.stream_query(_watch_seconds()))
+        except (Invalid, BadRequest):
+            self._can_stream = False
+
+    async def _watch(self, query: dict[str, str]) -> None:
+        """Follow a watch to its end."""
+        started = time.monotonic()
+        heard = False
+        lines_of = self._client.stream_lines(
+            self._path, query, read_timeout_seconds=int(query["timeoutSeconds"]) + _SILENCE_SECONDS
+        )
+        async with contextlib.aclosing(lines_of) as reads:
+            async for lines in reads:
+                received = Received()
+                try:
+                    self._mirrored.receive_lines(lines, received)
+                finally:
+                    self._hand_over(received)
+                heard = True
+                if not self._mirrored.needs_listing:
+                    self._backoff.reset()
+        if not heard and time.monotonic() - started < _SHORT_SECONDS:
+            await asyncio.sleep(self._backoff.seconds())
+
+    def _hand_over(self, received: Received) -> None:
+        if received.changes:
+            self._on_changes(received.changes)
+        for problem in received.problems:
+            self._on_error(self.kind, problem)
+        if self._mirrored.is_synced and not self.synced.is_set():
+            self.synced.set()
+
+    async def _recover(self, error: KubeError) -> None:
+        """Tell, wait, and try again from where we were; after 410 or nonsense from the beginning."""
+        if isinstance(error, Gone | DecodeError):
+            self._mirrored.start_listing()
+        self._on_error(self.kind, error)
+        await asyncio.sleep(self._backoff.seconds(error))
+
+
+def _watch_seconds() -> int:
+    return random.randint(*WATCH_SECONDS)  # noqa: S311 - spreads load, keeps no secret

@@ -1,0 +1,225 @@
+"""
+List and watch of one kind without I/O: what to ask next, and what the answers mean.
+
+`Mirrored` is the memory of what was handed over. It starts with a full listing, either streamed (a watch with
+sendInitialEvents, KEP-3157) or in pages, goes on from the last resourceVersion by watches, and starts over when the
+server has forgotten that version (410). After a listing, whatever was known and is not in it any more is handed over
+as gone; objects whose resourceVersion has not changed are not decoded again.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from scheduler.change import Change, Kind
+from scheduler.kube import errors, paths
+from scheduler.kube.decode import decode, identify
+from scheduler.kube.decode_shared import Wire
+from scheduler.kube.errors import DecodeError
+
+PAGE_SIZE: Final = 500
+_ANY_VERSION: Final = "0"
+"""Where to go on after a listing without a version: anything the server has."""
+_INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+
+
+class _ListMetadata(Wire, frozen=True):
+    resource_version: str = ""
+    continue_token: str = msgspec.field(name="continue", default="")
+
+
+class _List(Wire, frozen=True):
+    metadata: _ListMetadata = _ListMetadata()
+    items: list[msgspec.Raw] | None = None
+
+
+class _Event(Wire, frozen=True):
+    type: str
+    object: msgspec.Raw
+
+
+class _BookmarkMetadata(Wire, frozen=True):
+    resource_version: str = ""
+    annotations: dict[str, str] | None = None
+
+
+class _Bookmark(Wire, frozen=True):
+    metadata: _BookmarkMetadata
+
+
+_list = msgspec.json.Decoder(_List)
+_event = msgspec.json.Decoder(_Event)
+_bookmark = msgspec.json.Decoder(_Bookmark)
+
+
+class Received:
+    """What an answer came to: the changes in order, and the objects that cannot be read."""
+
+    def __init__(self) -> None:
+        self.changes: list[Change] = []
+        self.problems: list[DecodeError] = []
+
+
+class Mirrored:
+    """
+    The protocol's state for one kind.
+
+    `resource_version` is where a watch goes on (empty: nothing listed yet); `is_synced` says whether there has been a
+    whole listing, which stays true while a later one is under way.
+    """
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.resource_version = ""
+        self.is_synced = False
+        self._known: dict[str, tuple[str, str]] = {}
+        self._seen: set[str] | None = None
+        self._continue = ""
+
+    # what to ask
+
+    @property
+    def needs_listing(self) -> bool:
+        """Whether the next question is a listing (or the rest of one), not a watch."""
+        return not self.resource_version
+
+    def start_listing(self) -> None:
+        """Forget where we were, not what we know: the next listing is complete."""
+        self.resource_version = ""
+        self._continue = ""
+        self._seen = set()
+
+    def page_query(self) -> dict[str, str]:
+        """Ask for the next page of a listing."""
+        query = {"limit": str(PAGE_SIZE)} | self._selector()
+        if self._continue:
+            query["continue"] = self._continue
+        return query
+
+    def stream_query(self, timeout_seconds: int) -> dict[str, str]:
+        """Ask for a listing as a stream of events, followed by the watch."""
+        return self._watch_query(timeout_seconds) | {
+            "sendInitialEvents": "true",
+            "resourceVersionMatch": "NotOlderThan",
+        }
+
+    def watch_query(self, timeout_seconds: int) -> dict[str, str]:
+        """Ask for what has changed since the last resourceVersion."""
+        return self._watch_query(timeout_seconds) | {"resourceVersion": self.resource_version}
+
+    def _watch_query(self, timeout_seconds: int) -> dict[str, str]:
+        query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(timeout_seconds)}
+        return query | self._selector()
+
+    def _selector(self) -> dict[str, str]:
+        selector = paths.FIELD_SELECTORS.get(self.kind)
+        return {"fieldSelector": selector} if selector else {}
+
+    # what the answers mean
+
+    def receive_page(self, body: bytes) -> Received:
+        """Take one page. Raises DecodeError if it is no list."""
+        try:
+            page = _list.decode(body)
+        except msgspec.MsgspecError as error:
+            raise DecodeError(self.kind.value, "list", "(page)", str(error)) from error
+        received = Received()
+        for item in page.items or ():
+            self._put(item, received)
+        self._continue = page.metadata.continue_token
+        if not self._continue:
+            self._end_listing(page.metadata.resource_version, received)
+        return received
+
+    def receive_lines(self, lines: Sequence[bytes], received: Received) -> None:
+        """
+        Take lines of a watch, adding to `received`.
+
+        Raises the server's own error (`Gone`: list again) or DecodeError; what came before it is in `received`.
+        """
+        for line in lines:
+            if not line:
+                continue
+            try:
+                event = _event.decode(line)
+            except msgspec.MsgspecError as error:
+                raise DecodeError(self.kind.value, "watch", "(event)", str(error)) from error
+            self._take(event, received)
+
+    def _take(self, event: _Event, received: Received) -> None:
+        match event.type:
+            case "ADDED" | "MODIFIED":
+                self._put(event.object, received)
+            case "DELETED":
+                self._remove(event.object, received)
+            case "BOOKMARK":
+                self._mark(event.object, received)
+            case "ERROR":
+                raise errors.from_status(event.object)
+            case _:
+                # A type of event that a newer server may send says nothing that we know how to use.
+                return
+
+    def _put(self, raw: msgspec.Raw, received: Received) -> None:
+        """Hand over an object as it is now; one that is malformed is handed over as gone."""
+        try:
+            identity = identify(raw)
+        except DecodeError as error:
+            received.problems.append(error)
+            return
+        key, uid, version = identity
+        if self._seen is not None:
+            self._seen.add(key)
+        else:
+            self.resource_version = version or self.resource_version
+        known = self._known.get(key)
+        if known == (uid, version):
+            return
+        if known is not None and known[0] != uid:
+            # It was deleted and made anew while we did not watch.
+            self._forget(key, received)
+        try:
+            value = decode(self.kind, raw)
+        except DecodeError as error:
+            received.problems.append(error)
+            self._forget(key, received)
+            return
+        self._known[key] = (uid, version)
+        received.changes.append(Change(kind=self.kind, key=key, value=value))
+
+    def _remove(self, raw: msgspec.Raw, received: Received) -> None:
+        try:
+            identity = identify(raw)
+        except DecodeError as error:
+            received.problems.append(error)
+            return
+        if self._seen is not None:
+            self._seen.discard(identity.key)
+        else:
+            self.resource_version = identity.resource_version or self.resource_version
+        self._forget(identity.key, received)
+
+    def _forget(self, key: str, received: Received) -> None:
+        if self._known.pop(key, None) is not None:
+            received.changes.append(Change(kind=self.kind, key=key, value=None))
+
+    def _mark(self, raw: msgspec.Raw, received: Received) -> None:
+        """Move on to the bookmark's resourceVersion; one of them ends a streamed listing."""
+        try:
+            metadata = _bookmark.decode(raw).metadata
+        except msgspec.MsgspecError as error:
+            received.problems.append(DecodeError(self.kind.value, "bookmark", "metadata", str(error)))
+            return
+        if self._seen is None:
+            self.resource_version = metadata.resource_version or self.resource_version
+        elif (metadata.annotations or {}).get(_INITIAL_EVENTS_END) == "true":
+            self._end_listing(metadata.resource_version, received)
+
+    def _end_listing(self, resource_version: str, received: Received) -> None:
+        """Hand over as gone what the listing did not show."""
+        seen, self._seen = self._seen or set(), None
+        for key in [key for key in self._known if key not in seen]:
+            self._forget(key, received)
+        self.resource_version = resource_version or _ANY_VERSION
+        self.is_synced = True

@@ -1,0 +1,194 @@
+"""
+Every write that the scheduler makes, and the live reads that decide after a lost answer.
+
+Each is one request, guarded by uid and, for claims, resourceVersion: where the object is not the one that the decision
+was made for, it ends with `Conflict` (or `NotFound`) and has done nothing. All raise the errors of `errors`; only
+`AnswerLost` and `ServerError` leave open whether the write has acted. The time-out of a write is short and known to
+the server too: a leader that loses its lease must have no write under way when the next one starts.
+"""
+
+import datetime as dt
+from collections.abc import Collection, Sequence
+from typing import Final
+
+import msgspec
+
+from scheduler.kube import encode, paths
+from scheduler.kube.client import JSON_PATCH, STRATEGIC_MERGE_PATCH, Client
+from scheduler.kube.decode_claims import decode_claim
+from scheduler.kube.decode_pods import decode_pod
+from scheduler.kube.encode import EventRecord
+from scheduler.kube.errors import NotFound
+from solver.domain import Allocation, Claim, ClaimId, ConsumerReference, Pod, PodId
+
+WRITE_SECONDS: Final = 5.0
+"""The default lease duration (15 s) less its renew deadline (10 s): a write ends before the lease does."""
+
+
+def consumer_of(pod: Pod) -> ConsumerReference:
+    """The entry of reservedFor that stands for a pod."""
+    return ConsumerReference(resource="pods", name=pod.id.name, uid=pod.uid)
+
+
+async def add_finalizer(client: Client, claim: Claim, *, timeout_seconds: float = WRITE_SECONDS) -> Claim:
+    """Make the claim controller deallocate the claim before it goes; has to come before the allocation."""
+    if encode.FINALIZER in claim.finalizers:
+        return claim
+    return await _patch_claim(client, claim, "", encode.finalizer_patch(claim), timeout_seconds)
+
+
+async def allocate(
+    client: Client,
+    claim: Claim,
+    allocation: Allocation,
+    consumers: Sequence[ConsumerReference],
+    *,
+    timeout_seconds: float = WRITE_SECONDS,
+) -> Claim:
+    """
+    Write allocation and reservedFor at once.
+
+    The allocationTimestamp is now, unless the allocation has one: without it, kube-scheduler could not reserve the
+    claim for another pod. Raises ValueError if the claim is allocated already or nobody would be reserved, because
+    nothing would ever deallocate it.
+    """
+    if claim.allocation is not None:
+        raise ValueError(f"claim {claim.id} is allocated already")
+    if not consumers:
+        raise ValueError(f"claim {claim.id} would be allocated for nobody")
+    if not allocation.allocation_timestamp:
+        now = encode.timestamp(dt.datetime.now(dt.UTC))
+        allocation = msgspec.structs.replace(allocation, allocation_timestamp=now)
+    body = encode.allocation_patch(claim, allocation, consumers)
+    return await _patch_claim(client, claim, "status", body, timeout_seconds)
+
+
+async def reserve(
+    client: Client,
+    claim: Claim,
+    consumers: Sequence[ConsumerReference],
+    *,
+    timeout_seconds: float = WRITE_SECONDS,
+) -> Claim:
+    """Add consumers to an allocated claim; those that are there already cost nothing."""
+    if claim.allocation is None:
+        raise ValueError(f"claim {claim.id} is not allocated: allocate it with its consumers")
+    reserved = {each.uid for each in claim.reserved_for}
+    missing = [each for each in consumers if each.uid not in reserved]
+    if not missing:
+        return claim
+    return await _patch_claim(client, claim, "status", encode.reservation_patch(claim, missing), timeout_seconds)
+
+
+async def release(
+    client: Client,
+    claim: Claim,
+    consumer_uids: Collection[str],
+    *,
+    deallocate: bool,
+    timeout_seconds: float = WRITE_SECONDS,
+) -> Claim:
+    """
+    Remove consumers by uid, and with `deallocate` the allocation (and with it status.devices) in the same write.
+
+    Raises ValueError if others would be left without their allocation.
+    """
+    present = {each.uid for each in claim.reserved_for}
+    others = present.difference(consumer_uids)
+    deallocate = deallocate and claim.allocation is not None
+    if deallocate and others:
+        raise ValueError(f"claim {claim.id} is reserved for others too: {', '.join(sorted(others))}")
+    going = present.intersection(consumer_uids)
+    if not going and not deallocate:
+        return claim
+    body = encode.release_patch(claim, going, deallocate=deallocate)
+    return await _patch_claim(client, claim, "status", body, timeout_seconds)
+
+
+async def bind(client: Client, pod: PodId, pod_uid: str, node: str, *, timeout_seconds: float = WRITE_SECONDS) -> None:
+    """
+    Bind the pod to the node; cannot be undone.
+
+    `Conflict` where the pod is bound already (also to this node), is another one by now, or is being deleted.
+    """
+    path = paths.pod(pod, "binding")
+    await client.request("POST", path, body=encode.binding(pod, pod_uid, node), timeout_seconds=timeout_seconds)
+
+
+async def read_claim(client: Client, claim: ClaimId, *, timeout_seconds: float = WRITE_SECONDS) -> Claim | None:
+    """The claim as it is in the API server now, None if there is none."""
+    try:
+        return decode_claim(await client.request("GET", paths.claim(claim), timeout_seconds=timeout_seconds))
+    except NotFound:
+        return None
+
+
+async def read_pod(client: Client, pod: PodId, *, timeout_seconds: float = WRITE_SECONDS) -> Pod | None:
+    """The pod as it is in the API server now, None if there is none."""
+    try:
+        return decode_pod(await client.request("GET", paths.pod(pod), timeout_seconds=timeout_seconds))
+    except NotFound:
+        return None
+
+
+async def write_pod_condition(
+    client: Client,
+    pod: Pod,
+    *,
+    reason: str,
+    message: str,
+    nominated_node_name: str | None = None,
+    since: dt.datetime | None = None,
+    timeout_seconds: float = WRITE_SECONDS,
+) -> None:
+    """
+    Write PodScheduled=False with its reason and message; guarded by the pod's uid.
+
+    `since` is when that became so (now, if it is not given). A nominated node of None is left alone, "" removes it.
+    """
+    body = encode.pod_condition_patch(
+        pod.uid,
+        reason=reason,
+        message=message,
+        since=since or dt.datetime.now(dt.UTC),
+        nominated_node_name=nominated_node_name,
+    )
+    await client.request(
+        "PATCH",
+        paths.pod(pod.id, "status"),
+        body=body,
+        content_type=STRATEGIC_MERGE_PATCH,
+        timeout_seconds=timeout_seconds,
+    )
+
+
+async def write_event(client: Client, event: EventRecord, *, timeout_seconds: float = WRITE_SECONDS) -> None:
+    """Create an Event; a series (count over one) is counted on under its name, and created if it has expired."""
+    if event.count > 1:
+        try:
+            await client.request(
+                "PATCH",
+                paths.events(event.namespace, event.name),
+                body=encode.series_patch(event),
+                content_type=STRATEGIC_MERGE_PATCH,
+                timeout_seconds=timeout_seconds,
+            )
+        except NotFound:
+            pass
+        else:
+            return
+    await client.request(
+        "POST", paths.events(event.namespace), body=encode.event(event), timeout_seconds=timeout_seconds
+    )
+
+
+async def _patch_claim(client: Client, claim: Claim, subresource: str, body: bytes, timeout_seconds: float) -> Claim:
+    """Patch a claim and give it as it is then."""
+    answer = await client.request(
+        "PATCH",
+        paths.claim(claim.id, subresource),
+        body=body,
+        content_type=JSON_PATCH,
+        timeout_seconds=timeout_seconds,
+    )
+    return decode_claim(answer)

@@ -1,0 +1,157 @@
+"""
+Whether Dovetail lives and is ready: named checks, and the HTTP server that shows them beside the metrics.
+
+`/livez` fails when the process should be restarted, `/readyz` while it cannot schedule; `?verbose` lists every check
+with its state and since when. A check that is merely degraded ("only the fall-back decides") fails neither.
+"""
+
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from enum import StrEnum
+from typing import Final
+
+from aiohttp import web
+
+from scheduler.observe.metrics import Metrics
+from scheduler.settings import Address
+
+
+class State(StrEnum):
+    """How a check stands."""
+
+    OK = "ok"
+    DEGRADED = "degraded"
+    FAILED = "failed"
+
+
+class Check:
+    """One named check, told by the part that it is about. A new one has failed, until it is told otherwise."""
+
+    def __init__(self, name: str, clock: Callable[[], float]) -> None:
+        self.name: Final = name
+        self._clock: Final = clock
+        self._state = State.FAILED
+        self._message = "not started"
+        self._since = clock()
+
+    @property
+    def state(self) -> State:
+        """How it stands."""
+        return self._state
+
+    @property
+    def message(self) -> str:
+        """What it was told with its state."""
+        return self._message
+
+    @property
+    def seconds(self) -> float:
+        """For how long it has stood so; a new message alone does not start it again."""
+        return self._clock() - self._since
+
+    def succeed(self, message: str = "") -> None:
+        """Say that all is well."""
+        self._set(State.OK, message)
+
+    def degrade(self, message: str) -> None:
+        """Say that it works, though not as it should: shown, and failing nothing."""
+        self._set(State.DEGRADED, message)
+
+    def fail(self, message: str) -> None:
+        """Say that it does not work."""
+        self._set(State.FAILED, message)
+
+    def _set(self, state: State, message: str) -> None:
+        if state is not self._state:
+            self._since = self._clock()
+        self._state, self._message = state, message
+
+    def line(self) -> str:
+        """Write it as `/readyz?verbose` does: `[+]leader ok for 12 s: held by pod-1`."""
+        mark = {State.OK: "+", State.DEGRADED: "~", State.FAILED: "-"}[self._state]
+        return f"[{mark}]{self.name} {self._state} for {self.seconds:.0f} s" + (
+            f": {self._message}" * bool(self._message)
+        )
+
+
+class Health:
+    """The checks of one process: `live` ones ask for a restart when they fail, `ready` ones for patience."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock: Final = clock
+        self._live: Final[dict[str, Check]] = {}
+        self._ready: Final[dict[str, Check]] = {}
+
+    def live(self, name: str) -> Check:
+        """Give the check of that name which decides about life; it starts as passed, or nothing could start."""
+        if name not in self._live:
+            self._live[name] = Check(name, self._clock)
+            self._live[name].succeed()
+        return self._live[name]
+
+    def ready(self, name: str) -> Check:
+        """Give the check of that name which decides about readiness; it starts as failed."""
+        return self._ready.setdefault(name, Check(name, self._clock))
+
+    @property
+    def live_checks(self) -> Sequence[Check]:
+        """Those about life, in the order in which they were declared."""
+        return tuple(self._live.values())
+
+    @property
+    def ready_checks(self) -> Sequence[Check]:
+        """Those about readiness, in the order in which they were declared."""
+        return tuple(self._ready.values())
+
+
+def report(title: str, checks: Sequence[Check], *, verbose: bool) -> tuple[int, str]:
+    """Give the HTTP status and text for some checks: 200 or 503; the list when asked for, and on failure."""
+    has_failed = any(check.state is State.FAILED for check in checks)
+    if not has_failed and not verbose:
+        return 200, "ok\n"
+    lines = [check.line() for check in checks]
+    lines.append(f"{title} check {'failed' if has_failed else 'passed'}")
+    return 503 if has_failed else 200, "\n".join(lines) + "\n"
+
+
+@asynccontextmanager
+async def serving(address: Address, health: Health, metrics: Metrics) -> AsyncIterator[Address]:
+    """
+    Serve `/livez`, `/readyz` and `/metrics` while the block runs, and give the address that was bound.
+
+    A port of 0 takes a free one. Raise `OSError` where the address cannot be bound.
+    """
+    runner = web.AppRunner(_application(health, metrics), access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, address.host, address.port)
+        await site.start()
+        yield Address(address.host, runner.addresses[0][1])
+    finally:
+        await runner.cleanup()
+
+
+def _application(health: Health, metrics: Metrics) -> web.Application:
+    async def livez(request: web.Request) -> web.Response:
+        status, text = report("livez", health.live_checks, verbose="verbose" in request.query)
+        return web.Response(status=status, text=text)
+
+    async def readyz(request: web.Request) -> web.Response:
+        status, text = report("readyz", health.ready_checks, verbose="verbose" in request.query)
+        return web.Response(status=status, text=text)
+
+    async def series(request: web.Request) -> web.Response:
+        body, content_type = metrics.exposition(request.headers.get("Accept", ""))
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    application = web.Application()
+    application.add_routes(
+        (
+            web.get("/livez", livez),
+            web.get("/healthz", livez),
+            web.get("/readyz", readyz),
+            web.get("/metrics", series),
+        )
+    )
+    return application

@@ -1,0 +1,115 @@
+"""
+Log lines: one event a line, its name from this file, the rest in named fields.
+
+`configure` is called once, by the command line; libraries that use the standard `logging` come out the same way.
+Code asks for a logger with `logs.logger()` and binds what it knows (`pod=…`, `node=…`).
+"""
+
+import logging
+import sys
+from typing import Any, Final, TextIO
+
+import msgspec
+import structlog
+
+from scheduler.settings import LogFormat, Logging
+
+# The life of the process
+STARTED: Final = "started"
+SYNCED: Final = "synced"
+STOPPING: Final = "stopping"
+STOPPED: Final = "stopped"
+CRASHED: Final = "crashed"
+LEADER: Final = "leader"
+STANDBY: Final = "standby"
+LEADER_LOST: Final = "leader_lost"
+
+# What is watched
+RELISTED: Final = "relisted"
+WATCH_FAILED: Final = "watch_failed"
+OBJECT_UNREADABLE: Final = "object_unreadable"
+DEVICE_HELD_TWICE: Final = "device_held_twice"
+
+# Deciding
+CYCLE: Final = "cycle"
+PLAN_VIOLATED: Final = "plan_violated"
+POD_UNPLACED: Final = "pod_unplaced"
+WORKER_STARTED: Final = "worker_started"
+WORKER_LOST: Final = "worker_lost"
+FALLBACK: Final = "fallback"
+SOLVER_FAILED: Final = "solver_failed"
+SNAPSHOT_SAVED: Final = "snapshot_saved"
+
+# Writing
+UNIT_COMMITTED: Final = "unit_committed"
+UNIT_CONFLICT: Final = "unit_conflict"
+UNIT_FAILED: Final = "unit_failed"
+ANSWER_LOST: Final = "answer_lost"
+TAKEN_BACK: Final = "taken_back"
+EVENT_DROPPED: Final = "event_dropped"
+
+_NOISY: Final = ("asyncio", "aiohttp", "kubernetes", "urllib3")
+"""Libraries whose informational lines say nothing to an operator."""
+
+
+def logger(**fields: object) -> structlog.stdlib.BoundLogger:
+    """Give a logger with fields bound to it; one that a module holds from its import on follows `configure` too."""
+    lazy: structlog.stdlib.BoundLogger = structlog.get_logger(**fields)
+    return lazy
+
+
+def configure(settings: Logging, stream: TextIO | None = None) -> None:
+    """Send every log line of the process, ours and the libraries', to a stream (standard error)."""
+    stream = stream or sys.stderr
+    shared: tuple[structlog.typing.Processor, ...] = (
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+    )
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                *_rendering(settings.format, stream),
+            ],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(settings.level.upper())
+    for name in _NOISY:
+        logging.getLogger(name).setLevel(max(root.level, logging.WARNING))
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+
+
+def _rendering(log_format: LogFormat, stream: TextIO) -> tuple[structlog.typing.Processor, ...]:
+    """Give the last processors; an exception becomes text, without the values of its variables (they hold tokens)."""
+    if log_format is LogFormat.CONSOLE:
+        return (
+            structlog.dev.ConsoleRenderer(
+                colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback, pad_event_to=18
+            ),
+        )
+    return (
+        structlog.processors.format_exc_info,
+        structlog.processors.JSONRenderer(serializer=_to_json),
+    )
+
+
+def _to_json(fields: dict[str, Any], **_: object) -> str:
+    """Write one line; the event stands first, and what JSON has no form for is written as its text."""
+    first = {key: fields[key] for key in ("timestamp", "level", "event") if key in fields}
+    return msgspec.json.encode({**first, **fields}, enc_hook=str).decode()

@@ -1,0 +1,167 @@
+"""
+Every series that Dovetail exports, in one place.
+
+Where the meaning is kube-scheduler's the name and labels are too (`scheduler_…`), so that existing dashboards and
+alerts work; what only Dovetail has is called `dovetail_…`.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, GCCollector, Histogram, Info, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+
+from scheduler.change import Kind
+from solver.domain import ReasonCode
+
+
+def _doubling(first: float, count: int) -> tuple[float, ...]:
+    """Bucket bounds that double, as kube-scheduler's do."""
+    return tuple(first * 2**step for step in range(count))
+
+
+_ATTEMPT_SECONDS: Final = _doubling(0.001, 15)
+_SLI_SECONDS: Final = _doubling(0.01, 20)
+_SOLVER_SECONDS: Final = _doubling(0.001, 16)
+_ATTEMPTS: Final = _doubling(1, 5)
+_PODS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+
+RESULTS: Final = ("scheduled", "unschedulable", "error")
+"""What an attempt can end as (label `result`)."""
+
+QUEUES: Final = ("active", "backoff", "unschedulable", "gated")
+"""Where a pending pod can wait (label `queue`)."""
+
+
+class Metrics:
+    """
+    The series of one process, in a registry of their own.
+
+    Label values that are known beforehand start at zero, so that a rate over them works from the first scrape.
+    """
+
+    def __init__(self, version: str = "") -> None:
+        self.registry: Final = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        self._add_pods()
+        self._add_decisions()
+        self._add_writes()
+        self.build: Final = Info("dovetail_build", "The version that runs.", registry=self.registry)
+        self.build.info({"version": version})
+
+    def exposition(self, accept: str = "") -> tuple[bytes, str]:
+        """Give the text that Prometheus scrapes, in the format that an Accept header asks for, and its content type."""
+        encode, content_type = choose_encoder(accept)
+        return encode(self.registry), content_type
+
+    def _add_pods(self) -> None:
+        """Add the series about pods and their way through the queue."""
+        self.schedule_attempts = self._counter(
+            "scheduler_schedule_attempts",
+            "Attempts to schedule pods: scheduled (bound), unschedulable (no place now), error (something failed).",
+            ("result", "profile"),
+        )
+        self.attempt_seconds = self._histogram(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "Seconds from the start of the decision about a pod to its binding, or to its reasons.",
+            _ATTEMPT_SECONDS,
+            ("result", "profile"),
+        )
+        self.sli_seconds = self._histogram(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "Seconds from the moment a pod could first be scheduled (seen, not gated) to its binding.",
+            _SLI_SECONDS,
+            ("attempts",),
+        )
+        self.attempts = self._histogram(
+            "scheduler_pod_scheduling_attempts", "Attempts that a pod took until it was bound.", _ATTEMPTS
+        )
+        self.pending_pods = self._gauge(
+            "scheduler_pending_pods",
+            "Pods that wait: active (to be decided), backoff, unschedulable (for a change), gated.",
+            ("queue",),
+            QUEUES,
+        )
+        self.incoming_pods = self._counter(
+            "scheduler_queue_incoming_pods",
+            "Pods put into a queue, by the event that put them there.",
+            ("queue", "event"),
+        )
+
+    def _add_decisions(self) -> None:
+        """Add the series about batches, plans and the solver's process."""
+        self.batch_pods = self._histogram("dovetail_batch_pods", "Pods decided together.", _PODS)
+        self.solver_seconds = self._histogram(
+            "dovetail_solver_seconds",
+            "Wall seconds of one solve, by how it ended: Optimal (proven), Feasible, Fallback (greedy alone).",
+            _SOLVER_SECONDS,
+            ("status",),
+        )
+        self.solver_gap = self._gauge(
+            "dovetail_solver_gap",
+            "Distance of the last plan from its proven bound, as a share of the bound; 0 is proven optimal.",
+            ("level",),
+        )
+        self.placed_pods = self._counter("dovetail_placed_pods", "Pods for which a plan had a place.")
+        self.unplaced_pods = self._counter(
+            "dovetail_unplaced_pods",
+            "Pods for which a plan had no place, by the most telling reason.",
+            ("reason",),
+            tuple(ReasonCode),
+        )
+        self.plan_violations = self._counter(
+            "dovetail_plan_violations",
+            "Broken rules that the independent check found in plans, which were dropped. Every one is a defect.",
+            ("rule",),
+        )
+        self.fallback_seconds = self._gauge(
+            "dovetail_fallback_seconds",
+            "Seconds for which only the greedy fall-back has decided; 0 while the solver works.",
+        )
+        self.worker_restarts = self._counter(
+            "dovetail_worker_restarts", "Times that the solver's process was started again."
+        )
+
+    def _add_writes(self) -> None:
+        """Add the series about the API server, in both directions."""
+        self.commit_seconds = self._histogram(
+            "dovetail_commit_seconds", "Seconds from the first write for a unit to its last binding.", _ATTEMPT_SECONDS
+        )
+        self.commit_conflicts = self._counter(
+            "dovetail_commit_conflicts", "Units given up because the cluster had changed before or during their writes."
+        )
+        self.duplicate_devices = self._counter(
+            "dovetail_duplicate_devices",
+            "Devices seen in two allocations at once. Another scheduler may allocate from the same pools.",
+        )
+        self.write_concurrency = self._gauge(
+            "dovetail_write_concurrency", "Writes that may be under way at once, as adapted to the API server."
+        )
+        self.watch_relists = self._counter(
+            "dovetail_watch_relists",
+            "Times that a kind was listed again because its watch could not be resumed.",
+            ("resource",),
+            tuple(Kind),
+        )
+        self.events_dropped = self._counter(
+            "dovetail_events_dropped", "Kubernetes events not written because too many were waiting."
+        )
+
+    def _counter(self, name: str, text: str, labels: tuple[str, ...] = (), known: Iterable[str] = ()) -> Counter:
+        """Make a counter (`_total` is appended to its name); `known` are values of its one label."""
+        counter = Counter(name, text, labels, registry=self.registry)
+        for value in known:
+            counter.labels(value)
+        return counter
+
+    def _gauge(self, name: str, text: str, labels: tuple[str, ...] = (), known: Iterable[str] = ()) -> Gauge:
+        """Make a gauge; `known` are values of its one label."""
+        gauge = Gauge(name, text, labels, registry=self.registry)
+        for value in known:
+            gauge.labels(value)
+        return gauge
+
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...], labels: tuple[str, ...] = ()) -> Histogram:
+        """Make a histogram with upper bounds of buckets."""
+        return Histogram(name, text, labels, registry=self.registry, buckets=buckets)

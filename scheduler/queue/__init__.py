@@ -1,0 +1,12 @@
+"""
+Who waits and for what: pending pods, and the changes of the cluster that wake them.
+
+Pure: no task and no clock; the time is passed in, in seconds of one monotonic clock. The cycle offers pods, takes
+batches and puts back what was not placed. What a pod needs is not known here beyond the reasons it was given.
+"""
+
+from scheduler.queue.backoff import Backoff
+from scheduler.queue.facts import Fact, facts_of
+from scheduler.queue.pending import Pending, State
+
+__all__ = ["Backoff", "Fact", "Pending", "State", "facts_of"]

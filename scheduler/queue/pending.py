@@ -1,0 +1,303 @@
+"""Pods that wait to be placed by us: which are ready, which rest, and which wait for something to change."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from scheduler.cluster.transition import Transition
+from scheduler.queue.backoff import Backoff
+from scheduler.queue.facts import Fact, claim_of, facts_of
+from scheduler.queue.line import Due, Line, Rank
+from scheduler.queue.wakeups import OF_ONE_CLAIM, RETRIED, WAKES
+from solver.domain import Batch, ClaimId, Pod, PodId, Reason, ReasonCode
+
+MOST_MOVES: Final = 2000
+"""Pods that one call moves at most; the rest follows with the next calls, still in order."""
+NEW_SHARE: Final = 4
+"""Of so many pods of one priority that are taken, one is new where new ones wait behind retried ones."""
+
+
+class State(StrEnum):
+    """Where a pod of the queue stands."""
+
+    ACTIVE = "active"
+    BACKING_OFF = "backoff"
+    WAITING = "waiting"
+    GATED = "gated"
+    IN_FLIGHT = "in-flight"
+    """Taken with a batch: it comes back with `put_back`, or leaves when the watch shows it bound or gone."""
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """
+    A pod of the queue.
+
+    `not_before` ends its backoff, `taken` is the number of the last wake-up before it was taken, `missed` are the
+    reasons that facts about its claims have woken since then, `is_changed` says that the pod itself has changed
+    since. `lines` are the lines that it stands in.
+    """
+
+    pod: Pod
+    first_seen: float
+    state: State = State.GATED
+    attempts: int = 0
+    not_before: float = 0.0
+    codes: frozenset[ReasonCode] = frozenset()
+    taken: int = 0
+    missed: frozenset[ReasonCode] = frozenset()
+    is_changed: bool = False
+    lines: list[Line[Rank] | Line[Due]] = field(default_factory=list)
+
+    @property
+    def rank(self) -> Rank:
+        """Its place among all pods."""
+        return Rank(-self.pod.priority, self.first_seen, self.pod.id)
+
+
+class Pending:
+    """
+    The queue. Times are seconds of one monotonic clock of the caller's; pods are given as the watch gave them.
+
+    No call's work grows with the number of pods that wait for a reason: waking a reason marks its whole line, and
+    `take_batch` moves at most `MOST_MOVES` pods of marked lines, in their order.
+    """
+
+    def __init__(
+        self, scheduler_names: Collection[str], *, backoff: Backoff | None = None, sweep_seconds: float = 300.0
+    ) -> None:
+        self._scheduler_names: Final = frozenset(scheduler_names)
+        self._backoff: Final = backoff or Backoff()
+        self._sweep_seconds: Final = sweep_seconds
+        self._entries: Final[dict[PodId, Entry]] = {}
+        self._users: Final[dict[ClaimId, dict[PodId, None]]] = {}
+        self._counts: Final = dict.fromkeys(State, 0)
+        self._new: Final[Line[Rank]] = Line()
+        self._retried: Final[Line[Rank]] = Line()
+        self._resting: Final[Line[Due]] = Line()
+        self._sweep: Final[Line[Due]] = Line()
+        self._waiting: Final[dict[ReasonCode, Line[Rank]]] = {}
+        self._woken_singly: Final[Line[Rank]] = Line()
+        self._woken: list[Line[Rank]] = [self._woken_singly]
+        self._wake_count = 0
+        self._last_wake: Final[dict[ReasonCode, int]] = {}
+
+    def __len__(self) -> int:
+        """Give the number of pods in the queue, those in flight included."""
+        return len(self._entries)
+
+    def state(self, pod: PodId) -> State | None:
+        """Give where a pod stands, or None where it is not in the queue."""
+        entry = self._entries.get(pod)
+        return entry.state if entry is not None else None
+
+    def counts(self) -> dict[State, int]:
+        """Count the pods by state."""
+        return dict(self._counts)
+
+    def offer(self, pod: Pod, now: float) -> None:
+        """
+        Take a pod as the watch gives it, new or changed.
+
+        A pod that is not ours to place leaves the queue: it names another scheduler, is bound, ended or is being
+        deleted. A change wakes it, unless only what we write ourselves changed (nominatedNodeName).
+        """
+        entry = self._entries.get(pod.id)
+        if entry is not None and (entry.pod.uid != pod.uid or not self._is_ours(pod)):
+            self.remove(pod.id)
+            entry = None
+        if not self._is_ours(pod):
+            return
+        if entry is None:
+            entry = self._entries[pod.id] = Entry(pod=pod, first_seen=now)
+            self._counts[entry.state] += 1
+            self._reference(entry, ())
+            self._activate(entry, now)
+            return
+        before, entry.pod = entry.pod, pod
+        if before.claim_ids != pod.claim_ids:
+            self._reference(entry, before.claim_ids)
+        if not _is_only_ours(before, pod):
+            self._wake_changed(entry, now)
+
+    def remove(self, pod: PodId) -> None:
+        """Let a pod go that was deleted or placed; one that is not in the queue is ignored."""
+        entry = self._entries.pop(pod, None)
+        if entry is None:
+            return
+        self._step_out(entry)
+        self._counts[entry.state] -= 1
+        for claim in entry.pod.claim_ids:
+            self._unreference(claim, pod)
+
+    def take_batch(self, now: float, limit: int) -> Batch:
+        """
+        Take up to `limit` pods that are ready, in queue order; empty where none is.
+
+        Priorities are strict. Within the priority that is cut off by the limit, pods that were never tried keep a
+        share of one in `NEW_SHARE`, so that a crowd of retried ones does not starve them.
+        """
+        self._advance(now)
+        taken: list[Entry] = []
+        while len(taken) < limit:
+            entry = self._next(len(taken))
+            if entry is None:
+                break
+            self._stand(entry, State.IN_FLIGHT)
+            entry.taken, entry.missed, entry.is_changed = self._wake_count, frozenset(), False
+            taken.append(entry)
+        return Batch(pods=tuple(entry.pod for entry in sorted(taken, key=lambda entry: entry.rank)))
+
+    def put_back(self, pod: PodId, uid: str, reasons: Collection[Reason], now: float) -> None:
+        """
+        Put a pod back that was taken and not placed.
+
+        It rests for its backoff where another attempt may do better by itself, or where something happened since it
+        was taken that would have woken it; else it waits for such a thing, or for the sweep. A pod that has left the
+        queue meanwhile, or whose name another pod has, is ignored.
+        """
+        entry = self._entries.get(pod)
+        if entry is None or entry.pod.uid != uid or entry.state is not State.IN_FLIGHT:
+            return
+        entry.attempts += 1
+        entry.not_before = now + self._backoff.seconds(entry.attempts)
+        entry.codes = frozenset(reason.code for reason in reasons)
+        if entry.pod.scheduling_gates or self._is_awake(entry):
+            self._activate(entry, now)
+            return
+        self._stand(entry, State.WAITING)
+        for code in entry.codes:
+            _enter(entry, self._waiting.setdefault(code, Line()))
+        self._sweep.add(pod, Due(now + self._sweep_seconds, entry.rank))
+        entry.lines.append(self._sweep)
+
+    def wake(self, transition: Transition) -> None:
+        """Wake the pods whose reasons a transition could remove; they are ready when their backoff is over."""
+        facts = facts_of(transition)
+        if not facts:
+            return
+        self._wake_count += 1
+        claim = claim_of(transition)
+        for fact in facts:
+            if fact not in OF_ONE_CLAIM:
+                for code in WAKES[fact]:
+                    self._wake_all(code)
+            elif claim is not None:
+                self._wake_users(claim, fact)
+
+    def next_due(self, now: float) -> float | None:
+        """Give the time from which `take_batch` may have something: now, later, or None where nothing is waited for."""
+        if self._new or self._retried or any(self._woken):
+            return now
+        heads = [due.at for due in (self._resting.head(), self._sweep.head()) if due is not None]
+        return max(now, min(heads)) if heads else None
+
+    def _is_ours(self, pod: Pod) -> bool:
+        is_waiting = not pod.node_name and not pod.is_deleting and not pod.is_terminal
+        return is_waiting and pod.scheduler_name in self._scheduler_names
+
+    def _is_awake(self, entry: Entry) -> bool:
+        """Whether a pod that comes back has no need to wait for anything."""
+        return (
+            not entry.codes
+            or entry.is_changed
+            or bool(entry.codes & (RETRIED | entry.missed))
+            or any(self._last_wake.get(code, 0) > entry.taken for code in entry.codes)
+        )
+
+    def _next(self, position: int) -> Entry | None:
+        """Choose the pod to take next: the first of all, or the first new one of the same priority in its turn."""
+        new, retried = self._new.head(), self._retried.head()
+        first = min((rank for rank in (new, retried) if rank is not None), default=None)
+        if first is None:
+            return None
+        is_turn = position % NEW_SHARE == NEW_SHARE - 1
+        if is_turn and new is not None and new.negative_priority == first.negative_priority:
+            first = new
+        return self._entries[first.pod]
+
+    def _advance(self, now: float) -> None:
+        """Move pods whose time has come, and then woken ones, to where they belong; at most `MOST_MOVES`."""
+        moves = MOST_MOVES
+        for line in (self._resting, self._sweep):
+            while moves and (due := line.head()) is not None and due.at <= now:
+                self._activate(self._entries[due.rank.pod], now)
+                moves -= 1
+        while moves and (rank := self._first_woken()) is not None:
+            self._activate(self._entries[rank.pod], now)
+            moves -= 1
+        self._woken = [self._woken_singly, *(line for line in self._woken[1:] if line)]
+
+    def _first_woken(self) -> Rank | None:
+        heads = (line.head() for line in self._woken)
+        return min((rank for rank in heads if rank is not None), default=None)
+
+    def _wake_all(self, code: ReasonCode) -> None:
+        """Mark the line of a reason as woken; pods that come to wait for it later stand in a new one."""
+        self._last_wake[code] = self._wake_count
+        line = self._waiting.pop(code, None)
+        if line:
+            self._woken.append(line)
+
+    def _wake_users(self, claim: ClaimId, fact: Fact) -> None:
+        for pod in self._users.get(claim, ()):
+            entry = self._entries[pod]
+            if entry.state is State.IN_FLIGHT:
+                entry.missed |= WAKES[fact]
+            elif entry.state is State.WAITING and entry.codes & WAKES[fact] and pod not in self._woken_singly:
+                _enter(entry, self._woken_singly)
+
+    def _wake_changed(self, entry: Entry, now: float) -> None:
+        if entry.state is State.IN_FLIGHT:
+            entry.is_changed = True
+        elif entry.state is not State.BACKING_OFF or entry.pod.scheduling_gates:
+            self._activate(entry, now)
+
+    def _activate(self, entry: Entry, now: float) -> None:
+        """Let a pod stand where it can be taken, or rest until its backoff is over, or wait at its gate."""
+        pod = entry.pod.id
+        if entry.pod.scheduling_gates:
+            self._stand(entry, State.GATED)
+        elif now < entry.not_before:
+            self._stand(entry, State.BACKING_OFF)
+            self._resting.add(pod, Due(entry.not_before, entry.rank))
+            entry.lines.append(self._resting)
+        else:
+            self._stand(entry, State.ACTIVE)
+            _enter(entry, self._retried if entry.attempts else self._new)
+
+    def _stand(self, entry: Entry, state: State) -> None:
+        self._step_out(entry)
+        self._counts[entry.state] -= 1
+        self._counts[state] += 1
+        entry.state = state
+
+    def _step_out(self, entry: Entry) -> None:
+        for line in entry.lines:
+            line.discard(entry.pod.id)
+        entry.lines.clear()
+
+    def _reference(self, entry: Entry, before: tuple[ClaimId, ...]) -> None:
+        for claim in before:
+            self._unreference(claim, entry.pod.id)
+        for claim in entry.pod.claim_ids:
+            self._users.setdefault(claim, {})[entry.pod.id] = None
+
+    def _unreference(self, claim: ClaimId, pod: PodId) -> None:
+        users = self._users[claim]
+        del users[pod]
+        if not users:
+            del self._users[claim]
+
+
+def _enter(entry: Entry, line: Line[Rank]) -> None:
+    line.add(entry.pod.id, entry.rank)
+    entry.lines.append(line)
+
+
+def _is_only_ours(before: Pod, after: Pod) -> bool:
+    """Whether two versions of a pod differ in nothing but what the scheduler writes itself."""
+    return msgspec.structs.replace(before, nominated_node_name=after.nominated_node_name) == after

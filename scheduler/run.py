@@ -1,0 +1,324 @@
+"""
+The composition root: builds the parts, runs them in one group of tasks, and ends them in order.
+
+    start      health server, discovery, (leader election)
+    lead       reflectors until synced, then the solver's process, the cycle, what is told
+    SIGTERM    take no batch more, end the writes under way, give the lease up, exit 0
+    lease lost exit 1, without another write
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+from scheduler.change import Kind
+from scheduler.cluster import Cluster
+from scheduler.commit.commit import Commit
+from scheduler.commit.events import Narrator
+from scheduler.commit.pace import Limit, Pace
+from scheduler.commit.repairs import Repairs
+from scheduler.commit.reports import Reports
+from scheduler.commit.tally import Tally
+from scheduler.commit.writer import Gate, Writer
+from scheduler.cycle import Cycle, Parts
+from scheduler.kube import discovery
+from scheduler.kube.client import Client
+from scheduler.kube.elector import LeaderElector, LeadershipLost, new_identity
+from scheduler.kube.errors import ConfigurationError, Gone, KubeError
+from scheduler.kube.lease import Timing
+from scheduler.kube.reflector import Reflector
+from scheduler.observe import logs
+from scheduler.observe.health import Health, serving
+from scheduler.observe.metrics import Metrics
+from scheduler.queue import Backoff, Pending
+from scheduler.settings import Settings, parse_address
+from scheduler.worker.decider import Decider
+from scheduler.worker.process import Limits, Worker
+from scheduler.worker.sight import Sight
+
+_RETRY_SECONDS: Final = 5.0
+_FINISH_SECONDS: Final = 15.0
+"""How long writes under way may take after SIGTERM; less than a pod's usual grace period of 30 s."""
+_STOPPED, _LOST, _MISCONFIGURED = 0, 1, 2
+_NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_DEFAULT_NAMESPACE: Final = "dovetail-system"
+
+_log: Final = logs.logger()
+
+
+def run(settings: Settings, kubeconfig: Path | None = None) -> int:
+    """
+    Schedule until SIGTERM or SIGINT; give the exit status.
+
+    0 after a clean stop, 1 when the lease was lost, 2 when the way into the cluster is configured wrongly. Without a
+    kubeconfig it is the pod's own service account, or outside a cluster the file that $KUBECONFIG names.
+    """
+    if kubeconfig is None and "KUBERNETES_SERVICE_HOST" not in os.environ and os.environ.get("KUBECONFIG"):
+        kubeconfig = Path(os.environ["KUBECONFIG"])
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_run(settings, kubeconfig))
+
+
+async def _run(settings: Settings, kubeconfig: Path | None) -> int:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    try:
+        async with Process.started(settings, kubeconfig) as process:
+            return await process.run(stop)
+    except ConfigurationError as error:
+        _log.error(logs.STOPPED, error=str(error))
+        return _MISCONFIGURED
+
+
+class Process:
+    """One run of the scheduler: what exists from start to end, whether it leads or not."""
+
+    def __init__(self, settings: Settings, client: Client, lease_client: Client, health: Health) -> None:
+        self._settings: Final = settings
+        self._client: Final = client
+        self._lease_client: Final = lease_client
+        self._health: Final = health
+        self.metrics: Final = Metrics(_version())
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def started(cls, settings: Settings, kubeconfig: Path | None) -> AsyncIterator["Process"]:
+        """Open the connections and the health server; the lease has a connection of its own."""
+        connections = settings.commit.max_concurrency
+        async with (
+            Client.connect(kubeconfig, max_connections=connections) as client,
+            Client.connect(kubeconfig, max_connections=2) as lease_client,
+        ):
+            process = cls(settings, client, lease_client, Health())
+            async with serving(parse_address(settings.bind_address), process._health, process.metrics) as address:
+                _log.info(logs.STARTED, server=client.server, address=str(address), version=_version())
+                yield process
+
+    async def run(self, stop: asyncio.Event) -> int:
+        """Wait until the server can be scheduled on and the lease is ours, then schedule until told to stop."""
+        served = await _or_stop(stop, self._discover())
+        if served is None:
+            return _STOPPED
+        election = self._settings.leader_election
+        if not election.enabled:
+            return await self._lead(stop, served, None)
+        elector = self._elector()
+        check = self._health.ready("leader")
+        check.succeed("standing by")
+        _log.info(logs.STANDBY, lease=election.lease_name)
+        if await _or_stop(stop, elector.acquire(), True) is None:  # noqa: FBT003 - the value that means "done"
+            return _STOPPED
+        check.succeed("leading")
+        _log.info(logs.LEADER, lease=election.lease_name)
+        status = _LOST
+        try:
+            status = await self._lead(stop, served, elector)
+        except* LeadershipLost as lost:
+            _log.error(logs.LEADER_LOST, error=str(lost.exceptions[0]))
+        return status
+
+    async def _discover(self) -> discovery.Served:
+        """Ask until the server answers and has what is needed; say what is missing, once each time it changes."""
+        check, told = self._health.ready("server"), ""
+        while True:
+            try:
+                served = await discovery.discover(self._client)
+                problem = served.problem or await self._unreadable(served)
+            except KubeError as error:
+                problem = str(error)
+            else:
+                if not problem:
+                    check.succeed()
+                    return served
+            check.fail(problem)
+            if problem != told:
+                _log.warning(logs.STANDBY, waiting_for="server", problem=problem)
+                told = problem
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _unreadable(self, served: discovery.Served) -> str:
+        """Read one object of every kind, so that a missing right shows before a predecessor is let go."""
+        for _, path in served.paths:
+            await self._client.request("GET", path, query={"limit": "1"})
+        return ""
+
+    def _elector(self) -> LeaderElector:
+        election = self._settings.leader_election
+        return LeaderElector(
+            self._lease_client,
+            namespace=election.lease_namespace or _namespace(),
+            name=election.lease_name,
+            identity=new_identity(),
+            timing=self._timing(),
+            on_error=lambda error: _log.warning(logs.STANDBY, waiting_for="lease", error=str(error)),
+        )
+
+    def _timing(self) -> Timing:
+        election = self._settings.leader_election
+        return Timing(
+            lease_duration=election.lease_duration_seconds,
+            renew_deadline=election.renew_deadline_seconds,
+            retry_period=election.retry_period_seconds,
+        )
+
+    async def _lead(self, stop: asyncio.Event, served: discovery.Served, elector: LeaderElector | None) -> int:
+        """Schedule as the leader. What was known before is not used: everything is listed anew."""
+        gate: Gate = OpenGate() if elector is None else LeaderGate(elector, self._timing())
+        parts, worker = self._assemble(gate)
+        policies = {name: self._settings.policy(name) for name in self._settings.scheduler_names}
+        cycle = Cycle(parts, policies, self._settings.batch.max_pods)
+        reflectors = self._reflectors(served, cycle)
+        async with asyncio.TaskGroup() as group:
+            keeping = [] if elector is None else [group.create_task(elector.hold())]
+            keeping += [group.create_task(each.run()) for each in reflectors]
+            keeping.append(group.create_task(worker.run()))
+            if await _or_stop(stop, self._wait_until_ready(reflectors, elector, worker), True):  # noqa: FBT003
+                working = [group.create_task(each) for each in (cycle.decide(), parts.repairs.run())]
+                keeping.append(group.create_task(parts.reports.run()))
+                await stop.wait()
+                _log.info(logs.STOPPING)
+                await _cancel(working)
+                if not await cycle.finish(_FINISH_SECONDS):
+                    _log.warning(logs.STOPPING, unfinished=True)
+            await _cancel(keeping)
+        if elector is not None:
+            await elector.release()
+        _log.info(logs.STOPPED)
+        return _STOPPED
+
+    def _assemble(self, gate: Gate) -> tuple[Parts, Worker]:
+        settings, metrics = self._settings, self.metrics
+        cluster = Cluster()
+        pending = Pending(
+            settings.scheduler_names,
+            backoff=Backoff(
+                initial_seconds=settings.queue.initial_backoff_seconds,
+                ceiling_seconds=settings.queue.max_backoff_seconds,
+            ),
+            sweep_seconds=settings.queue.retry_after_seconds,
+        )
+        pace = Pace(Limit(most=settings.commit.max_concurrency))
+        metrics.write_concurrency.set_function(lambda: pace.limit)
+        writer = Writer(pace, gate, settings.commit.request_timeout_seconds)
+        commit = Commit(self._client, cluster, writer)
+        reports = Reports(self._client, writer, metrics, Narrator(socket.gethostname()))
+        limits = Limits(
+            seconds=settings.solver.budget_seconds,
+            deterministic_seconds=settings.solver.deterministic_seconds,
+            workers=settings.solver.workers,
+            memory_limit_mib=settings.solver.memory_limit_mib,
+        )
+        worker = Worker(limits)
+        metrics.worker_restarts.inc(0)
+        sight = Sight(metrics, self._health.ready("solver"), None)
+        return Parts(
+            cluster=cluster,
+            pending=pending,
+            worker=worker,
+            decider=Decider(worker, cluster, limits, sight),
+            commit=commit,
+            repairs=Repairs(cluster, pending, commit.withdrawal, reports, metrics),
+            reports=reports,
+            tally=Tally(metrics),
+            metrics=metrics,
+        ), worker
+
+    def _reflectors(self, served: discovery.Served, cycle: Cycle) -> list[Reflector]:
+        def on_error(kind: Kind, error: Exception) -> None:
+            if isinstance(error, Gone):
+                self.metrics.watch_relists.labels(kind).inc()
+                _log.info(logs.RELISTED, kind=kind, error=str(error))
+            else:
+                event = logs.WATCH_FAILED if isinstance(error, KubeError) else logs.OBJECT_UNREADABLE
+                _log.warning(event, kind=kind, error=str(error))
+
+        return [Reflector(self._client, kind, cycle.see, on_error, path=path) for kind, path in served.paths]
+
+    async def _wait_until_ready(
+        self, reflectors: Iterable[Reflector], elector: LeaderElector | None, worker: Worker
+    ) -> None:
+        """Wait until all kinds are listed, the solver runs, and a leader before us cannot write any more."""
+        checks = {reflector: self._health.ready(reflector.kind) for reflector in reflectors}
+        for check in checks.values():
+            check.fail("not listed yet")
+        for reflector, check in checks.items():
+            await reflector.synced.wait()
+            check.succeed()
+        _log.info(logs.SYNCED)
+        with contextlib.suppress(TimeoutError):  # the fall-back decides until it is there
+            async with asyncio.timeout(_RETRY_SECONDS * 2):
+                await worker.wait_until_ready()
+        if elector is not None:
+            await elector.settled()
+
+
+class OpenGate:
+    """Without leader election every write may start."""
+
+    def write_seconds(self) -> float:
+        """No lease bounds them."""
+        return float("inf")
+
+
+class LeaderGate:
+    """Writes start while the lease certainly is ours, and end before anybody else can have it."""
+
+    def __init__(self, elector: LeaderElector, timing: Timing) -> None:
+        self._elector: Final = elector
+        self._timing: Final = timing
+
+    def write_seconds(self) -> float:
+        """What lies between the renew deadline and the end of the lease, or nothing."""
+        return self._timing.write_seconds if self._elector.may_write() else 0.0
+
+
+async def _or_stop(stop: asyncio.Event, wanted: Coroutine[Any, Any, Any], value: Any = None) -> Any:
+    """Give what a coroutine gives (or `value` for None); None where `stop` is set first."""
+    tasks = (asyncio.create_task(wanted), asyncio.create_task(stop.wait()))
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        tasks[1].cancel()
+        if not tasks[0].done():
+            tasks[0].cancel()
+    if tasks[0].cancelled() or not tasks[0].done():
+        return None
+    result = tasks[0].result()
+    return value if result is None else result
+
+
+async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    tasks = tuple(tasks)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _namespace() -> str:
+    try:
+        return _NAMESPACE_FILE.read_text(encoding="utf-8").strip() or _DEFAULT_NAMESPACE
+    except OSError:
+        return _DEFAULT_NAMESPACE
+
+
+def _version() -> str:
+    try:
+        return metadata.version("dovetail-scheduler")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def _loop_factory() -> Any:
+    """Uvloop where it is installed: it halves what a request costs us."""
+    try:
+        import uvloop  # noqa: PLC0415 - an extra that may not be there
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

@@ -1,0 +1,254 @@
+"""
+What the configuration file holds, one struct a mapping.
+
+`config/default.yaml` and `config/schema.json` are generated from these structs and their field docstrings, so a
+field is documented here and nowhere else.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from solver.domain import NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, OwnedDevices, Policy
+
+API_VERSION: Final = "config.dovetail.dev/v1alpha1"
+KIND: Final = "DovetailConfiguration"
+
+Seconds = Annotated[float, Meta(gt=0, le=86400)]
+Name = Annotated[str, Meta(max_length=253, pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")]
+
+
+class PolicyName(StrEnum):
+    """How to choose among valid plans."""
+
+    PACK = "pack"
+    """Fill few nodes and take the smallest device that does, so that whole nodes and large devices stay free."""
+
+
+class LogLevel(StrEnum):
+    """The least severe level that is written."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogFormat(StrEnum):
+    """What a log line looks like."""
+
+    JSON = "json"
+    """One JSON object a line, for machines."""
+    CONSOLE = "console"
+    """Aligned text, coloured on a terminal, for people."""
+
+
+class _Section(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """A mapping of the file: camelCase keys, all of them optional, unknown ones refused."""
+
+
+class Profile(_Section, frozen=True):
+    """One scheduler name and how its pods are placed."""
+
+    scheduler_name: Name = "dovetail"
+    """The name that pods give in `spec.schedulerName`. Pods of other names are never touched, only counted."""
+
+    policy: PolicyName = PolicyName.PACK
+    """Which of the valid plans is the best."""
+
+
+class NodeLabels(_Section, frozen=True):
+    """Nodes by their labels."""
+
+    match_labels: dict[str, str] = {}
+    """A node is chosen when it has every one of these labels with this value; no labels choose every node."""
+
+
+class Owned(_Section, frozen=True):
+    """The devices that Dovetail may allocate; what others have allocated always counts as taken."""
+
+    drivers: tuple[Name, ...] = ()
+    """
+    Drivers by name, such as `gpu.nvidia.com`; an empty list means every driver. Two schedulers must never allocate
+    the same device, and the API server does not check it: list drivers, or nodes below, where another one allocates.
+    """
+
+    node_selector: NodeLabels = NodeLabels()
+    """The nodes whose devices may be allocated. Devices that belong to no single node are owned by driver alone."""
+
+
+class Devices(_Section, frozen=True):
+    """Which devices are ours."""
+
+    owned: Owned = Owned()
+    """What Dovetail may allocate; by default everything."""
+
+
+class SolverLimits(_Section, frozen=True):
+    """What a decision may cost."""
+
+    budget_seconds: Annotated[float, Meta(gt=0, le=60)] = 2.0
+    """
+    Seconds of wall time for one batch. Small batches are proven optimal in milliseconds and end sooner; when the
+    time is up the best plan so far is taken, which is never worse than first fit.
+    """
+
+    deterministic_seconds: Annotated[float, Meta(gt=0, le=600)] = 4.0
+    """
+    The same limit in the solver's own measure of work, which does not depend on the machine's speed or load. It is
+    what makes a recorded decision repeatable.
+    """
+
+    workers: Annotated[int, Meta(ge=1, le=64)] = 1
+    """Threads of the search. One is fastest for small models; more than the container has cores slows it down."""
+
+    memory_limit_mib: Annotated[int, Meta(ge=256, le=1_048_576)] = msgspec.field(default=1024, name="memoryLimitMiB")
+    """
+    Mebibytes of memory that the solver's process may use. Keep it below the container's limit, so that a batch that
+    is too large ends the solver's process and not the whole pod.
+    """
+
+
+class BatchLimits(_Section, frozen=True):
+    """How many pods are decided together."""
+
+    max_pods: Annotated[int, Meta(ge=1, le=100_000)] = 1000
+    """
+    The most pods of one batch. Pods are decided at once when nothing runs, and collected only while a decision or
+    its writes are under way, so this limit is met only when very many wait.
+    """
+
+
+class CommitLimits(_Section, frozen=True):
+    """How fast plans are written."""
+
+    max_concurrency: Annotated[int, Meta(ge=1, le=1024)] = 64
+    """
+    The most writes under way at once. The number in use adapts: it falls when the API server answers 429 or slows
+    down, and grows again up to this.
+    """
+
+    request_timeout_seconds: Seconds = 4.0
+    """
+    Seconds until a write counts as lost. It may have acted all the same, so the object is read again before anything
+    is taken back. With the renew deadline it must be shorter than the lease: the last write of a former leader has
+    ended then before another one starts.
+    """
+
+
+class QueueTimes(_Section, frozen=True):
+    """When a pod that could not be placed is tried again."""
+
+    initial_backoff_seconds: Seconds = 1.0
+    """Seconds that a pod waits after its first failed attempt; doubled with each further one."""
+
+    max_backoff_seconds: Seconds = 10.0
+    """The longest such wait in seconds."""
+
+    retry_after_seconds: Seconds = 300.0
+    """
+    Seconds after which a waiting pod is tried again although nothing changed that it waits for. Changes wake it at
+    once; this is the safety net.
+    """
+
+
+class LeaderElection(_Section, frozen=True):
+    """Which of several replicas schedules (a Lease of coordination.k8s.io)."""
+
+    enabled: bool = True
+    """Whether a Lease is held before anything is written. Turn it off only for a single process."""
+
+    lease_name: Name = "dovetail"
+    """The name of the Lease. Two installations in one cluster need two names or two namespaces."""
+
+    lease_namespace: str = ""
+    """The namespace of the Lease; empty means the pod's own, or `dovetail-system` outside a cluster."""
+
+    lease_duration_seconds: Annotated[int, Meta(ge=1, le=3600)] = 15
+    """Whole seconds that others wait, after the last renewal that they saw, before they take the Lease."""
+
+    renew_deadline_seconds: Seconds = 10.0
+    """
+    Seconds after its last successful renewal from which a leader starts no write any more, and ends. Must be shorter
+    than the lease.
+    """
+
+    retry_period_seconds: Seconds = 2.0
+    """Seconds between two attempts to take or renew the Lease."""
+
+
+class Logging(_Section, frozen=True):
+    """What is logged, on standard error."""
+
+    level: LogLevel = LogLevel.INFO
+    """The least severe level that is written."""
+
+    format: LogFormat = LogFormat.JSON
+    """What a line looks like."""
+
+
+class Settings(_Section, frozen=True):
+    """The whole configuration file."""
+
+    api_version: Literal["config.dovetail.dev/v1alpha1"]
+    """The version of this file's format."""
+
+    kind: Literal["DovetailConfiguration"]
+    """The kind of this file."""
+
+    profiles: Annotated[tuple[Profile, ...], Meta(min_length=1)] = (Profile(),)
+    """The scheduler names that Dovetail answers to, each once."""
+
+    devices: Devices = Devices()
+    """Which devices are ours."""
+
+    solver: SolverLimits = SolverLimits()
+    """What a decision may cost."""
+
+    batch: BatchLimits = BatchLimits()
+    """How many pods are decided together."""
+
+    commit: CommitLimits = CommitLimits()
+    """How fast plans are written."""
+
+    queue: QueueTimes = QueueTimes()
+    """When a pod that could not be placed is tried again."""
+
+    leader_election: LeaderElection = LeaderElection()
+    """Which of several replicas schedules."""
+
+    bind_address: str = ":8080"
+    """
+    Host and port of /livez, /readyz and /metrics, in plain HTTP: `:8080` (every address), `127.0.0.1:8080`,
+    `[::1]:8080`. Port 0 takes a free one.
+    """
+
+    logging: Logging = Logging()
+    """What is logged."""
+
+    @property
+    def scheduler_names(self) -> frozenset[str]:
+        """The names that pods of ours give."""
+        return frozenset(profile.scheduler_name for profile in self.profiles)
+
+    def policy(self, scheduler_name: str) -> Policy:
+        """Give the solver's policy for the pods of one profile; `KeyError` for a name without one."""
+        profiles = {profile.scheduler_name: profile for profile in self.profiles}
+        return Policy(name=profiles[scheduler_name].policy.value, owned=self.owned_devices())
+
+    def owned_devices(self) -> OwnedDevices:
+        """Give `devices.owned` in the solver's words."""
+        owned = self.devices.owned
+        requirements = tuple(
+            NodeSelectorRequirement(key=key, operator=NodeSelectorOperator.IN, values=(value,))
+            for key, value in sorted(owned.node_selector.match_labels.items())
+        )
+        terms = (NodeSelectorTerm(match_expressions=requirements),) if requirements else ()
+        return OwnedDevices(drivers=tuple(sorted(set(owned.drivers))), node_terms=terms)
+
+
+def default() -> Settings:
+    """Give the settings of an empty configuration."""
+    return Settings(api_version=API_VERSION, kind=KIND)

@@ -1,0 +1,7 @@
+"""
+The solver's process: it keeps a replica of the mirror, takes batches and gives plans.
+
+Here live what goes over the pipe (`frames`), the process itself (`serve`, `__main__`), its keeper in the shell
+(`process`: start, feed, watchdog), who is suspected when it dies (`suspects`) and what `scheduler.cycle` asks
+(`decider`: a checked plan for every batch, whatever happens to the process). Nothing here talks to the cluster.
+"""

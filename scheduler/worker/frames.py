@@ -1,0 +1,139 @@
+"""
+What goes over the pipe between the shell and the solver's process: msgpack, each frame behind its length.
+
+Both ends run the same code, so a frame has no version; a snapshot that is saved for a report has one (`record`).
+"""
+
+import socket
+import struct
+from asyncio import StreamReader
+from typing import Final
+
+import msgspec
+
+from scheduler.change import Change, Kind, Namespace, Object
+from scheduler.cluster import Assumptions
+from solver.domain import (
+    Batch,
+    Claim,
+    DeviceClass,
+    DeviceTaintRule,
+    Node,
+    Plan,
+    Pod,
+    Policy,
+    ResourceSlice,
+    Violation,
+)
+
+_LENGTH: Final = struct.Struct("!Q")
+
+
+class Apply(msgspec.Struct, frozen=True, tag=True):
+    """Shell → worker: what the watch told, in order. `changes` are encoded `Change`s."""
+
+    changes: tuple[msgspec.Raw, ...]
+
+
+class Decide(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Shell → worker: solve this batch. `assumptions` replaces the whole ledger of the replica."""
+
+    batch: Batch
+    assumptions: Assumptions
+    policy: Policy
+    seconds: float
+    deterministic_seconds: float
+    seed: int
+    workers: int
+
+
+class Ready(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Worker → shell: started, and what it may use."""
+
+    address_space_bytes: int
+
+
+class Decided(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """
+    Worker → shell: the plan, checked; `violations` are those of the solver's plan, which was dropped for them.
+
+    The plan is the greedy one then, and None where that was wrong as well.
+    """
+
+    plan: Plan | None
+    violations: tuple[Violation, ...] = ()
+    seconds: float = 0.0
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Worker → shell: the solver raised; a defect. `message` is the traceback's text."""
+
+    message: str
+
+
+Order = Apply | Decide
+Answer = Ready | Decided | Failed
+
+
+class _WireChange(msgspec.Struct, frozen=True, kw_only=True):
+    kind: Kind
+    key: str
+    value: msgspec.Raw
+
+
+_VALUES: Final[dict[Kind, msgspec.msgpack.Decoder[Object | None]]] = {
+    Kind.NODES: msgspec.msgpack.Decoder(Node | None),
+    Kind.PODS: msgspec.msgpack.Decoder(Pod | None),
+    Kind.NAMESPACES: msgspec.msgpack.Decoder(Namespace | None),
+    Kind.SLICES: msgspec.msgpack.Decoder(ResourceSlice | None),
+    Kind.CLASSES: msgspec.msgpack.Decoder(DeviceClass | None),
+    Kind.CLAIMS: msgspec.msgpack.Decoder(Claim | None),
+    Kind.TAINT_RULES: msgspec.msgpack.Decoder(DeviceTaintRule | None),
+}
+_encoder: Final = msgspec.msgpack.Encoder()
+_changes: Final = msgspec.msgpack.Decoder(_WireChange)
+_orders: Final = msgspec.msgpack.Decoder(Order)
+_answers: Final = msgspec.msgpack.Decoder(Answer)
+
+
+def encode_change(change: Change) -> msgspec.Raw:
+    """Encode one change for `Apply`."""
+    return msgspec.Raw(_encoder.encode(change))
+
+
+def decode_change(raw: msgspec.Raw) -> Change:
+    """Decode one change of an `Apply`."""
+    wire = _changes.decode(raw)
+    return Change(kind=wire.kind, key=wire.key, value=_VALUES[wire.kind].decode(wire.value))
+
+
+def encode(frame: Order | Answer) -> bytes:
+    """Give a frame with its length in front."""
+    body = _encoder.encode(frame)
+    return _LENGTH.pack(len(body)) + body
+
+
+def receive_order(connection: socket.socket) -> Order | None:
+    """Wait for the next order; None when the shell has closed its end, or is gone."""
+    head = _receive(connection, _LENGTH.size)
+    body = _receive(connection, _LENGTH.unpack(head)[0]) if head else b""
+    return _orders.decode(body) if body else None
+
+
+async def read_answer(reader: StreamReader) -> Answer:
+    """Wait for the next answer; raise `asyncio.IncompleteReadError` or `OSError` when the worker is gone."""
+    (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
+    answer: Answer = _answers.decode(await reader.readexactly(length))
+    return answer
+
+
+def _receive(connection: socket.socket, length: int) -> bytearray:
+    """Receive exactly so many bytes, or nothing when the other end closed."""
+    buffer = bytearray(length)
+    view = memoryview(buffer)
+    while view:
+        count = connection.recv_into(view)
+        if not count:
+            return bytearray()
+        view = view[count:]
+    return buffer

@@ -1,0 +1,77 @@
+"""
+A decision's input as a file, for a report: snapshot, batch, policy and budget as versioned JSON.
+
+Opaque parameters of drivers are left out (they may hold secrets and decide nothing), and so is everything that the
+domain does not know, such as environments.
+"""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from solver.domain import Batch, Claim, OpaqueConfig, Policy, Snapshot
+
+API_VERSION: Final = "record.dovetail.dev/v1alpha1"
+KIND: Final = "Decision"
+
+_MOST_FILES: Final = 20
+"""Files kept in one folder; the oldest go first."""
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The file: everything that `solve` was given, and why it was saved."""
+
+    api_version: str = API_VERSION
+    kind: str = KIND
+    cause: str
+    snapshot: Snapshot
+    batch: Batch
+    policy: Policy
+    seconds: float
+    deterministic_seconds: float
+    seed: int = 0
+    workers: int = 1
+
+
+def save(folder: Path, record: Record, now: datetime | None = None) -> Path:
+    """Write a record to a new file in a folder, which is made if need be; give its path; raise `OSError`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    moment = (now or datetime.now(UTC)).strftime("%Y%m%dT%H%M%S.%fZ")
+    path = folder / f"decision-{moment}.json"
+    path.write_bytes(msgspec.json.encode(without_parameters(record)))
+    for old in sorted(folder.glob("decision-*.json"))[:-_MOST_FILES]:
+        old.unlink(missing_ok=True)
+    return path
+
+
+def read(path: Path) -> Record:
+    """Read a record; raise `msgspec.ValidationError` or `OSError`."""
+    return msgspec.json.decode(path.read_bytes(), type=Record)
+
+
+def without_parameters(record: Record) -> Record:
+    """Give the record with every opaque parameter left out; who configures what, and for which driver, stays."""
+    snapshot = msgspec.structs.replace(
+        record.snapshot,
+        claims=tuple(_stripped_claim(claim) for claim in record.snapshot.claims),
+        classes=tuple(
+            msgspec.structs.replace(each, config=_stripped(each.config)) if each.config else each
+            for each in record.snapshot.classes
+        ),
+    )
+    return msgspec.structs.replace(record, snapshot=snapshot)
+
+
+def _stripped_claim(claim: Claim) -> Claim:
+    allocation = claim.allocation
+    if allocation is not None and allocation.config:
+        allocation = msgspec.structs.replace(allocation, config=_stripped(allocation.config))
+    if allocation is claim.allocation and not claim.config:
+        return claim
+    return msgspec.structs.replace(claim, config=_stripped(claim.config), allocation=allocation)
+
+
+def _stripped(config: tuple[OpaqueConfig, ...]) -> tuple[OpaqueConfig, ...]:
+    return tuple(msgspec.structs.replace(each, parameters="") for each in config)

@@ -1,0 +1,87 @@
+"""
+The solver's process from the inside: one loop that applies what it is told and answers with checked plans.
+
+It ends when the shell closes its end of the pipe. It talks to nothing else and keeps nothing but the replica and
+the solver's memory between cycles.
+"""
+
+import resource
+import socket
+import time
+import traceback
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from scheduler.cluster import Cluster
+from scheduler.worker import frames
+from solver import Engine, solve, solve_greedily, verify
+from solver.domain import Batch, Budget, Plan, Policy, Snapshot, Violation
+
+Solve = Callable[..., Plan]
+"""What turns a batch into a plan, called as `solve` is."""
+
+_MIB: Final = 1024 * 1024
+
+
+def serve(connection: socket.socket, memory_limit_mib: int, solver: Solve = solve) -> None:
+    """
+    Answer orders until the shell closes the connection.
+
+    The process may map `memory_limit_mib` more than it has mapped now; beyond that the solver gets no memory and
+    the process ends (`MemoryError`, or an abort in native code), which the shell notices by the closed connection.
+    """
+    limit = limit_memory(memory_limit_mib)
+    replica, engine = Cluster(), Engine()
+    connection.sendall(frames.encode(frames.Ready(address_space_bytes=limit)))
+    while (order := frames.receive_order(connection)) is not None:
+        match order:
+            case frames.Apply(changes=changes):
+                for raw in changes:
+                    replica.apply(frames.decode_change(raw))
+            case frames.Decide():
+                connection.sendall(frames.encode(_answer(replica, order, engine, solver)))
+
+
+def limit_memory(memory_limit_mib: int) -> int:
+    """Limit the address space to what is mapped now and so many MiB more; give the limit in bytes."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    limit = pages * resource.getpagesize() + memory_limit_mib * _MIB
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    return limit
+
+
+def decide(
+    snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, solver: Solve
+) -> tuple[Plan | None, tuple[Violation, ...]]:
+    """
+    Solve and check; a plan that breaks a rule is replaced by the greedy one, checked as well.
+
+    Give the plan to use, None where neither will do, and what was wrong with the first one.
+    """
+    plan = solver(snapshot, batch, policy, budget)
+    violations = verify.check(snapshot, batch, plan, policy)
+    if not violations:
+        return plan, ()
+    greedy = solve_greedily(snapshot, batch, policy, budget)
+    return (None if verify.check(snapshot, batch, greedy, policy) else greedy), violations
+
+
+def _answer(replica: Cluster, order: frames.Decide, engine: Engine, solver: Solve) -> frames.Answer:
+    budget = Budget(
+        seconds=order.seconds,
+        deterministic_seconds=order.deterministic_seconds,
+        seed=order.seed,
+        workers=order.workers,
+    )
+    try:
+        snapshot = replica.snapshot(order.assumptions)
+        plan, violations = decide(snapshot, order.batch, order.policy, budget, partial(solver, engine=engine))
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001 - whatever the solver raises is a defect to report; the replica is unharmed
+        return frames.Failed(message=traceback.format_exc(limit=-20))
+    return frames.Decided(plan=plan, violations=violations, seconds=time.monotonic() - budget.started)

@@ -1,0 +1,79 @@
+"""What is seen of the solver from outside: log lines, series, the readiness check, saved snapshots."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from scheduler.observe import logs
+from scheduler.observe.health import Check
+from scheduler.observe.metrics import Metrics
+from scheduler.worker import record
+from scheduler.worker.process import SolveFailedError, WorkerError
+from solver.domain import Batch, Pod, Violation
+
+_log: Final = logs.logger()
+
+
+class Sight:
+    """What is seen of all this from outside: log lines, series, the readiness check `solver`, saved snapshots."""
+
+    def __init__(
+        self, metrics: Metrics, check: Check, folder: Path | None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._metrics: Final = metrics
+        self._check: Final = check
+        self._folder: Final = folder
+        self._clock: Final = clock
+        self._covering_since: float | None = None
+        metrics.fallback_seconds.set_function(self.fallback_seconds)
+
+    def fallback_seconds(self) -> float:
+        """Seconds for which only the fall-back has decided; 0 while the solver works."""
+        return 0.0 if self._covering_since is None else self._clock() - self._covering_since
+
+    def solved(self) -> None:
+        """Note that the solver gave a plan."""
+        self._covering_since = None
+        self._check.succeed()
+
+    def covers(self, cause: str) -> None:
+        """Note that only the fall-back decides."""
+        if self._covering_since is None:
+            self._covering_since = self._clock()
+            _log.warning(logs.FALLBACK, cause=cause)
+        self._check.degrade(f"only the greedy fall-back decides: {cause}")
+
+    def lost(self, error: WorkerError, batch: Batch) -> None:
+        """Note that the solver failed on a batch."""
+        event = logs.SOLVER_FAILED if isinstance(error, SolveFailedError) else logs.WORKER_LOST
+        _log.error(event, error=str(error), batch=len(batch.pods))
+        self.covers(str(error).strip().rpartition("\n")[2])
+
+    def failed(self, trace: str, batch: Batch) -> None:
+        """Note that the fall-back itself raised."""
+        _log.error(logs.SOLVER_FAILED, error=trace, batch=len(batch.pods), fallback=True)
+
+    def violated(self, violations: tuple[Violation, ...]) -> None:
+        """Count and log the rules that a dropped plan broke."""
+        for violation in violations:
+            self._metrics.plan_violations.labels(violation.rule).inc()
+        first = violations[0]
+        _log.error(
+            logs.PLAN_VIOLATED, rule=first.rule, subject=first.subject, message=first.message, count=len(violations)
+        )
+
+    def guilty(self, pod: Pod) -> None:
+        """Note the pod that ends the solver's process."""
+        _log.error(logs.SOLVER_FAILED, pod=str(pod.id), alone=True)
+
+    def save(self, saved: record.Record) -> None:
+        """Save a record to the configured folder, if there is one; a full disk is logged and stops nothing."""
+        if self._folder is None:
+            return
+        try:
+            path = record.save(self._folder, saved)
+        except OSError as error:
+            _log.warning(logs.SNAPSHOT_SAVED, error=str(error), cause=saved.cause)
+        else:
+            _log.warning(logs.SNAPSHOT_SAVED, path=str(path), cause=saved.cause)

@@ -1,0 +1,188 @@
+"""Take devices for the lines of an option from what a node has left, the least valuable first."""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import Final
+
+from solver.domain import ConstraintKind
+from solver.problem.component import Component
+from solver.problem.layout import GLOBAL, DeviceType, Group, type_at
+from solver.problem.option import Line, Option
+from solver.problem.problem import Problem
+
+MOST_STEPS: Final = 400
+"""Options tried for one pod on one node before giving up; the exact model has no such limit."""
+
+Counts = tuple[tuple[tuple[int, int], ...], ...]
+"""Per line, pairs of type and number of devices."""
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    """One search: budgets left, and steps left."""
+
+    problem: Problem
+    group: Group
+    local: list[int]
+    wide: list[int]
+    steps: int = MOST_STEPS
+    rank: int = 0
+    opened: int = 0
+    value: int = 0
+
+    def left(self, budget: int) -> int:
+        """Units left of a budget."""
+        return self.wide[budget - GLOBAL] if budget >= GLOBAL else self.local[budget]
+
+    def take(self, budget: int, amount: int) -> None:
+        """Take units of a budget."""
+        if budget >= GLOBAL:
+            self.wide[budget - GLOBAL] -= amount
+        else:
+            self.local[budget] -= amount
+
+    def most(self, device: DeviceType, demand: int) -> int:
+        """How many devices of a type are left for a demand."""
+        takes = device.takes[demand]
+        if not takes:
+            return device.total
+        most = min(self.left(budget) // amount for budget, amount in takes)
+        if device.fresh >= 0 and self.left(device.fresh) > 0 and device.opens:
+            most = min(most, *(self.left(budget) // amount for budget, amount in device.opens if amount))
+        return min(most, device.total)
+
+    def use(self, device: DeviceType, demand: int, count: int) -> None:
+        """Take devices of a type for a demand; the first use of a shared one opens it."""
+        takes = device.takes[demand]
+        for budget, amount in takes:
+            self.take(budget, amount * count)
+        if takes and device.fresh >= 0 and self.left(device.fresh) > 0:
+            self.take(device.fresh, 1)
+            self.opened += 1
+            for budget, amount in device.opens:
+                self.take(budget, amount)
+        if takes:
+            self.value += device.value * count
+
+    def save(self) -> tuple[list[int], list[int], int, int, int]:
+        """Remember where the search stands."""
+        return self.local[:], self.wide[:], self.rank, self.opened, self.value
+
+    def restore(self, saved: tuple[list[int], list[int], int, int, int]) -> None:
+        """Go back to where it stood."""
+        local, wide, self.rank, self.opened, self.value = saved
+        self.local[:], self.wide[:] = local, wide
+
+
+def pick_lines(attempt: Attempt, component: Component, option: Option) -> Counts | None:
+    """Take devices for every line of an option, or give None (what was taken is the caller's to restore)."""
+    if component.needs_identity:
+        return _Singly(attempt, component, option).pick()
+    return _pick_by_type(attempt, option)
+
+
+def _pick_by_type(attempt: Attempt, option: Option) -> Counts | None:
+    """Take counts of types, for lines with the fewest types to choose from first."""
+    taken: dict[int, tuple[tuple[int, int], ...]] = {}
+    for index in sorted(range(len(option.lines)), key=lambda i: (len(option.lines[i].types), i)):
+        counts = _pick_line(attempt, option.lines[index])
+        if counts is None:
+            return None
+        taken[index] = counts
+    return tuple(taken[index] for index in range(len(option.lines)))
+
+
+def _pick_line(attempt: Attempt, line: Line) -> tuple[tuple[int, int], ...] | None:
+    layout = attempt.problem.layout
+    devices = {each: type_at(layout, attempt.group, each) for each in line.types}
+    counts: list[tuple[int, int]] = []
+    needed = line.needed
+    for each in sorted(line.types, key=lambda each: _eagerness(attempt, devices[each], each)):
+        most = attempt.most(devices[each], line.demand)
+        if line.takes_each and most < devices[each].total:
+            return None
+        count = min(most, needed)
+        if count > 0:
+            attempt.use(devices[each], line.demand, count)
+            counts.append((each, count))
+            needed -= count
+        if needed == 0:
+            return tuple(counts)
+    return None
+
+
+def _eagerness(attempt: Attempt, device: DeviceType, reference: int) -> tuple[int, int, int, int, int]:
+    """Which type to take first: the least valuable, the least demanded, a shared one in use, the fullest."""
+    is_fresh = int(device.fresh >= 0 and attempt.left(device.fresh) > 0)
+    remaining = sum(attempt.left(budget) for budget in device.capacities.values())
+    return (is_fresh, device.value, len(device.takes), remaining, abs(reference))
+
+
+@dataclass(slots=True, eq=False)
+class _Singly:
+    """Pick device by device where rules speak of single ones: distinctAttribute, one result per device."""
+
+    attempt: Attempt
+    component: Component
+    option: Option
+    chosen: list[list[int]] = field(default_factory=list)
+    used: Counter[int] = field(default_factory=Counter)
+    values: defaultdict[int, set[object]] = field(default_factory=lambda: defaultdict(set))
+
+    def pick(self) -> Counts | None:
+        self.chosen = [[] for _ in self.option.lines]
+        order = sorted(range(len(self.option.lines)), key=lambda i: (len(self.option.lines[i].types), i))
+        slots = [index for index in order for _ in range(self.option.lines[index].needed)]
+        if not self._fill(slots):
+            return None
+        return tuple(tuple(Counter(types).items()) for types in self.chosen)
+
+    def _fill(self, slots: list[int]) -> bool:
+        if not slots:
+            return True
+        line, chosen = self.option.lines[slots[0]], self.chosen[slots[0]]
+        for each in line.types:
+            device = type_at(self.attempt.problem.layout, self.attempt.group, each)
+            # Types of one line are taken in order, so that no set of devices is tried twice.
+            if (chosen and each < chosen[-1]) or not self._may_use(slots[0], each, device):
+                continue
+            self.attempt.steps -= 1
+            if self.attempt.steps < 0:
+                return False
+            saved, values = self.attempt.save(), {key: set(known) for key, known in self.values.items()}
+            self._use(slots[0], each, device)
+            if self._fill(slots[1:]):
+                return True
+            chosen.pop()
+            self.used[each] -= 1
+            self.values = defaultdict(set, values)
+            self.attempt.restore(saved)
+        return False
+
+    def _may_use(self, index: int, each: int, device: DeviceType) -> bool:
+        line = self.option.lines[index]
+        if self.attempt.most(device, line.demand) < 1:
+            return False
+        if self.chosen[index].count(each) >= device.total if device.is_shareable else self.used[each] >= device.total:
+            return False
+        return all(
+            self.values[number].isdisjoint(values) for number, values in self._distinct_values(line.request, device)
+        )
+
+    def _use(self, index: int, each: int, device: DeviceType) -> None:
+        line = self.option.lines[index]
+        self.attempt.use(device, line.demand, 1)
+        self.chosen[index].append(each)
+        self.used[each] += 1
+        for number, values in self._distinct_values(line.request, device):
+            self.values[number].update(values)
+
+    def _distinct_values(self, request: int, device: DeviceType) -> list[tuple[int, tuple[object, ...]]]:
+        """Values that no other device of a distinctAttribute may have, by the constraint's number."""
+        attributes, alternative = self.attempt.problem.layout.attributes, self.option.alternatives[request]
+        return [
+            (number, device.attributes[attributes.index(link.attribute)])
+            for number, link in enumerate(self.component.links)
+            if link.kind is ConstraintKind.DISTINCT
+            and any(each.request == request and each.alternative in {-1, alternative} for each in link.members)
+        ]

@@ -1,0 +1,67 @@
+import shutil
+from pathlib import Path
+
+import pytest
+
+from scheduler.settings import reference
+from tests.support import dockerfile
+from tests.support.dockerfile import Stage
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
+
+IMPORT_ALL = """
+import importlib, pkgutil, scheduler, solver
+for package in (scheduler, solver):
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+print(scheduler.__file__)
+"""
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Stage:
+    """The last stage, built from nothing but what the ignore file lets the build see."""
+    work = tmp_path_factory.mktemp("image")
+    context = work / "context"
+    context.mkdir()
+    ignore = (ROOT / "deploy" / "Dockerfile.dockerignore").read_text(encoding="utf-8")
+    for name in dockerfile.visible_context(ROOT, ignore):
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, context / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, context / name)
+    return dockerfile.build(TEXT, context, work)[-1]
+
+
+def test_the_entrypoint_starts(image: Stage) -> None:
+    command = [str(image.place(image.entrypoint[0])), *image.entrypoint[1:]]
+    assert image.run([*command, "version"]).startswith("dovetail 0.")
+    assert image.run([*command, "config", "--print-default"]) == reference.default_file()
+
+
+def test_every_module_has_what_it_imports(image: Stage) -> None:
+    found = image.run([str(image.place(image.entrypoint[0])), "-c", IMPORT_ALL])
+    assert found.startswith(str(image.root))
+
+
+def test_the_console_command_is_there(image: Stage) -> None:
+    assert image.place("/opt/dovetail/bin/dovetail").is_file()
+
+
+def test_tests_and_their_tools_are_not_in_it(image: Stage) -> None:
+    (packages,) = image.root.glob("opt/dovetail/lib/python3*/site-packages")
+    assert [name for name in ("e2e", "tests", "pytest", "mypy", "config") if (packages / name).exists()] == []
+
+
+def test_it_runs_as_a_number_that_is_not_root(image: Stage) -> None:
+    assert image.user == "65532:65532"
+
+
+def test_both_stages_have_the_same_base_that_can_be_pinned_by_digest() -> None:
+    bases = {rest.split()[0] for word, rest in dockerfile.instructions(TEXT) if word == "FROM"}
+    arguments = [rest for word, rest in dockerfile.instructions(TEXT) if word == "ARG"]
+    assert bases == {"${BASE}${DIGEST:+@}${DIGEST}"}
+    assert arguments == ["BASE=docker.io/library/python:3.12-slim-bookworm", "DIGEST="]

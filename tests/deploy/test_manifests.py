@@ -1,0 +1,101 @@
+"""What can be said about the manifests without a cluster; `test_on_the_api_server` asks the API server itself."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from scheduler.settings import load
+from solver.domain import quantity
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+BASE = DEPLOY / "base"
+CONFIGURATIONS = sorted(DEPLOY.rglob("config.yaml"))
+
+
+def _objects() -> list[dict[str, Any]]:
+    files = sorted(set(BASE.glob("*.yaml")) - {BASE / "config.yaml", BASE / "kustomization.yaml"})
+    return [document for file in files for document in yaml.safe_load_all(file.read_text(encoding="utf-8"))]
+
+
+def _object(kind: str, name: str = "dovetail") -> dict[str, Any]:
+    (found,) = [one for one in _objects() if one["kind"] == kind and one["metadata"]["name"] == name]
+    return found
+
+
+def _container() -> dict[str, Any]:
+    (container,) = _object("Deployment")["spec"]["template"]["spec"]["containers"]
+    found: dict[str, Any] = container
+    return found
+
+
+@pytest.mark.parametrize("path", CONFIGURATIONS, ids=lambda path: path.parent.name)
+def test_every_configuration_is_right(path: Path) -> None:
+    load(path)
+
+
+def test_every_file_of_the_base_is_listed() -> None:
+    listed = yaml.safe_load((BASE / "kustomization.yaml").read_text(encoding="utf-8"))["resources"]
+    assert {BASE / name for name in listed} == set(BASE.glob("*.yaml")) - {
+        BASE / "config.yaml",
+        BASE / "kustomization.yaml",
+    }
+
+
+def test_the_container_has_memory_above_the_solvers_own_limit() -> None:
+    limit = quantity.units_rounded_up(quantity.parse(_container()["resources"]["limits"]["memory"])) / 2**20
+    for path in CONFIGURATIONS:
+        assert limit >= load(path).solver.memory_limit_mib + 512
+
+
+def test_the_role_names_the_lease_of_the_configuration() -> None:
+    rules = _object("Role")["rules"]
+    assert [rule.get("resourceNames") for rule in rules] == [
+        None,
+        [load(BASE / "config.yaml").leader_election.lease_name],
+    ]
+    assert rules[0]["verbs"] == ["create"]
+
+
+def test_nothing_is_granted_by_wildcard() -> None:
+    granted = [word for kind in ("ClusterRole", "Role") for rule in _object(kind)["rules"] for word in _words(rule)]
+    assert granted
+    assert [word for word in granted if "*" in word] == []
+
+
+def _words(rule: dict[str, Any]) -> list[str]:
+    return [word for key in ("apiGroups", "resources", "verbs") for word in rule[key]]
+
+
+def test_the_container_can_change_nothing_but_its_own_folder_for_files() -> None:
+    assert _container()["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    pod = _object("Deployment")["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert [mount["mountPath"] for mount in _container()["volumeMounts"] if not mount.get("readOnly")] == ["/tmp"]  # noqa: S108
+
+
+def test_probes_ask_the_port_that_is_bound_by_default() -> None:
+    container = _container()
+    port = int(load(BASE / "config.yaml").bind_address.rpartition(":")[2])
+    assert container["ports"] == [{"name": "http", "containerPort": port}]
+    probes = {name: container[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
+    assert probes == {
+        "startupProbe": {"path": "/livez", "port": "http"},
+        "livenessProbe": {"path": "/livez", "port": "http"},
+        "readinessProbe": {"path": "/readyz", "port": "http"},
+    }
+    annotations = _object("Deployment")["spec"]["template"]["metadata"]["annotations"]
+    assert annotations["prometheus.io/port"] == str(port)
+
+
+def test_a_disruption_leaves_one_of_the_replicas() -> None:
+    budget = _object("PodDisruptionBudget")["spec"]
+    deployment = _object("Deployment")["spec"]
+    assert budget["minAvailable"] < deployment["replicas"]
+    assert budget["selector"] == deployment["selector"]
+    assert deployment["selector"]["matchLabels"].items() <= deployment["template"]["metadata"]["labels"].items()

@@ -1,0 +1,181 @@
+import ssl
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.controlplane.access import Access
+from e2e.controlplane.plane import ControlPlane
+from tests.support.controlplane import wait_until
+
+BASE = Path(__file__).parents[2] / "deploy" / "base"
+OVERLAYS = sorted(path for path in (BASE.parent / "overlays").iterdir())
+NAMESPACE = "dovetail-system"
+
+pytestmark = pytest.mark.controlplane
+
+ALLOWED = [
+    *[(verb, "", kind, "") for kind in ("namespaces", "nodes") for verb in ("list", "watch")],
+    *[(verb, "", "pods", "") for verb in ("get", "list", "watch")],
+    *[
+        (verb, "resource.k8s.io", kind, "")
+        for kind in ("deviceclasses", "devicetaintrules", "resourceslices")
+        for verb in ("list", "watch")
+    ],
+    *[(verb, "resource.k8s.io", "resourceclaims", "") for verb in ("get", "list", "watch", "patch")],
+    ("patch", "resource.k8s.io", "resourceclaims", "status"),
+    ("patch", "resource.k8s.io", "resourceclaims", "binding"),
+    ("create", "", "pods", "binding"),
+    ("patch", "", "pods", "status"),
+    ("create", "events.k8s.io", "events", ""),
+    ("patch", "events.k8s.io", "events", ""),
+]
+"""(verb, group, resource, subresource), each in any namespace."""
+
+REFUSED = [
+    ("get", "", "secrets", ""),
+    ("list", "", "secrets", ""),
+    ("get", "", "configmaps", ""),
+    ("create", "", "pods", ""),
+    ("delete", "", "pods", ""),
+    ("update", "", "pods", ""),
+    ("patch", "", "pods", ""),
+    ("create", "", "pods", "exec"),
+    ("create", "", "pods", "eviction"),
+    ("patch", "", "nodes", ""),
+    ("create", "resource.k8s.io", "resourceclaims", ""),
+    ("delete", "resource.k8s.io", "resourceclaims", ""),
+    ("update", "resource.k8s.io", "resourceclaims", "driver"),
+    ("create", "resource.k8s.io", "resourceslices", ""),
+    ("delete", "resource.k8s.io", "resourceslices", ""),
+    ("create", "rbac.authorization.k8s.io", "clusterrolebindings", ""),
+    ("create", "", "serviceaccounts", "token"),
+    ("impersonate", "", "users", ""),
+    ("*", "*", "*", ""),
+]
+
+
+def _name(row: tuple[str, str, str, str]) -> str:
+    verb, group, resource, subresource = row
+    return " ".join((verb, f"{resource}/{subresource}" if subresource else resource, group)).strip()
+
+
+@pytest.fixture(scope="module")
+def deployed(control_plane: ControlPlane) -> ControlPlane:
+    """The base, applied as a user does it."""
+    control_plane.kubectl("apply", "--server-side", "-k", str(BASE))
+    return control_plane
+
+
+@pytest.fixture(scope="module")
+def account(deployed: ControlPlane) -> Access:
+    """A way in with the account that the base gives the scheduler."""
+    return deployed.access_for_service_account(NAMESPACE, "dovetail")
+
+
+def _is_allowed(account: Access, row: tuple[str, str, str, str], namespace: str = "", name: str = "") -> bool:
+    """Ask the API server what it would say to a request of the account (namespace "": in all of them)."""
+    attributes = dict(zip(("verb", "group", "resource", "subresource"), row, strict=True))
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {**attributes, "namespace": namespace, "name": name}},
+    }
+    answer = account.request("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
+    return bool(answer["status"]["allowed"])
+
+
+@pytest.mark.parametrize("row", ALLOWED, ids=_name)
+def test_the_account_may_do_what_dovetail_does(account: Access, row: tuple[str, str, str, str]) -> None:
+    assert _is_allowed(account, row)
+
+
+@pytest.mark.parametrize("row", REFUSED, ids=_name)
+def test_the_account_may_do_nothing_broader(account: Access, row: tuple[str, str, str, str]) -> None:
+    assert not _is_allowed(account, row)
+
+
+def test_the_cluster_role_grants_what_dovetail_does_and_nothing_else(deployed: ControlPlane) -> None:
+    role = deployed.request("GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/dovetail")
+    granted = {
+        (verb, group, *resource.partition("/")[::2])
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert granted == set(ALLOWED)
+
+
+LEASE = "coordination.k8s.io"
+
+
+@pytest.mark.parametrize(
+    ("verb", "namespace", "name", "is_allowed"),
+    [
+        pytest.param("create", NAMESPACE, "", True, id="create its own"),
+        pytest.param("get", NAMESPACE, "dovetail", True, id="read its own"),
+        pytest.param("patch", NAMESPACE, "dovetail", True, id="renew its own"),
+        pytest.param("patch", NAMESPACE, "other", False, id="renew another"),
+        pytest.param("delete", NAMESPACE, "dovetail", False, id="delete its own"),
+        pytest.param("get", "kube-system", "kube-scheduler", False, id="read kube-scheduler's"),
+        pytest.param("create", "kube-system", "", False, id="create elsewhere"),
+    ],
+)
+def test_the_account_has_its_own_lease_only(
+    account: Access, verb: str, namespace: str, name: str, *, is_allowed: bool
+) -> None:
+    assert _is_allowed(account, (verb, LEASE, "leases", ""), namespace, name) is is_allowed
+
+
+def test_applying_it_again_changes_nothing(deployed: ControlPlane) -> None:
+    path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/dovetail"
+    before = deployed.request("GET", path)["metadata"]["generation"]
+    deployed.kubectl("apply", "--server-side", "-k", str(BASE))
+    assert deployed.request("GET", path)["metadata"]["generation"] == before
+
+
+def test_its_pods_are_admitted_under_the_restricted_standard(deployed: ControlPlane) -> None:
+    def pods() -> list[Any]:
+        listed: list[Any] = deployed.request("GET", f"/api/v1/namespaces/{NAMESPACE}/pods")["items"]
+        return listed
+
+    wait_until(lambda: len(pods()) == 2)
+
+
+@pytest.mark.parametrize(
+    ("path", "schema"),
+    [
+        pytest.param(
+            f"/apis/{LEASE}/v1/namespaces/{NAMESPACE}/leases/dovetail", "dovetail-leader-election", id="Lease"
+        ),
+        pytest.param("/api/v1/nodes?limit=1", "dovetail", id="objects of the cluster"),
+        pytest.param("/apis/resource.k8s.io/v1/resourceclaims?limit=1", "dovetail", id="objects of namespaces"),
+    ],
+)
+def test_its_requests_flow_apart_from_the_workloads(
+    deployed: ControlPlane, account: Access, path: str, schema: str
+) -> None:
+    listed = deployed.request("GET", "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas")["items"]
+    names = {one["metadata"]["uid"]: one["metadata"]["name"] for one in listed}
+    wait_until(lambda: names.get(_flow(account, path)) == schema)
+
+
+def _flow(account: Access, path: str) -> str:
+    """Which FlowSchema (by uid) the API server put a read of the account under."""
+    request = urllib.request.Request(account.server + path, headers={"Authorization": f"Bearer {account.token}"})  # noqa: S310 - the test's own server
+    tls = ssl.create_default_context(cafile=str(account.ca))
+    try:
+        with urllib.request.urlopen(request, context=tls, timeout=30) as answer:  # noqa: S310 - the same
+            headers = answer.headers
+    except urllib.error.HTTPError as error:
+        with error:
+            headers = error.headers
+    return str(headers["X-Kubernetes-PF-FlowSchema-UID"])
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS, ids=lambda path: path.name)
+def test_every_overlay_would_be_accepted(deployed: ControlPlane, overlay: Path) -> None:
+    deployed.kubectl("apply", "--server-side", "--dry-run=server", "-k", str(overlay))

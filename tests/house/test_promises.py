@@ -1,0 +1,90 @@
+"""What is offered is kept: settings that are read, series that move, events that are logged, targets that exist."""
+
+import ast
+import os
+import re
+import subprocess
+
+import msgspec
+import pytest
+
+from scheduler.observe import logs, metrics
+from scheduler.settings import Settings
+from tests.support import house
+
+
+def _attributes_outside(*places: str) -> set[str]:
+    """Every `.name` that the shell reads, apart from what some places read of themselves."""
+    return {
+        node.attr
+        for module in house.modules("scheduler")
+        if not module.path.startswith(places)
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute)
+    }
+
+
+def _fields(section: type[msgspec.Struct]) -> set[str]:
+    found = set()
+    for field in msgspec.structs.fields(section):
+        inner = next((kind for kind in (field.type, *_arguments(field.type)) if _is_section(kind)), None)
+        found |= _fields(inner) if inner is not None else {field.name}
+    return found
+
+
+def _arguments(kind: object) -> tuple[object, ...]:
+    direct = getattr(kind, "__args__", ())
+    return (*direct, *(inner for argument in direct for inner in getattr(argument, "__args__", ())))
+
+
+def _is_section(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+def test_every_setting_is_read() -> None:
+    said_by_the_file_alone = {"api_version", "kind"}
+    # The schema itself turns these into the solver's words.
+    read_by_the_schema = {"policy", "drivers", "match_labels", "scheduler_name"}
+    unread = (
+        _fields(Settings) - said_by_the_file_alone - read_by_the_schema - _attributes_outside("scheduler/settings/")
+    )
+    assert sorted(unread) == []
+
+
+def test_every_series_moves() -> None:
+    names = {name for name in vars(metrics.Metrics()) if not name.startswith("_")} - {"registry", "build"}
+    assert len(names) > 15
+    assert sorted(names - _attributes_outside("scheduler/observe/metrics.py")) == []
+
+
+def test_every_event_is_logged() -> None:
+    names = {name for name, value in vars(logs).items() if name.isupper() and isinstance(value, str)}
+    assert len(names) > 15
+    assert sorted(names - _attributes_outside("scheduler/observe/logs.py")) == []
+
+
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
+def test_documents_name_only_what_exists(document: str) -> None:
+    text = (house.ROOT / document).read_text(encoding="utf-8")
+    makefile = (house.ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+    mentioned = set(re.findall(r"(?:`|^ {4})make ([a-z]+)", text, re.MULTILINE))
+    assert sorted(mentioned - targets) == []
+    paths = re.findall(r"`((?:solver|scheduler|tests|e2e|deploy|config|examples)/[^`*]*)`", text)
+    assert [path for path in paths if not (house.ROOT / path).exists()] == []
+    series = set(re.findall(r"`((?:scheduler|dovetail)_[a-z_]+[a-z])`", text))
+    exported = metrics.Metrics().exposition()[0].decode()
+    assert sorted(name for name in series if name not in exported) == []
+
+
+def test_continuous_integration_runs_the_tests() -> None:
+    script = house.ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    assert "\nmake test\n" in script.read_text(encoding="utf-8")
+
+
+def test_help_lists_every_target() -> None:
+    listed = subprocess.run(["make", "help"], cwd=house.ROOT, capture_output=True, text=True, check=True).stdout
+    makefile = (house.ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = re.findall(r"^([a-z]+):", makefile, re.MULTILINE)
+    assert [line.split()[1] for line in listed.splitlines()] == targets

@@ -1,0 +1,78 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scheduler.cli import main
+from scheduler.settings import default, parse, reference
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_config_prints_a_default_that_can_be_read_back(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", "--print-default"]) == 0
+    assert parse(capsys.readouterr().out, "stdout") == default()
+
+
+def test_config_prints_the_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", "--print-schema"]) == 0
+    assert capsys.readouterr().out == reference.json_schema()
+
+
+def test_config_checks_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    path = ROOT / "config" / "default.yaml"
+    assert main(["config", "--check", str(path)]) == 0
+    assert capsys.readouterr().out == f"{path}: right\n"
+
+
+def test_config_refuses_a_wrong_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("a: 1", encoding="utf-8")
+    assert main(["config", "--check", str(path)]) == 2
+    assert capsys.readouterr().err.startswith(f"dovetail: {path}: apiVersion: missing")
+
+
+@pytest.mark.parametrize("arguments", [["version"], ["--version"]], ids=" ".join)
+def test_the_version_is_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        status = main(arguments)
+    except SystemExit as end:
+        status = int(end.code or 0)
+    assert status == 0
+    assert capsys.readouterr().out.startswith("dovetail 0.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param(["nonsense"], "dovetail: argument COMMAND: invalid choice: 'nonsense'", id="unknown command"),
+        pytest.param(["--nonsense"], "dovetail: unrecognized arguments: --nonsense", id="unknown flag"),
+        pytest.param(["--leader-elect=maybe"], "'maybe' is neither true nor false", id="no truth"),
+        pytest.param(["--log-level", "loud"], "argument --log-level: invalid choice: 'loud'", id="unknown level"),
+        pytest.param(["config"], "one of the arguments --print-default --print-schema --check", id="nothing to do"),
+        pytest.param(["--bind-address", "80"], "dovetail: command line: bindAddress: '80' is no address", id="address"),
+        pytest.param(["--config", "/absent"], "dovetail: /absent: cannot be read", id="no file"),
+        pytest.param(["--scheduler-name", "a b"], "'a b' is no name", id="no name"),
+    ],
+)
+def test_wrong_use_is_one_line_and_status_2(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        status = main(arguments)
+    except SystemExit as end:
+        status = int(end.code or 0)
+    error = capsys.readouterr().err
+    assert status == 2
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_commands_that_only_print_import_neither_solver_engines_nor_cluster_clients() -> None:
+    program = (
+        "import sys; from scheduler.cli import main; main(['version']); "
+        "print(sorted({'ortools', 'kubernetes', 'aiohttp', 'structlog'} & set(sys.modules)))"
+    )
+    result = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[-1] == "[]"

@@ -1,0 +1,47 @@
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import scheduler
+from scheduler.cli import main
+from scheduler.settings import Settings
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Settings, Path | None]]:
+    """What the composition root was called with: the command's whole effect."""
+    calls: list[tuple[Settings, Path | None]] = []
+    root = ModuleType("scheduler.run")
+
+    def run(settings: Settings, kubeconfig: Path | None) -> int:
+        calls.append((settings, kubeconfig))
+        return 7
+
+    root.__dict__["run"] = run
+    monkeypatch.setitem(sys.modules, "scheduler.run", root)
+    monkeypatch.setattr(scheduler, "run", root, raising=False)
+    monkeypatch.setattr("scheduler.observe.logs.configure", lambda _: None)
+    return calls
+
+
+def test_without_a_command_it_runs_and_gives_the_status(ran: list[tuple[Settings, Path | None]]) -> None:
+    assert main([]) == 7
+    assert len(ran) == 1
+
+
+def test_flags_reach_the_run(ran: list[tuple[Settings, Path | None]]) -> None:
+    arguments = "run --kubeconfig k --scheduler-name a --scheduler-name b --leader-elect=False --bind-address :1"
+    main([*arguments.split(), "--log-level=debug", "--log-format=console"])
+    settings, kubeconfig = ran[0]
+    assert kubeconfig == Path("k")
+    assert settings.scheduler_names == {"a", "b"}
+    assert not settings.leader_election.enabled
+    assert settings.bind_address == ":1"
+    assert (settings.logging.level, settings.logging.format) == ("debug", "console")
+
+
+def test_a_wrong_configuration_never_runs(ran: list[tuple[Settings, Path | None]]) -> None:
+    assert main(["--config", "/absent"]) == 2
+    assert ran == []

@@ -1,0 +1,362 @@
+"""The check before the first write: one fact of the cluster changed since the unit was decided."""
+
+import msgspec
+import pytest
+
+from scheduler.change import Change, Object
+from scheduler.cluster import Cluster, Unit
+from solver.domain import ReasonCode
+from tests.support.builders import (
+    NAMESPACE,
+    allocation,
+    claim,
+    claim_allocation,
+    consumer,
+    device,
+    expressions,
+    held,
+    node,
+    node_selector,
+    placement,
+    pod,
+    requirement,
+    resource_slice,
+    result,
+    scope,
+    share_id,
+    taint,
+    taint_rule,
+    toleration,
+)
+from tests.support.cluster_builders import cluster_of, gone, seen, show, unit
+
+NODE = node("n1", cpu=4, pods=3)
+POD = pod("p", "new", "old", cpu=2, node_selector={"kubernetes.io/hostname": "n1"})
+NEW, OLD = claim("new"), held("old", result("gpu", "old-gpu", "n1"), node_name="n1")
+CARD = {"card": {"memory": "40Gi"}}
+
+
+def published(*, generation: int = 1, slice_count: int = 2, **changes: object) -> list[Object]:
+    part = device("part", consumes={"card": {"memory": "20Gi"}})
+    shared = device("shared", is_shareable=True, capacities={"memory": "80Gi"})
+    whole = device("whole")
+    return [
+        resource_slice(
+            "n1",
+            *(msgspec.structs.replace(each, **changes) for each in (part, shared, whole)),
+            name=f"devices-{generation}",
+            generation=generation,
+            slice_count=slice_count,
+        ),
+        resource_slice(
+            "n1", name=f"counters-{generation}", generation=generation, slice_count=slice_count, counter_sets=CARD
+        ),
+    ]
+
+
+RESULTS = (
+    result("gpu", "whole", "n1"),
+    result("part", "part", "n1"),
+    result("share", "shared", "n1", share_id=share_id(1), consumed={"memory": "30Gi"}),
+)
+UNIT = unit(placement(POD, "n1"), claim_allocation(NEW, *RESULTS, node_name="n1"))
+DEVICE = "device gpu.example.com/n1"
+
+
+@pytest.fixture(params=["assumed", "not assumed"])
+def cluster(request: pytest.FixtureRequest) -> Cluster:
+    """The cluster that the unit was decided on; the check says the same whether the unit is assumed or not."""
+    built = cluster_of(NODE, POD, NEW, OLD, published())
+    if request.param == "assumed":
+        built.assume(UNIT)
+    return built
+
+
+def messages(cluster: Cluster, checked: Unit = UNIT) -> list[str]:
+    return [each.message for each in cluster.check(checked)]
+
+
+def changed(each: Object, **fields: object) -> Change:
+    return seen(msgspec.structs.replace(each, **fields))  # type: ignore[type-var]  # every object is a Struct
+
+
+def test_nothing_speaks_against_a_unit_while_nothing_changes(cluster: Cluster) -> None:
+    assert messages(cluster) == []
+
+
+def test_a_unit_may_be_written_while_half_of_it_is_confirmed(cluster: Cluster) -> None:
+    echo = msgspec.structs.replace(NEW, allocation=UNIT.allocations[0].allocation, reserved_for=(consumer("p"),))
+    show(cluster, echo)
+
+    assert messages(cluster) == []
+
+
+def test_reasons_ask_for_another_decision(cluster: Cluster) -> None:
+    cluster.apply(gone(NODE))
+
+    assert {each.code for each in cluster.check(UNIT)} == {ReasonCode.CONFLICT}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        pytest.param(gone(POD), "pod default/p was deleted", id="pod deleted"),
+        pytest.param(changed(POD, uid="x"), "pod default/p was deleted, and another one has its name", id="pod remade"),
+        pytest.param(
+            changed(POD, node_name="n2"), "pod default/p was bound to node n2 by somebody else", id="pod bound"
+        ),
+        pytest.param(changed(POD, is_deleting=True), "pod default/p is being deleted", id="pod deleting"),
+        pytest.param(changed(POD, is_terminal=True), "pod default/p ended", id="pod ended"),
+        pytest.param(changed(POD, scheduling_gates=("g",)), "pod default/p has the scheduling gate g", id="pod gated"),
+        pytest.param(changed(POD, invalid="no"), "pod default/p can no longer be read: no", id="pod unreadable"),
+        pytest.param(gone(NODE), "node n1 is gone", id="node deleted"),
+        pytest.param(changed(NODE, is_unschedulable=True), "node n1 was cordoned", id="node cordoned"),
+        pytest.param(
+            changed(NODE, taints=(taint("k", "v"),)),
+            "node n1 has the taint k=v:NoSchedule, which pod default/p does not tolerate",
+            id="node tainted",
+        ),
+        pytest.param(
+            changed(NODE, labels=()),
+            "node n1 does not match the node selector or affinity of pod default/p any more",
+            id="node relabelled",
+        ),
+        pytest.param(
+            changed(NODE, allocatable=(("cpu", 1000), ("pods", 3))),
+            "node n1 has 1000 of cpu left, 2000 are planned",
+            id="node smaller",
+        ),
+        pytest.param(
+            seen(pod("q", cpu=3, node_name="n1")), "node n1 has 1000 of cpu left, 2000 are planned", id="node fuller"
+        ),
+        pytest.param(gone(NEW), "claim default/new was deleted", id="claim deleted"),
+        pytest.param(
+            changed(NEW, uid="x"), "claim default/new was deleted, and another one has its name", id="claim remade"
+        ),
+        pytest.param(changed(NEW, is_deleting=True), "claim default/new is being deleted", id="claim deleting"),
+        pytest.param(changed(NEW, invalid="no"), "claim default/new can no longer be read: no", id="claim unreadable"),
+        pytest.param(
+            changed(NEW, allocation=allocation(result("gpu", "x", "n9"))),
+            "claim default/new was allocated by somebody else",
+            id="claim allocated",
+        ),
+        pytest.param(gone(OLD), "claim default/old was deleted", id="joined claim deleted"),
+        pytest.param(changed(OLD, is_deleting=True), "claim default/old is being deleted", id="joined claim deleting"),
+        pytest.param(
+            changed(OLD, allocation=None, reserved_for=()),
+            "claim default/old is not allocated any more",
+            id="joined claim deallocated",
+        ),
+        pytest.param(
+            changed(OLD, allocation=allocation(result("gpu", "old-gpu", "n2"), node_name="n2")),
+            "claim default/old is allocated where node n1 cannot use it",
+            id="joined claim elsewhere",
+        ),
+        pytest.param(
+            changed(OLD, reserved_for=tuple(consumer(f"other-{index}") for index in range(256))),
+            "claim default/old would have 257 consumers, and a claim can have 256",
+            id="joined claim full",
+        ),
+        pytest.param(
+            seen(taint_rule("r", taint("sick"), pool="n1", device_name="whole")),
+            f"{DEVICE}/whole has the taint sick:NoSchedule, which its request does not tolerate",
+            id="device tainted by a rule",
+        ),
+        pytest.param(
+            seen(held("x", result("gpu", "whole", "n1"))),
+            f"{DEVICE}/whole is held by claim default/x",
+            id="device taken",
+        ),
+        pytest.param(
+            seen(held("x", result("gpu", "shared", "n1"))),
+            f"{DEVICE}/shared is held alone by claim default/x",
+            id="shared device taken alone",
+        ),
+        pytest.param(
+            seen(held("x", result("gpu", "shared", "n1", share_id=share_id(2), consumed={"memory": "60Gi"}))),
+            f"{DEVICE}/shared has 20Gi of memory left, 30Gi is planned",
+            id="shared device fuller",
+        ),
+    ],
+)
+def test_a_change_that_matters_is_named(cluster: Cluster, change: Change, message: str) -> None:
+    cluster.apply(change)
+
+    assert messages(cluster) == [message]
+
+
+@pytest.mark.parametrize(
+    ("changes", "wanted"),
+    [
+        pytest.param([gone(published()[0])], "is not published any more", id="slice deleted"),
+        pytest.param(
+            [seen(resource_slice("n1", device("other"), name="devices-1", slice_count=2))],
+            "is not published any more",
+            id="device withdrawn",
+        ),
+        pytest.param(
+            [seen(published(generation=2)[1])],
+            "is not in the newest generation 2 of its pool",
+            id="newer generation begun",
+        ),
+        pytest.param(
+            [gone(published()[1])],
+            "is in a pool whose newest generation 1 is not published whole",
+            id="pool incomplete",
+        ),
+        pytest.param(
+            [seen(published(taints=(taint("sick"),))[0])],
+            "has the taint sick:NoSchedule, which its request does not tolerate",
+            id="devices tainted",
+        ),
+        pytest.param(
+            [changed(published()[0], scope=scope("n2"))], "cannot be used on node n1 any more", id="slice moved"
+        ),
+        pytest.param(
+            [changed(published()[0], scope=scope())], "cannot be used on node n1 any more", id="scope unknown"
+        ),
+    ],
+)
+def test_a_change_of_slices_that_matters_is_named_for_each_device(
+    cluster: Cluster, changes: list[Change], wanted: str
+) -> None:
+    for change in changes:
+        cluster.apply(change)
+
+    for name in ("whole", "part", "shared"):
+        assert f"{DEVICE}/{name} {wanted}" in messages(cluster)
+
+
+@pytest.mark.parametrize(
+    ("shareable", "message"),
+    [
+        pytest.param(False, f"{DEVICE}/shared cannot be shared any more", id="no longer shareable"),
+        pytest.param(True, f"{DEVICE}/whole became shareable and is planned for one claim", id="has become shareable"),
+    ],
+)
+def test_a_device_whose_sharing_flipped_is_named(
+    cluster: Cluster,
+    shareable: bool,  # noqa: FBT001 - a column of the table
+    message: str,
+) -> None:
+    show(cluster, published(allow_multiple_allocations=shareable))
+
+    assert message in messages(cluster)
+
+
+def test_counters_that_others_draw_from_are_named(cluster: Cluster) -> None:
+    other = device("other", consumes={"card": {"memory": "30Gi"}})
+    devices = published()[0]
+    show(cluster, msgspec.structs.replace(devices, devices=(*devices.devices, other)))  # type: ignore[union-attr, misc, call-arg, type-var]  # a slice
+    show(cluster, held("x", result("gpu", "other", "n1")))
+
+    assert messages(cluster) == [f"{DEVICE}/part draws 20Gi of card/memory, 10Gi is left"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(seen(taint_rule("r", taint("sick"), selects_nothing=True)), id="rule without a selector"),
+        pytest.param(seen(taint_rule("r", taint("sick"), pool="n2")), id="rule for another pool"),
+        pytest.param(seen(taint_rule("r", taint("sick", effect="None"))), id="taint without effect"),
+        pytest.param(changed(NODE, taints=(taint("k", effect="PreferNoSchedule"),)), id="soft taint"),
+        pytest.param(seen(pod("q", cpu=2, node_name="n1")), id="room left to the last millicore"),
+        pytest.param(changed(POD, nominated_node_name="n1"), id="nomination written by ourselves"),
+        pytest.param(seen(held("x", result("gpu", "whole", "n1", is_admin=True))), id="admin access to the device"),
+        pytest.param(
+            seen(held("x", result("gpu", "shared", "n1", share_id=share_id(2), consumed={"memory": "50Gi"}))),
+            id="share that leaves enough",
+        ),
+    ],
+)
+def test_a_change_that_does_not_matter_is_no_objection(cluster: Cluster, change: Change) -> None:
+    cluster.apply(change)
+
+    assert messages(cluster) == []
+
+
+def test_room_is_counted_for_all_pods_of_the_unit_together() -> None:
+    pods = [pod("a", "new", cpu=3), pod("b", "new", cpu=3)]
+    both = unit(*(placement(each, "n1") for each in pods), claim_allocation(NEW, RESULTS[0], node_name="n1"))
+    cluster = cluster_of(NODE, pods, NEW, published())
+
+    assert messages(cluster, both) == ["node n1 has 4000 of cpu left, 6000 are planned"]
+
+
+def test_pods_take_room_by_their_number() -> None:
+    cluster = cluster_of(node("n1", pods=1), pod("q", node_name="n1"), POD, OLD, NEW, published())
+
+    assert messages(cluster) == ["node n1 has 0 of pods left, 1 is planned"]
+
+
+def test_a_resource_that_the_node_does_not_have_has_no_room() -> None:
+    asking = pod("p", extended={"example.com/fpga": 1})
+    cluster = cluster_of(NODE, asking)
+
+    assert messages(cluster, unit(placement(asking, "n1"))) == ["node n1 has 0 of example.com/fpga left, 1 is planned"]
+
+
+def test_tolerated_taints_are_no_objection() -> None:
+    tolerant = pod("p", "new", tolerations=[toleration()])
+    tainted = published(taints=(taint("sick"),))
+    results = (result("gpu", "whole", "n1", tolerations=[toleration("sick")]),)
+    cluster = cluster_of(node("n1", taints=[taint("k")], is_unschedulable=True), tolerant, NEW, tainted)
+
+    assert messages(cluster, unit(placement(tolerant, "n1"), claim_allocation(NEW, *results))) == []
+
+
+def test_affinity_is_checked_with_the_labels_of_now() -> None:
+    picky = pod("p", affinity=node_selector(expressions(requirement("zone", "In", "a"))))
+    cluster = cluster_of(node("n1", labels={"zone": "a"}), picky)
+    assert messages(cluster, unit(placement(picky, "n1"))) == []
+    show(cluster, node("n1", labels={"zone": "b"}))
+
+    assert messages(cluster, unit(placement(picky, "n1"))) == [
+        f"node n1 does not match the node selector or affinity of pod {NAMESPACE}/p any more"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("place", "is_reached"),
+    [
+        pytest.param(scope(all_nodes=True), True, id="all nodes"),
+        pytest.param(scope("n1"), True, id="this node"),
+        pytest.param(scope("n2"), False, id="another node"),
+        pytest.param(
+            scope(selector=node_selector(expressions(requirement("zone", "Exists")))), True, id="selector that holds"
+        ),
+        pytest.param(
+            scope(selector=node_selector(expressions(requirement("zone", "DoesNotExist")))),
+            False,
+            id="one that does not",
+        ),
+    ],
+)
+def test_a_device_s_own_scope_counts_where_its_slice_says_so(
+    place: object,
+    is_reached: bool,  # noqa: FBT001 - a column of the table
+) -> None:
+    scoped = resource_slice("fabric", device("d", scope=place), at=scope(per_device=True))  # type: ignore[arg-type]
+    waiting = pod("p", "new")
+    cluster = cluster_of(node("n1", labels={"zone": "a"}), waiting, NEW, scoped)
+    planned = unit(placement(waiting, "n1"), claim_allocation(NEW, result("gpu", "d", "fabric")))
+
+    wanted = [] if is_reached else ["device gpu.example.com/fabric/d cannot be used on node n1 any more"]
+    assert messages(cluster, planned) == wanted
+
+
+def test_a_claim_that_another_unit_is_about_to_allocate_can_be_joined() -> None:
+    first, second = pod("a", "new"), pod("b", "new")
+    cluster = cluster_of(NODE, first, second, NEW, published())
+    cluster.assume(unit(placement(first, "n1"), claim_allocation(NEW, RESULTS[0], node_name="n1")))
+    joining = unit(placement(second, "n1"))
+    cluster.assume(joining)
+
+    assert messages(cluster, joining) == []
+
+
+def test_each_objection_is_said_once() -> None:
+    pods = [pod("a"), pod("b")]
+    cluster = cluster_of(pods)
+
+    assert messages(cluster, unit(*(placement(each, "n1") for each in pods))) == ["node n1 is gone"]

@@ -1,0 +1,144 @@
+"""The comparison between status write and binding: who else holds what the unit was given."""
+
+import msgspec
+import pytest
+
+from scheduler.change import Object
+from scheduler.cluster import Cluster, Unit
+from solver.domain import Claim
+from tests.support.builders import (
+    claim,
+    claim_allocation,
+    consumer,
+    device,
+    held,
+    node,
+    placement,
+    pod,
+    resource_slice,
+    result,
+    share_id,
+)
+from tests.support.cluster_builders import cluster_of, gone, show, unit
+
+POD, CLAIM = pod("p", "c"), claim("c")
+DEVICES = resource_slice(
+    "n1",
+    device("a", consumes={"card": {"memory": 20}}),
+    device("b", consumes={"card": {"memory": 30}}),
+    device("shared", is_shareable=True, capacities={"memory": 80}),
+    name="devices",
+    slice_count=2,
+)
+COUNTERS = resource_slice("n1", name="counters", slice_count=2, counter_sets={"card": {"memory": 40}})
+
+
+def share(number: int, memory: int) -> object:
+    return result("gpu", "shared", "n1", share_id=share_id(number), consumed={"memory": memory})
+
+
+def unit_of(*results: object) -> Unit:
+    return unit(placement(POD, "n1"), claim_allocation(CLAIM, *results))  # type: ignore[arg-type]  # results
+
+
+def written(*results: object, others: tuple[Object, ...] = ()) -> tuple[Cluster, Unit]:
+    """The unit is assumed, its status write has been echoed, and other claims have been seen since."""
+    each = unit_of(*results)
+    cluster = cluster_of(node("n1"), POD, CLAIM, DEVICES, COUNTERS)
+    cluster.assume(each)
+    allocation = each.allocations[0].allocation
+    show(cluster, msgspec.structs.replace(CLAIM, allocation=allocation, reserved_for=(consumer("p"),)), others)
+    return cluster, each
+
+
+def other(*results: object) -> Claim:
+    return held("other", *results)  # type: ignore[arg-type]  # results
+
+
+@pytest.mark.parametrize(
+    ("own", "theirs", "message"),
+    [
+        pytest.param(
+            result("gpu", "a", "n1"), result("gpu", "a", "n1"), "is held by claim default/other", id="both alone"
+        ),
+        pytest.param(
+            result("gpu", "shared", "n1"), share(2, 1), "is held by claim default/other", id="alone against a share"
+        ),
+        pytest.param(
+            share(1, 1),
+            result("gpu", "shared", "n1"),
+            "is held alone by claim default/other",
+            id="a share against alone",
+        ),
+        pytest.param(share(1, 50), share(2, 40), "has 40 of memory left, 50 is planned", id="over its capacity"),
+        pytest.param(
+            result("gpu", "a", "n1"),
+            result("gpu", "b", "n1"),
+            "draws 20 of card/memory, 10 is left",
+            id="over counters",
+        ),
+    ],
+)
+def test_a_duplicate_names_the_device_and_the_other_claim(own: object, theirs: object, message: str) -> None:
+    cluster, each = written(own, others=(other(theirs),))
+    (duplicate,) = cluster.compare_after_write(each)
+
+    assert duplicate.message == f"device {duplicate.device} {message}"
+    assert duplicate.claims == (claim("other").id,)
+
+
+@pytest.mark.parametrize(
+    ("own", "theirs"),
+    [
+        pytest.param(result("gpu", "a", "n1"), result("gpu", "a", "n2"), id="another pool"),
+        pytest.param(result("gpu", "a", "n1"), result("gpu", "a", "n1", is_admin=True), id="their admin access"),
+        pytest.param(result("gpu", "a", "n1", is_admin=True), result("gpu", "a", "n1"), id="our admin access"),
+        pytest.param(share(1, 50), share(2, 30), id="shares that fill the device"),
+    ],
+)
+def test_what_fits_together_is_no_duplicate(own: object, theirs: object) -> None:
+    cluster, each = written(own, others=(other(theirs),))
+
+    assert cluster.compare_after_write(each) == ()
+
+
+def test_a_unit_is_no_duplicate_of_itself() -> None:
+    cluster, each = written(result("gpu", "a", "n1"))
+
+    assert cluster.compare_after_write(each) == ()
+
+
+def test_a_device_shared_by_others_is_not_charged_to_counters_again() -> None:
+    drawing = device("s", is_shareable=True, consumes={"card": {"memory": 40}})
+    slices = msgspec.structs.replace(DEVICES, devices=(drawing,))
+    own, theirs = (result("gpu", "s", "n1", share_id=share_id(number)) for number in (1, 2))
+    each = unit_of(own)
+    cluster = cluster_of(node("n1"), POD, CLAIM, slices, COUNTERS, other(theirs))
+    cluster.assume(each)
+
+    assert cluster.compare_after_write(each) == ()
+
+
+def test_a_pool_in_flux_makes_no_duplicates() -> None:
+    cluster, each = written(result("gpu", "a", "n1"), others=(other(result("gpu", "b", "n1")),))
+    cluster.apply(gone(COUNTERS))
+
+    assert cluster.compare_after_write(each) == ()
+
+
+def test_a_driver_that_publishes_less_makes_no_duplicate_but_an_objection() -> None:
+    cluster, each = written(share(1, 50))
+    smaller = device("shared", is_shareable=True, capacities={"memory": 40})
+    show(cluster, msgspec.structs.replace(DEVICES, devices=(smaller,)))
+
+    assert cluster.compare_after_write(each) == ()
+    assert [each.message for each in cluster.check(each)] == [
+        "device gpu.example.com/n1/shared has 40 of memory left, 50 is planned"
+    ]
+
+
+def test_one_claim_that_names_a_device_twice_is_objected_to() -> None:
+    each = unit_of(result("one", "a", "n1"), result("two", "a", "n1"))
+    cluster = cluster_of(node("n1"), POD, CLAIM, DEVICES, COUNTERS)
+
+    assert [each.message for each in cluster.check(each)] == ["device gpu.example.com/n1/a is planned 2 times"]

@@ -1,0 +1,110 @@
+import io
+import json
+import logging
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from scheduler.observe import logs
+from scheduler.settings import LogFormat, Logging, LogLevel
+
+
+@pytest.fixture
+def stream() -> Iterator[io.StringIO]:
+    """Where lines go during a test; the process's own logging stands as before afterwards."""
+    root = logging.getLogger()
+    level, handlers = root.level, root.handlers[:]
+    yield io.StringIO()
+    structlog.reset_defaults()
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def _lines(stream: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_a_line_is_json_with_time_level_event_and_fields(stream: io.StringIO) -> None:
+    logs.configure(Logging(), stream)
+    logs.logger(pod="a/b").info(logs.CYCLE, pods=3)
+    (line,) = _lines(stream)
+    time = datetime.fromisoformat(line.pop("timestamp"))
+    assert line == {"level": "info", "event": "cycle", "pod": "a/b", "pods": 3}
+    assert time.tzinfo == UTC
+    assert abs((datetime.now(UTC) - time).total_seconds()) < 60
+
+
+def test_a_logger_from_before_the_configuration_follows_it(stream: io.StringIO) -> None:
+    early = logs.logger(part="early")
+    logs.configure(Logging(), stream)
+    early.info(logs.STARTED)
+    assert [(line["event"], line["part"]) for line in _lines(stream)] == [("started", "early")]
+
+
+def test_time_level_and_event_stand_first(stream: io.StringIO) -> None:
+    logs.configure(Logging(), stream)
+    logs.logger(a=1).info(logs.CYCLE)
+    assert list(_lines(stream)[0]) == ["timestamp", "level", "event", "a"]
+
+
+def test_libraries_come_out_the_same_way(stream: io.StringIO) -> None:
+    logs.configure(Logging(), stream)
+    logging.getLogger("library").warning("%s broke", "it", extra={"part": "x"})
+    (line,) = _lines(stream)
+    assert (line["event"], line["level"], line["part"]) == ("it broke", "warning", "x")
+
+
+def test_what_libraries_say_for_themselves_stays_out(stream: io.StringIO) -> None:
+    logs.configure(Logging(), stream)
+    logging.getLogger("aiohttp.access").info("GET /metrics")
+    assert _lines(stream) == []
+
+
+def test_less_severe_lines_are_not_written(stream: io.StringIO) -> None:
+    logs.configure(Logging(level=LogLevel.WARNING), stream)
+    logs.logger().info(logs.CYCLE)
+    logs.logger().warning(logs.FALLBACK)
+    assert [line["event"] for line in _lines(stream)] == ["fallback"]
+
+
+def test_an_exception_is_one_line(stream: io.StringIO) -> None:
+    logs.configure(Logging(), stream)
+    try:
+        int("x")
+    except ValueError:
+        logs.logger().exception(logs.CRASHED)
+    (line,) = _lines(stream)
+    assert line["exception"].startswith("Traceback")
+
+
+@pytest.mark.parametrize("form", LogFormat)
+def test_an_exception_does_not_show_the_values_of_variables(stream: io.StringIO, form: LogFormat) -> None:
+    logs.configure(Logging(format=form), stream)
+    token = "held-in-a-variable"
+    try:
+        int(f"{len(token)}!")
+    except ValueError:
+        logs.logger().exception(logs.CRASHED)
+    assert "ValueError: invalid literal" in stream.getvalue()
+    assert token not in stream.getvalue()
+
+
+def test_a_value_that_json_does_not_know_is_written_as_text(stream: io.StringIO) -> None:
+    logs.configure(Logging(), stream)
+    logs.logger(path=Path("/a")).info(logs.STARTED)
+    assert _lines(stream)[0]["path"] == "/a"
+
+
+def test_people_get_aligned_text_without_colours_where_no_terminal_is(stream: io.StringIO) -> None:
+    logs.configure(Logging(format=LogFormat.CONSOLE), stream)
+    logs.logger(pods=3).info(logs.CYCLE)
+    assert stream.getvalue().rstrip().endswith("[info     ] cycle              pods=3")
+
+
+def test_every_event_has_a_name_of_its_own() -> None:
+    names = [value for key, value in vars(logs).items() if key.isupper() and isinstance(value, str)]
+    assert len(names) == len(set(names)) > 20

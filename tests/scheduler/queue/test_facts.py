@@ -1,0 +1,144 @@
+import msgspec
+import pytest
+
+from scheduler.change import Namespace, Object
+from scheduler.queue import Fact, facts_of
+from tests.support.builders import (
+    allocation,
+    claim,
+    consumer,
+    device,
+    device_class,
+    gpu_slice,
+    node,
+    pod,
+    resource_slice,
+    result,
+    taint,
+    taint_rule,
+)
+from tests.support.cluster_builders import became
+
+NODE, CORDONED = node("n1", cpu=4), node("n1", cpu=4, is_unschedulable=True)
+BOUND, WAITING = pod("p", node_name="n1", cpu=2), pod("p", cpu=2)
+CLAIM = claim("c")
+GPU = result("gpu", "gpu-0", "n1")
+HELD = claim("c", allocation=allocation(GPU), reserved_for=[consumer("a"), consumer("b")])
+ADMIN = claim("c", allocation=allocation(result("gpu", "gpu-0", "n1", is_admin=True)))
+SICK = taint("sick")
+SLICE = resource_slice("n1", device("d"), name="s")
+TAINTED = resource_slice("n1", device("d", taints=[SICK]), name="s")
+RULE = taint_rule("r", SICK, pool="n1")
+
+
+def other(each: Object, **fields: object) -> Object:
+    return msgspec.structs.replace(each, **fields)  # type: ignore[type-var]  # every object is a Struct
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "facts"),
+    [
+        pytest.param(None, NODE, {Fact.NODE_ADDED}, id="node added"),
+        pytest.param(NODE, other(NODE, uid="x"), {Fact.NODE_ADDED}, id="node remade"),
+        pytest.param(NODE, None, set(), id="node deleted"),
+        pytest.param(NODE, node("n1", cpu=5), {Fact.NODE_ALLOCATABLE_GREW}, id="node with more cpu"),
+        pytest.param(
+            NODE,
+            node("n1", cpu=4, extended={"e.com/x": 1}),
+            {Fact.NODE_ALLOCATABLE_GREW},
+            id="node with a new resource",
+        ),
+        pytest.param(NODE, node("n1", cpu=3), set(), id="node with less cpu"),
+        pytest.param(NODE, node("n1", cpu=3, pods=111), {Fact.NODE_ALLOCATABLE_GREW}, id="node with less and more"),
+        pytest.param(NODE, node("n1", cpu=4, labels={"a": "b"}), {Fact.NODE_LABELS_CHANGED}, id="node relabelled"),
+        pytest.param(other(NODE, taints=(SICK,)), NODE, {Fact.NODE_TAINT_REMOVED}, id="node untainted"),
+        pytest.param(
+            other(NODE, taints=(SICK,)),
+            other(NODE, taints=(taint("sick", "v"),)),
+            {Fact.NODE_TAINT_REMOVED},
+            id="node tainted otherwise",
+        ),
+        pytest.param(NODE, other(NODE, taints=(SICK,)), set(), id="node tainted"),
+        pytest.param(
+            other(NODE, taints=(SICK,)),
+            other(NODE, taints=(other(SICK, time_added="now"),)),  # type: ignore[arg-type]  # a taint is a Struct too
+            set(),
+            id="taint with another time",
+        ),
+        pytest.param(
+            other(NODE, taints=(taint("soft", effect="PreferNoSchedule"),)), NODE, set(), id="node without a soft taint"
+        ),
+        pytest.param(CORDONED, NODE, {Fact.NODE_UNCORDONED}, id="node uncordoned"),
+        pytest.param(NODE, CORDONED, set(), id="node cordoned"),
+        pytest.param(NODE, other(NODE, images=(("i", 1),)), set(), id="node with another image"),
+        pytest.param(None, WAITING, set(), id="pod created"),
+        pytest.param(WAITING, None, set(), id="waiting pod deleted"),
+        pytest.param(WAITING, BOUND, set(), id="pod bound"),
+        pytest.param(BOUND, None, {Fact.NODE_ROOM_FREED}, id="bound pod deleted"),
+        pytest.param(BOUND, other(BOUND, is_terminal=True), {Fact.NODE_ROOM_FREED}, id="pod ended"),
+        pytest.param(BOUND, WAITING, {Fact.NODE_ROOM_FREED}, id="pod no longer assumed"),
+        pytest.param(
+            BOUND, other(BOUND, node_name="n2"), {Fact.NODE_ROOM_FREED}, id="pod bound elsewhere than assumed"
+        ),
+        pytest.param(BOUND, other(BOUND, uid="x"), {Fact.NODE_ROOM_FREED}, id="bound pod remade"),
+        pytest.param(BOUND, pod("p", node_name="n1", cpu=1), {Fact.NODE_ROOM_FREED}, id="pod resized to less"),
+        pytest.param(BOUND, pod("p", node_name="n1"), {Fact.NODE_ROOM_FREED}, id="pod resized to nothing"),
+        pytest.param(BOUND, pod("p", node_name="n1", cpu=3), set(), id="pod resized to more"),
+        pytest.param(BOUND, other(BOUND, labels=(("a", "b"),)), set(), id="bound pod relabelled"),
+        pytest.param(other(BOUND, is_terminal=True), None, set(), id="ended pod deleted"),
+        pytest.param(None, CLAIM, {Fact.CLAIM_CREATED}, id="claim created"),
+        pytest.param(CLAIM, None, {Fact.CLAIM_DELETED}, id="claim deleted"),
+        pytest.param(HELD, None, {Fact.CLAIM_DELETED, Fact.DEVICES_FREED}, id="allocated claim deleted"),
+        pytest.param(ADMIN, None, {Fact.CLAIM_DELETED}, id="claim with admin access deleted"),
+        pytest.param(
+            HELD,
+            other(CLAIM, uid="x"),
+            {Fact.CLAIM_DELETED, Fact.DEVICES_FREED, Fact.CLAIM_CREATED},
+            id="allocated claim remade",
+        ),
+        pytest.param(CLAIM, HELD, {Fact.CLAIM_ALLOCATED}, id="claim allocated"),
+        pytest.param(
+            HELD,
+            CLAIM,
+            {Fact.CLAIM_DEALLOCATED, Fact.DEVICES_FREED, Fact.CLAIM_RESERVATIONS_SHRANK},
+            id="claim deallocated",
+        ),
+        pytest.param(ADMIN, CLAIM, {Fact.CLAIM_DEALLOCATED}, id="admin access ended"),
+        pytest.param(
+            HELD, other(HELD, reserved_for=(consumer("b"),)), {Fact.CLAIM_RESERVATIONS_SHRANK}, id="consumer gone"
+        ),
+        pytest.param(
+            HELD,
+            other(HELD, reserved_for=(consumer("b"), consumer("c"))),
+            {Fact.CLAIM_RESERVATIONS_SHRANK},
+            id="consumer replaced",
+        ),
+        pytest.param(other(HELD, reserved_for=()), HELD, set(), id="consumers added"),
+        pytest.param(other(CLAIM, invalid="no"), CLAIM, {Fact.CLAIM_CHANGED}, id="claim readable"),
+        pytest.param(CLAIM, other(CLAIM, owner_pod_uid="u"), {Fact.CLAIM_CHANGED}, id="claim with another owner"),
+        pytest.param(
+            CLAIM, other(CLAIM, resource_version="9", finalizers=("f",)), set(), id="claim with the finalizer"
+        ),
+        pytest.param(CLAIM, other(CLAIM, is_deleting=True), set(), id="claim deleting"),
+        pytest.param(None, device_class("gpu"), {Fact.CLASS_CHANGED}, id="class added"),
+        pytest.param(device_class("gpu"), device_class("gpu", "true"), {Fact.CLASS_CHANGED}, id="class selectors"),
+        pytest.param(
+            device_class("gpu"), device_class("gpu", extended_resource_name="e.com/x"), set(), id="class otherwise"
+        ),
+        pytest.param(device_class("gpu"), None, set(), id="class deleted"),
+        pytest.param(None, SLICE, {Fact.SLICE_CHANGED}, id="slice added"),
+        pytest.param(SLICE, other(SLICE, generation=2), {Fact.SLICE_CHANGED}, id="slice generation"),
+        pytest.param(SLICE, other(TAINTED, generation=2), {Fact.SLICE_CHANGED}, id="slice changed and tainted"),
+        pytest.param(SLICE, TAINTED, set(), id="device tainted"),
+        pytest.param(TAINTED, SLICE, {Fact.DEVICE_TAINT_REMOVED}, id="device untainted"),
+        pytest.param(SLICE, None, {Fact.SLICE_DELETED}, id="slice deleted"),
+        pytest.param(gpu_slice("n1"), gpu_slice("n1", count=9), {Fact.SLICE_CHANGED}, id="device added"),
+        pytest.param(None, RULE, set(), id="rule added"),
+        pytest.param(RULE, None, {Fact.DEVICE_TAINT_REMOVED}, id="rule deleted"),
+        pytest.param(RULE, other(RULE, pool="n2"), {Fact.DEVICE_TAINT_REMOVED}, id="rule changed"),
+        pytest.param(None, Namespace(name="x"), set(), id="namespace added"),
+        pytest.param(Namespace(name="x"), None, set(), id="namespace deleted"),
+    ],
+)
+def test_a_transition_says_what_could_help(before: Object | None, after: Object | None, facts: set[Fact]) -> None:
+    assert facts_of(became(before, after)) == facts

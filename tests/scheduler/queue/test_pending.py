@@ -1,0 +1,442 @@
+import msgspec
+import pytest
+
+from scheduler.queue import Backoff, Pending, State
+from scheduler.queue.pending import MOST_MOVES
+from solver.domain import Pod, PodId, Reason, ReasonCode
+from tests.support.builders import allocation, claim, consumer, node, pod, result, taint
+from tests.support.cluster_builders import became
+
+NODE_ADDED = became(None, node("new"))
+ROOM_FREED = became(pod("old", node_name="n1"), None)
+UNTAINTED = became(node("n1", taints=[taint("k")]), node("n1"))
+CLAIM = claim("c")
+FULL = claim("c", allocation=allocation(), reserved_for=[consumer("x")])
+SWEEP = 300.0
+
+
+@pytest.fixture
+def pending() -> Pending:
+    return Pending(["dovetail"])
+
+
+def names(pending: Pending, now: float, limit: int = 100) -> list[str]:
+    return [each.id.name for each in pending.take_batch(now, limit).pods]
+
+
+def put_back(pending: Pending, each: Pod, now: float, *codes: ReasonCode) -> None:
+    pending.put_back(each.id, each.uid, [Reason(code=code, message="because") for code in codes], now)
+
+
+def waiting(pending: Pending, each: Pod, *codes: ReasonCode) -> None:
+    """The pod was tried at 0 and waits; its backoff ends at 1."""
+    pending.offer(each, 0.0)
+    pending.take_batch(0.0, 100)
+    put_back(pending, each, 0.0, *codes)
+    assert pending.state(each.id) is State.WAITING
+
+
+# Who is let in
+
+
+def test_a_new_pod_is_ready_at_once(pending: Pending) -> None:
+    pending.offer(pod("p"), 5.0)
+
+    assert pending.next_due(5.0) == 5.0
+    assert names(pending, 5.0) == ["p"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"scheduler_name": "default-scheduler"}, id="another scheduler"),
+        pytest.param({"node_name": "n1"}, id="bound"),
+        pytest.param({"is_deleting": True}, id="deleting"),
+        pytest.param({"is_terminal": True}, id="ended"),
+    ],
+)
+def test_a_pod_that_is_not_ours_to_place_is_not_let_in(pending: Pending, fields: dict[str, object]) -> None:
+    pending.offer(msgspec.structs.replace(pod("p"), **fields), 0.0)
+
+    assert len(pending) == 0
+
+
+@pytest.mark.parametrize("state", [State.ACTIVE, State.IN_FLIGHT, State.BACKING_OFF, State.WAITING, State.GATED])
+@pytest.mark.parametrize("fields", [{"node_name": "n1"}, {"is_deleting": True}, {"is_terminal": True}])
+def test_a_pod_leaves_from_every_state_when_it_is_no_longer_ours(
+    pending: Pending, state: State, fields: dict[str, object]
+) -> None:
+    each = pod("p", "c", scheduling_gates=["g"] if state is State.GATED else [])
+    pending.offer(each, 0.0)
+    if state in {State.IN_FLIGHT, State.BACKING_OFF, State.WAITING}:
+        pending.take_batch(0.0, 1)
+    if state in {State.BACKING_OFF, State.WAITING}:
+        put_back(pending, each, 0.0, ReasonCode.BUDGET if state is State.BACKING_OFF else ReasonCode.NO_NODES)
+    assert pending.state(each.id) is state
+    pending.offer(msgspec.structs.replace(each, **fields), 1.0)
+
+    assert len(pending) == 0
+    assert sum(pending.counts().values()) == 0
+    assert names(pending, 1000.0) == []
+
+
+def test_several_scheduler_names_are_ours() -> None:
+    pending = Pending(["dovetail", "dovetail-pack"])
+    pending.offer(msgspec.structs.replace(pod("p"), scheduler_name="dovetail-pack"), 0.0)
+
+    assert names(pending, 0.0) == ["p"]
+
+
+def test_a_gated_pod_waits_at_its_gate(pending: Pending) -> None:
+    pending.offer(pod("p", scheduling_gates=["g"]), 0.0)
+
+    assert pending.counts()[State.GATED] == 1
+    assert pending.next_due(0.0) is None
+    assert names(pending, 1000.0) == []
+
+
+def test_a_pod_whose_gates_are_gone_is_ready(pending: Pending) -> None:
+    pending.offer(pod("p", scheduling_gates=["g"]), 0.0)
+    pending.offer(pod("p"), 1.0)
+
+    assert names(pending, 1.0) == ["p"]
+
+
+# Order
+
+
+def test_pods_are_taken_by_priority_then_age_then_key(pending: Pending) -> None:
+    for name, priority, at in [("young", 0, 2.0), ("b", 0, 1.0), ("a", 0, 1.0), ("important", 5, 9.0)]:
+        pending.offer(pod(name, priority=priority), at)
+
+    assert names(pending, 9.0) == ["important", "a", "b", "young"]
+
+
+def test_a_batch_holds_no_more_than_its_limit(pending: Pending) -> None:
+    for name in "abc":
+        pending.offer(pod(name), 0.0)
+
+    assert names(pending, 0.0, limit=2) == ["a", "b"]
+    assert names(pending, 0.0, limit=2) == ["c"]
+
+
+def test_a_pod_in_flight_is_not_taken_again(pending: Pending) -> None:
+    pending.offer(pod("p"), 0.0)
+
+    assert names(pending, 0.0) == ["p"]
+    assert names(pending, 1000.0) == []
+
+
+def test_a_pod_that_comes_back_keeps_its_age(pending: Pending) -> None:
+    pending.offer(pod("z"), 0.0)
+    assert names(pending, 0.0) == ["z"]
+    pending.offer(pod("a"), 0.5)
+    put_back(pending, pod("z"), 0.5, ReasonCode.CONFLICT)
+
+    assert names(pending, 2.0) == ["z", "a"]
+
+
+def test_a_crowd_of_retried_pods_leaves_room_for_new_ones(pending: Pending) -> None:
+    crowd = [pod(f"old-{index:03}") for index in range(100)]
+    for each in crowd:
+        waiting(pending, each, ReasonCode.NODE_RESOURCES)
+    pending.offer(pod("new"), 1.0)
+    pending.wake(ROOM_FREED)
+
+    taken = names(pending, 2.0, limit=8)
+
+    assert len(taken) == 8
+    assert taken[-1] == "new"
+    assert taken[:7] == [f"old-{index:03}" for index in range(7)]
+
+
+def test_a_new_pod_of_lower_priority_takes_no_place_of_a_retried_one(pending: Pending) -> None:
+    crowd = [pod(f"old-{index}", priority=1) for index in range(8)]
+    for each in crowd:
+        waiting(pending, each, ReasonCode.NODE_RESOURCES)
+    pending.offer(pod("new"), 1.0)
+    pending.wake(ROOM_FREED)
+
+    assert names(pending, 2.0, limit=8) == [f"old-{index}" for index in range(8)]
+
+
+# Coming back
+
+
+@pytest.mark.parametrize(
+    "code", [ReasonCode.BUDGET, ReasonCode.SOLVER_FAILED, ReasonCode.CONFLICT, ReasonCode.API_ERROR]
+)
+def test_what_another_attempt_may_cure_rests_and_is_tried_again(pending: Pending, code: ReasonCode) -> None:
+    pending.offer(pod("p"), 0.0)
+    pending.take_batch(0.0, 1)
+    put_back(pending, pod("p"), 10.0, code)
+
+    assert pending.state(pod("p").id) is State.BACKING_OFF
+    assert pending.next_due(10.0) == 11.0
+    assert names(pending, 10.9) == []
+    assert names(pending, 11.0) == ["p"]
+
+
+def test_a_pod_without_a_reason_is_tried_again(pending: Pending) -> None:
+    pending.offer(pod("p"), 0.0)
+    pending.take_batch(0.0, 1)
+    put_back(pending, pod("p"), 0.0)
+
+    assert names(pending, 1.0) == ["p"]
+
+
+def test_the_rest_doubles_with_every_attempt() -> None:
+    pending = Pending(["dovetail"], backoff=Backoff(initial_seconds=1, ceiling_seconds=4))
+    pending.offer(pod("p"), 0.0)
+    now, rests = 0.0, []
+    for _ in range(4):
+        assert names(pending, now) == ["p"]
+        put_back(pending, pod("p"), now, ReasonCode.CONFLICT)
+        due = pending.next_due(now)
+        assert due is not None
+        rests.append(due - now)
+        now = due
+
+    assert rests == [1, 2, 4, 4]
+
+
+def test_a_pod_waits_for_what_its_reason_needs(pending: Pending) -> None:
+    waiting(pending, pod("p"), ReasonCode.NODE_TAINT)
+    pending.wake(ROOM_FREED)
+    assert names(pending, 2.0) == []
+    pending.wake(UNTAINTED)
+
+    assert names(pending, 2.0) == ["p"]
+
+
+def test_any_of_several_reasons_wakes(pending: Pending) -> None:
+    waiting(pending, pod("p"), ReasonCode.NODE_TAINT, ReasonCode.NODE_RESOURCES)
+    pending.wake(ROOM_FREED)
+
+    assert names(pending, 2.0) == ["p"]
+
+
+def test_a_woken_pod_rests_until_its_backoff_is_over(pending: Pending) -> None:
+    waiting(pending, pod("p"), ReasonCode.NODE_RESOURCES)
+    pending.wake(ROOM_FREED)
+
+    assert names(pending, 0.5) == []
+    assert pending.state(pod("p").id) is State.BACKING_OFF
+    assert pending.next_due(0.5) == 1.0
+    assert names(pending, 1.0) == ["p"]
+
+
+def test_a_wake_up_is_for_those_who_waited_then(pending: Pending) -> None:
+    waiting(pending, pod("p"), ReasonCode.NODE_RESOURCES)
+    pending.wake(ROOM_FREED)
+    assert names(pending, 1.0) == ["p"]
+    put_back(pending, pod("p"), 1.0, ReasonCode.NODE_RESOURCES)
+
+    assert names(pending, 100.0) == []
+
+
+def test_a_pod_that_nothing_wakes_is_swept_up(pending: Pending) -> None:
+    waiting(pending, pod("p"), ReasonCode.NODE_RESOURCES)
+
+    assert pending.next_due(10.0) == SWEEP
+    assert names(pending, SWEEP - 0.1) == []
+    assert names(pending, SWEEP) == ["p"]
+
+
+def test_putting_back_what_is_not_in_flight_changes_nothing(pending: Pending) -> None:
+    pending.offer(pod("p"), 0.0)
+    put_back(pending, pod("p"), 0.0, ReasonCode.NODE_RESOURCES)
+    put_back(pending, pod("unknown"), 0.0, ReasonCode.NODE_RESOURCES)
+
+    assert pending.state(pod("p").id) is State.ACTIVE
+    assert len(pending) == 1
+
+
+# What happens while a pod is in flight
+
+
+def test_a_fact_while_in_flight_is_not_missed(pending: Pending) -> None:
+    pending.offer(pod("p"), 0.0)
+    pending.take_batch(0.0, 1)
+    pending.wake(ROOM_FREED)
+    put_back(pending, pod("p"), 0.1, ReasonCode.NODE_RESOURCES)
+
+    assert names(pending, 1.1) == ["p"]
+
+
+def test_a_fact_before_it_was_taken_does_not_count(pending: Pending) -> None:
+    pending.wake(ROOM_FREED)
+    waiting(pending, pod("p"), ReasonCode.NODE_RESOURCES)
+
+    assert names(pending, 10.0) == []
+
+
+def test_a_fact_about_its_claim_while_in_flight_is_not_missed(pending: Pending) -> None:
+    pending.offer(pod("p", "c"), 0.0)
+    pending.take_batch(0.0, 1)
+    pending.wake(became(FULL, claim("c", allocation=allocation())))
+    put_back(pending, pod("p", "c"), 0.1, ReasonCode.CLAIM_FULL)
+
+    assert names(pending, 1.1) == ["p"]
+
+
+def test_a_fact_about_another_claim_while_in_flight_does_not_count(pending: Pending) -> None:
+    pending.offer(pod("p", "d"), 0.0)
+    pending.take_batch(0.0, 1)
+    pending.wake(became(FULL, claim("c", allocation=allocation())))
+    put_back(pending, pod("p", "d"), 0.1, ReasonCode.CLAIM_FULL)
+
+    assert pending.state(pod("p").id) is State.WAITING
+
+
+def test_a_pod_that_changes_in_flight_is_tried_again_as_it_is_now(pending: Pending) -> None:
+    pending.offer(pod("p"), 0.0)
+    pending.take_batch(0.0, 1)
+    pending.offer(pod("p", labels={"a": "b"}), 0.1)
+    put_back(pending, pod("p"), 0.1, ReasonCode.NODE_RESOURCES)
+
+    assert pending.take_batch(1.1, 1).pods == (pod("p", labels={"a": "b"}),)
+
+
+def test_a_pod_deleted_in_flight_does_not_come_back(pending: Pending) -> None:
+    pending.offer(pod("p"), 0.0)
+    pending.take_batch(0.0, 1)
+    pending.remove(pod("p").id)
+    put_back(pending, pod("p"), 0.1, ReasonCode.CONFLICT)
+
+    assert len(pending) == 0
+
+
+def test_a_namesake_of_a_pod_in_flight_is_new(pending: Pending) -> None:
+    old, new = pod("p", uid="old"), pod("p", uid="new")
+    pending.offer(old, 0.0)
+    pending.take_batch(0.0, 1)
+    pending.offer(new, 0.1)
+    put_back(pending, old, 0.2, ReasonCode.CONFLICT)
+
+    assert pending.take_batch(0.2, 1).pods == (new,)
+
+
+def test_a_pod_gated_in_flight_stays_at_its_gate(pending: Pending) -> None:
+    pending.offer(pod("p"), 0.0)
+    pending.take_batch(0.0, 1)
+    pending.offer(pod("p", scheduling_gates=["g"]), 0.1)
+    put_back(pending, pod("p"), 0.1, ReasonCode.CONFLICT)
+
+    assert pending.state(pod("p").id) is State.GATED
+
+
+# The pod's own changes
+
+
+def test_a_change_of_a_waiting_pod_wakes_it(pending: Pending) -> None:
+    waiting(pending, pod("p"), ReasonCode.CLAIM_MISSING)
+    pending.offer(pod("p", "c"), 2.0)
+
+    assert pending.take_batch(2.0, 1).pods == (pod("p", "c"),)
+
+
+def test_our_own_nomination_does_not_wake(pending: Pending) -> None:
+    waiting(pending, pod("p"), ReasonCode.NODE_RESOURCES)
+    pending.offer(msgspec.structs.replace(pod("p"), nominated_node_name="n1"), 2.0)
+
+    assert pending.state(pod("p").id) is State.WAITING
+
+
+def test_a_pod_shown_again_as_it_was_is_not_woken(pending: Pending) -> None:
+    waiting(pending, pod("p"), ReasonCode.NODE_RESOURCES)
+    pending.offer(pod("p"), 2.0)
+
+    assert pending.state(pod("p").id) is State.WAITING
+
+
+def test_a_change_of_a_resting_pod_does_not_shorten_its_rest(pending: Pending) -> None:
+    pending.offer(pod("p"), 0.0)
+    pending.take_batch(0.0, 1)
+    put_back(pending, pod("p"), 0.0, ReasonCode.CONFLICT)
+    pending.offer(pod("p", labels={"a": "b"}), 0.1)
+
+    assert names(pending, 0.5) == []
+    assert pending.take_batch(1.0, 1).pods == (pod("p", labels={"a": "b"}),)
+
+
+def test_a_change_of_priority_counts_at_once(pending: Pending) -> None:
+    pending.offer(pod("a"), 0.0)
+    pending.offer(pod("b"), 0.0)
+    pending.offer(pod("b", priority=1), 0.1)
+
+    assert names(pending, 0.1) == ["b", "a"]
+
+
+# Claims
+
+
+def test_a_claim_wakes_only_the_pods_that_reference_it(pending: Pending) -> None:
+    waiting(pending, pod("mine", "c"), ReasonCode.CLAIM_MISSING)
+    waiting(pending, pod("other", "d"), ReasonCode.CLAIM_MISSING)
+    pending.wake(became(None, CLAIM))
+
+    assert names(pending, 2.0) == ["mine"]
+
+
+def test_a_claim_wakes_only_for_reasons_that_it_cures(pending: Pending) -> None:
+    waiting(pending, pod("p", "c"), ReasonCode.NODE_TAINT)
+    pending.wake(became(None, CLAIM))
+
+    assert pending.state(PodId("default", "p")) is State.WAITING
+    assert names(pending, 2.0) == []
+
+
+def test_freed_devices_wake_pods_of_every_claim(pending: Pending) -> None:
+    waiting(pending, pod("p", "d"), ReasonCode.DEVICES_IN_USE)
+    pending.wake(became(claim("c", allocation=allocation(result("gpu", "gpu-0", "n1"))), CLAIM))
+
+    assert names(pending, 2.0) == ["p"]
+
+
+def test_a_pod_that_came_to_reference_a_claim_is_woken_by_it(pending: Pending) -> None:
+    waiting(pending, pod("p"), ReasonCode.CLAIM_MISSING)
+    pending.offer(pod("p", "c"), 2.0)
+    assert names(pending, 2.0) == ["p"]
+    put_back(pending, pod("p", "c"), 2.0, ReasonCode.CLAIM_MISSING)
+    pending.wake(became(None, CLAIM))
+
+    assert names(pending, 10.0) == ["p"]
+
+
+# Many
+
+
+def test_a_call_moves_a_bounded_number_of_pods_and_the_next_calls_the_rest(pending: Pending) -> None:
+    count = MOST_MOVES + 500
+    pods = [pod(f"p-{index:05}") for index in range(count)]
+    for each in pods:
+        pending.offer(each, 0.0)
+    pending.take_batch(0.0, count)
+    for each in pods:
+        put_back(pending, each, 0.0, ReasonCode.NODE_RESOURCES)
+    pending.wake(ROOM_FREED)
+
+    assert names(pending, 1.0, limit=3) == ["p-00000", "p-00001", "p-00002"]
+    assert pending.counts()[State.ACTIVE] == MOST_MOVES - 3
+    assert pending.next_due(1.0) == 1.0
+    assert len(names(pending, 1.0, limit=count)) == count - 3
+
+
+def test_waking_costs_the_same_however_many_wait(pending: Pending) -> None:
+    for index in range(100):
+        waiting(pending, pod(f"p-{index}"), ReasonCode.NODE_RESOURCES)
+    pending.wake(ROOM_FREED)
+
+    # Marked, not moved: all of them still stand where they stood.
+    assert pending.counts()[State.WAITING] == 100
+
+
+def test_nothing_is_due_when_nobody_waits(pending: Pending) -> None:
+    assert pending.next_due(0.0) is None
+
+
+def test_a_due_time_in_the_past_is_now(pending: Pending) -> None:
+    waiting(pending, pod("p"), ReasonCode.NODE_RESOURCES)
+
+    assert pending.next_due(1000.0) == 1000.0

@@ -1,0 +1,257 @@
+import itertools
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from scheduler.settings import (
+    Overrides,
+    PolicyName,
+    Settings,
+    SettingsError,
+    default,
+    load,
+    parse,
+    parse_address,
+    reference,
+)
+from solver.domain import NodeSelectorRequirement, NodeSelectorTerm
+
+ROOT = Path(__file__).parents[2]
+HEAD = "apiVersion: config.dovetail.dev/v1alpha1\nkind: DovetailConfiguration\n"
+
+
+def test_an_almost_empty_file_gives_the_defaults() -> None:
+    assert parse(HEAD, "file") == default()
+
+
+def test_the_default_file_gives_the_defaults() -> None:
+    assert load(ROOT / "config" / "default.yaml") == default()
+
+
+@pytest.mark.parametrize(
+    ("path", "generate"),
+    [
+        pytest.param("config/default.yaml", reference.default_file, id="default file"),
+        pytest.param("config/schema.json", reference.json_schema, id="schema"),
+    ],
+)
+def test_generated_files_have_not_drifted(path: str, generate: object) -> None:
+    assert callable(generate)
+    assert (ROOT / path).read_text(encoding="utf-8") == generate(), f"{path}: run `make config`"
+
+
+def _schema() -> dict[str, object]:
+    schema: dict[str, object] = json.loads(reference.json_schema())
+    return schema
+
+
+def test_the_default_file_is_valid_under_the_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(_schema())
+    jsonschema.validate(yaml.safe_load(reference.default_file()), _schema(), jsonschema.Draft202012Validator)
+
+
+def test_the_schema_refuses_an_unknown_key() -> None:
+    document = {**yaml.safe_load(HEAD), "profiles": [{"polcy": "pack"}]}
+    with pytest.raises(jsonschema.ValidationError, match="polcy"):
+        jsonschema.validate(document, _schema(), jsonschema.Draft202012Validator)
+
+
+def test_every_key_of_the_default_file_is_explained() -> None:
+    lines = [line.strip() for line in reference.default_file().splitlines() if line.strip()]
+    unexplained = [
+        line for above, line in itertools.pairwise(lines) if not line.startswith("#") and not above.startswith("#")
+    ]
+    assert unexplained == []
+
+
+def test_every_field_of_the_schema_is_described() -> None:
+    definitions = json.loads(reference.json_schema())["$defs"].values()
+    fields = [field for definition in definitions for field in definition.get("properties", {}).values()]
+    assert all(field["description"] for field in fields)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("", "expected a mapping that starts with apiVersion", id="empty file"),
+        pytest.param("- a", "expected a mapping that starts with apiVersion", id="a list"),
+        pytest.param("a: [", "not YAML", id="no YAML"),
+        pytest.param("kind: X", "apiVersion: missing, write apiVersion: config.dovetail.dev/v1alpha1", id="no version"),
+        pytest.param("kind: X", "kind: 'X' is not known, write DovetailConfiguration", id="other kind"),
+        pytest.param(
+            HEAD + "profiles: [{polcy: pack}]",
+            "profiles[0].polcy: unknown field, did you mean policy?",
+            id="misspelt field",
+        ),
+        pytest.param(
+            HEAD + "profiles: [{x: 1}]", "profiles[0].x: unknown field, write one of: schedulerName, policy", id="field"
+        ),
+        pytest.param(HEAD + "x: 1\nlogging: {y: 1}", "x: unknown field", id="first of several"),
+        pytest.param(HEAD + "x: 1\nlogging: {y: 1}", "logging.y: unknown field", id="second of several"),
+        pytest.param(
+            HEAD + "logging: {level: warn}", "logging.level: 'warn' is not known, did you mean warning?", id="word"
+        ),
+        pytest.param(
+            HEAD + "profiles: [{policy: spread}]",
+            "profiles[0].policy: 'spread' is not known, write one of: pack",
+            id="a policy that does not exist",
+        ),
+        pytest.param(
+            HEAD + "profiles: [{schedulerName: a}, {schedulerName: b}, {schedulerName: a}]",
+            "profiles[2].schedulerName: 'a' is the name of profiles[0], write another name",
+            id="name twice",
+        ),
+        pytest.param(
+            HEAD + "profiles: []", "profiles: [] is out of range, expected a list of length >= 1", id="no profile"
+        ),
+        pytest.param(HEAD + "profiles: [{schedulerName: 'a b'}]", "'a b' is no name: write letters", id="no name"),
+        pytest.param(
+            HEAD + "solver: {budgetSeconds: 1000}",
+            "solver.budgetSeconds: 1000 is out of range, expected a number <= 60",
+            id="too much",
+        ),
+        pytest.param(
+            HEAD + "solver: {budgetSeconds: .nan}", "solver.budgetSeconds: nan is out of range", id="no number"
+        ),
+        pytest.param(
+            HEAD + "solver: {workers: '2'}", "solver.workers: expected a whole number, got text", id="quoted number"
+        ),
+        pytest.param(
+            HEAD + "devices: {owned: {nodeSelector: {matchLabels: {gpu: true}}}}",
+            "devices.owned.nodeSelector.matchLabels[...]: expected text, got true or false, write it in quotes",
+            id="unquoted label",
+        ),
+        pytest.param(HEAD + "solver:", "solver: expected a mapping, got nothing", id="empty section"),
+        pytest.param(
+            HEAD + "leaderElection: {renewDeadlineSeconds: 15}",
+            "leaderElection.renewDeadlineSeconds: 15 is too long, write less than leaseDurationSeconds (15)",
+            id="renewal as long as the lease",
+        ),
+        pytest.param(
+            HEAD + "leaderElection: {retryPeriodSeconds: 9}",
+            "leaderElection.retryPeriodSeconds: 9 is too long, write less than renewDeadlineSeconds / 1.2 (8.33)",
+            id="retries too rare",
+        ),
+        pytest.param(
+            HEAD + "commit: {requestTimeoutSeconds: 5}",
+            "commit.requestTimeoutSeconds: 5 is too long, write less than leaderElection's "
+            "leaseDurationSeconds - renewDeadlineSeconds (5)",
+            id="writes that outlive the lease",
+        ),
+        pytest.param(
+            HEAD + "queue: {initialBackoffSeconds: 20}",
+            "queue.initialBackoffSeconds: 20 is too long, write at most maxBackoffSeconds (10)",
+            id="backoff that shrinks",
+        ),
+        pytest.param(HEAD + "bindAddress: '80'", "bindAddress: '80' is no address: write host:port", id="no address"),
+        pytest.param(HEAD + "kind: X", "the key 'kind' stands twice", id="key twice"),
+        pytest.param(HEAD + "? [a]\n: 1", "a key must be plain text", id="strange key"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_the_key_and_what_to_write(text: str, message: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        parse(text, "my.yaml")
+    assert str(caught.value).startswith("my.yaml: ")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_times_of_the_lease_are_not_judged_without_election() -> None:
+    settings = parse(HEAD + "leaderElection: {enabled: false, renewDeadlineSeconds: 20}", "file")
+    assert not settings.leader_election.enabled
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        pytest.param(None, "cannot be read: No such file", id="no file"),
+        pytest.param(b"\xff\xfe", "cannot be read: not UTF-8", id="no text"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | None, message: str) -> None:
+    path = tmp_path / "config.yaml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(SettingsError, match=message) as caught:
+        load(path)
+    assert str(path) in str(caught.value)
+
+
+def _loaded(tmp_path: Path, text: str, overrides: Overrides) -> Settings:
+    path = tmp_path / "config.yaml"
+    path.write_text(HEAD + text, encoding="utf-8")
+    return load(path, overrides)
+
+
+def test_flags_that_are_not_given_leave_the_file_alone(tmp_path: Path) -> None:
+    text = "leaderElection: {enabled: false}\nlogging: {level: debug, format: console}\nbindAddress: ':1'\n"
+    assert _loaded(tmp_path, text, Overrides()) == parse(HEAD + text, "file")
+
+
+def test_flags_win_over_the_file(tmp_path: Path) -> None:
+    overrides = Overrides(leader_elect=False, bind_address=":1", log_level="debug", log_format="console")
+    settings = _loaded(tmp_path, "bindAddress: ':2'\n", overrides)
+    assert not settings.leader_election.enabled
+    assert settings.bind_address == ":1"
+    assert settings.logging.level == "debug"
+    assert settings.logging.format == "console"
+
+
+def test_names_of_the_command_line_replace_the_profiles(tmp_path: Path) -> None:
+    settings = _loaded(tmp_path, "profiles: [{schedulerName: a}]\n", Overrides(scheduler_names=("b", "c")))
+    assert settings.scheduler_names == {"b", "c"}
+
+
+def test_the_same_name_twice_on_the_command_line_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="'b' is the name of profiles"):
+        _loaded(tmp_path, "", Overrides(scheduler_names=("b", "b")))
+
+
+def test_a_profile_gives_the_solver_its_policy() -> None:
+    assert default().policy("dovetail").name == PolicyName.PACK
+
+
+def test_everything_is_owned_by_default() -> None:
+    owned = default().owned_devices()
+    assert (owned.drivers, owned.node_terms) == ((), ())
+
+
+def test_owned_labels_become_one_term_that_needs_them_all() -> None:
+    text = HEAD + "devices: {owned: {drivers: [b, a], nodeSelector: {matchLabels: {y: '2', x: '1'}}}}"
+    owned = parse(text, "file").policy("dovetail").owned
+    assert owned.drivers == ("a", "b")
+    assert owned.node_terms == (
+        NodeSelectorTerm(
+            match_expressions=(
+                NodeSelectorRequirement(key="x", operator="In", values=("1",)),
+                NodeSelectorRequirement(key="y", operator="In", values=("2",)),
+            )
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [
+        pytest.param(":8080", None, 8080, id="every address"),
+        pytest.param("0.0.0.0:0", "0.0.0.0", 0, id="any free port"),
+        pytest.param("localhost:1", "localhost", 1, id="name"),
+        pytest.param("[::1]:65535", "::1", 65535, id="IPv6"),
+        pytest.param("[fe80::1%eth0]:80", "fe80::1%eth0", 80, id="IPv6 with a zone"),
+    ],
+)
+def test_an_address_is_read_and_written_back(text: str, host: str | None, port: int) -> None:
+    address = parse_address(text)
+    assert address == (host, port)
+    assert str(address) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "80", "::1:80", "[::1]", "a:b", ":65536", "http://a:80", "a:80/x", "[zz]:80", "a b:1"]
+)
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="write host:port"):
+        parse_address(text)

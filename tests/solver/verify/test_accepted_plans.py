@@ -1,0 +1,232 @@
+"""The checker accepts what the API allows: valid plans, and the ones next to a broken rule."""
+
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+
+from solver.domain import AllocationMode, ConsumerReference
+from solver.verify import check
+from tests.solver.verify import cases as c
+from tests.support import builders as b
+
+ACCEPTED: tuple[tuple[str, Callable[[], c.Case], c.Change], ...] = (
+    (
+        "a cordon is tolerated",
+        c.whole_cards,
+        c.both(
+            c.node("n1", is_unschedulable=True),
+            c.pod("placed", tolerations=(b.toleration("node.kubernetes.io/unschedulable"),)),
+        ),
+    ),
+    (
+        "taints are tolerated by an empty key",
+        c.whole_cards,
+        c.both(c.node("n1", taints=(b.taint("k", "v", "NoExecute"),)), c.pod("placed", tolerations=(b.toleration(),))),
+    ),
+    ("a soft taint keeps nobody away", c.whole_cards, c.node("n1", taints=(b.taint("k", effect="PreferNoSchedule"),))),
+    (
+        "one of two terms of the affinity holds",
+        c.whole_cards,
+        c.pod(
+            "placed",
+            required_affinity=b.node_selector(
+                b.expressions(b.requirement("zone", "In", "b")), b.expressions(b.requirement("zone", "Exists"))
+            ),
+        ),
+    ),
+    ("the node is filled to the last millicore", c.whole_cards, c.pod("placed", requests=(("cpu", 4000),))),
+    (
+        "what a pod does not ask for may be overcommitted",
+        c.whole_cards,
+        c.both(c.running("running", requests=(("memory", 1 << 50),)), c.pod("placed", requests=(("cpu", 1),))),
+    ),
+    (
+        "a pod that has reserved the claim is no new consumer",
+        c.joined,
+        c.both(c.claim("given", reserved_for=(b.consumer("placed"),)), c.device("gpu-0", taints=(b.taint("broken"),))),
+    ),
+    (
+        "a group's entry covers its pods",
+        c.joined,
+        c.both(
+            c.claim(
+                "given",
+                reserved_for=(
+                    *(b.consumer(f"p{i}") for i in range(255)),
+                    ConsumerReference(api_group="scheduling.k8s.io", resource="podgroups", name="g", uid="g"),
+                ),
+            ),
+            c.pod("placed", pod_group="g"),
+        ),
+    ),
+    (
+        "a group's claim is its pods'",
+        c.joined,
+        c.both(c.claim("given", owner_pod_uid="", owner_pod_group="g"), c.pod("placed", pod_group="g")),
+    ),
+    (
+        "a claim by its name has no owner",
+        c.joined,
+        c.both(c.claim("given", owner_pod_uid="other"), c.pod("placed", claims=b.pod("x", "given").claims)),
+    ),
+    ("an allocated claim's device vanished", c.joined, c.slices("n1", devices=())),
+    (
+        "a taint of an unknown effect blocks nothing",
+        c.partitions,
+        c.device("half-1", taints=(b.taint("k", effect="None"), b.taint("k", effect="NoTouch"))),
+    ),
+    ("a device of a local slice is owned by its node", c.whole_cards, c.owned(drivers=(b.GPU_DRIVER,), zone="a")),
+    ("a device of no one node is owned by its driver", c.fabric, c.owned(drivers=(c.FABRIC,), zone="nowhere")),
+    (
+        "a capacity of an exclusive device is a least size",
+        c.partitions,
+        c.both(
+            c.device("half-1", capacities=(("memory", b.capacity("40Gi")),)),
+            c.claim("half", requests=(b.request("half", "parts", capacity={"memory": "40Gi"}),)),
+        ),
+    ),
+    (
+        "a capacity is asked for with the driver's domain",
+        c.shares,
+        c.claim("part", requests=(b.request("share", "shared", capacity={f"{c.SHARED}/memory": "8Gi"}),)),
+    ),
+    (
+        "capacity is filled to the last byte",
+        c.shares,
+        c.claim(
+            "holder",
+            allocation=b.allocation(
+                b.result(
+                    "share",
+                    "card",
+                    "n1",
+                    driver=c.SHARED,
+                    share_id=b.share_id(1),
+                    consumed={"memory": "30Gi", "engines": 3},
+                )
+            ),
+        ),
+    ),
+    (
+        "two requests share one device",
+        c.shares,
+        c.both(
+            c.claim(
+                "part",
+                requests=(
+                    b.request("share", "shared", capacity={"memory": "8Gi"}),
+                    b.request("more", "shared", capacity={"memory": "8Gi"}),
+                ),
+            ),
+            c.results(lambda old: (*old, replace(old[0], request="more", share_id=b.share_id(3)))),
+        ),
+    ),
+    (
+        "admin access ignores who holds the device, and counters",
+        c.partitions,
+        c.both(
+            c.claim("half", requests=(b.request("half", "parts", is_admin=True),)),
+            c.result(0, device=b.device_id("half-0", "n1", c.PARTS), admin_access=True),
+        ),
+    ),
+    (
+        "admin access is no usage",
+        c.partitions,
+        c.claim("holder", allocation=b.allocation(b.result("half", "half-1", "n1", driver=c.PARTS, is_admin=True))),
+    ),
+    (
+        "admin access names no share",
+        c.shares,
+        c.both(
+            c.claim("part", requests=(b.request("share", "shared", is_admin=True),)),
+            c.result(0, admin_access=True, share_id="", consumed_capacity=()),
+        ),
+    ),
+    (
+        "lists have a value in common",
+        c.fabric,
+        c.both(
+            c.claim("shared", constraints=(b.match(f"{c.FABRIC}/switch"),)),
+            c.device("rack-port", attributes=(("switch", b.attribute((1, 2))),)),
+            c.device("row-port", attributes=(("switch", b.attribute(2)),)),
+        ),
+    ),
+    (
+        "distinct lists do not overlap",
+        c.fabric,
+        c.both(
+            c.device("rack-port", attributes=(("switch", b.attribute((1, 2))),)),
+            c.device("row-port", attributes=(("switch", b.attribute((3,))),)),
+        ),
+    ),
+    (
+        "the qualified attribute wins",
+        c.fabric,
+        c.both(
+            c.claim("shared", constraints=(b.match(f"{c.FABRIC}/switch"),)),
+            c.device("rack-port", attributes=((f"{c.FABRIC}/switch", b.attribute(2)), ("switch", b.attribute(1)))),
+        ),
+    ),
+    (
+        "an outdated generation is in nobody's way",
+        c.whole_cards,
+        c.added(b.resource_slice("n1", b.device("gpu-0"), name="old", generation=0, slice_count=5)),
+    ),
+    (
+        "a device in no selector's way leaves the node selector out",
+        c.fabric,
+        c.both(
+            c.device("row-port", scope=b.scope(all_nodes=True)),
+            c.slices("rack", scope=b.scope(all_nodes=True)),
+            c.allocation(node_selector=None),
+        ),
+    ),
+    (
+        "a device that binds gives the node",
+        c.fabric,
+        c.both(
+            c.device("row-port", binds_to_node=True),
+            c.placement("second", node="n1"),
+            c.allocation(node_selector=b.on_node("n1")),
+        ),
+    ),
+    (
+        "a claim without requests has an empty allocation",
+        c.partitions,
+        c.both(c.claim("half", requests=()), c.allocation(results=(), node_selector=None)),
+    ),
+    (
+        "all devices leaves out what could never serve",
+        c.choices,
+        c.both(
+            c.device(
+                "c",
+                attributes=(("seen", b.attribute(value=True)), ("slot", b.attribute(3))),
+                capacities=(("memory", b.capacity("1Gi")),),
+            ),
+            *(c.device(name, capacities=(("memory", b.capacity("8Gi")),)) for name in "de"),
+            c.claim(
+                "choice",
+                requests=(
+                    b.first_available("gpu", b.alternative("big", selectors=("false",)), b.alternative("any", count=2)),
+                    b.request("watch", mode=AllocationMode.ALL, is_admin=True, capacity={"memory": "8Gi"}),
+                ),
+            ),
+        ),
+    ),
+)
+
+
+@pytest.mark.parametrize("case", c.VALID)
+def test_a_valid_plan_breaks_no_rule(case: Callable[[], c.Case]) -> None:
+    assert check(*case()) == ()
+
+
+@pytest.mark.parametrize(("case", "change"), [row[1:] for row in ACCEPTED], ids=[row[0] for row in ACCEPTED])
+def test_what_the_api_allows_is_accepted(case: Callable[[], c.Case], change: c.Change) -> None:
+    assert check(*change(case())) == ()
+
+
+def test_an_empty_plan_for_an_empty_batch_is_valid() -> None:
+    assert check(b.snapshot(), b.batch(), b.plan()) == ()

@@ -1,0 +1,48 @@
+"""What a request consumes, policy by policy (KEP-5075)."""
+
+import pytest
+
+from solver.domain import Capacity, DeviceId
+from solver.verify.amounts import consumption
+from solver.verify.pools import Published
+from tests.support import builders as b
+
+STEPS = b.capacity("40Gi", default="10Gi", minimum="10Gi", maximum="30Gi", step="10Gi")
+RANGE = b.capacity("40Gi", default="10Gi", minimum="10Gi", maximum="30Gi")
+VALUES = b.capacity("40Gi", default="10Gi", valid_values=("5Gi", "10Gi", "20Gi"))
+DEFAULT = b.capacity("40Gi", default="10Gi")
+FREE = b.capacity("40Gi")
+
+ROWS: tuple[tuple[str, Capacity, b.Amount | None, b.Amount | None], ...] = (
+    ("what is not asked for is the default", STEPS, None, "10Gi"),
+    ("what is not asked for and has no default is everything", FREE, None, "40Gi"),
+    ("without a policy it is as asked", FREE, "3Gi", "3Gi"),
+    ("nothing may be asked for", FREE, 0, 0),
+    ("more than there is", FREE, "41Gi", None),
+    ("a policy of a default alone does not round", DEFAULT, "3Gi", "3Gi"),
+    ("below the range is its minimum", RANGE, "3Gi", "10Gi"),
+    ("without a step it is as asked", RANGE, "11Gi", "11Gi"),
+    ("above the range", RANGE, "31Gi", None),
+    ("below the steps is the minimum", STEPS, "1Gi", "10Gi"),
+    ("on a step it stays", STEPS, "20Gi", "20Gi"),
+    ("between steps it is the next", STEPS, 20 * 2**30 + 1, "30Gi"),
+    ("the next step is above the range", STEPS, 30 * 2**30 + 1, None),
+    ("steps are counted in whole units", b.capacity(10, default=2, minimum=2, step=3), "2500m", 5),
+    ("a listed value stays", VALUES, "5Gi", "5Gi"),
+    ("between listed values it is the next", VALUES, "11Gi", "20Gi"),
+    ("above the listed values", VALUES, "21Gi", None),
+)
+
+
+@pytest.mark.parametrize(("capacity", "asked", "consumed"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
+def test_the_amount_follows_the_policy(capacity: Capacity, asked: b.Amount | None, consumed: b.Amount | None) -> None:
+    device = b.device("card", is_shareable=True, capacities={"memory": capacity})
+    published = Published(DeviceId("d", "p", "card"), device, b.scope("n1"))
+    expected = None if consumed is None else {"memory": b.quantity(consumed).nano}
+    assert consumption(published, b.quantities({} if asked is None else {"memory": asked})) == expected
+
+
+def test_a_capacity_that_is_asked_for_by_two_names_is_refused() -> None:
+    device = b.device("card", is_shareable=True, capacities={"memory": "4Gi"})
+    published = Published(DeviceId("d", "p", "card"), device, b.scope("n1"))
+    assert consumption(published, b.quantities({"memory": "1Gi", "d/memory": "1Gi"})) is None

@@ -1,0 +1,391 @@
+"""
+The optimum of a small case by trying everything: every pod on every node or nowhere, every device for every request.
+
+Knows the rules by the checker's reading of pools, selectors, taints and policies (`solver.verify`), never by the
+solver's. Remembers what it has seen by the state of devices and nodes that it leads to, which keeps three nodes, eight
+devices and four pods within milliseconds to a second.
+
+A claim that several pods share is allocated for the node of the first of them that is placed, so requests for all
+devices should not stand in shared claims here.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import combinations
+from typing import NamedTuple
+
+from solver.domain import (
+    AllocationMode,
+    Batch,
+    Claim,
+    ClaimId,
+    Constraint,
+    ConstraintKind,
+    DeviceId,
+    Node,
+    Pod,
+    PodClaim,
+    Policy,
+    PoolId,
+    Request,
+    Snapshot,
+    SubRequest,
+)
+from solver.verify import claims, devices, matching, nodes, requests
+from solver.verify.amounts import consumption
+from solver.verify.constraints import attribute_values, covers
+from solver.verify.picture import Picture
+from solver.verify.pools import Published
+from solver.verify.selection import SelectionError, selects
+
+Consumption = tuple[tuple[str, int], ...]
+DEFAULT_POLICY = Policy()
+
+
+class Best(NamedTuple):
+    """
+    The best that can be done: pods placed by priority, the highest first, and then the least sum of ranks.
+
+    A request served by its first alternative has rank 0, by its second 1 and so on; a shared claim counts once.
+    `placed` is one way to get there, as pairs of pod and node names.
+    """
+
+    counts: tuple[int, ...]
+    rank: int
+    placed: tuple[tuple[str, str], ...]
+
+
+def best(snapshot: Snapshot, batch: Batch, policy: Policy = DEFAULT_POLICY) -> Best:
+    """Find the most pods that can be placed, strictly by priority, and then the least sum of ranks."""
+    search = _Search(snapshot, batch, policy)
+    (counts, rank), placed = search.from_here(0, search.start())
+    return Best(counts, -rank, placed)
+
+
+def fits_alone(snapshot: Snapshot, pod: Pod, policy: Policy = DEFAULT_POLICY) -> bool:
+    """Whether the pod could be placed if it were the only one."""
+    return best(snapshot, Batch(pods=(pod,)), policy).counts == (1,)
+
+
+class _Given(NamedTuple):
+    """A device given to a request."""
+
+    main: str
+    request: str
+    published: Published
+    is_admin: bool
+    consumed: Consumption
+
+    @property
+    def id(self) -> DeviceId:
+        return self.published.id
+
+    @property
+    def is_share(self) -> bool:
+        return self.published.device.allow_multiple_allocations
+
+
+class _State(NamedTuple):
+    """
+    What is taken: devices held alone, one entry per share, what nodes have left.
+
+    `homes` says where claims that were allocated on the way and have more consumers to come can be used; `room`
+    counts the consumers that a nearly full claim can still take.
+    """
+
+    alone: frozenset[DeviceId]
+    shares: tuple[tuple[DeviceId, Consumption], ...]
+    free: tuple[tuple[str, tuple[tuple[str, int], ...]], ...]
+    homes: tuple[tuple[ClaimId, frozenset[str]], ...]
+    room: tuple[tuple[ClaimId, int], ...]
+
+
+_Outcome = tuple[tuple[tuple[int, ...], int], tuple[tuple[str, str], ...]]
+
+
+class _Search:
+    """Over pods in the batch's order."""
+
+    def __init__(self, snapshot: Snapshot, batch: Batch, policy: Policy) -> None:
+        self.picture = Picture.of(snapshot, batch, policy)
+        self.pods = batch.pods
+        self.priorities = sorted({pod.priority for pod in batch.pods}, reverse=True)
+        self.users = Counter(claim for pod in batch.pods for claim in pod.claim_ids)
+        self.ways = _Ways(self.picture)
+        self.seen: dict[tuple[int, _State], _Outcome] = {}
+
+    def start(self) -> _State:
+        results = [
+            result
+            for claim in self.picture.snapshot.claims
+            if claim.allocation is not None
+            for result in claim.allocation.results
+            if not result.admin_access
+        ]
+        shares = [
+            (result.device, tuple((name, amount.nano) for name, amount in result.consumed_capacity))
+            for result in results
+            if result.share_id
+        ]
+        rooms = {
+            claim.id: claims.MOST_CONSUMERS - len(claim.reserved_for)
+            for claim in self.picture.snapshot.claims
+            if self.users[claim.id] > claims.MOST_CONSUMERS - len(claim.reserved_for)
+        }
+        return _State(
+            alone=frozenset(result.device for result in results if not result.share_id),
+            shares=tuple(sorted(shares)),
+            free=tuple((node.name, self._left(node)) for node in self.picture.snapshot.nodes),
+            homes=(),
+            room=tuple(sorted(rooms.items())),
+        )
+
+    def _left(self, node: Node) -> tuple[tuple[str, int], ...]:
+        left = Counter(dict(node.allocatable))
+        for pod in self.picture.snapshot.pods:
+            if pod.node_name == node.name:
+                left.subtract({**dict(pod.requests), "pods": 1})
+        return tuple(sorted(left.items()))
+
+    def from_here(self, index: int, state: _State) -> _Outcome:
+        """Give the best of the pods from `index` on."""
+        if index == len(self.pods):
+            return ((0,) * len(self.priorities), 0), ()
+        if (index, state) not in self.seen:
+            self.seen[index, state] = self._tried(index, state)
+        return self.seen[index, state]
+
+    def _tried(self, index: int, state: _State) -> _Outcome:
+        pod = self.pods[index]
+        found = self.from_here(index + 1, state)
+        tier = self.priorities.index(pod.priority)
+        for node in self.picture.snapshot.nodes:
+            for rank, after in set(self._placed(pod, node, state)):
+                (counts, ranks), placed = self.from_here(index + 1, after)
+                more = (*counts[:tier], counts[tier] + 1, *counts[tier + 1 :])
+                if (more, ranks - rank) > found[0]:
+                    found = (more, ranks - rank), ((pod.id.name, node.name), *placed)
+        return found
+
+    def _placed(self, pod: Pod, node: Node, state: _State) -> Iterator[tuple[int, _State]]:
+        """Every way to place a pod on a node, as the sum of ranks and the state after it."""
+        if pod.invalid or pod.scheduling_gates or pod.is_deleting or pod.is_terminal or pod.node_name:
+            return
+        if any(nodes.suits(pod, node)) or not all(self._may_use(pod, entry) for entry in pod.claims):
+            return
+        left = dict(dict(state.free)[node.name])
+        takes = {**{name: amount for name, amount in pod.requests if amount > 0}, "pods": 1}
+        if any(left.get(name, 0) < amount for name, amount in takes.items()):
+            return
+        left.update({name: left[name] - amount for name, amount in takes.items()})
+        free = {**dict(state.free), node.name: tuple(sorted(left.items()))}
+        yield from self._with_claims((pod, node), pod.claim_ids, state._replace(free=tuple(sorted(free.items()))))
+
+    def _may_use(self, pod: Pod, entry: PodClaim) -> bool:
+        if entry.is_skipped:
+            return True
+        claim = self.picture.claims.get(entry.claim) if entry.claim is not None else None
+        if claim is None or claim.is_deleting or claim.invalid:
+            return False
+        return not entry.template or claims.is_owned(pod, claim)
+
+    def _with_claims(
+        self, place: tuple[Pod, Node], claim_ids: tuple[ClaimId, ...], state: _State
+    ) -> Iterator[tuple[int, _State]]:
+        if not claim_ids:
+            yield 0, state
+            return
+        for rank, after in set(self._with_claim(place, self.picture.claims[claim_ids[0]], state)):
+            for ranks, last in self._with_claims(place, claim_ids[1:], after):
+                yield rank + ranks, last
+
+    def _with_claim(self, place: tuple[Pod, Node], claim: Claim, state: _State) -> Iterator[tuple[int, _State]]:
+        pod, node = place
+        is_new = not claims.is_reserved(claim, pod)
+        room = dict(state.room)
+        if is_new and room.get(claim.id) == 0:
+            return
+        if is_new and claim.id in room:
+            room[claim.id] -= 1
+            state = state._replace(room=tuple(sorted(room.items())))
+        homes = dict(state.homes)
+        if claim.allocation is not None:
+            selector = claim.allocation.node_selector
+            is_here = selector is None or matching.selects(selector, node)
+            if is_here and not (is_new and self._is_tainted(claim)):
+                yield 0, state
+        elif claim.id in homes:
+            if node.name in homes[claim.id]:
+                yield 0, state
+        else:
+            for rank, given in self.ways.allocations(claim, node, state):
+                yield rank, self._after(claim, node, given, state)
+
+    def _is_tainted(self, claim: Claim) -> bool:
+        for result in claim.allocation.results if claim.allocation is not None else ():
+            published = self.picture.pools.find(result.device)
+            if published is not None and any(
+                matching.untolerated(self.picture.pools.taints(published), result.tolerations)
+            ):
+                return True
+        return False
+
+    def _after(self, claim: Claim, node: Node, given: tuple[_Given, ...], state: _State) -> _State:
+        used = [each for each in given if not each.is_admin]
+        shares = (*state.shares, *((each.id, each.consumed) for each in used if each.is_share))
+        homes = dict(state.homes)
+        if self.users[claim.id] > 1:
+            binds = any(each.published.device.binds_to_node for each in given)
+            homes[claim.id] = frozenset(
+                other.name
+                for other in self.picture.snapshot.nodes
+                if all(matching.reaches(each.published.scope, other) for each in given)
+                and (not binds or other.name == node.name)
+            )
+        return state._replace(
+            alone=state.alone | {each.id for each in used if not each.is_share},
+            shares=tuple(sorted(shares)),
+            homes=tuple(sorted(homes.items(), key=lambda pair: pair[0])),
+        )
+
+
+class _Ways:
+    """Every allocation of a claim on a node."""
+
+    def __init__(self, picture: Picture) -> None:
+        self.picture = picture
+        pool_ids = sorted({each.pool_id for each in picture.snapshot.slices})
+        self.views = {pool_id: picture.pools.view(pool_id) for pool_id in pool_ids}
+        self.eligible: dict[tuple[SubRequest, str], tuple[Published, ...] | None] = {}
+
+    def allocations(self, claim: Claim, node: Node, state: _State) -> Iterator[tuple[int, tuple[_Given, ...]]]:
+        """Give them as the sum of ranks and the devices given."""
+        if any(constraint.kind is ConstraintKind.UNKNOWN for constraint in claim.constraints):
+            return
+        yield from self._from_request(claim, claim.requests, (), (node, state))
+
+    def _from_request(
+        self, claim: Claim, left: tuple[Request, ...], given: tuple[_Given, ...], where: tuple[Node, _State]
+    ) -> Iterator[tuple[int, tuple[_Given, ...]]]:
+        if not left:
+            if len(given) <= requests.MOST_RESULTS:
+                yield 0, given
+            return
+        for rank in range(len(left[0].alternatives)):
+            for more in self._sets(left[0], rank, where[0]):
+                extended = (*given, *more)
+                if not self._is_free(extended, where[1]) or not _holds(claim.constraints, extended):
+                    continue
+                for ranks, whole in self._from_request(claim, left[1:], extended, where):
+                    yield rank + ranks, whole
+
+    def _sets(self, request: Request, rank: int, node: Node) -> Iterator[tuple[_Given, ...]]:
+        """Every set of devices for one alternative, whatever is in use."""
+        wanted = request.alternatives[rank]
+        if wanted.device_class not in self.picture.classes:
+            return
+        key = (wanted, node.name)
+        if key not in self.eligible:
+            self.eligible[key] = (
+                self._all(wanted, node)
+                if wanted.allocation_mode == AllocationMode.ALL
+                else tuple(each for each in self._visible(node) if self._answers(wanted, each))
+            )
+        found = self.eligible[key]
+        if not found or wanted.allocation_mode not in set(AllocationMode):
+            return
+        count = len(found) if wanted.allocation_mode == AllocationMode.ALL else wanted.count
+        name = str(request.result_name(rank))
+        for chosen in combinations(found, count):
+            yield tuple(
+                _Given(request.name, name, each, wanted.admin_access, self._consumed(wanted, each)) for each in chosen
+            )
+
+    def _visible(self, node: Node) -> Iterator[Published]:
+        for view in self.views.values():
+            if not view.trouble:
+                yield from (each for each in view.devices.values() if matching.reaches(each.scope, node))
+
+    def _answers(self, wanted: SubRequest, published: Published) -> bool:
+        try:
+            if not selects(self.picture.classes[wanted.device_class], wanted, published):
+                return False
+        except SelectionError:
+            return False
+        return self._may_take(wanted, published) and consumption(published, wanted.capacity_requests) is not None
+
+    def _may_take(self, wanted: SubRequest, published: Published) -> bool:
+        taints = matching.untolerated(self.picture.pools.taints(published), wanted.tolerations)
+        return not any(taints) and devices.is_owned(published, self.picture)
+
+    def _all(self, wanted: SubRequest, node: Node) -> tuple[Published, ...] | None:
+        """Every device that the request means, or None where one of them cannot be had or it is not clear."""
+        if any(view.trouble for view in self.picture.pools.seen_from(node)):
+            return None
+        device_class = self.picture.classes[wanted.device_class]
+        try:
+            selected = [each for each in self._visible(node) if selects(device_class, wanted, each)]
+        except SelectionError:
+            return None
+        meant = tuple(each for each in selected if consumption(each, wanted.capacity_requests) is not None)
+        return meant if all(self._may_take(wanted, each) for each in meant) else None
+
+    def _consumed(self, wanted: SubRequest, published: Published) -> Consumption:
+        return tuple(sorted((consumption(published, wanted.capacity_requests) or {}).items()))
+
+    def _is_free(self, given: tuple[_Given, ...], state: _State) -> bool:
+        """Whether what is given to one claim so far is there to be given."""
+        alone = Counter(each.id for each in given if not each.is_share)
+        if any(count > 1 for count in alone.values()):
+            return False
+        shared = {device for device, _ in state.shares}
+        used = [each for each in given if not each.is_admin]
+        if any(each.id in state.alone or (not each.is_share and each.id in shared) for each in used):
+            return False
+        return all(self._has_capacity(each.published, used, state) for each in used if each.is_share) and all(
+            self._has_counters(pool, used, state) for pool in {each.id.pool_id for each in used}
+        )
+
+    def _has_capacity(self, published: Published, used: list[_Given], state: _State) -> bool:
+        taken: Counter[str] = Counter()
+        for device, consumed in (*state.shares, *((each.id, each.consumed) for each in used)):
+            if device == published.id:
+                taken.update(dict(consumed))
+        return all(taken[name] <= capacity.value.nano for name, capacity in published.device.capacities)
+
+    def _has_counters(self, pool: PoolId, used: list[_Given], state: _State) -> bool:
+        view = self.views[pool]
+        asked = {
+            (draws.counter_set, counter)
+            for each in used
+            if each.id.pool_id == pool
+            for draws in each.published.device.consumes_counters
+            for counter, _ in draws.counters
+        }
+        if not asked:
+            return True
+        in_use = {*state.alone, *(device for device, _ in state.shares), *(each.id for each in used)}
+        names = {device.device for device in in_use if device.pool_id == pool}
+        if names - set(view.devices):
+            return False
+        drawn: Counter[tuple[str, str]] = Counter()
+        for draws in (draws for name in names for draws in view.devices[name].device.consumes_counters):
+            drawn.update({(draws.counter_set, counter): amount.nano for counter, amount in draws.counters})
+        return all(drawn[counter] <= view.counters[counter] for counter in asked)
+
+
+def _holds(constraints: tuple[Constraint, ...], given: tuple[_Given, ...]) -> bool:
+    """Whether the devices so far keep the constraints; what is broken once stays broken."""
+    for constraint in constraints:
+        values = [
+            attribute_values(each.published, constraint.attribute)
+            for each in given
+            if covers(constraint, each.main, each.request)
+        ]
+        if not all(values):
+            return False
+        if constraint.kind is ConstraintKind.MATCH and values and not frozenset.intersection(*values):
+            return False
+        if constraint.kind is ConstraintKind.DISTINCT and any(a & b for a, b in combinations(values, 2)):
+            return False
+    return True

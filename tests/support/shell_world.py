@@ -1,0 +1,174 @@
+"""
+A small world of its own on the shared control plane: nodes with devices of a driver that nobody else has.
+
+Every name carries the test's own word, so that tests do not meet although they share the API server.
+"""
+
+import secrets
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from e2e.controlplane.access import RequestError
+from e2e.controlplane.plane import ControlPlane
+
+Json = dict[str, Any]
+
+RESOURCE = "/apis/resource.k8s.io/v1"
+
+
+class World:
+    """Nodes, slices, a class, pods and claims of one test."""
+
+    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+        self.plane = plane
+        self.namespace = namespace
+        self.word = secrets.token_hex(4)
+        self.driver = f"{self.word}.example.com"
+        self.scheduler = f"dovetail-{self.word}"
+        self.nodes: list[str] = []
+
+    def add_nodes(self, count: int, devices: int) -> None:
+        """Create nodes with so many equal devices each, and the class that selects them."""
+        self.plane.request("POST", f"{RESOURCE}/deviceclasses", self._class())
+        for index in range(count):
+            name = f"{self.word}-{index}"
+            self.nodes.append(name)
+            self.plane.request("POST", "/api/v1/nodes", {"metadata": {"name": name, "labels": {"world": self.word}}})
+            room = {"cpu": "64", "memory": "256Gi", "pods": "110"}
+            status = {
+                "capacity": room,
+                "allocatable": room,
+                "conditions": [{"type": "Ready", "status": "True", "reason": "Test", "message": "ready"}],
+            }
+            self.plane.request(
+                "PATCH", f"/api/v1/nodes/{name}/status", {"status": status}, content="application/merge-patch+json"
+            )
+            self.plane.request("POST", f"{RESOURCE}/resourceslices", self._slice(name, devices))
+
+    def claim(self, name: str, count: int = 1) -> None:
+        """Create a named claim."""
+        body = {"metadata": {"name": name}, "spec": self._claim_spec(count)}
+        self.plane.request("POST", f"{RESOURCE}/namespaces/{self.namespace}/resourceclaims", body)
+
+    def template(self, name: str = "one", count: int = 1) -> None:
+        """Create a claim template."""
+        body = {"metadata": {"name": name}, "spec": {"spec": self._claim_spec(count)}}
+        self.plane.request("POST", f"{RESOURCE}/namespaces/{self.namespace}/resourceclaimtemplates", body)
+
+    def pod(self, name: str, *, claim: str = "", template: str = "", **spec: Any) -> Json:
+        """Create a pod with one claim, named or from a template."""
+        entry = {"name": "devices"} | (
+            {"resourceClaimName": claim} if claim else {"resourceClaimTemplateName": template or "one"}
+        )
+        container = {"name": "main", "image": "example.com/none", "resources": {"claims": [{"name": "devices"}]}}
+        body = {
+            "metadata": {"name": name},
+            "spec": {
+                "schedulerName": self.scheduler,
+                "nodeSelector": {"world": self.word},
+                "terminationGracePeriodSeconds": 0,
+                "containers": [container],
+                "resourceClaims": [entry],
+                "tolerations": [{"operator": "Exists"}],
+                **spec,
+            },
+        }
+        made: Json = self.plane.request("POST", f"/api/v1/namespaces/{self.namespace}/pods", body)
+        return made
+
+    def delete_pod(self, name: str) -> None:
+        """Delete a pod without grace."""
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{name}"
+        self.plane.request("DELETE", path, {"gracePeriodSeconds": 0})
+
+    def get_pod(self, name: str) -> Json | None:
+        """Read a pod."""
+        return self._get(f"/api/v1/namespaces/{self.namespace}/pods/{name}")
+
+    def get_claim(self, name: str) -> Json | None:
+        """Read a claim."""
+        return self._get(f"{RESOURCE}/namespaces/{self.namespace}/resourceclaims/{name}")
+
+    def pods(self) -> list[Json]:
+        """List the pods."""
+        items: list[Json] = self.plane.request("GET", f"/api/v1/namespaces/{self.namespace}/pods")["items"]
+        return items
+
+    def claims(self) -> list[Json]:
+        """List the claims."""
+        path = f"{RESOURCE}/namespaces/{self.namespace}/resourceclaims"
+        items: list[Json] = self.plane.request("GET", path)["items"]
+        return items
+
+    def events(self, pod: str) -> list[Json]:
+        """List the events about a pod."""
+        path = f"/apis/events.k8s.io/v1/namespaces/{self.namespace}/events"
+        items: list[Json] = self.plane.request("GET", path)["items"]
+        return [each for each in items if each["regarding"]["name"] == pod]
+
+    def bound(self) -> dict[str, str]:
+        """Give the node of every bound pod."""
+        return {each["metadata"]["name"]: each["spec"]["nodeName"] for each in self.pods() if "nodeName" in each["spec"]}
+
+    def condition(self, pod: str) -> Json:
+        """Give a pod's PodScheduled condition, empty where it has none."""
+        found = self.get_pod(pod) or {}
+        conditions: list[Json] = found.get("status", {}).get("conditions", [])
+        return next((each for each in conditions if each["type"] == "PodScheduled"), {})
+
+    def problems(self) -> list[str]:
+        """Say what is wrong: a device in two claims, or a bound pod whose claim is not allocated and reserved for it."""
+        return [*self._held_twice(), *self._not_reserved()]
+
+    def _held_twice(self) -> Iterator[str]:
+        holders: defaultdict[str, list[str]] = defaultdict(list)
+        for claim in self.plane.request("GET", f"{RESOURCE}/resourceclaims")["items"]:
+            for result in claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", []):
+                if result["driver"] == self.driver:
+                    holders[f"{result['pool']}/{result['device']}"].append(claim["metadata"]["name"])
+        return (f"{device} is held by {names}" for device, names in holders.items() if len(names) > 1)
+
+    def _not_reserved(self) -> Iterator[str]:
+        claims = {each["metadata"]["name"]: each for each in self.claims()}
+        for pod in self.pods():
+            if "nodeName" not in pod["spec"]:
+                continue
+            made = {each["name"]: each["resourceClaimName"] for each in pod["status"].get("resourceClaimStatuses", [])}
+            for entry in pod["spec"]["resourceClaims"]:
+                name = entry.get("resourceClaimName") or made.get(entry["name"], "?")
+                status = claims.get(name, {}).get("status", {})
+                uids = [each["uid"] for each in status.get("reservedFor", [])]
+                if "allocation" not in status or pod["metadata"]["uid"] not in uids:
+                    yield f"pod {pod['metadata']['name']} is bound, and claim {name} is not reserved for it: {status}"
+                for result in status.get("allocation", {}).get("devices", {}).get("results", []):
+                    if result["pool"] != pod["spec"]["nodeName"]:
+                        yield f"pod {pod['metadata']['name']} is on another node than its device {result}"
+
+    def _get(self, path: str) -> Json | None:
+        try:
+            found: Json = self.plane.request("GET", path)
+        except RequestError as error:
+            if error.status != 404:
+                raise
+            return None
+        return found
+
+    def _claim_spec(self, count: int) -> Json:
+        exactly = {"deviceClassName": self.driver, "count": count}
+        return {"devices": {"requests": [{"name": "devices", "exactly": exactly}]}}
+
+    def _class(self) -> Json:
+        selector = {"cel": {"expression": f'device.driver == "{self.driver}"'}}
+        return {"metadata": {"name": self.driver}, "spec": {"selectors": [selector]}}
+
+    def _slice(self, node: str, devices: int) -> Json:
+        return {
+            "metadata": {"name": f"{node}-{self.word}"},
+            "spec": {
+                "driver": self.driver,
+                "nodeName": node,
+                "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+                "devices": [{"name": f"gpu-{index}"} for index in range(devices)],
+            },
+        }

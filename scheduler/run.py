@@ -157,8 +157,15 @@ class Process:
             name=election.lease_name,
             identity=new_identity(),
             timing=self._timing(),
-            on_error=lambda error: _log.warning(logs.STANDBY, waiting_for="lease", error=str(error)),
+            on_error=self._lease_failed,
         )
+
+    def _lease_failed(self, error: Exception) -> None:
+        """Show what keeps the lease from being taken or renewed; it is tried again."""
+        check = self._health.ready("leader")
+        if str(error) != check.message:
+            _log.warning(logs.STANDBY, waiting_for="lease", error=str(error))
+        check.degrade(str(error))
 
     def _timing(self) -> Timing:
         election = self._settings.leader_election
@@ -215,9 +222,8 @@ class Process:
             workers=settings.solver.workers,
             memory_limit_mib=settings.solver.memory_limit_mib,
         )
-        worker = Worker(limits)
-        metrics.worker_restarts.inc(0)
         sight = Sight(metrics, self._health.ready("solver"), None)
+        worker = Worker(limits, on_start=sight.started, on_failure=sight.not_started)
         return Parts(
             cluster=cluster,
             pending=pending,

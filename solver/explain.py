@@ -9,6 +9,7 @@ import numpy as np
 
 from solver.domain import ConstraintKind, Reason, ReasonCode
 from solver.feasibility import node_fit
+from solver.feasibility.claims import MOST_RESULTS
 from solver.placing import Condition, Kept
 from solver.problem.component import Ask, Component
 from solver.problem.demand import Verdict
@@ -24,11 +25,12 @@ class _Asked(NamedTuple):
 
 
 class _Supply(NamedTuple):
-    """Devices for a demand on some nodes: matching, allowed, free, and the most that are free on one node."""
+    """Devices for a demand on some nodes: by verdict, free, the most free on one node, the most matching on one."""
 
     verdicts: Counter[Verdict]
     free: int
     most: int
+    largest: int
 
 
 @dataclass(slots=True, eq=False)
@@ -96,6 +98,10 @@ class Explanation:
         found = False
         for asked in self._asked(pod_class):
             supply = self._supply(asked.ask, nodes)
+            if not asked.ask.needed and supply.largest > MOST_RESULTS:
+                found = True
+                yield _too_many(asked, supply)
+                continue
             if asked.ask.needed and supply.most >= asked.ask.needed:
                 continue
             found = True
@@ -126,15 +132,18 @@ class Explanation:
         inventory, wanted = problem.inventory, set(nodes)
         verdicts: Counter[Verdict] = Counter()
         free: Counter[int] = Counter()
+        matching: Counter[int] = Counter()
         for index, verdict in answers.verdicts.items():
             record = inventory.records[index]
             if record.home >= 0 and record.home not in wanted:
                 continue
             verdicts[verdict] += 1
+            matching[record.home] += 1
             if verdict is Verdict.YES and self._is_left(index, ask.demand):
                 free[record.home] += 1
         wide = free.pop(-1, 0)
-        return _Supply(verdicts, free.total() + wide, max(free.values(), default=0) + wide)
+        most, largest = max(free.values(), default=0) + wide, max(matching.values(), default=0)
+        return _Supply(verdicts, free.total() + wide, most, largest)
 
     def _is_left(self, index: int, demand: int) -> bool:
         """Whether one more allocation fits a device as it is used today."""
@@ -195,6 +204,14 @@ class Explanation:
         else:
             message = f"{names}: enough devices are free for each request, but not for all of them on one node"
         return Reason(code=ReasonCode.DEVICES_CONSTRAINT, message=message, node_count=nodes)
+
+
+def _too_many(asked: _Asked, supply: _Supply) -> Reason:
+    message = (
+        f"{asked.name}: allocation mode All matches {supply.largest} devices on a node, and an allocation holds at "
+        f"most {MOST_RESULTS}: narrow its selectors, or use a count"
+    )
+    return Reason(code=ReasonCode.CLAIM_TOO_LARGE, message=message)
 
 
 _WORDS = {

@@ -24,6 +24,7 @@ from solver.domain.quantity import format_nano
 from solver.feasibility.capacity import consumption
 from solver.problem.inventory import DeviceRecord
 from solver.problem.layout import DeviceType, type_at
+from solver.problem.option import Option
 from solver.problem.problem import Part, Problem, Source
 from solver.solution import Pick, Solution
 
@@ -94,15 +95,20 @@ class _Extraction:
         for part, copies, chosen in zip(parts, sources, picks, strict=True):
             options = self.problem.options(part.component, group)
             for source, pick in zip(copies, chosen, strict=True):
-                option = options[pick.option]
-                for line, counts in zip(option.lines, pick.lines, strict=True):
-                    for each, count in counts:
-                        device = type_at(self.problem.layout, group, each)
-                        results = self.results.setdefault(source.claim, [])
-                        used = {record for _, _, record in results}
-                        records = self._hand_out(node, each, device, (count, bool(device.takes[line.demand]), used))
-                        position = source.positions[line.request]
-                        results += [(position, option.alternatives[line.request], record) for record in records]
+                self._serve_copy(node, source, options[pick.option], pick)
+
+    def _serve_copy(self, node: int, source: Source, option: Option, pick: Pick) -> None:
+        """Hand out the devices of one copy; admin access comes last, since it takes what the others leave."""
+        results = self.results.setdefault(source.claim, [])
+        served = [
+            (line, each, count, type_at(self.problem.layout, self.problem.group(node), each))
+            for line, counts in zip(option.lines, pick.lines, strict=True)
+            for each, count in counts
+        ]
+        for line, each, count, device in sorted(served, key=lambda entry: not entry[3].takes[entry[0].demand]):
+            used = {record for _, _, record in results}
+            records = self._hand_out(node, each, device, (count, bool(device.takes[line.demand]), used))
+            results += [(source.positions[line.request], line.alternative, record) for record in records]
 
     def _hand_out(self, node: int, each: int, device: DeviceType, ask: tuple[int, bool, set[int]]) -> list[int]:
         """Take the next free devices of a type; shared and admin ones stay where they are."""
@@ -196,17 +202,30 @@ def _config(problem: Problem, claim: Claim, chosen: list[tuple[int, int, int]]) 
 
 
 def _node_selector(records: list[DeviceRecord], node_name: str) -> NodeSelector | None:
-    """Say where an allocation can be used: on its node, or where the selectors of all its devices hold."""
-    expressions: dict[NodeSelectorRequirement, None] = {}
-    fields: dict[NodeSelectorRequirement, None] = {}
+    """
+    Say where an allocation can be used: on its node, or where the selectors of all its devices hold.
+
+    Selectors of several terms (possible per device) are multiplied out, where kube-scheduler gives up.
+    """
+    terms: list[NodeSelectorTerm] = [NodeSelectorTerm()]
     for record in records:
         if record.scope.node_name or record.device.binds_to_node:
             only = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node_name,))
             return NodeSelector(terms=(NodeSelectorTerm(match_fields=(only,)),))
         if record.scope.node_selector is not None:
-            for term in record.scope.node_selector.terms[:1]:
-                expressions.update(dict.fromkeys(term.match_expressions))
-                fields.update(dict.fromkeys(term.match_fields))
-    if not expressions and not fields:
-        return None
-    return NodeSelector(terms=(NodeSelectorTerm(match_expressions=tuple(expressions), match_fields=tuple(fields)),))
+            wanted = [term for term in record.scope.node_selector.terms if term.match_expressions or term.match_fields]
+            terms = list(dict.fromkeys(_joined(one, other) for one in terms for other in wanted))
+    return None if terms == [NodeSelectorTerm()] else NodeSelector(terms=tuple(terms))
+
+
+def _joined(one: NodeSelectorTerm, other: NodeSelectorTerm) -> NodeSelectorTerm:
+    """Both terms' requirements, each once; values are compared as sets."""
+    return NodeSelectorTerm(
+        match_expressions=_each_once(one.match_expressions + other.match_expressions),
+        match_fields=_each_once(one.match_fields + other.match_fields),
+    )
+
+
+def _each_once(requirements: tuple[NodeSelectorRequirement, ...]) -> tuple[NodeSelectorRequirement, ...]:
+    kept = {(each.key, each.operator, frozenset(each.values)): each for each in reversed(requirements)}
+    return tuple(each for each in requirements if kept[each.key, each.operator, frozenset(each.values)] is each)

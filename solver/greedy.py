@@ -1,8 +1,8 @@
 """
 First fit and best fit over the same problem: the hint, the floor and the fall-back of the exact search.
 
-Pods are taken by strict priority. Within a priority the order differs by candidate (queue order, larger first);
-the best candidate wins, and the first-fit plan in queue order is always one of them.
+Pods are taken by strict priority. Within a priority the order differs by candidate (queue order, larger or smaller
+first); the best candidate wins, and the first-fit plan in queue order is always one of them.
 """
 
 from dataclasses import dataclass, field
@@ -27,6 +27,7 @@ class Order(Enum):
     QUEUE_FIRST_FIT = "queue, first fit"
     QUEUE_BEST_FIT = "queue, best fit"
     LARGE_BEST_FIT = "large first, best fit"
+    SMALL_BEST_FIT = "small first, best fit"
 
 
 def candidates(problem: Problem) -> list[Solution]:
@@ -35,7 +36,8 @@ def candidates(problem: Problem) -> list[Solution]:
     first = Greedy(problem, kept, Order.QUEUE_BEST_FIT).run()
     if len(first.choices) == sum(each.size for each in problem.classes):
         return [first, Greedy(problem, kept, Order.QUEUE_FIRST_FIT).run()]
-    return [first, *(Greedy(problem, kept, order).run() for order in (Order.QUEUE_FIRST_FIT, Order.LARGE_BEST_FIT))]
+    others = (Order.QUEUE_FIRST_FIT, Order.LARGE_BEST_FIT, Order.SMALL_BEST_FIT)
+    return [first, *(Greedy(problem, kept, order).run() for order in others)]
 
 
 @dataclass(slots=True, eq=False)
@@ -74,10 +76,9 @@ class Greedy:
     def _sequence(self) -> list[PodClass]:
         """One entry per pod, by priority and then by the order of this run."""
         entries = [(member, each) for each in self.problem.classes for member in each.members]
-        if self.order is Order.LARGE_BEST_FIT:
-            entries.sort(key=lambda entry: (-entry[1].priority, -self._size(entry[1]), entry[0]))
-        else:
-            entries.sort(key=lambda entry: (-entry[1].priority, entry[0]))
+        sign = {Order.LARGE_BEST_FIT: -1, Order.SMALL_BEST_FIT: 1}.get(self.order, 0)
+        sizes = {each.index: sign * self._size(each) for each in self.problem.classes}
+        entries.sort(key=lambda entry: (-entry[1].priority, sizes[entry[1].index], entry[0]))
         return [each for _, each in entries]
 
     def _size(self, pod_class: PodClass) -> int:

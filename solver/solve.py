@@ -10,7 +10,7 @@ from solver.model import build
 from solver.problem.memory import Engine
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
-from solver.search import bound, exact
+from solver.search import bound, exact, neighbourhoods
 from solver.search.values import values
 from solver.solution import Solution
 
@@ -25,7 +25,7 @@ def solve(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engi
     Total: every pod ends once, as a placement or as unplaced with reasons. Deterministic for one seed while the
     budget's wall time is not what ends it. `engine` carries memory from one solve to the next.
     """
-    problem = prepare(snapshot, batch, policy, engine or Engine())
+    problem = prepare(snapshot, _each_once(batch), policy, engine or Engine())
     start = _best(problem)
     known = values(problem, start)
     limits = bound.bounds(problem, known, budget)
@@ -34,11 +34,21 @@ def solve(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engi
     if all(level.proven for level in levels):
         return _plan(problem, start, _report(SearchStatus.OPTIMAL, levels, stages, limits.size))
     if build.estimated_terms(problem) > _MOST_EXACT_TERMS:
-        return _plan(problem, start, _report(SearchStatus.FEASIBLE, levels, stages, limits.size))
+        return _improved(problem, start, limits, budget)
     found = exact.improve(problem, start, limits, budget)
     status = SearchStatus.OPTIMAL if all(level.proven for level in found.levels) else SearchStatus.FEASIBLE
     report = _report(status, found.levels, [*stages, "exact"], found.size, found.deterministic_seconds)
     return _plan(problem, found.solution, report)
+
+
+def _improved(problem: Problem, start: Solution, limits: bound.Bounds, budget: Budget) -> Plan:
+    """Search neighbourhoods of a problem too large to be searched at once."""
+    improved = neighbourhoods.improve(problem, start, limits, budget)
+    levels = exact.levels_from_bounds(problem, values(problem, improved.solution), improved.bounds)
+    status = SearchStatus.OPTIMAL if all(level.proven for level in levels) else SearchStatus.FEASIBLE
+    stages = ["greedy", "relaxation", "neighbourhoods"]
+    report = _report(status, levels, stages, improved.bounds.size, improved.deterministic_seconds)
+    return _plan(problem, improved.solution, report)
 
 
 def solve_greedily(
@@ -46,11 +56,17 @@ def solve_greedily(
 ) -> Plan:
     """Give the greedy plan alone: the fall-back while no search is available. Same contract as `solve`."""
     del budget  # the greedy is quick and always runs to its end
-    problem = prepare(snapshot, batch, policy, engine or Engine())
+    problem = prepare(snapshot, _each_once(batch), policy, engine or Engine())
     start = _best(problem)
     nothing = bound.Bounds((None,) * len(values(problem, start)), (0, 0))
     levels = exact.levels_from_bounds(problem, values(problem, start), nothing)
     return _plan(problem, start, _report(SearchStatus.FALLBACK, levels, ["greedy"], (0, 0)))
+
+
+def _each_once(batch: Batch) -> Batch:
+    """Drop repetitions of a pod: every pod gets one answer."""
+    pods = {pod.id: pod for pod in reversed(batch.pods)}
+    return batch if len(pods) == len(batch.pods) else Batch(pods=tuple(reversed(pods.values())))
 
 
 def _best(problem: Problem) -> Solution:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from e2e.controlplane.plane import WITHOUT_CLIENT_LIMITS, ControlPlane
-from e2e.controlplane.processes import Component, ComponentError
+from e2e.controlplane.processes import Component
 from e2e.dovetail import Dovetail
 
 START_SECONDS = 60.0
@@ -51,8 +51,8 @@ class Contestant:
 
 
 def contestants() -> Mapping[str, Contestant]:
-    """Return all of them by name."""
-    return {each.name: each for each in (DOVETAIL, PEER_UNLIMITED, PEER_DEFAULT)}
+    """Return all of them, by the words of the command line."""
+    return {"dovetail": DOVETAIL, "kube-scheduler": PEER_UNLIMITED, "kube-scheduler-50qps": PEER_DEFAULT}
 
 
 def _dovetail(plane: ControlPlane, kubeconfig: Path) -> Component:
@@ -67,5 +67,3 @@ def _peer(client_qps: int | None) -> Callable[[ControlPlane, Path], Component]:
 DOVETAIL = Contestant("dovetail", "dovetail", _dovetail)
 PEER_UNLIMITED = Contestant("kube-scheduler, 5000 QPS", "default-scheduler", _peer(WITHOUT_CLIENT_LIMITS), "starter")
 PEER_DEFAULT = Contestant("kube-scheduler, 50 QPS", "default-scheduler", _peer(None), "starter")
-
-__all__ = ["DOVETAIL", "PEER_DEFAULT", "PEER_UNLIMITED", "Bindings", "ComponentError", "Contestant", "contestants"]

@@ -105,11 +105,16 @@ class Race:
             await objects.create(self._session, workloads)
             await self._until(lambda: self._unready(namespaces, pods), "all pods have their claims")
             yield
-        finally:
-            await objects.delete(self._session, [each for each in manifests if each["kind"] == "Deployment"])
-            await self._until(lambda: self._remaining(namespaces), "the pods and claims of a run are gone")
-            await objects.delete(self._session, others)
-            await objects.delete(self._session, map(_namespace, namespaces))
+        except Exception:  # when cancelled, all is thrown away with the control plane
+            await self._take_away(manifests, namespaces)
+            raise
+        await self._take_away(manifests, namespaces)
+
+    async def _take_away(self, manifests: list[Manifest], namespaces: frozenset[str]) -> None:
+        await objects.delete(self._session, [each for each in manifests if each["kind"] == "Deployment"])
+        await self._until(lambda: self._remaining(namespaces), "the pods and claims of a run are gone")
+        await objects.delete(self._session, [each for each in manifests if each["kind"] not in {"Pod", "Deployment"}])
+        await objects.delete(self._session, map(_namespace, namespaces))
 
     @contextlib.asynccontextmanager
     async def _watching(self, manifests: list[Manifest]) -> AsyncIterator[Watch]:

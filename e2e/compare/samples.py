@@ -10,6 +10,11 @@ from rich.table import Table
 
 COLUMNS = ("SCENARIO", "SCHEDULER", "BOUND", "UNPLACED", "LAST BIND", "PODS/S", "AUDIT")
 
+CAPTION = (
+    "From the moment that the scheduler was ready, with all pods waiting, to the last binding. "
+    "Of several runs the median (least–most)."
+)
+
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """
@@ -63,7 +68,7 @@ def lines(samples: Sequence[Sample]) -> tuple[Line, ...]:
 
 def render(samples: Sequence[Sample]) -> Table:
     """Lay out the table; a rule between scenarios."""
-    table = Table(*COLUMNS, box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(*COLUMNS, box=box.SIMPLE_HEAD, pad_edge=False, caption=CAPTION, caption_justify="left")
     for column in table.columns[2:]:
         column.justify = "right"
     shown = ""

@@ -11,6 +11,7 @@ from typing import NoReturn
 from rich.console import Console
 
 from e2e import table
+from e2e.controlplane.access import RequestError
 from e2e.controlplane.build import BuildError
 from e2e.controlplane.plane import KubectlError
 from e2e.controlplane.processes import ComponentError
@@ -29,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with Stage.set_up(console, scheduler=options.scheduler, folder=options.folder) as stage:
             return _show(stage, console, options)
-    except (BuildError, ComponentError, KubectlError) as error:
+    except (BuildError, ComponentError, KubectlError, RequestError) as error:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _show(stage: Stage, console: Console, options: argparse.Namespace) -> int:
-    rows = view.follow(stage, console, seconds=options.timeout)
+    rows = view.follow(stage, console, seconds=options.timeout, keeps_table=options.once)
     if not console.is_terminal:
         print(table.plain(rows))
     status = verdict(rows, stage.expected_pods, console)

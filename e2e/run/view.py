@@ -17,10 +17,14 @@ POLL_SECONDS = 0.4
 Show = Callable[[Sequence[Row], str], None]
 
 
-def follow(stage: Stage, console: Console, *, seconds: float) -> tuple[Row, ...]:
-    """Show the pods until all are as expected, `seconds` at most, and return how they are then."""
+def follow(stage: Stage, console: Console, *, seconds: float, keeps_table: bool) -> tuple[Row, ...]:
+    """
+    Show the pods until all are as expected, `seconds` at most, and return how they are then.
+
+    Without `keeps_table` a terminal's table vanishes at the end, as another one follows.
+    """
     began = time.monotonic()
-    with _display(console) as show:
+    with _display(console, keeps_table=keeps_table) as show:
         while True:
             rows, elapsed = stage.rows(), time.monotonic() - began
             show(rows, f"{elapsed:.1f} s: {_count(rows)}")
@@ -31,7 +35,7 @@ def follow(stage: Stage, console: Console, *, seconds: float) -> tuple[Row, ...]
 
 def stay(stage: Stage, console: Console) -> None:
     """Show the pods until interrupted."""
-    with _display(console) as show:
+    with _display(console, keeps_table=True) as show:
         while True:
             rows = stage.rows()
             show(rows, f"{_count(rows)}. Ctrl-C ends everything.")
@@ -68,9 +72,9 @@ def _count(rows: Sequence[Row]) -> str:
 
 
 @contextmanager
-def _display(console: Console) -> Iterator[Show]:
+def _display(console: Console, *, keeps_table: bool) -> Iterator[Show]:
     if console.is_terminal:
-        with Live(console=console, auto_refresh=False) as live:
+        with Live(console=console, auto_refresh=False, transient=not keeps_table) as live:
             yield lambda rows, status: live.update(Group(table.render(rows), Text(status, "dim")), refresh=True)
         return
     shown: Sequence[Row] = ()

@@ -18,7 +18,7 @@ def add(commands: Any) -> None:
         "--kubeconfig",
         type=Path,
         metavar="FILE",
-        help="how to reach the cluster; without it the pod's own service account, inside a cluster",
+        help="how to reach the cluster; without it the pod's own service account, or outside a cluster $KUBECONFIG",
     )
     parser.add_argument(
         "--scheduler-name",
@@ -55,12 +55,11 @@ def execute(options: argparse.Namespace) -> int:
             log_format=options.log_format,
         ),
     )
-    from scheduler import run  # noqa: PLC0415 - the cluster's client and the solver take a second to import
-    from scheduler.observe import logs  # noqa: PLC0415 - the same
+    from scheduler.observe import logs  # noqa: PLC0415 - the cluster's client and the solver take a second to import
+    from scheduler.run import run  # noqa: PLC0415 - the same
 
     logs.configure(settings.logging)
-    status: int = run.run(settings, options.kubeconfig)
-    return status
+    return run(settings, options.kubeconfig)
 
 
 def _truth(text: str) -> bool:

@@ -25,10 +25,12 @@ from scheduler.kube.encode import EventRecord
 from scheduler.kube.errors import KubeError
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics
-from solver.domain import DeviceId, Pod, Reason
+from solver.domain import DeviceId, Pod, Reason, ReasonCode
 
 _MOST_EVENTS: Final = 5000
 _WRITERS: Final = 4
+_PATIENCE_SECONDS: Final = 2.0
+"""A claim that is missing for so long is told about."""
 
 _log: Final = logs.logger()
 
@@ -73,15 +75,21 @@ class Reports:
         self._conditions: Final[dict[str, _Condition]] = {}
         self._events: Final[deque[EventRecord]] = deque()
         self._in_writing: Final[dict[str, _Writing]] = {}
+        self._later: Final[dict[str, asyncio.TimerHandle]] = {}
         self._has_work: Final = asyncio.Event()
 
     def waits(self, pod: Pod, reasons: Sequence[Reason], node_count: int) -> None:
-        """Tell why a pod waits; nothing is written where it was told so before."""
-        told = self._told.next(pod.uid, reasons, node_count, self._clock())
-        if told is None:
-            return
-        self._conditions[pod.uid] = _Condition(pod, told)
-        self._add(self._narrator.failed(pod, told.message, _now()))
+        """
+        Tell why a pod waits; nothing is written where it was told so before.
+
+        Every pod with a claim template waits a moment for its claim: that is told only when it takes longer.
+        """
+        self._cancel_later(pod.uid)
+        if all(reason.code is ReasonCode.CLAIM_MISSING for reason in reasons):
+            tell = partial(self._tell, pod, reasons, node_count)
+            self._later[pod.uid] = asyncio.get_running_loop().call_later(_PATIENCE_SECONDS, tell)
+        else:
+            self._tell(pod, reasons, node_count)
 
     def bound(self, pod: Pod, node: str) -> None:
         """Tell that a pod was bound."""
@@ -93,6 +101,7 @@ class Reports:
 
     def forget(self, pod_uid: str) -> None:
         """Drop what was and would be told about a pod that is gone or bound."""
+        self._cancel_later(pod_uid)
         self._told.forget((pod_uid,))
         self._conditions.pop(pod_uid, None)
 
@@ -103,6 +112,7 @@ class Reports:
         PodScheduled=False must not arrive after the binding has set it to True.
         """
         for uid in pod_uids:
+            self._cancel_later(uid)
             if self._conditions.pop(uid, None) is not None:
                 self._told.forget((uid,))
             writing = self._in_writing.get(uid)
@@ -116,6 +126,17 @@ class Reports:
         async with asyncio.TaskGroup() as tasks:
             for _ in range(_WRITERS):
                 tasks.create_task(self._write_all())
+
+    def _tell(self, pod: Pod, reasons: Sequence[Reason], node_count: int) -> None:
+        self._cancel_later(pod.uid)
+        told = self._told.next(pod.uid, reasons, node_count, self._clock())
+        if told is not None:
+            self._conditions[pod.uid] = _Condition(pod, told)
+            self._add(self._narrator.failed(pod, told.message, _now()))
+
+    def _cancel_later(self, pod_uid: str) -> None:
+        if timer := self._later.pop(pod_uid, None):
+            timer.cancel()
 
     async def _write_all(self) -> None:
         while True:

@@ -162,9 +162,10 @@ class Pending:
         entry = self._entries.get(pod)
         if entry is None or entry.pod.uid != uid or entry.state is not State.IN_FLIGHT:
             return
-        entry.attempts += 1
-        entry.not_before = now + self._backoff.seconds(entry.attempts)
         entry.codes = frozenset(reason.code for reason in reasons)
+        if entry.codes != {ReasonCode.CLAIM_MISSING}:  # before its claims exist nothing was tried
+            entry.attempts += 1
+            entry.not_before = now + self._backoff.seconds(entry.attempts)
         if entry.pod.scheduling_gates or self._is_awake(entry):
             self._activate(entry, now)
             return

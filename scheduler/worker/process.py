@@ -5,7 +5,7 @@ import os
 import socket
 import sys
 from asyncio.subprocess import DEVNULL, Process
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -83,14 +83,22 @@ class Worker:
     noted meanwhile reach the replica before the next batch; a new process is fed with everything first.
     """
 
-    def __init__(self, limits: Limits, command: Sequence[str] = COMMAND) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        command: Sequence[str] = COMMAND,
+        on_start: Callable[[int], None] | None = None,
+        on_failure: Callable[[Exception], None] | None = None,
+    ) -> None:
+        """`on_start` gets the process id when a process takes batches, `on_failure` why one could not be started."""
         self._limits: Final = limits
         self._command: Final = tuple(command)
+        self._on_start: Final = on_start or _ignore
+        self._on_failure: Final = on_failure or _ignore
         self._feed: Final = Feed()
         self._life: _Life | None = None
         self._ready: Final = asyncio.Event()
         self._deaths_in_a_row = 0
-        self.starts = 0
 
     @property
     def is_ready(self) -> bool:
@@ -113,9 +121,12 @@ class Worker:
     async def run(self) -> None:
         """Keep a process alive; start another when it ends, after a pause that doubles while none lives long."""
         while True:
-            async with self._living() as life:
-                await self._bring_up(life)
-                await life.process.wait()
+            try:
+                async with self._living() as life:
+                    await self._bring_up(life)
+                    await life.process.wait()
+            except OSError as error:  # no memory, process or file is left: others may end and give some back
+                self._on_failure(error)
             self._deaths_in_a_row += 1
             await asyncio.sleep(min(_RESTART_SECONDS * 2**self._deaths_in_a_row, _LONGEST_RESTART_SECONDS))
 
@@ -182,7 +193,6 @@ class Worker:
             )
         reader, writer = await asyncio.open_connection(sock=ours)
         self._life = life = _Life(process, reader, writer)
-        self.starts += 1
         try:
             yield life
         finally:
@@ -199,10 +209,12 @@ class Worker:
                 await frames.read_answer(life.reader)
                 self._feed.start_over()
                 await self._tell(life)
-        except (TimeoutError, asyncio.IncompleteReadError, OSError):
+        except (TimeoutError, asyncio.IncompleteReadError, OSError) as error:
             life.end()
+            self._on_failure(error)
         else:
             self._ready.set()
+            self._on_start(life.process.pid)
 
     async def _tell(self, life: _Life) -> None:
         """Send every change that this process has not seen."""
@@ -211,3 +223,7 @@ class Worker:
                 chunk = tuple(frames.encode_change(change) for change in changes[start : start + _CHUNK])
                 life.writer.write(frames.encode(frames.Apply(chunk)))
                 await life.writer.drain()
+
+
+def _ignore(_: object) -> None:
+    """Nobody wants to know."""

@@ -26,11 +26,26 @@ class Sight:
         self._folder: Final = folder
         self._clock: Final = clock
         self._covering_since: float | None = None
+        self._starts = 0
         metrics.fallback_seconds.set_function(self.fallback_seconds)
 
     def fallback_seconds(self) -> float:
         """Seconds for which only the fall-back has decided; 0 while the solver works."""
         return 0.0 if self._covering_since is None else self._clock() - self._covering_since
+
+    def started(self, pid: int) -> None:
+        """Note that a process takes batches."""
+        _log.info(logs.WORKER_STARTED, pid=pid)
+        if self._starts:
+            self._metrics.worker_restarts.inc()
+        self._starts += 1
+        if self._covering_since is None:
+            self._check.succeed()
+
+    def not_started(self, error: Exception) -> None:
+        """Note that the process could not be started; it is tried again."""
+        _log.error(logs.WORKER_LOST, error=f"it could not be started: {error!r}")
+        self.covers("the solver's process could not be started")
 
     def solved(self) -> None:
         """Note that the solver gave a plan."""

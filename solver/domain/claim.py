@@ -131,3 +131,20 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     owner_pod_group: str = ""
     is_deleting: bool = False
     invalid: str = ""
+
+    def is_reserved_for(self, pod_uid: str, pod_group: str) -> bool:
+        """
+        Whether a pod may use it already: by its own entry in reservedFor, or by that of its PodGroup (KEP-5729).
+
+        Groups are compared by name, since pods do not know their group's uid.
+        """
+        return any(
+            consumer.uid == pod_uid
+            or (
+                consumer.resource == "podgroups"
+                and consumer.api_group == "scheduling.k8s.io"
+                and bool(pod_group)
+                and consumer.name == pod_group
+            )
+            for consumer in self.reserved_for
+        )

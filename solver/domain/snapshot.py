@@ -8,6 +8,7 @@ import msgspec
 
 from solver.domain.claim import Claim
 from solver.domain.device import DeviceClass, DeviceTaintRule, ResourceSlice
+from solver.domain.ids import CounterId, DeviceId
 from solver.domain.node import Node
 from solver.domain.pod import Pod
 from solver.domain.selection import NodeSelectorTerm
@@ -18,7 +19,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     A frozen picture of the cluster, every tuple sorted by its objects' keys.
 
     `pods` are those that hold a node: bound or assumed, and not terminal. `claims` are all claims of the cluster;
-    allocations and reservations that are assumed but not yet confirmed are already in them.
+    allocations and reservations that are assumed but not yet confirmed are already in them. `draws` says, for
+    allocated devices whose slice no longer tells (it changed or is gone), what they took of shared counters when
+    they were allocated: (counter, nano-units) pairs.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -27,6 +30,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     taint_rules: tuple[DeviceTaintRule, ...] = ()
     claims: tuple[Claim, ...] = ()
     pods: tuple[Pod, ...] = ()
+    draws: tuple[tuple[DeviceId, tuple[tuple[CounterId, int], ...]], ...] = ()
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):

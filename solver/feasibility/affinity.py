@@ -1,8 +1,12 @@
 """Node selectors against nodes, as core/v1 defines them (k8s.io/component-helpers nodeaffinity)."""
 
+import re
 from collections.abc import Mapping
+from typing import Final
 
 from solver.domain import NodeSelector, NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 
 
 def matches(selector: NodeSelector, node_name: str, labels: Mapping[str, str]) -> bool:
@@ -38,11 +42,17 @@ def _holds(requirement: NodeSelectorRequirement, labels: Mapping[str, str]) -> b
 
 
 def _compares(value: str, requirement: NodeSelectorRequirement) -> bool:
-    """Compare as integers; what is not one does not match."""
+    """Compare as 64-bit integers; what is not one does not match."""
     if len(requirement.values) != 1:
         return False
-    try:
-        left, right = int(value), int(requirement.values[0])
-    except ValueError:
+    left, right = _integer(value), _integer(requirement.values[0])
+    if left is None or right is None:
         return False
     return left > right if requirement.operator == NodeSelectorOperator.GT else left < right
+
+
+def _integer(text: str) -> int | None:
+    if not _INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None

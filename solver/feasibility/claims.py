@@ -1,5 +1,6 @@
 """Which claims a pod uses and whether they can be worked with at all, before any node is looked at."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -15,10 +16,21 @@ MOST_CONSUMERS: Final = 256
 
 def objections(pod: Pod, claims: Mapping[ClaimId, Claim], classes: Mapping[str, DeviceClass]) -> tuple[Reason, ...]:
     """Give every reason that keeps a pod from being considered; empty for a pod that can be."""
-    if pod.invalid:
-        return (Reason(code=ReasonCode.POD_INVALID, message=pod.invalid),)
+    if problem := pod.invalid or _not_pending(pod):
+        return (Reason(code=ReasonCode.POD_INVALID, message=problem),)
     found = (reason for entry in pod.claims for reason in _entry_objections(pod, entry, claims, classes))
     return tuple(dict.fromkeys(found))
+
+
+def _not_pending(pod: Pod) -> str:
+    """Say why a pod is none that waits for a node; empty for one that does."""
+    if pod.node_name:
+        return f"the pod is bound to node {pod.node_name}"
+    if pod.scheduling_gates:
+        return f"the pod is gated by {', '.join(pod.scheduling_gates)}"
+    if pod.is_terminal or pod.is_deleting:
+        return "the pod has ended" if pod.is_terminal else "the pod is being deleted"
+    return ""
 
 
 def _entry_objections(
@@ -56,14 +68,14 @@ def _is_owned(pod: Pod, claim: Claim) -> bool:
 
 
 def _allocated_objections(pod: Pod, claim: Claim) -> Iterator[Reason]:
-    reserved = {consumer.uid for consumer in claim.reserved_for}
-    if pod.uid not in reserved and len(reserved) >= MOST_CONSUMERS:
-        message = f"claim {claim.id.name} has {len(reserved)} consumers, as many as a claim can have"
+    if not claim.is_reserved_for(pod.uid, pod.pod_group) and len(claim.reserved_for) >= MOST_CONSUMERS:
+        message = f"claim {claim.id.name} has {len(claim.reserved_for)} consumers, as many as a claim can have"
         yield Reason(code=ReasonCode.CLAIM_FULL, message=message)
 
 
 def _spec_objections(claim: Claim, classes: Mapping[str, DeviceClass]) -> Iterator[Reason]:
     least = 0
+    yield from _shape_objections(claim)
     for request in claim.requests:
         where = f"claim {claim.id.name}, request {request.name}"
         if not request.alternatives:
@@ -74,16 +86,26 @@ def _spec_objections(claim: Claim, classes: Mapping[str, DeviceClass]) -> Iterat
         for alternative in request.alternatives:
             named = f"{where}/{alternative.name}" if alternative.name else where
             yield from _alternative_objections(named, alternative, classes)
-    for constraint in claim.constraints:
-        if constraint.kind == ConstraintKind.UNKNOWN:
-            message = f"claim {claim.id.name}: a constraint is neither matchAttribute nor distinctAttribute"
-            yield Reason(code=ReasonCode.CLAIM_INVALID, message=message)
     if least > MOST_RESULTS:
         message = (
             f"claim {claim.id.name} needs {least} devices; a claim holds at most {MOST_RESULTS} and never spans "
             "nodes: split it over the pods of a gang"
         )
         yield Reason(code=ReasonCode.CLAIM_TOO_LARGE, message=message)
+
+
+def _shape_objections(claim: Claim) -> Iterator[Reason]:
+    """What an API server refuses, and what one that is newer than this program may know."""
+    names = Counter(request.name for request in claim.requests)
+    messages = [f"{count} requests are named {name}" for name, count in names.items() if count > 1]
+    for constraint in claim.constraints:
+        if constraint.kind == ConstraintKind.UNKNOWN:
+            messages.append("a constraint is neither matchAttribute nor distinctAttribute")
+        elif "/" not in constraint.attribute:
+            name = constraint.attribute
+            messages.append(f"{constraint.kind} {name} lacks its domain: write <driver>/{name}")
+    for message in messages:
+        yield Reason(code=ReasonCode.CLAIM_INVALID, message=f"claim {claim.id.name}: {message}")
 
 
 def _least_count(alternative: SubRequest) -> int:
@@ -101,6 +123,13 @@ def _alternative_objections(
     if alternative.allocation_mode not in set(AllocationMode):
         message = f"{where}: allocation mode {alternative.allocation_mode} is not known"
         yield Reason(code=ReasonCode.CLAIM_INVALID, message=message)
+    elif alternative.allocation_mode == AllocationMode.EXACT_COUNT and alternative.count < 1:
+        message = f"{where}: count is {alternative.count}: write 1 or more"
+        yield Reason(code=ReasonCode.CLAIM_INVALID, message=message)
+    for name, quantity in alternative.capacity_requests:
+        if quantity.nano < 0:
+            message = f"{where}: capacity request {name} is {quantity}: write 0 or more"
+            yield Reason(code=ReasonCode.CLAIM_INVALID, message=message)
     expressions = [(f"device class {device_class.name}", text) for text in device_class.selectors]
     expressions += [(where, text) for text in alternative.selectors]
     for place, text in expressions:

@@ -97,6 +97,8 @@ class Selector:
             return SelectorFailure(str(error))
         except RecursionError:
             return SelectorFailure("the values that the expression makes are nested too deep")
+        except Exception as error:  # noqa: BLE001 - a user's expression must not stop the others, whatever we got wrong
+            return SelectorFailure(f"internal error: {type(error).__name__}: {error}")
         if result is True or result is False:
             return bool(result)
         return SelectorFailure(f"a selector is true or false, and this one gives a {type_name(result)}: compare it")

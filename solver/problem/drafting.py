@@ -4,7 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from solver.domain import CounterId
 from solver.feasibility.device_attributes import AttributeName, Items, lookup
@@ -91,6 +91,29 @@ def _labelled(drafting: Drafting) -> tuple[bool, ...]:
     )
 
 
-def scale_of(amounts: Sequence[int]) -> int:
-    """Give the greatest common divisor of positive amounts, at least 1."""
-    return math.gcd(*amounts) or 1
+MOST_UNITS: Final = 1 << 45
+"""A budget never has more units than this: sums of them stay exact in every engine."""
+
+
+def scale_of(amounts: Sequence[int], total: int) -> int:
+    """
+    Choose the nano-units of one unit of a budget: the amounts' greatest common divisor, if that is coarse enough.
+
+    Where tiny amounts would make units too many, large amounts still come out whole, and tiny ones are rounded up
+    by the caller: nothing is overcommitted, and what is lost is below `total` / 2^44.
+    """
+    scale = math.gcd(*amounts) or 1
+    if total // scale <= MOST_UNITS:
+        return scale
+    finest = -(-total // MOST_UNITS)
+    scale = math.gcd(*(amount for amount in amounts if amount >= finest)) or 1
+    if scale < finest:
+        return finest
+    while scale % 2 == 0 and total // (scale // 2) <= MOST_UNITS:
+        scale //= 2
+    return scale
+
+
+def units(amount: int, scale: int) -> int:
+    """Give an amount in units, rounded up."""
+    return -(-amount // scale)

@@ -12,6 +12,7 @@ from solver.feasibility import node_fit
 Mask = npt.NDArray[np.bool_]
 Amounts = npt.NDArray[np.int64]
 PODS = "pods"
+_MOST = 2**52
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,4 +82,9 @@ def room(nodes: tuple[Node, ...], node_index: Mapping[str, int], pods: Iterable[
         for resource, amount in pod.requests:
             if resource in free:
                 free[resource][at] -= amount
-    return Room({resource: np.array(amounts, dtype=np.int64) for resource, amounts in free.items()})
+    return Room({resource: _array(amounts) for resource, amounts in free.items()})
+
+
+def _array(amounts: list[int]) -> Amounts:
+    """Amounts beyond what any node has (16Ei of memory) count as the most that is told apart."""
+    return np.array([max(-_MOST, min(_MOST, amount)) for amount in amounts], dtype=np.int64)

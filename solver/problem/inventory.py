@@ -61,6 +61,8 @@ class Inventory:
     by_home: list[list[int]] = field(default_factory=list)
     wide: list[int] = field(default_factory=list)
     budgets: dict[CounterId, int] = field(default_factory=dict)
+    draws: dict[DeviceId, tuple[tuple[CounterId, int], ...]] = field(default_factory=dict)
+    """What devices take of counters, those that no present node reaches included."""
 
 
 def take_stock(
@@ -109,10 +111,11 @@ def _add_slice(
     for device in each.devices:
         scope = each.scope if device.scope is None or not each.scope.per_device else device.scope
         nodes = _reach(inventory, scope) if reach is None else reach
+        device_id = DeviceId(each.driver, each.pool, device.name)
+        counters = inventory.draws[device_id] = _drawn(device_id, device)
         if nodes == frozenset():
             continue
         home = next(iter(nodes)) if nodes is not None and len(nodes) == 1 else -1
-        device_id = DeviceId(each.driver, each.pool, device.name)
         record = DeviceRecord(
             index=len(inventory.records),
             id=device_id,
@@ -121,7 +124,7 @@ def _add_slice(
             home=home,
             nodes=nodes,
             taints=device.taints + _rule_taints(device_id, rules),
-            counters=_drawn(device_id, device),
+            counters=counters,
             is_owned=ownership.includes(each.driver, home),
         )
         inventory.records.append(record)

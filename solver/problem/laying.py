@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from solver.domain import CounterId
 from solver.feasibility.device_attributes import Items
 from solver.problem.demand import Verdict
-from solver.problem.drafting import Draft, Drafting, scale_of
+from solver.problem.drafting import Draft, Drafting, scale_of, units
 from solver.problem.inventory import Inventory
 from solver.problem.layout import GLOBAL, OPEN, DeviceType, Group, Layout, Takes, TypeKey
 
@@ -54,7 +54,8 @@ def _lay_wide_counters(layout: Layout, drafting: Drafting) -> None:
             if counter not in drafting.local_counters:
                 drawn[counter].append(amount)
     for counter, amounts in drawn.items():
-        budget = _new_budget(layout.wide_budgets, drafting.inventory.budgets[counter], scale_of(amounts), GLOBAL)
+        total = drafting.inventory.budgets[counter]
+        budget = _new_budget(layout.wide_budgets, total, scale_of(amounts, total), GLOBAL)
         layout.counter_place[counter] = (-1, budget)
 
 
@@ -162,8 +163,8 @@ def _group(layout: Layout, key: _GroupKey, is_admin: tuple[bool, ...]) -> Group:
     """Give budgets to a description: counters first, then what each type needs."""
     counted, counter_totals, wide, is_unsettled = key
     scales = [
-        scale_of([amount for type_key, _ in counted for each, amount in type_key.counters if each == counter])
-        for counter in range(len(counter_totals))
+        scale_of([amount for type_key, _ in counted for each, amount in type_key.counters if each == counter], total)
+        for counter, total in enumerate(counter_totals)
     ]
     wide_counter = _wide_counter(layout)
     budgets = (list(counter_totals), scales)
@@ -183,7 +184,7 @@ def _device_type(
 ) -> DeviceType:
     """Make a type and append its budgets; `base` is where the numbering of those budgets starts."""
     key, total = counted
-    drawn = tuple((counter_budget(each)[0], amount // counter_budget(each)[1]) for each, amount in key.counters)
+    drawn = tuple((counter_budget(each)[0], units(amount, counter_budget(each)[1])) for each, amount in key.counters)
     gate = _new_budget(budgets, OPEN if key.sharing is not None else total, 1, base)
     capacities, amounts = _capacity_budgets(key, budgets, base)
     takes: dict[int, Takes] = {}
@@ -226,11 +227,11 @@ def _capacity_budgets(key: TypeKey, budgets: _Budgets, base: int) -> tuple[dict[
     amounts: dict[int, list[tuple[int, int]]] = {demand: [] for demand, _ in consumption}
     for name, total in capacities:
         per_demand = [(demand, dict(each or ()).get(name, 0)) for demand, each in consumption]
-        scale = scale_of([amount for _, amount in per_demand])
+        scale = scale_of([amount for _, amount in per_demand], total)
         if not any(amount for _, amount in per_demand):
             continue
         found[name] = _new_budget(budgets, total, scale, base)
         for demand, amount in per_demand:
             if amount:
-                amounts[demand].append((found[name], amount // scale))
+                amounts[demand].append((found[name], units(amount, scale)))
     return found, {demand: tuple(each) for demand, each in amounts.items()}

@@ -41,7 +41,7 @@ def prepare(snapshot: Snapshot, batch: Batch, policy: Policy, engine: Engine) ->
         drafting.cut(claim_id)
     classes = _classes(drafting, batch, stock, engine)
     layout, answers = engine.layout(stock, tuple(drafting.demands), tuple(drafting.attributes))
-    counted = usage.count(stock, snapshot.claims)
+    counted = usage.count(stock, snapshot)
     local, wide = states.states(layout, stock, counted)
     return Problem(
         snapshot=snapshot,
@@ -94,7 +94,7 @@ class _Draft:
         The tolerations that count are the copies in the allocation; kube-scheduler does not look again.
         """
         for claim in (self.claims[each] for each in pod.claim_ids):
-            if claim.allocation is None or any(consumer.uid == pod.uid for consumer in claim.reserved_for):
+            if claim.allocation is None or claim.is_reserved_for(pod.uid, pod.pod_group):
                 continue
             for result in claim.allocation.results:
                 index = stock.record_of.get(result.device)
@@ -110,14 +110,20 @@ class _Draft:
         for position, pod in enumerate(batch.pods):
             if position in self.rejected:
                 continue
-            full = [each for each in self.unallocated(pod) if users[each] >= claim_rules.MOST_CONSUMERS]
+            joins = [
+                claim
+                for each in pod.claim_ids
+                if not (claim := self.claims[each]).is_reserved_for(pod.uid, pod.pod_group)
+            ]
+            full = [each for each in joins if len(each.reserved_for) + users[each.id] >= claim_rules.MOST_CONSUMERS]
             if full:
-                message = f"claim {full[0].name} gets as many consumers as a claim can have"
+                message = f"claim {full[0].id.name} gets as many consumers as a claim can have"
                 self.rejected[position] = (Reason(code=ReasonCode.CLAIM_FULL, message=message),)
                 continue
-            users.update(self.unallocated(pod))
+            users.update(each.id for each in joins)
         for claim_id, count in users.items():
-            if count > 1:
+            claim = self.claims[claim_id]
+            if count > 1 and claim.allocation is None and claim.requests:  # without requests nothing is shared
                 self.shared_ids[claim_id] = len(self.shared_ids)
 
     def unallocated(self, pod: Pod) -> tuple[ClaimId, ...]:

@@ -18,27 +18,27 @@ from solver.verify.rules import Rule, broken
 MOST_TERMS: Final = 64
 """Terms of a node selector that are still compared."""
 
-_Requirement = tuple[str, str, str, frozenset[str]]
+Requirement = tuple[str, str, str, frozenset[str]]
 """Where it looks (`fields` or `labels`), key, operator, set of values."""
-_Terms = frozenset[frozenset[_Requirement]]
+Terms = frozenset[frozenset[Requirement]]
 
 
 def violations(grant: Grant, picture: Picture) -> Iterator[Violation]:
     """Check the node selector and the configuration of a new allocation."""
     given = grant.allocation.node_selector
-    expected = _expected_terms(grant, picture)
+    expected = expected_terms(grant, picture)
     is_known = all(picture.pools.find(result.device) is not None for result in grant.allocation.results)
     if is_known and (None if given is None else _terms(given)) != expected:
         message = f"its node selector is {_shown(given)}, its devices demand {_worded(expected)}"
         yield broken(Rule.ALLOCATION_NODES, grant.claim.id, message)
-    wanted = _expected_config(grant, picture)
+    wanted = expected_config(grant, picture)
     if grant.allocation.config != wanted:
         message = f"it has {len(grant.allocation.config)} configuration entries, expected are these {len(wanted)}: "
         parts = ", ".join(f"{each.source} {each.driver} for {'+'.join(each.requests) or 'all'}" for each in wanted)
         yield broken(Rule.ALLOCATION_CONFIG, grant.claim.id, message + parts)
 
 
-def _expected_terms(grant: Grant, picture: Picture) -> _Terms | None:
+def expected_terms(grant: Grant, picture: Picture) -> Terms | None:
     """
     A device of one node, or one that binds to the node, gives the node; others give the conjunction of theirs.
 
@@ -60,16 +60,16 @@ def _expected_terms(grant: Grant, picture: Picture) -> _Terms | None:
     alternatives = dict.fromkeys(_terms(each) for each in selectors)
     if prod(len(each) for each in alternatives) > MOST_TERMS:
         return frozenset()
-    return frozenset(frozenset[_Requirement]().union(*choice) for choice in product(*alternatives))
+    return frozenset(frozenset[Requirement]().union(*choice) for choice in product(*alternatives))
 
 
-def _terms(selector: NodeSelector) -> _Terms:
+def _terms(selector: NodeSelector) -> Terms:
     """Terms as sets; order and repetition mean nothing, and an empty term matches nothing."""
     return frozenset(_requirements(term) for term in selector.terms if term.match_expressions or term.match_fields)
 
 
-def _requirements(term: NodeSelectorTerm) -> frozenset[_Requirement]:
-    def keyed(where: str, each: NodeSelectorRequirement) -> _Requirement:
+def _requirements(term: NodeSelectorTerm) -> frozenset[Requirement]:
+    def keyed(where: str, each: NodeSelectorRequirement) -> Requirement:
         return (where, each.key, each.operator, frozenset(each.values))
 
     fields = {keyed("fields", each) for each in term.match_fields}
@@ -80,7 +80,7 @@ def _shown(selector: NodeSelector | None) -> str:
     return _worded(None if selector is None else _terms(selector))
 
 
-def _worded(terms: _Terms | None) -> str:
+def _worded(terms: Terms | None) -> str:
     if terms is None:
         return "any node"
     texts = (
@@ -90,7 +90,7 @@ def _worded(terms: _Terms | None) -> str:
     return " or ".join(sorted(texts)) or "no node"
 
 
-def _expected_config(grant: Grant, picture: Picture) -> tuple[OpaqueConfig, ...]:
+def expected_config(grant: Grant, picture: Picture) -> tuple[OpaqueConfig, ...]:
     """Classes in the order in which requests name them first, then the claim's own entries, each entry once."""
     served = {each.request.name: each for each in grant.served}
     chosen = [served[request.name] for request in grant.claim.requests if request.name in served]

@@ -110,8 +110,13 @@ def grants(plan: Plan, picture: Picture) -> tuple[Grant, ...]:
             continue
         names = dict.fromkeys(placement.node for placement in users.get(claim.id, ()))
         nodes = tuple(picture.nodes[name] for name in names if name in picture.nodes)
-        made.append(Grant(claim, each.allocation, nodes, tuple(_served(claim, each.allocation))))
+        made.append(grant_of(claim, each.allocation, nodes))
     return tuple(made)
+
+
+def grant_of(claim: Claim, allocation: Allocation, nodes: tuple[Node, ...]) -> Grant:
+    """Put an allocation beside the requests that it serves."""
+    return Grant(claim, allocation, nodes, tuple(_served(claim, allocation)))
 
 
 def _served(claim: Claim, allocation: Allocation) -> Iterator[Served]:

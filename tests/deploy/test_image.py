@@ -1,4 +1,5 @@
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ print(scheduler.__file__)
 
 
 @pytest.fixture(scope="module")
-def image(tmp_path_factory: pytest.TempPathFactory) -> Stage:
+def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """The last stage, built from nothing but what the ignore file lets the build see."""
     work = tmp_path_factory.mktemp("image")
     context = work / "context"
@@ -33,7 +34,8 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Stage:
             shutil.copytree(source, context / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, context / name)
-    return dockerfile.build(TEXT, context, work)[-1]
+    yield dockerfile.build(TEXT, context, work)[-1]
+    shutil.rmtree(work)  # hundreds of megabytes, which pytest would keep for three runs
 
 
 def test_the_entrypoint_starts(image: Stage) -> None:

@@ -11,32 +11,46 @@ devices should not stand in shared claims here.
 
 from collections import Counter
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, count
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from solver.domain import (
+    Allocation,
     AllocationMode,
     Batch,
     Claim,
+    ClaimAllocation,
     ClaimId,
     Constraint,
     ConstraintKind,
     DeviceId,
+    DeviceResult,
     Node,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Placement,
+    Plan,
     Pod,
     PodClaim,
     Policy,
     PoolId,
+    Quantity,
     Request,
     Snapshot,
     SubRequest,
+    Unplaced,
 )
-from solver.verify import claims, devices, matching, nodes, requests
+from solver.domain.quantity import format_nano
+from solver.verify import claims, devices, matching, merging, nodes, requests
 from solver.verify.amounts import consumption
 from solver.verify.constraints import attribute_values, covers
-from solver.verify.picture import Picture
+from solver.verify.picture import Picture, grant_of
 from solver.verify.pools import Published
 from solver.verify.selection import SelectionError, selects
+from tests.support import builders as b
 
 Consumption = tuple[tuple[str, int], ...]
 DEFAULT_POLICY = Policy()
@@ -47,19 +61,19 @@ class Best(NamedTuple):
     The best that can be done: pods placed by priority, the highest first, and then the least sum of ranks.
 
     A request served by its first alternative has rank 0, by its second 1 and so on; a shared claim counts once.
-    `placed` is one way to get there, as pairs of pod and node names.
+    `plan` is one way to get there.
     """
 
     counts: tuple[int, ...]
     rank: int
-    placed: tuple[tuple[str, str], ...]
+    plan: Plan
 
 
 def best(snapshot: Snapshot, batch: Batch, policy: Policy = DEFAULT_POLICY) -> Best:
     """Find the most pods that can be placed, strictly by priority, and then the least sum of ranks."""
     search = _Search(snapshot, batch, policy)
     (counts, rank), placed = search.from_here(0, search.start())
-    return Best(counts, -rank, placed)
+    return Best(counts, -rank, _plan(search, placed))
 
 
 def fits_alone(snapshot: Snapshot, pod: Pod, policy: Policy = DEFAULT_POLICY) -> bool:
@@ -100,7 +114,11 @@ class _State(NamedTuple):
     room: tuple[tuple[ClaimId, int], ...]
 
 
-_Outcome = tuple[tuple[tuple[int, ...], int], tuple[tuple[str, str], ...]]
+_Grants = tuple[tuple[ClaimId, tuple[_Given, ...]], ...]
+_Step = tuple[Pod, Node, _Grants]
+_Outcome = tuple[tuple[tuple[int, ...], int], tuple[_Step, ...]]
+_Moves = Iterator[tuple[int, _State, _Grants]]
+"""Sum of ranks, the state afterwards, and what was allocated on the way."""
 
 
 class _Search:
@@ -160,15 +178,15 @@ class _Search:
         found = self.from_here(index + 1, state)
         tier = self.priorities.index(pod.priority)
         for node in self.picture.snapshot.nodes:
-            for rank, after in set(self._placed(pod, node, state)):
+            for rank, after, grants in _once(self._placed(pod, node, state)):
                 (counts, ranks), placed = self.from_here(index + 1, after)
                 more = (*counts[:tier], counts[tier] + 1, *counts[tier + 1 :])
                 if (more, ranks - rank) > found[0]:
-                    found = (more, ranks - rank), ((pod.id.name, node.name), *placed)
+                    found = (more, ranks - rank), ((pod, node, grants), *placed)
         return found
 
-    def _placed(self, pod: Pod, node: Node, state: _State) -> Iterator[tuple[int, _State]]:
-        """Every way to place a pod on a node, as the sum of ranks and the state after it."""
+    def _placed(self, pod: Pod, node: Node, state: _State) -> _Moves:
+        """Every way to place a pod on a node."""
         if pod.invalid or pod.scheduling_gates or pod.is_deleting or pod.is_terminal or pod.node_name:
             return
         if any(nodes.suits(pod, node)) or not all(self._may_use(pod, entry) for entry in pod.claims):
@@ -189,17 +207,15 @@ class _Search:
             return False
         return not entry.template or claims.is_owned(pod, claim)
 
-    def _with_claims(
-        self, place: tuple[Pod, Node], claim_ids: tuple[ClaimId, ...], state: _State
-    ) -> Iterator[tuple[int, _State]]:
+    def _with_claims(self, place: tuple[Pod, Node], claim_ids: tuple[ClaimId, ...], state: _State) -> _Moves:
         if not claim_ids:
-            yield 0, state
+            yield 0, state, ()
             return
-        for rank, after in set(self._with_claim(place, self.picture.claims[claim_ids[0]], state)):
-            for ranks, last in self._with_claims(place, claim_ids[1:], after):
-                yield rank + ranks, last
+        for rank, after, grant in _once(self._with_claim(place, self.picture.claims[claim_ids[0]], state)):
+            for ranks, last, grants in self._with_claims(place, claim_ids[1:], after):
+                yield rank + ranks, last, grant + grants
 
-    def _with_claim(self, place: tuple[Pod, Node], claim: Claim, state: _State) -> Iterator[tuple[int, _State]]:
+    def _with_claim(self, place: tuple[Pod, Node], claim: Claim, state: _State) -> _Moves:
         pod, node = place
         is_new = not claims.is_reserved(claim, pod)
         room = dict(state.room)
@@ -213,13 +229,13 @@ class _Search:
             selector = claim.allocation.node_selector
             is_here = selector is None or matching.selects(selector, node)
             if is_here and not (is_new and self._is_tainted(claim)):
-                yield 0, state
+                yield 0, state, ()
         elif claim.id in homes:
             if node.name in homes[claim.id]:
-                yield 0, state
+                yield 0, state, ()
         else:
             for rank, given in self.ways.allocations(claim, node, state):
-                yield rank, self._after(claim, node, given, state)
+                yield rank, self._after(claim, node, given, state), ((claim.id, given),)
 
     def _is_tainted(self, claim: Claim) -> bool:
         for result in claim.allocation.results if claim.allocation is not None else ():
@@ -247,6 +263,93 @@ class _Search:
             shares=tuple(sorted(shares)),
             homes=tuple(sorted(homes.items(), key=lambda pair: pair[0])),
         )
+
+
+def _once(moves: _Moves) -> _Moves:
+    """Of several ways to the same state keep one."""
+    seen: dict[tuple[int, _State], _Grants] = {}
+    for rank, after, grants in moves:
+        seen.setdefault((rank, after), grants)
+    yield from ((rank, after, grants) for (rank, after), grants in seen.items())
+
+
+def _plan(search: "_Search", placed: tuple[_Step, ...]) -> Plan:
+    """Write the steps down as a plan, with everything that an allocation has to carry."""
+    steps = {pod.id: (pod, node) for pod, node, _ in placed}
+    parts: list[Placement | ClaimAllocation | Unplaced] = []
+    for pod in search.pods:
+        if pod.id in steps:
+            parts.append(b.placement(pod, steps[pod.id][1].name))
+        else:
+            parts.append(b.unplaced(pod))
+    numbers = count(1)
+    for _, node, grants in placed:
+        for claim_id, given in grants:
+            claim = search.picture.claims[claim_id]
+            drafted = ClaimAllocation(
+                claim=claim.id,
+                claim_uid=claim.uid,
+                allocation=Allocation(results=tuple(_result(claim, each, next(numbers)) for each in given)),
+            )
+            parts.append(completed(search.picture, drafted, node))
+    return b.plan(*parts)
+
+
+def _result(claim: Claim, given: _Given, number: int) -> DeviceResult:
+    wanted = next(
+        request.alternatives[i]
+        for request in claim.requests
+        for i in range(len(request.alternatives))
+        if str(request.result_name(i)) == given.request
+    )
+    return drafted_result(given.request, wanted, given.published, number)
+
+
+def drafted_result(name: str, wanted: SubRequest, published: Published, number: int) -> DeviceResult:
+    """Describe a device that is given to a request, as an allocation has to; `number` makes the share's id."""
+    device = published.device
+    consumed = consumption(published, wanted.capacity_requests) or {}
+    return DeviceResult(
+        request=name,
+        device=published.id,
+        admin_access=wanted.admin_access,
+        tolerations=wanted.tolerations,
+        binding_conditions=device.binding_conditions,
+        binding_failure_conditions=device.binding_failure_conditions,
+        share_id=b.share_id(number) if device.allow_multiple_allocations else "",
+        consumed_capacity=tuple(
+            (name, Quantity(nano=amount, text=format_nano(amount))) for name, amount in sorted(consumed.items())
+        ),
+    )
+
+
+def completed(picture: Picture, drafted: ClaimAllocation, node: Node) -> ClaimAllocation:
+    """Add the node selector and the configuration, as the checker derives them."""
+    grant = grant_of(picture.claims[drafted.claim], drafted.allocation, (node,))
+    allocation = replace(
+        drafted.allocation,
+        node_selector=_selector(merging.expected_terms(grant, picture)),
+        config=merging.expected_config(grant, picture),
+    )
+    return replace(drafted, allocation=allocation)
+
+
+def _selector(terms: merging.Terms | None) -> NodeSelector | None:
+    if terms is None:
+        return None
+
+    def of(term: frozenset[merging.Requirement], where: str) -> tuple[NodeSelectorRequirement, ...]:
+        return tuple(
+            NodeSelectorRequirement(key=key, operator=operator, values=tuple(sorted(values)))
+            for place, key, operator, values in sorted(term, key=repr)
+            if place == where
+        )
+
+    return NodeSelector(
+        terms=tuple(
+            NodeSelectorTerm(match_expressions=of(term, "labels"), match_fields=of(term, "fields")) for term in terms
+        )
+    )
 
 
 class _Ways:
@@ -294,9 +397,9 @@ class _Ways:
         found = self.eligible[key]
         if not found or wanted.allocation_mode not in set(AllocationMode):
             return
-        count = len(found) if wanted.allocation_mode == AllocationMode.ALL else wanted.count
+        size = len(found) if wanted.allocation_mode == AllocationMode.ALL else wanted.count
         name = str(request.result_name(rank))
-        for chosen in combinations(found, count):
+        for chosen in combinations(found, size):
             yield tuple(
                 _Given(request.name, name, each, wanted.admin_access, self._consumed(wanted, each)) for each in chosen
             )
@@ -336,7 +439,7 @@ class _Ways:
     def _is_free(self, given: tuple[_Given, ...], state: _State) -> bool:
         """Whether what is given to one claim so far is there to be given."""
         alone = Counter(each.id for each in given if not each.is_share)
-        if any(count > 1 for count in alone.values()):
+        if any(times > 1 for times in alone.values()):
             return False
         shared = {device for device, _ in state.shares}
         used = [each for each in given if not each.is_admin]
@@ -386,6 +489,6 @@ def _holds(constraints: tuple[Constraint, ...], given: tuple[_Given, ...]) -> bo
             return False
         if constraint.kind is ConstraintKind.MATCH and values and not frozenset.intersection(*values):
             return False
-        if constraint.kind is ConstraintKind.DISTINCT and any(a & b for a, b in combinations(values, 2)):
+        if constraint.kind is ConstraintKind.DISTINCT and any(one & other for one, other in combinations(values, 2)):
             return False
     return True

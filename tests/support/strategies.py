@@ -299,8 +299,8 @@ def _claim(draw: Draw, name: str, features: frozenset[Feature]) -> Claim:
     if draw(_seldom()):
         made = replace(made, config=(b.config("r0"), b.config()))
     if Feature.BROKEN_CLAIMS in features and draw(_seldom()):
-        changes = ({"is_deleting": True}, {"invalid": "broken"}, {"requests": ()})
-        made = replace(made, **draw(st.sampled_from(changes)))
+        broken = (replace(made, is_deleting=True), replace(made, invalid="broken"), replace(made, requests=()))
+        made = draw(st.sampled_from(broken))
     return made
 
 
@@ -405,9 +405,9 @@ def _pods(draw: Draw, claims: list[Claim], features: frozenset[Feature], most: i
     pods = [draw(_pod(f"p{index}", name, features)) for index, name in enumerate(names)]
     if Feature.SHARED_CLAIMS in features:
         shareable = [each.id.name for each in claims if not _takes_all(each)]
-        if shareable and len(pods) < most and draw(st.booleans()):
+        if draw(st.booleans()) and shareable and len(pods) < most:
             pods.append(draw(_pod("again", draw(st.sampled_from(shareable)), features)))
-        if shareable and draw(st.booleans()):
+        if draw(st.booleans()) and shareable:
             entry = PodClaim(entry="second", claim=b.claim(draw(st.sampled_from(shareable))).id)
             pods[0] = replace(pods[0], claims=(*pods[0].claims, entry))
     return sorted(pods, key=lambda each: -each.priority)

@@ -43,7 +43,6 @@ type celEvaluation struct {
 // evaluateExpressions answers JSON lines of celQuestion on standard input with JSON lines of celAnswer on standard
 // output, by the CEL environment that kube-scheduler evaluates selectors in (the one for stored expressions).
 func evaluateExpressions(_ []string) int {
-	compiler := dracel.GetCompiler(dracel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true})
 	in := bufio.NewReaderSize(os.Stdin, 1<<20)
 	out := bufio.NewWriter(os.Stdout)
 	decoder, encoder := json.NewDecoder(in), json.NewEncoder(out)
@@ -53,16 +52,7 @@ func evaluateExpressions(_ []string) int {
 			fmt.Fprintf(os.Stderr, "cel-eval: %v\n", err)
 			return 1
 		}
-		compiled := compiler.CompileCELExpression(question.Expression, dracel.Options{DisableCostEstimation: true})
-		answer := celAnswer{}
-		if compiled.Error != nil {
-			answer.CompileError = compiled.Error.Error()
-		} else {
-			for _, device := range question.Devices {
-				answer.Answers = append(answer.Answers, evaluate(compiled, device))
-			}
-		}
-		if err := encoder.Encode(answer); err != nil {
+		if err := encoder.Encode(answer(question)); err != nil {
 			fmt.Fprintf(os.Stderr, "cel-eval: %v\n", err)
 			return 1
 		}
@@ -72,6 +62,24 @@ func evaluateExpressions(_ []string) int {
 		}
 	}
 	return 0
+}
+
+// answer turns a panic of the environment into an error: some expressions make its compiler panic.
+func answer(question celQuestion) (given celAnswer) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			given = celAnswer{CompileError: fmt.Sprintf("panic: %v", cause)}
+		}
+	}()
+	compiler := dracel.GetCompiler(dracel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true})
+	compiled := compiler.CompileCELExpression(question.Expression, dracel.Options{DisableCostEstimation: true})
+	if compiled.Error != nil {
+		return celAnswer{CompileError: compiled.Error.Error()}
+	}
+	for _, device := range question.Devices {
+		given.Answers = append(given.Answers, evaluate(compiled, device))
+	}
+	return given
 }
 
 func evaluate(compiled dracel.CompilationResult, device celDevice) (evaluation celEvaluation) {

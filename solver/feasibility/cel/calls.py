@@ -10,7 +10,6 @@ from solver.feasibility.cel.errors import EvaluationError, ExpressionError
 from solver.feasibility.cel.frame import METER, Closure, Frame, constant
 from solver.feasibility.cel.library.operators import negate_duration
 from solver.feasibility.cel.library.overloads import Overload, accepts, is_certain, no_overload
-from solver.feasibility.cel.library.regexes import compile_pattern
 from solver.feasibility.cel.values import Duration, Optional, Value, compare, equal
 
 _ORDERS: Final[dict[str, Callable[[Value, Value], bool]]] = {
@@ -39,8 +38,6 @@ def compile_call(compiler: Compiler, node: tree.Call) -> Closure:
         return _order(arguments, _ORDERS[name])
     if name in {"or", "orValue"} and is_method:
         return _alternative(arguments, is_value=name == "orValue")
-    if name in _PATTERNS and isinstance(nodes[1], tree.Literal):
-        _check_pattern(nodes[1])
     overloads = compiler.checked.overloads[node]
     kinds = tuple(compiler.checked.types[argument] for argument in nodes)
     if len(overloads) == 1 and all(map(is_certain, overloads[0].parameters, kinds)):
@@ -100,13 +97,6 @@ def _alternative(arguments: tuple[Closure, ...], *, is_value: bool) -> Closure:
         return right(frame)
 
     return choose
-
-
-def _check_pattern(node: tree.Literal) -> None:
-    try:
-        compile_pattern(node.value)
-    except EvaluationError as error:
-        raise ExpressionError(str(error), node.position) from None
 
 
 def _folded(name: str, node: tree.Call, nodes: tuple[tree.Node, ...], run: Closure) -> Closure:

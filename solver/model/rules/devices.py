@@ -1,10 +1,11 @@
 """Devices are taken from what is left, none of them twice: budgets of nodes and of the cluster."""
 
 from collections import defaultdict
+from typing import NamedTuple
 
 from solver.domain import ConstraintKind
 from solver.model.form import Expression
-from solver.model.variables import PartAt, Pool, Variables
+from solver.model.variables import PartAt, Variables
 from solver.problem.component import Link
 from solver.problem.layout import GLOBAL, OPEN, DeviceType, type_at
 from solver.problem.option import Line
@@ -127,30 +128,45 @@ def whole_lines(variables: Variables) -> list[tuple[PartAt, int, Line]]:
     ]
 
 
+class _Taken(NamedTuple):
+    """Devices of a type that a request of a component takes, in one of its alternatives."""
+
+    request: int
+    alternative: int
+    type: int
+    count: Expression
+
+
 def keep_identity(variables: Variables) -> None:
     """Rules about single devices: distinctAttribute pairwise, and one result per device within a claim."""
-    of_part: defaultdict[PartAt, list[Pool]] = defaultdict(list)
-    for pool in variables.pools:
+    of_part: defaultdict[PartAt, list[_Taken]] = defaultdict(list)
+    for pool, counts in variables.devices.items():
         if pool.owner is not None:
-            of_part[pool.owner[0]].append(pool)
-    for at, pools in of_part.items():
-        _each_device_once(variables, at, pools)
-        _differ_pairwise(variables, at, pools)
+            at, request, alternative = pool.owner
+            of_part[at] += [_Taken(request, alternative, each, count) for each, count in counts.items()]
+    for at, option, line in whole_lines(variables):
+        if variables.problem.components[variables.parts(at.owner)[at.part].component].needs_identity:
+            for each in line.types:
+                count = Expression()
+                add_scaled(count, variables.copies[at][option], type_of(variables, at.cell, each).total)
+                of_part[at].append(_Taken(line.request, line.alternative, each, count))
+    for at, taken_by in of_part.items():
+        _each_device_once(variables, at, taken_by)
+        _differ_pairwise(variables, at, taken_by)
 
 
-def _each_device_once(variables: Variables, at: PartAt, pools: list[Pool]) -> None:
+def _each_device_once(variables: Variables, at: PartAt, taken_by: list[_Taken]) -> None:
     totals: defaultdict[int, Expression] = defaultdict(Expression)
-    for pool in pools:
-        for each, count in variables.devices[pool].items():
-            if not type_of(variables, at.cell, each).is_shareable:
-                add_scaled(totals[each], count, 1)
-    for each, total in totals.items():
-        device = type_of(variables, at.cell, each)
+    for each in taken_by:
+        if not type_of(variables, at.cell, each.type).is_shareable:
+            add_scaled(totals[each.type], each.count, 1)
+    for reference, total in totals.items():
+        device = type_of(variables, at.cell, reference)
         if _most(variables, total) > device.total:
             variables.form.require(total, "one result per device", high=device.total)
 
 
-def _differ_pairwise(variables: Variables, at: PartAt, pools: list[Pool]) -> None:
+def _differ_pairwise(variables: Variables, at: PartAt, taken_by: list[_Taken]) -> None:
     """For every value of a distinctAttribute at most one device that has it (k/k#140600)."""
     component = variables.problem.components[variables.parts(at.owner)[at.part].component]
     attributes = variables.problem.layout.attributes
@@ -159,12 +175,10 @@ def _differ_pairwise(variables: Variables, at: PartAt, pools: list[Pool]) -> Non
             continue
         column = attributes.index(link.attribute)
         per_value: defaultdict[object, Expression] = defaultdict(Expression)
-        for pool in pools:
-            if pool.owner is None or not _covers(link, pool.owner[1], pool.owner[2]):
-                continue
-            for each, count in variables.devices[pool].items():
-                for value in type_of(variables, at.cell, each).attributes[column]:
-                    add_scaled(per_value[value], count, 1)
+        for each in taken_by:
+            if _covers(link, each.request, each.alternative):
+                for value in type_of(variables, at.cell, each.type).attributes[column]:
+                    add_scaled(per_value[value], each.count, 1)
         for total in per_value.values():
             variables.form.require(total, "distinctAttribute", high=1)
 

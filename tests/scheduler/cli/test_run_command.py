@@ -4,7 +4,6 @@ from types import ModuleType
 
 import pytest
 
-import scheduler
 from scheduler.cli import main
 from scheduler.settings import Settings
 
@@ -21,7 +20,6 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Settings, Path | None]]:
 
     root.__dict__["run"] = run
     monkeypatch.setitem(sys.modules, "scheduler.run", root)
-    monkeypatch.setattr(scheduler, "run", root, raising=False)
     monkeypatch.setattr("scheduler.observe.logs.configure", lambda _: None)
     return calls
 

@@ -1,0 +1,75 @@
+"""A client of the real API server and what the tests here make with it."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from e2e.controlplane.plane import ControlPlane
+from scheduler.kube import paths, writes
+from scheduler.kube.client import Client
+from scheduler.kube.errors import Conflict
+from solver.domain import Claim, ClaimId, Pod, PodId
+from tests.support.kube_objects import encoded
+
+DEVICE_CLASS = "kube-tests"
+
+
+class Cluster:
+    """Makes objects in a namespace of the test's own."""
+
+    def __init__(self, client: Client, namespace: str) -> None:
+        self.client = client
+        self.namespace = namespace
+
+    async def send(self, method: str, path: str, body: Any = None, **fields: Any) -> Any:
+        sent = None if body is None else body if isinstance(body, bytes) else encoded(body)
+        return json.loads(await self.client.request(method, path, body=sent, **fields))
+
+    async def pod(self, name: str = "pod", **spec: Any) -> Pod:
+        body = {
+            "metadata": {"name": name},
+            "spec": {"schedulerName": "nobody", "containers": [{"name": "c", "image": "busybox"}], **spec},
+        }
+        await self.send("POST", f"/api/v1/namespaces/{self.namespace}/pods", body)
+        found = await writes.read_pod(self.client, PodId(self.namespace, name))
+        assert found is not None
+        return found
+
+    async def claim(self, name: str = "claim", *, parameters: str = "", finalizers: tuple[str, ...] = ()) -> Claim:
+        await self.device_class()
+        config = (
+            f',"config":[{{"opaque":{{"driver":"gpu.example.com","parameters":{parameters}}}}}]' if parameters else ""
+        )
+        body = (
+            f'{{"metadata":{{"name":"{name}","finalizers":{json.dumps(finalizers)}}},"spec":{{"devices":{{"requests":'
+            f'[{{"name":"gpu","exactly":{{"deviceClassName":"{DEVICE_CLASS}"}}}}]{config}}}}}}}'
+        )
+        path = f"/apis/resource.k8s.io/v1/namespaces/{self.namespace}/resourceclaims"
+        await self.send("POST", path, body.encode())
+        found = await writes.read_claim(self.client, ClaimId(self.namespace, name))
+        assert found is not None
+        return found
+
+    async def raw_claim(self, name: str = "claim") -> Any:
+        return await self.send("GET", paths.claim(ClaimId(self.namespace, name)))
+
+    async def device_class(self) -> None:
+        try:
+            await self.send(
+                "POST", "/apis/resource.k8s.io/v1/deviceclasses", {"metadata": {"name": DEVICE_CLASS}, "spec": {}}
+            )
+        except Conflict:
+            return
+
+
+@pytest.fixture
+async def client(control_plane: ControlPlane) -> AsyncIterator[Client]:
+    async with Client.connect(control_plane.kubeconfig) as client:
+        yield client
+
+
+@pytest.fixture
+def cluster(client: Client, namespace: str) -> Cluster:
+    return Cluster(client, namespace)

@@ -1,0 +1,191 @@
+"""The client against the real API server, and against a network that fails."""
+
+import asyncio
+import json
+import socket
+from pathlib import Path
+
+import pytest
+import yaml
+
+from e2e.controlplane.plane import ControlPlane
+from scheduler.kube import writes
+from scheduler.kube.client import Client
+from scheduler.kube.discovery import discover
+from scheduler.kube.errors import (
+    AnswerLost,
+    ConfigurationError,
+    Conflict,
+    Forbidden,
+    NotFound,
+    Unauthorized,
+    Unreachable,
+)
+from solver.domain import PodId
+from tests.scheduler.kube.conftest import Cluster
+from tests.support.kube_proxy import LossyProxy
+
+pytestmark = pytest.mark.controlplane
+
+
+async def test_the_server_says_what_it_is(client: Client) -> None:
+    assert (await client.server_version()).git.startswith("v1.")
+
+
+async def test_discovery_finds_what_is_to_be_watched(client: Client) -> None:
+    served = await discover(client)
+    assert not served.problem
+    for _, path in served.paths:
+        await client.request("GET", path, query={"limit": "1"})
+
+
+async def test_a_group_that_is_not_there_has_no_versions(client: Client) -> None:
+    assert await client.discover("nobody.example.com") == ()
+
+
+async def test_a_refusal_carries_the_servers_words(client: Client) -> None:
+    with pytest.raises(NotFound) as raised:
+        await client.request("GET", "/api/v1/namespaces/no-such-namespace")
+    assert raised.value.reason == "NotFound"
+    assert 'GET /api/v1/namespaces/no-such-namespace: 404 NotFound: namespaces "no-such-namespace" not found' in str(
+        raised.value
+    )
+
+
+async def test_what_exists_already_conflicts(cluster: Cluster) -> None:
+    with pytest.raises(Conflict) as raised:
+        await cluster.send("POST", "/api/v1/namespaces", {"metadata": {"name": cluster.namespace}})
+    assert raised.value.reason == "AlreadyExists"
+
+
+def changed(kubeconfig: Path, folder: Path, *, user: object = None, cluster: object = None) -> Path:
+    """A copy of the kubeconfig with other fields in it."""
+    document = yaml.safe_load(kubeconfig.read_text())
+    document["users"][0]["user"].update(user or {})
+    for key, value in dict(cluster or {}).items():  # type: ignore[call-overload] # a mapping
+        document["clusters"][0]["cluster"][key] = value
+    path = folder / "changed.kubeconfig"
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+async def test_a_token_that_nobody_knows_is_unauthorized(control_plane: ControlPlane, tmp_path: Path) -> None:
+    async with Client.connect(changed(control_plane.kubeconfig, tmp_path, user={"token": "unknown"})) as client:
+        with pytest.raises(Unauthorized):
+            await client.request("GET", "/api/v1/nodes")
+
+
+async def test_a_refused_token_is_read_again(control_plane: ControlPlane, tmp_path: Path) -> None:
+    path = changed(control_plane.kubeconfig, tmp_path, user={"token": "unknown"})
+    async with Client.connect(path) as client:
+        path.write_text(control_plane.kubeconfig.read_text())
+        await client.request("GET", "/api/v1/nodes")
+
+
+async def test_an_account_without_rights_is_forbidden(control_plane: ControlPlane, namespace: str) -> None:
+    control_plane.request("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "nobody"}})
+    async with Client.connect(control_plane.kubeconfig_for_service_account(namespace, "nobody")) as client:
+        with pytest.raises(Forbidden, match="cannot list resource"):
+            await client.request("GET", "/api/v1/nodes")
+
+
+async def test_a_server_that_nobody_listens_for_is_unreachable(control_plane: ControlPlane, tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        server = f"https://127.0.0.1:{free.getsockname()[1]}"
+        path = changed(control_plane.kubeconfig, tmp_path, cluster={"server": server})
+        async with Client.connect(path) as client:
+            with pytest.raises(Unreachable, match=server):
+                await writes.bind(client, PodId("a", "b"), "u", "n")
+
+
+async def test_a_server_with_another_ca_is_unreachable(control_plane: ControlPlane, tmp_path: Path) -> None:
+    document = yaml.safe_load(control_plane.kubeconfig.read_text())
+    document["clusters"][0]["cluster"] = {"server": document["clusters"][0]["cluster"]["server"]}
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(document))
+    async with Client.connect(path) as client:
+        with pytest.raises(Unreachable, match="certificate verify failed"):
+            await client.request("GET", "/version")
+
+
+async def test_a_server_that_takes_the_connection_and_says_nothing_is_unreachable_for_reads(
+    control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    async with LossyProxy.before(control_plane.kubeconfig, tmp_path) as proxy:
+        async with Client.connect(proxy.kubeconfig) as client:
+            await client.request("GET", "/version")
+            proxy.be_silent()
+            with pytest.raises(Unreachable, match="timed out"):
+                await client.request("GET", "/version", timeout_seconds=0.3)
+
+
+async def test_a_binding_whose_answer_is_lost_says_so_and_has_acted(
+    cluster: Cluster, control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    pod = await cluster.pod()
+    async with LossyProxy.before(control_plane.kubeconfig, tmp_path) as proxy:
+        async with Client.connect(proxy.kubeconfig) as client:
+            await client.request("GET", "/version")
+            proxy.lose_answers()
+            with pytest.raises(AnswerLost):
+                await writes.bind(client, pod.id, pod.uid, "node-1")
+            proxy.recover()
+            for _ in range(50):
+                found = await writes.read_pod(client, pod.id)
+                if found is not None and found.node_name:
+                    break
+                await asyncio.sleep(0.05)
+            assert found is not None
+            assert found.node_name == "node-1"
+
+
+async def test_a_write_that_takes_too_long_is_a_lost_answer(
+    cluster: Cluster, control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    pod = await cluster.pod()
+    async with LossyProxy.before(control_plane.kubeconfig, tmp_path) as proxy:
+        async with Client.connect(proxy.kubeconfig) as client:
+            await client.request("GET", "/version")
+            proxy.be_silent()
+            with pytest.raises(AnswerLost, match="timed out"):
+                await writes.bind(client, pod.id, pod.uid, "node-1", timeout_seconds=0.3)
+
+
+async def test_a_write_before_any_connection_is_unreachable_when_the_handshake_fails(
+    control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    async with LossyProxy.before(control_plane.kubeconfig, tmp_path) as proxy:
+        proxy.lose_answers()
+        async with Client.connect(proxy.kubeconfig) as client:
+            with pytest.raises(Unreachable):
+                await writes.bind(client, PodId("a", "b"), "u", "n")
+
+
+async def test_a_server_that_sends_us_elsewhere_is_a_wrong_address() -> None:
+    async def redirect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 302 Found\r\nLocation: https://login.example.com/\r\nContent-Length: 0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    listening = await asyncio.start_server(redirect, "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    document = {
+        "current-context": "x",
+        "contexts": [{"name": "x", "context": {"cluster": "x"}}],
+        "clusters": [{"name": "x", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+    }
+    async with listening:
+        with pytest.raises(ConfigurationError, match=r"sends us to https://login.example.com/"):
+            await _get(document)
+
+
+async def _get(document: object) -> None:
+    import tempfile  # noqa: PLC0415 - one use
+
+    with tempfile.NamedTemporaryFile("w", suffix=".kubeconfig") as file:
+        file.write(json.dumps(document))
+        file.flush()
+        async with Client.connect(Path(file.name)) as client:
+            await client.request("GET", "/version")

@@ -1,0 +1,270 @@
+import asyncio
+import base64
+import datetime as dt
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from scheduler.kube import credentials
+from scheduler.kube.credentials import Access, Credentials
+from scheduler.kube.errors import ConfigurationError
+
+CERTIFICATE = base64.b64encode(b"not a certificate").decode()
+
+
+def kubeconfig(folder: Path, *, cluster: Any = None, user: Any = None, **fields: Any) -> Path:
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:6443/"} if cluster is None else cluster}],
+        "users": [{"name": "u", "user": {"token": "secret"} if user is None else user}],
+        **fields,
+    }
+    path = folder / "kubeconfig"
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+def plugin(folder: Path, script: str) -> dict[str, Any]:
+    path = folder / "login"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(path), "args": ["a"]}}
+
+
+def credential(status: str) -> str:
+    return (
+        f"""echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {status}}}'"""
+    )
+
+
+def test_a_token_becomes_the_authorization(tmp_path: Path) -> None:
+    access = credentials.load_kubeconfig(kubeconfig(tmp_path))
+    assert (access.server, access.authorization, access.refresh_seconds) == (
+        "https://127.0.0.1:6443",
+        "Bearer secret",
+        None,
+    )
+
+
+def test_plain_http_has_no_tls(tmp_path: Path) -> None:
+    access = credentials.load_kubeconfig(kubeconfig(tmp_path, cluster={"server": "http://127.0.0.1:8080"}))
+    assert access.tls is None
+    assert credentials.tls_context(access) is None
+
+
+def test_another_context_can_be_chosen(tmp_path: Path) -> None:
+    contexts = [
+        {"name": "here", "context": {"cluster": "c", "user": "u"}},
+        {"name": "there", "context": {"cluster": "d"}},
+    ]
+    clusters = [{"name": "d", "cluster": {"server": "https://there"}}]
+    access = credentials.load_kubeconfig(kubeconfig(tmp_path, contexts=contexts, clusters=clusters), "there")
+    assert (access.server, access.authorization) == ("https://there", "")
+
+
+def test_a_token_file_beside_the_kubeconfig_is_read_and_read_again(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("from-file\n")
+    access = credentials.load_kubeconfig(kubeconfig(tmp_path, user={"tokenFile": "token"}))
+    assert (access.authorization, access.refresh_seconds) == ("Bearer from-file", 60.0)
+
+
+def test_tls_name_proxy_and_no_verification_are_taken_over(tmp_path: Path) -> None:
+    cluster = {
+        "server": "https://10.0.0.1",
+        "tls-server-name": "kubernetes",
+        "proxy-url": "http://proxy:3128",
+        "insecure-skip-tls-verify": True,
+    }
+    access = credentials.load_kubeconfig(kubeconfig(tmp_path, cluster=cluster))
+    assert (access.server_name, access.proxy) == ("kubernetes", "http://proxy:3128")
+    assert access.tls is not None
+    assert not access.tls.is_verified
+
+
+def test_a_plugin_gives_the_token_and_when_to_ask_again(tmp_path: Path) -> None:
+    ends = (dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    user = plugin(tmp_path, credential(f'{{"token": "from-plugin", "expirationTimestamp": "{ends}"}}'))
+    access = credentials.load_kubeconfig(kubeconfig(tmp_path, user=user))
+    assert access.authorization == "Bearer from-plugin"
+    assert access.refresh_seconds is not None
+    assert 3500 < access.refresh_seconds < 3600
+
+
+def broken(said: str, *, user: Any = None, cluster: Any = None, name: str = "", **fields: Any) -> Any:
+    return pytest.param({"user": user, "cluster": cluster, **fields}, said, id=name)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        broken(
+            "current-context is not set: choose one of here with --context",
+            name="no context",
+            **{"current-context": ""},
+        ),
+        broken("there is no context 'gone': the file has here", name="unknown context", **{"current-context": "gone"}),
+        broken("there is no cluster 'c': the file has no clusters", name="no cluster", clusters=[]),
+        broken("there is no user 'u': the file has other", name="no user", users=[{"name": "other", "user": {}}]),
+        broken("contexts must be a list", name="contexts", contexts={"a": 1}),
+        broken("clusters[c].cluster.server is None: write the address", name="no server", cluster={"x": 1}),
+        broken(
+            "clusters[c].cluster.server is '10.0.0.1'", name="server without scheme", cluster={"server": "10.0.0.1"}
+        ),
+        broken(
+            "clusters[c].cluster.certificate-authority: ca.crt does not exist",
+            name="no ca file",
+            cluster={"server": "https://x", "certificate-authority": "ca.crt"},
+        ),
+        broken(
+            "clusters[c].cluster.certificate-authority-data is not base64",
+            name="ca no base64",
+            cluster={"server": "https://x", "certificate-authority-data": "?"},
+        ),
+        broken("users[u].user.client-key is missing", name="no key", user={"client-certificate-data": CERTIFICATE}),
+        broken(
+            "users[u].user.client-certificate is missing", name="no certificate", user={"client-key-data": CERTIFICATE}
+        ),
+        broken("users[u].user.tokenFile: gone does not exist", name="no token file", user={"tokenFile": "gone"}),
+        broken("users[u].user.token must be a text", name="token", user={"token": 7}),
+        broken(
+            "users[u].user.exec.command: 'no-such-login' is not installed: see the manual",
+            name="no plugin",
+            user={"exec": {"apiVersion": "v1", "command": "no-such-login", "installHint": "see the manual"}},
+        ),
+        broken("the token holds characters", name="token with a line break", user={"token": "a\nb"}),
+    ],
+)
+def test_a_broken_kubeconfig_is_told_with_file_and_field(tmp_path: Path, fields: dict[str, Any], said: str) -> None:
+    path = kubeconfig(tmp_path, **fields)
+    with pytest.raises(ConfigurationError) as raised:
+        credentials.load_kubeconfig(path)
+    assert said in str(raised.value)
+    assert str(raised.value).startswith(str(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("", "is no kubeconfig"), ("- a", "is no kubeconfig"), ("a: [", "is not YAML"), (None, "no such file")],
+    ids=["empty", "a list", "broken", "missing"],
+)
+def test_a_file_that_is_no_kubeconfig_is_told(tmp_path: Path, text: str | None, said: str) -> None:
+    path = tmp_path / "kubeconfig"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(ConfigurationError, match=said):
+        credentials.load_kubeconfig(path)
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("echo 'please log in' >&2; exit 1", "the credential plugin failed: exec: process returned 1. please log in"),
+        ("echo nonsense", "the credential plugin failed: exec: failed to decode"),
+        (credential("{}"), "printed neither status.token nor status.clientCertificateData"),
+        (credential('{"token": "t", "expirationTimestamp": "soon"}'), "expirationTimestamp 'soon' is no RFC 3339 time"),
+    ],
+    ids=["fails", "nonsense", "nothing", "time"],
+)
+def test_a_plugin_that_fails_is_told_with_what_it_said(tmp_path: Path, script: str, said: str) -> None:
+    path = kubeconfig(tmp_path, user=plugin(tmp_path, script))
+    with pytest.raises(ConfigurationError) as raised:
+        credentials.load_kubeconfig(path)
+    assert said in str(raised.value)
+    assert "users[u].user.exec" in str(raised.value)
+
+
+def test_a_ca_that_is_no_certificate_is_told(tmp_path: Path) -> None:
+    cluster = {"server": "https://x", "certificate-authority-data": CERTIFICATE}
+    access = credentials.load_kubeconfig(kubeconfig(tmp_path, cluster=cluster))
+    with pytest.raises(ConfigurationError, match="no usable certificate or key"):
+        credentials.tls_context(access)
+
+
+IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+
+
+def test_a_pod_uses_its_service_account(tmp_path: Path) -> None:
+    token, certificate = tmp_path / "token", tmp_path / "ca.crt"
+    token.write_text("of-the-pod\n")
+    certificate.write_text("ca")
+    access = credentials.load_in_cluster(token, certificate, IN_CLUSTER)
+    assert (access.server, access.authorization) == ("https://10.0.0.1:443", "Bearer of-the-pod")
+    assert access.refresh_seconds == 60.0
+    token.write_text("renewed")
+    assert credentials.load_in_cluster(token, certificate, IN_CLUSTER).authorization == "Bearer renewed"
+
+
+def test_outside_a_cluster_it_says_what_to_give(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="write --kubeconfig FILE, or run in the cluster"):
+        credentials.load_in_cluster(tmp_path / "token", tmp_path / "ca.crt", {})
+
+
+def test_a_pod_without_a_token_is_told_which_field_gives_it_one(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="automountServiceAccountToken: true"):
+        credentials.load_in_cluster(tmp_path / "token", tmp_path / "ca.crt", IN_CLUSTER)
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def numbered(*, refresh_seconds: float | None = 60.0) -> Callable[[], Access]:
+    count = iter(range(100))
+
+    def load() -> Access:
+        return Access("http://x", f"Bearer {next(count)}", None, ("", "", ""), refresh_seconds=refresh_seconds)
+
+    return load
+
+
+async def test_credentials_are_renewed_when_they_are_due() -> None:
+    clock = Time()
+    known = Credentials(numbered(), clock)
+    assert (await known.current()).authorization == "Bearer 0"
+    clock.now = 59.0
+    assert (await known.current()).authorization == "Bearer 0"
+    clock.now = 60.0
+    assert (await known.current()).authorization == "Bearer 1"
+    assert (await known.current()).authorization == "Bearer 1"
+
+
+async def test_credentials_that_were_refused_are_renewed_once_for_all_who_were_refused() -> None:
+    known = Credentials(numbered(refresh_seconds=None), Time())
+    assert await asyncio.gather(*(known.renew("Bearer 0") for _ in range(5))) == [True] * 5
+    assert known.access.authorization == "Bearer 1"
+
+
+async def test_a_renewal_that_brings_the_same_is_no_reason_to_try_again() -> None:
+    access = Access("http://x", "Bearer same", None, ("", "", ""))
+    assert not await Credentials(lambda: access, Time()).renew("Bearer same")
+
+
+async def test_a_renewal_that_fails_leaves_what_there_is_and_is_tried_again_later() -> None:
+    clock, load = Time(), numbered()
+    broken = False
+
+    def sometimes() -> Access:
+        if broken:
+            raise ConfigurationError("the file is gone")
+        return load()
+
+    known = Credentials(sometimes, clock)
+    broken, clock.now = True, 60.0
+    assert (await known.current()).authorization == "Bearer 0"
+    assert known.problem == "the file is gone"
+    broken, clock.now = False, 65.0
+    assert (await known.current()).authorization == "Bearer 0"
+    clock.now = 70.0
+    assert (await known.current()).authorization == "Bearer 1"
+    assert known.problem == ""

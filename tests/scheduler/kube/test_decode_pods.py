@@ -1,0 +1,133 @@
+from typing import Any
+
+import pytest
+
+from scheduler.change import Kind
+from scheduler.kube.decode import decode
+from solver.domain import (
+    ClaimId,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Pod,
+    PodClaim,
+    PodId,
+    Toleration,
+)
+from tests.support.kube_objects import container, encoded, pod
+
+
+def decoded(**fields: Any) -> Pod:
+    found = decode(Kind.PODS, encoded(pod(**fields)))
+    assert isinstance(found, Pod)
+    return found
+
+
+def test_a_pod_is_read_with_all_that_decides() -> None:
+    found = decoded(
+        name="train-0",
+        meta={"labels": {"b": "2", "a": "1"}, "deletionTimestamp": "2026-01-02T00:00:00Z"},
+        status={"phase": "Running", "nominatedNodeName": "node-2"},
+        nodeName="node-1",
+        priority=7,
+        preemptionPolicy="Never",
+        nodeSelector={"zone": "z1", "arch": "arm64"},
+        tolerations=[{"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}, {"key": "e"}],
+        affinity={
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [
+                        {
+                            "matchExpressions": [{"key": "zone", "operator": "In", "values": ["z1", "z2"]}],
+                            "matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n"]}],
+                        }
+                    ]
+                },
+                "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": {}}],
+            },
+            "podAffinity": {},
+        },
+        schedulingGates=[{"name": "example.com/wait"}],
+        schedulingGroup={"podGroupName": "gang"},
+    )
+    assert found == Pod(
+        id=PodId("ml", "train-0"),
+        uid="uid-train-0",
+        scheduler_name="dovetail",
+        node_name="node-1",
+        nominated_node_name="node-2",
+        labels=(("a", "1"), ("b", "2")),
+        priority=7,
+        preemption_policy="Never",
+        creation="2026-01-01T00:00:00Z",
+        containers=found.containers,
+        node_selector=(("arch", "arm64"), ("zone", "z1")),
+        required_affinity=NodeSelector(
+            terms=(
+                NodeSelectorTerm(
+                    match_expressions=(NodeSelectorRequirement(key="zone", operator="In", values=("z1", "z2")),),
+                    match_fields=(NodeSelectorRequirement(key="metadata.name", operator="NotIn", values=("n",)),),
+                ),
+            )
+        ),
+        tolerations=(
+            Toleration(key="k", operator="Exists", effect="NoExecute", toleration_seconds=300),
+            Toleration(key="e", operator="Equal"),
+        ),
+        pod_group="gang",
+        scheduling_gates=("example.com/wait",),
+        is_deleting=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("phase", "expected"), [("Pending", False), ("Running", False), ("Succeeded", True), ("Failed", True)]
+)
+def test_a_pod_that_has_ended_is_terminal(phase: str, expected: bool) -> None:  # noqa: FBT001 - a column
+    assert decoded(status={"phase": phase}).is_terminal is expected
+
+
+NAMED = {"name": "gpu", "resourceClaimName": "mine"}
+MADE = {"name": "gpu", "resourceClaimTemplateName": "template"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "statuses", "expected"),
+    [
+        pytest.param(NAMED, [], PodClaim(entry="gpu", claim=ClaimId("ml", "mine")), id="named"),
+        pytest.param(MADE, [], PodClaim(entry="gpu", template="template"), id="not made yet"),
+        pytest.param(
+            MADE,
+            [{"name": "other", "resourceClaimName": "x"}, {"name": "gpu", "resourceClaimName": "p-gpu-x"}],
+            PodClaim(entry="gpu", template="template", claim=ClaimId("ml", "p-gpu-x")),
+            id="made",
+        ),
+        pytest.param(
+            MADE, [{"name": "gpu"}], PodClaim(entry="gpu", template="template", is_skipped=True), id="not needed"
+        ),
+    ],
+)
+def test_claims_are_resolved_through_the_status(entry: Any, statuses: Any, expected: PodClaim) -> None:
+    assert decoded(resourceClaims=[entry], status={"resourceClaimStatuses": statuses}).claims == (expected,)
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        pytest.param({"containers": [container("a", cpu="much")]}, "'much' is not a quantity", id="quantity"),
+        pytest.param({"priority": "high"}, "$.spec.priority", id="type"),
+    ],
+)
+def test_a_malformed_pod_keeps_its_identity_and_says_why(spec: dict[str, Any], said: str) -> None:
+    found = decoded(nodeName="node-1", **spec)
+    assert (found.id, found.uid, found.node_name, found.scheduler_name) == (
+        PodId("ml", "pod"), "uid-pod", "node-1", "dovetail",
+    )  # fmt: skip
+    assert said in found.invalid
+
+
+def test_fields_of_a_newer_server_and_nulls_are_taken_as_they_come() -> None:
+    body = pod(brandNew={"x": [1]}, tolerations=None, initContainers=None, affinity=None, status={"conditions": None})
+    found = decode(Kind.PODS, encoded(body))
+    assert isinstance(found, Pod)
+    assert not found.invalid

@@ -1,0 +1,83 @@
+import json
+
+import pytest
+
+from scheduler.kube import errors
+from scheduler.kube.backoff import Backoff
+from scheduler.kube.errors import ApiError, TooManyRequests, from_answer
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (400, errors.BadRequest),
+        (401, errors.Unauthorized),
+        (403, errors.Forbidden),
+        (404, errors.NotFound),
+        (409, errors.Conflict),
+        (410, errors.Gone),
+        (418, ApiError),
+        (422, errors.Invalid),
+        (429, errors.TooManyRequests),
+        (500, errors.ServerError),
+        (504, errors.ServerError),
+    ],
+)
+def test_each_status_is_its_own_error(status: int, expected: type[ApiError]) -> None:
+    assert type(from_answer(status, b"{}")) is expected
+
+
+def test_the_servers_reason_and_message_are_told_with_the_request() -> None:
+    body = json.dumps({"kind": "Status", "reason": "AlreadyExists", "message": "it is there"}).encode()
+    error = from_answer(409, body, request="POST /api/v1/pods")
+    assert (error.reason, error.message) == ("AlreadyExists", "it is there")
+    assert str(error) == "POST /api/v1/pods: 409 AlreadyExists: it is there"
+
+
+def test_a_body_that_is_no_status_is_the_message() -> None:
+    assert from_answer(502, b"<html>bad gateway</html>").message == "<html>bad gateway</html>"
+
+
+@pytest.mark.parametrize(
+    ("header", "body", "seconds"),
+    [
+        ("7", b'{"details":{"retryAfterSeconds":3}}', 7.0),
+        ("", b'{"details":{"retryAfterSeconds":3}}', 3.0),
+        ("", b"{}", 1.0),
+    ],
+    ids=["header", "body", "neither"],
+)
+def test_throttling_says_how_long_to_wait(header: str, body: bytes, seconds: float) -> None:
+    error = from_answer(429, body, retry_after=header)
+    assert isinstance(error, TooManyRequests)
+    assert error.retry_after_seconds == seconds
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (errors.Unreachable(), False),
+        (errors.AnswerLost(), True),
+        (errors.Conflict(409), False),
+        (errors.TooManyRequests(429), False),
+        (errors.ServerError(504), True),
+    ],
+)
+def test_only_a_lost_answer_and_a_failing_server_leave_open_whether_a_write_acted(
+    error: errors.KubeError,
+    expected: bool,  # noqa: FBT001 - a column
+) -> None:
+    assert error.may_have_acted is expected
+
+
+def test_waiting_grows_with_each_failure_up_to_a_limit_and_starts_over() -> None:
+    backoff = Backoff(first=1.0, longest=4.0)
+    waits = [backoff.seconds() for _ in range(5)]
+    for wait, whole in zip(waits, (1, 2, 4, 4, 4), strict=True):
+        assert whole / 2 <= wait <= whole
+    backoff.reset()
+    assert backoff.seconds() <= 1.0
+
+
+def test_waiting_is_at_least_what_the_server_asks_for() -> None:
+    assert Backoff(first=0.1).seconds(TooManyRequests(429, retry_after_seconds=5.0)) >= 5.0

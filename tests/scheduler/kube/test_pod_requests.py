@@ -1,0 +1,167 @@
+from typing import Any
+
+import pytest
+
+from scheduler.change import Kind
+from scheduler.kube.decode import decode
+from solver.domain import ContainerRequests, Pod
+from tests.support.kube_objects import container, encoded, pod
+
+
+def decoded(**spec: Any) -> Pod:
+    found = decode(Kind.PODS, encoded(pod(**spec)))
+    assert isinstance(found, Pod)
+    assert not found.invalid
+    return found
+
+
+def requests_of(**spec: Any) -> dict[str, int]:
+    return dict(decoded(**spec).requests)
+
+
+INIT, SIDECAR = "initContainers", {"sidecar": True}
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        pytest.param({}, {}, id="nothing asked for"),
+        pytest.param(
+            {"containers": [container("a", cpu="250m", memory="1Gi"), container("b", cpu="1", memory="512Mi")]},
+            {"cpu": 1250, "memory": 1610612736},
+            id="containers add up",
+        ),
+        pytest.param({"containers": [container("a", cpu="1n")]}, {"cpu": 1}, id="cpu is rounded up to a millicore"),
+        pytest.param(
+            {"containers": [container("a", cpu="500u"), container("b", cpu="500u")]},
+            {"cpu": 1},
+            id="rounded once, after the sum",
+        ),
+        pytest.param({"containers": [container("a", memory="1500m")]}, {"memory": 2}, id="bytes are rounded up"),
+        pytest.param(
+            {"containers": [container("a", cpu="1")], INIT: [container("i", cpu="3", memory="1Gi")]},
+            {"cpu": 3000, "memory": 2**30},
+            id="an init container is a maximum",
+        ),
+        pytest.param(
+            {"containers": [container("a", cpu="2")], INIT: [container("i", cpu="1"), container("j", cpu="1")]},
+            {"cpu": 2000},
+            id="init containers run one after the other",
+        ),
+        pytest.param(
+            {"containers": [container("a", cpu="2")], INIT: [container("s", cpu="1", **SIDECAR)]},
+            {"cpu": 3000},
+            id="a sidecar runs beside the containers",
+        ),
+        pytest.param(
+            {
+                "containers": [container("a", cpu="1")],
+                INIT: [container("s", cpu="2", **SIDECAR), container("i", cpu="3")],
+            },
+            {"cpu": 5000},
+            id="a sidecar runs beside the init containers after it",
+        ),
+        pytest.param(
+            {
+                "containers": [container("a", cpu="1")],
+                INIT: [container("i", cpu="3"), container("s", cpu="2", **SIDECAR)],
+            },
+            {"cpu": 3000},
+            id="a sidecar does not run beside the init containers before it",
+        ),
+        pytest.param(
+            {"containers": [container("a", cpu="1")], "overhead": {"cpu": "250m", "memory": "64Mi"}},
+            {"cpu": 1250, "memory": 64 * 2**20},
+            id="overhead comes on top",
+        ),
+        pytest.param(
+            {
+                "containers": [container("a", cpu="1", memory="1Gi", **{"example.com/gpu": "2"})],
+                "resources": {"requests": {"cpu": "4", "example.com/gpu": "7"}},
+                "overhead": {"cpu": "1"},
+            },
+            {"cpu": 5000, "memory": 2**30, "example.com/gpu": 2},
+            id="pod level replaces cpu, memory and huge pages only",
+        ),
+        pytest.param(
+            {
+                "containers": [
+                    container("a", **{"hugepages-2Mi": "4Mi", "storage": "1Gi", "pods": "1", "example.com/x": "0"})
+                ],
+                "resources": {"requests": {"hugepages-2Mi": "8Mi"}},
+            },
+            {"hugepages-2Mi": 8 * 2**20},
+            id="what no node counts and zeros are left out",
+        ),
+    ],
+)
+def test_requests_add_up_as_kube_scheduler_does(spec: dict[str, Any], expected: dict[str, int]) -> None:
+    assert requests_of(**spec) == expected
+
+
+def resized(actual: str, allocated: str, *, name: str = "a") -> dict[str, Any]:
+    return {"name": name, "resources": {"requests": {"cpu": actual}}, "allocatedResources": {"cpu": allocated}}
+
+
+@pytest.mark.parametrize(
+    ("status", "cpu"),
+    [
+        pytest.param({"containerStatuses": [resized("3", "2")]}, 3000, id="what is in force is larger"),
+        pytest.param({"containerStatuses": [resized("1", "4")]}, 4000, id="what is admitted is larger"),
+        pytest.param({"containerStatuses": [resized("500m", "500m")]}, 2000, id="the wish is larger"),
+        pytest.param(
+            {
+                "containerStatuses": [resized("500m", "1")],
+                "conditions": [{"type": "PodResizePending", "reason": "Infeasible"}],
+            },
+            1000,
+            id="a wish that the node refused does not count",
+        ),
+        pytest.param(
+            {
+                "containerStatuses": [resized("500m", "1")],
+                "conditions": [{"type": "PodResizePending", "reason": "Deferred"}],
+            },
+            2000,
+            id="a wish that has to wait counts",
+        ),
+        pytest.param(
+            {"containerStatuses": [{"name": "a", "allocatedResources": {"cpu": "9"}}]}, 2000, id="no report yet"
+        ),
+        pytest.param({"containerStatuses": [resized("9", "9", name="other")]}, 2000, id="another container's report"),
+    ],
+)
+def test_a_resize_in_place_counts_the_largest_of_wish_report_and_admission(status: dict[str, Any], cpu: int) -> None:
+    assert requests_of(containers=[container("a", cpu="2")], status=status) == {"cpu": cpu}
+
+
+def test_a_resize_of_a_plain_init_container_does_not_count() -> None:
+    status = {"initContainerStatuses": [resized("9", "9", name="i")]}
+    assert requests_of(initContainers=[container("i", cpu="2")], status=status) == {"cpu": 2000}
+
+
+def test_a_resize_of_a_sidecar_counts() -> None:
+    status = {"initContainerStatuses": [resized("9", "9", name="i")]}
+    assert requests_of(initContainers=[container("i", sidecar=True, cpu="2")], status=status) == {"cpu": 9000}
+
+
+def test_a_resize_at_pod_level_counts() -> None:
+    status = {"resources": {"requests": {"cpu": "6"}}, "allocatedResources": {"cpu": "5"}}
+    assert requests_of(resources={"requests": {"cpu": "4"}}, status=status) == {"cpu": 6000}
+
+
+def test_node_allocatable_claims_come_on_top_of_the_containers() -> None:
+    status = {"nodeAllocatableResourceClaimStatuses": [{"resourceClaimName": "c", "resources": {"cpu": "2"}}]}
+    assert requests_of(containers=[container("a", cpu="1")], status=status) == {"cpu": 3000}
+
+
+def test_each_container_is_told_with_its_own_requests_init_containers_first() -> None:
+    found = decoded(
+        containers=[container("main", cpu="1")],
+        initContainers=[container("side", sidecar=True, memory="1Ki"), container("init")],
+    )
+    assert found.containers == (
+        ContainerRequests(name="side", requests=(("memory", 1024),), is_init=True, is_sidecar=True),
+        ContainerRequests(name="init", is_init=True),
+        ContainerRequests(name="main", requests=(("cpu", 1000),)),
+    )

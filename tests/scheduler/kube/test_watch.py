@@ -1,0 +1,239 @@
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.change import Change, Kind
+from scheduler.kube.errors import DecodeError, Gone, ServerError
+from scheduler.kube.watch import Mirrored, Received
+from tests.support.kube_objects import bookmark, encoded, line, namespace, page
+
+
+def listed(*items: dict[str, Any], version: int = 10, kind: Kind = Kind.NAMESPACES) -> Mirrored:
+    mirrored = Mirrored(kind)
+    mirrored.start_listing()
+    mirrored.receive_page(page(*items, version=version))
+    return mirrored
+
+
+def took(mirrored: Mirrored, *lines: bytes) -> Received:
+    received = Received()
+    mirrored.receive_lines(lines, received)
+    return received
+
+
+def keys(changes: list[Change]) -> list[tuple[str, bool]]:
+    return [(change.key, change.value is not None) for change in changes]
+
+
+def test_a_page_gives_its_objects_and_where_to_go_on() -> None:
+    mirrored = Mirrored(Kind.NAMESPACES)
+    mirrored.start_listing()
+    received = mirrored.receive_page(page(namespace("a"), namespace("b"), version=10))
+    assert keys(received.changes) == [("a", True), ("b", True)]
+    assert (mirrored.resource_version, mirrored.is_synced, mirrored.needs_listing) == ("10", True, False)
+
+
+def test_a_listing_in_pages_is_whole_with_the_last_one() -> None:
+    mirrored = Mirrored(Kind.NAMESPACES)
+    mirrored.start_listing()
+    mirrored.receive_page(page(namespace("a"), more="token"))
+    assert mirrored.needs_listing
+    assert not mirrored.is_synced
+    assert mirrored.page_query() == {"limit": "500", "continue": "token"}
+    mirrored.receive_page(page(namespace("b"), version=11))
+    assert mirrored.is_synced
+    assert mirrored.resource_version == "11"
+
+
+def test_a_streamed_listing_is_whole_with_its_bookmark() -> None:
+    mirrored = Mirrored(Kind.NAMESPACES)
+    mirrored.start_listing()
+    received = took(mirrored, line("ADDED", namespace("a", version=5)))
+    assert keys(received.changes) == [("a", True)]
+    assert mirrored.needs_listing
+    took(mirrored, bookmark(7))
+    assert mirrored.needs_listing
+    took(mirrored, bookmark(9, ends_listing=True))
+    assert (mirrored.resource_version, mirrored.is_synced) == ("9", True)
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        (line("ADDED", namespace("b", version=12)), [("b", True)]),
+        (line("MODIFIED", namespace("a", version=12)), [("a", True)]),
+        (line("DELETED", namespace("a", version=12)), [("a", False)]),
+        (line("DELETED", namespace("unheard-of", version=12)), []),
+        (bookmark(12), []),
+    ],
+    ids=["added", "modified", "deleted", "deleted unknown", "bookmark"],
+)
+def test_each_event_changes_what_it_says_and_moves_the_version_on(event: bytes, expected: Any) -> None:
+    mirrored = listed(namespace("a", version=3))
+    assert keys(took(mirrored, event).changes) == expected
+    assert mirrored.resource_version == "12"
+
+
+def test_an_event_that_a_newer_server_may_send_is_passed_over() -> None:
+    assert took(listed(), line("PROGRESS", {}), b"").changes == []
+
+
+def test_an_object_that_has_not_changed_is_not_handed_over_again() -> None:
+    mirrored = listed(namespace("a", version=3))
+    mirrored.start_listing()
+    assert mirrored.receive_page(page(namespace("a", version=3))).changes == []
+
+
+def test_a_new_listing_tells_what_is_gone() -> None:
+    mirrored = listed(namespace("a"), namespace("b"), namespace("c"))
+    mirrored.start_listing()
+    first = mirrored.receive_page(page(namespace("c", version=4), more="token"))
+    assert keys(first.changes) == [("c", True)]
+    assert keys(mirrored.receive_page(page(namespace("a"))).changes) == [("b", False)]
+
+
+def test_a_new_streamed_listing_tells_what_is_gone_also_while_it_runs() -> None:
+    mirrored = listed(namespace("a"), namespace("b"))
+    mirrored.start_listing()
+    lines = [line("ADDED", namespace("a")), line("DELETED", namespace("a")), bookmark(20, ends_listing=True)]
+    assert keys(took(mirrored, *lines).changes) == [("a", False), ("b", False)]
+
+
+def test_a_listing_that_broke_off_counts_from_the_beginning() -> None:
+    mirrored = listed(namespace("a"), namespace("b"))
+    mirrored.start_listing()
+    mirrored.receive_page(page(namespace("a"), more="token"))
+    mirrored.start_listing()
+    assert keys(mirrored.receive_page(page(namespace("b"))).changes) == [("a", False)]
+
+
+def test_an_object_made_anew_under_its_name_is_first_told_gone() -> None:
+    mirrored = listed(namespace("a", uid="first"))
+    mirrored.start_listing()
+    received = mirrored.receive_page(page(namespace("a", uid="second", version=8)))
+    assert keys(received.changes) == [("a", False), ("a", True)]
+
+
+def test_a_malformed_object_takes_no_other_with_it() -> None:
+    bad = namespace("bad")
+    bad["metadata"]["labels"] = {"x": 1}
+    mirrored = Mirrored(Kind.NAMESPACES)
+    mirrored.start_listing()
+    received = mirrored.receive_page(page(namespace("a"), bad, namespace("b")))
+    assert keys(received.changes) == [("a", True), ("b", True)]
+    assert [(problem.key, problem.field) for problem in received.problems] == [("bad", "metadata.labels[...]")]
+    assert mirrored.is_synced
+
+
+def test_an_object_that_becomes_malformed_is_told_gone() -> None:
+    mirrored = listed(namespace("a"))
+    bad = namespace("a", version=12)
+    bad["metadata"]["labels"] = {"x": 1}
+    received = took(mirrored, line("MODIFIED", bad))
+    assert keys(received.changes) == [("a", False)]
+    assert len(received.problems) == 1
+    assert mirrored.resource_version == "12"
+
+
+def test_an_object_without_readable_metadata_is_told_and_passed_over() -> None:
+    received = took(listed(), line("ADDED", {"metadata": []}), line("ADDED", namespace("b", version=11)))
+    assert keys(received.changes) == [("b", True)]
+    assert len(received.problems) == 1
+
+
+def test_an_expired_version_ends_the_watch_after_what_came_before_it() -> None:
+    mirrored = listed()
+    received = Received()
+    status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"}
+    with pytest.raises(Gone, match="too old"):
+        mirrored.receive_lines([line("ADDED", namespace("a", version=11)), line("ERROR", status)], received)
+    assert keys(received.changes) == [("a", True)]
+
+
+def test_another_error_in_the_stream_is_the_servers() -> None:
+    with pytest.raises(ServerError):
+        took(listed(), line("ERROR", {"kind": "Status", "code": 500, "reason": "InternalError"}))
+
+
+@pytest.mark.parametrize("text", [b'{"type":"ADDED","obj', b"<html>", b"[]"])
+def test_a_line_that_is_no_event_is_an_error(text: bytes) -> None:
+    with pytest.raises(DecodeError, match="watch"):
+        took(listed(), text)
+
+
+def test_a_page_that_is_no_list_is_an_error() -> None:
+    with pytest.raises(DecodeError, match="list"):
+        Mirrored(Kind.NODES).receive_page(encoded([]))
+
+
+def test_pods_that_have_ended_are_not_asked_for() -> None:
+    mirrored = listed(kind=Kind.PODS)
+    expected = "status.phase!=Succeeded,status.phase!=Failed"
+    assert {
+        query["fieldSelector"] for query in (mirrored.page_query(), mirrored.watch_query(1), mirrored.stream_query(1))
+    } == {expected}
+
+
+def test_a_watch_goes_on_from_the_last_version_with_bookmarks() -> None:
+    assert listed(version=77).watch_query(300) == {
+        "watch": "true",
+        "allowWatchBookmarks": "true",
+        "timeoutSeconds": "300",
+        "resourceVersion": "77",
+    }
+
+
+def test_a_streamed_listing_asks_for_the_newest_state() -> None:
+    query = listed().stream_query(300)
+    assert (query["sendInitialEvents"], query["resourceVersionMatch"]) == ("true", "NotOlderThan")
+    assert "resourceVersion" not in query
+
+
+@given(st.integers(0, 2**32))
+def test_whatever_happens_the_changes_add_up_to_what_is_there(seed: int) -> None:
+    """Random histories with watches, broken listings and re-listings: the consumer always ends with the truth."""
+    source = random.Random(seed)
+    truth: dict[str, dict[str, Any]] = {}
+    believed: dict[str, object] = {}
+    mirrored = Mirrored(Kind.NAMESPACES)
+    mirrored.start_listing()
+    version = 0
+
+    def take(received: Received) -> None:
+        for change in received.changes:
+            if change.value is None:
+                del believed[change.key]
+            else:
+                believed[change.key] = change.value
+
+    for _ in range(30):
+        version += 1
+        name = source.choice("abcd")
+        if name in truth and source.random() < 0.5:
+            event = line("DELETED", truth.pop(name) | {"metadata": namespace(name, version=version)["metadata"]})
+        else:
+            kind = "MODIFIED" if name in truth else "ADDED"
+            uid = truth[name]["metadata"]["uid"] if name in truth else f"uid-{version}"
+            truth[name] = namespace(name, version=version, uid=uid, step=str(version))
+            event = line(kind, truth[name])
+        if source.random() < 0.3:
+            mirrored.start_listing()  # the event was missed
+        if not mirrored.needs_listing:
+            take(took(mirrored, event))
+            continue
+        items = list(truth.values())
+        if source.random() < 0.3 and items:
+            take(mirrored.receive_page(page(*items[:1], more="token")))
+            mirrored.start_listing()
+        if source.random() < 0.5:
+            take(mirrored.receive_page(page(*items, version=version)))
+        else:
+            take(took(mirrored, *(line("ADDED", item) for item in items), bookmark(version, ends_listing=True)))
+        assert set(believed) == set(truth)
+    if not mirrored.needs_listing:
+        assert {key: dict(value.labels) for key, value in believed.items()} == {  # type: ignore[attr-defined] # Namespace
+            key: value["metadata"]["labels"] for key, value in truth.items()
+        }

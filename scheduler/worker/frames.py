@@ -1,7 +1,7 @@
 """
-What goes over the pipe between the shell and the solver's process: msgpack, each frame behind its length.
+What goes over the pipe between the shell and the solver's process: JSON, each frame behind its length.
 
-Both ends run the same code, so a frame has no version; a snapshot that is saved for a report has one (`record`).
+Not msgpack, which has no room for nano-units beyond 2^64. Both ends run the same code, so a frame has no version; a snapshot that is saved for a report has one (`record`).
 """
 
 import socket
@@ -81,19 +81,19 @@ class _WireChange(msgspec.Struct, frozen=True, kw_only=True):
     value: msgspec.Raw
 
 
-_VALUES: Final[dict[Kind, msgspec.msgpack.Decoder[Object | None]]] = {
-    Kind.NODES: msgspec.msgpack.Decoder(Node | None),
-    Kind.PODS: msgspec.msgpack.Decoder(Pod | None),
-    Kind.NAMESPACES: msgspec.msgpack.Decoder(Namespace | None),
-    Kind.SLICES: msgspec.msgpack.Decoder(ResourceSlice | None),
-    Kind.CLASSES: msgspec.msgpack.Decoder(DeviceClass | None),
-    Kind.CLAIMS: msgspec.msgpack.Decoder(Claim | None),
-    Kind.TAINT_RULES: msgspec.msgpack.Decoder(DeviceTaintRule | None),
+_VALUES: Final[dict[Kind, msgspec.json.Decoder[Object | None]]] = {
+    Kind.NODES: msgspec.json.Decoder(Node | None),
+    Kind.PODS: msgspec.json.Decoder(Pod | None),
+    Kind.NAMESPACES: msgspec.json.Decoder(Namespace | None),
+    Kind.SLICES: msgspec.json.Decoder(ResourceSlice | None),
+    Kind.CLASSES: msgspec.json.Decoder(DeviceClass | None),
+    Kind.CLAIMS: msgspec.json.Decoder(Claim | None),
+    Kind.TAINT_RULES: msgspec.json.Decoder(DeviceTaintRule | None),
 }
-_encoder: Final = msgspec.msgpack.Encoder()
-_changes: Final = msgspec.msgpack.Decoder(_WireChange)
-_orders: Final = msgspec.msgpack.Decoder(Order)
-_answers: Final = msgspec.msgpack.Decoder(Answer)
+_encoder: Final = msgspec.json.Encoder()
+_changes: Final = msgspec.json.Decoder(_WireChange)
+_orders: Final = msgspec.json.Decoder(Order)
+_answers: Final = msgspec.json.Decoder(Answer)
 
 
 def encode_change(change: Change) -> msgspec.Raw:

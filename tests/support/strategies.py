@@ -361,10 +361,15 @@ _Published = tuple[DeviceId, Device, str]
 def _held(draw: Draw, published: list[_Published], features: frozenset[Feature]) -> list[Claim]:
     """Claims of others: exclusive or a share as the device says, now and then the other way round, or by admins."""
     chosen = draw(st.lists(st.sampled_from(published), max_size=3, unique_by=lambda each: each[0])) if published else []
-    return [
+    held = [
         b.held(f"held-{index}", draw(_result(index, each, flips=Feature.CAPACITY in features)), node_name=each[2])
         for index, each in enumerate(chosen)
     ]
+    if chosen and draw(_seldom()):
+        device_id, _, home = chosen[0]
+        gone = b.result("r0", "gone", device_id.pool, driver=device_id.driver)
+        held.append(b.held("held-gone", gone, node_name=home))
+    return held
 
 
 @st.composite

@@ -10,6 +10,7 @@ find plans over `model`, `extract` and `explain` put them into words, `verify` c
 """
 
 from solver.problem.memory import Engine
+from solver.rehearse import rehearse
 from solver.solve import solve, solve_greedily
 
-__all__ = ["Engine", "solve", "solve_greedily"]
+__all__ = ["Engine", "rehearse", "solve", "solve_greedily"]

@@ -1,6 +1,6 @@
 """Why a pod was not placed: node by node where nodes fail it, request by request where devices do."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -11,17 +11,26 @@ from solver.domain import ConstraintKind, Reason, ReasonCode
 from solver.feasibility import node_fit
 from solver.feasibility.claims import MOST_RESULTS
 from solver.placing import Condition, Kept
-from solver.problem.component import Ask, Component
+from solver.problem.component import Ask
 from solver.problem.demand import Verdict
 from solver.problem.fit import PODS, Mask, tallied
-from solver.problem.problem import Part, PodClass, Problem, Source
+from solver.problem.problem import Part, PodClass, Problem
 
 
 class _Asked(NamedTuple):
-    """One alternative of a request, with the name that messages give it."""
+    """One alternative of a request, with its name (empty for `exactly`)."""
 
     name: str
     ask: Ask
+
+
+class _Request(NamedTuple):
+    """A request with its full name, the name of its claim's entry where there are several, and its own."""
+
+    name: str
+    place: str
+    short: str
+    alternatives: tuple[_Asked, ...]
 
 
 class _Supply(NamedTuple):
@@ -95,36 +104,40 @@ class Explanation:
 
     def _device_reasons(self, pod_class: PodClass, roomy: Mask) -> Iterator[Reason]:
         nodes = np.flatnonzero(roomy).tolist()
-        found = False
-        for asked in self._asked(pod_class):
-            supply = self._supply(asked.ask, nodes)
+        short = False
+        for request in self._requests(pod_class):
+            supplies = [(asked, self._supply(asked.ask, nodes)) for asked in request.alternatives]
+            if any(asked.ask.needed and supply.most >= asked.ask.needed for asked, supply in supplies):
+                continue
+            short = True
+            asked, supply = max(supplies, key=lambda pair: _nearness(*pair))
             if not asked.ask.needed and supply.largest > MOST_RESULTS:
-                found = True
-                yield _too_many(asked, supply)
+                yield _too_many(request.name, supply)
                 continue
-            if asked.ask.needed and supply.most >= asked.ask.needed:
-                continue
-            found = True
-            yield self._short(asked, supply, len(nodes))
+            lead = f"none of its {len(supplies)} alternatives fits; the nearest is {asked.name}: "
+            yield self._short(request.name + (f": {lead}" if len(supplies) > 1 else ": "), asked, supply, len(nodes))
             if not supply.verdicts:
                 yield from self._pool_reasons()
-        if not found:
+        if not short:
             yield self._constrained(pod_class, len(nodes))
 
-    def _asked(self, pod_class: PodClass) -> Iterator[_Asked]:
+    def _requests(self, pod_class: PodClass) -> Iterator[_Request]:
+        """Requests of the class's claims that are not allocated yet, named as users know them."""
         problem = self.problem
+        pod = problem.pod(pod_class.members[0])
+        entries = {entry.claim: entry.entry for entry in pod.claims}
         owners = [(pod_class.parts, pod_class.sources[0])]
         owners += [(problem.shared[each].parts, problem.shared[each].sources) for each in pod_class.shared]
-        for parts, sources in owners:
-            for part, copies in zip(parts, sources, strict=True):
-                yield from self._asked_of(problem.components[part.component], copies[0])
-
-    def _asked_of(self, component: Component, source: Source) -> Iterator[_Asked]:
-        claim = self.problem.claims[source.claim]
-        for position, alternatives in zip(source.positions, component.requests, strict=True):
-            for index, ask in enumerate(alternatives):
-                name = claim.requests[position].result_name(index)
-                yield _Asked(f"claim {claim.id.name}, request {name}", ask)
+        sources = [
+            (part, source) for parts, rows in owners for part, row in zip(parts, rows, strict=True) for source in row
+        ]
+        for part, source in sources:
+            claim, component = problem.claims[source.claim], problem.components[part.component]
+            place = f"claim {entries[source.claim]}, " if len(pod.claim_ids) > 1 else ""
+            for position, asks in zip(source.positions, component.requests, strict=True):
+                request = claim.requests[position]
+                alternatives = [_Asked(each.name, ask) for each, ask in zip(request.alternatives, asks, strict=True)]
+                yield _Request(f"{place}request {request.name}", place, request.name, tuple(alternatives))
 
     def _supply(self, ask: Ask, nodes: list[int]) -> _Supply:
         """Count devices over nodes; those that several nodes can use count once."""
@@ -143,6 +156,7 @@ class Explanation:
                 free[record.home] += 1
         wide = free.pop(-1, 0)
         most, largest = max(free.values(), default=0) + wide, max(matching.values(), default=0)
+        largest += matching.get(-1, 0) if len(matching) > 1 else 0
         return _Supply(verdicts, free.total() + wide, most, largest)
 
     def _is_left(self, index: int, demand: int) -> bool:
@@ -165,19 +179,22 @@ class Explanation:
         device, usage = self.problem.inventory.records[index].id, self.problem.usage
         return device in usage.exclusive or device in usage.shared
 
-    def _short(self, asked: _Asked, supply: _Supply, nodes: int) -> Reason:
+    def _short(self, lead: str, asked: _Asked, supply: _Supply, nodes: int) -> Reason:
         """Say what a request lacks."""
-        verdicts = supply.verdicts
+        verdicts, needed = supply.verdicts, asked.ask.needed
         failed = verdicts.get(Verdict.FAILED, 0)
         matching = verdicts.total() - failed
-        needed = asked.ask.needed or "all"
-        text = [f"{asked.name}: needs {needed}, {_devices(matching)} match", f"{supply.free} free"]
+        text = [f"needs {_devices(needed) if needed else 'all devices'}, {_matching(matching)}"]
+        if matching:
+            text.append(f"{supply.free} free")
         text += [f"{verdicts[each]} {word}" for each, word in _WORDS.items() if verdicts.get(each)]
-        if supply.free and asked.ask.needed:
-            text.append(f"at most {supply.most} on one node")
+        if 0 < supply.largest < needed:
+            text.append(f"no node has more than {supply.largest} of them")
+        elif supply.free and needed:
+            text.append(f"at most {supply.most} of them on one node")
         if failed:
             text.append(f"{failed} could not be checked ({self.problem.answers[asked.ask.demand].failure})")
-        return Reason(code=_code(verdicts), message=", ".join(text), node_count=nodes)
+        return Reason(code=_code(supply, needed), message=lead + ", ".join(text), node_count=nodes)
 
     def _pool_reasons(self) -> Iterator[Reason]:
         for pool in self.problem.inventory.pools.values():
@@ -197,7 +214,12 @@ class Explanation:
             for link in self.problem.components[part.component].links:
                 relation = "equal" if link.kind is ConstraintKind.MATCH else "different"
                 attributes.append(f"{relation} {link.attribute.domain}/{link.attribute.id}")
-        names = ", ".join(dict.fromkeys(asked.name for asked in self._asked(pod_class)))
+        named: defaultdict[str, list[str]] = defaultdict(list)
+        for request in self._requests(pod_class):
+            named[request.place].append(request.short)
+        names = "; ".join(
+            f"{place}request{'s' if len(each) > 1 else ''} {', '.join(each)}" for place, each in named.items()
+        )
         if attributes:
             wanted = " and ".join(dict.fromkeys(attributes))
             message = f"{names}: enough devices are free, but no combination of them on one node has {wanted}"
@@ -206,9 +228,14 @@ class Explanation:
         return Reason(code=ReasonCode.DEVICES_CONSTRAINT, message=message, node_count=nodes)
 
 
-def _too_many(asked: _Asked, supply: _Supply) -> Reason:
+def _nearness(asked: _Asked, supply: _Supply) -> tuple[int, int]:
+    """How near an alternative is to fitting: devices missing (negative), then devices that match at all."""
+    return (supply.most - asked.ask.needed, supply.verdicts.total())
+
+
+def _too_many(name: str, supply: _Supply) -> Reason:
     message = (
-        f"{asked.name}: allocation mode All matches {supply.largest} devices on a node, and an allocation holds at "
+        f"{name}: allocation mode All matches {supply.largest} devices on a node, and an allocation holds at "
         f"most {MOST_RESULTS}: narrow its selectors, or use a count"
     )
     return Reason(code=ReasonCode.CLAIM_TOO_LARGE, message=message)
@@ -222,19 +249,23 @@ _WORDS = {
 
 
 def _devices(count: int) -> str:
-    return "no device" if count == 0 else f"{count} device{'s' if count > 1 else ''}"
+    return f"{count} device{'s' if count != 1 else ''}"
 
 
-def _code(verdicts: Counter[Verdict]) -> ReasonCode:
-    """Name the first hurdle that no device passed."""
-    if verdicts.get(Verdict.YES):
-        return ReasonCode.DEVICES_IN_USE
+def _matching(count: int) -> str:
+    return "none matches" if count == 0 else f"{count} match{'es' if count == 1 else ''}"
+
+
+def _code(supply: _Supply, needed: int) -> ReasonCode:
+    """Name the first hurdle that too few devices passed."""
+    if supply.verdicts.get(Verdict.YES):
+        return ReasonCode.DEVICES_NONE if supply.largest < needed else ReasonCode.DEVICES_IN_USE
     for verdict, code in (
         (Verdict.TAINTED, ReasonCode.DEVICES_TAINTED),
         (Verdict.NOT_OWNED, ReasonCode.DEVICES_NOT_OWNED),
         (Verdict.CAPACITY, ReasonCode.DEVICES_CAPACITY),
         (Verdict.FAILED, ReasonCode.SELECTOR_FAILED),
     ):
-        if verdicts.get(verdict):
+        if supply.verdicts.get(verdict):
             return code
     return ReasonCode.DEVICES_NONE

@@ -23,7 +23,7 @@ from solver.domain import (
 from solver.domain.quantity import format_nano
 from solver.feasibility.capacity import consumption
 from solver.problem.inventory import DeviceRecord
-from solver.problem.layout import DeviceType, type_at
+from solver.problem.layout import DeviceType, Group, type_at
 from solver.problem.option import Option
 from solver.problem.problem import Part, Problem, Source
 from solver.solution import Pick, Solution
@@ -59,7 +59,7 @@ class _Extraction:
         problem = self.problem
         for shared in solution.shared.values():
             owner = problem.shared[shared.shared]
-            self._serve(shared.node, owner.parts, owner.sources, shared.picks)
+            self._serve((shared.node, shared.described(problem)), owner.parts, owner.sources, shared.picks)
             self._allocate((owner.claim.id,), shared.node)
         served: defaultdict[int, int] = defaultdict(int)
         nodes: dict[int, int] = {}
@@ -69,7 +69,7 @@ class _Extraction:
             served[choice.pod_class] += 1
             position, sources = pod_class.members[member], pod_class.sources[member]
             nodes[position] = choice.node
-            self._serve(choice.node, pod_class.parts, sources, choice.picks)
+            self._serve((choice.node, problem.group(choice.node)), pod_class.parts, sources, choice.picks)
             pod = problem.pod(position)
             shared_ids = {problem.shared[each].claim.id for each in pod_class.shared}
             own = tuple(
@@ -86,28 +86,27 @@ class _Extraction:
 
     def _serve(
         self,
-        node: int,
+        where: tuple[int, Group],
         parts: tuple[Part, ...],
         sources: tuple[tuple[Source, ...], ...],
         picks: tuple[tuple[Pick, ...], ...],
     ) -> None:
-        group = self.problem.group(node)
         for part, copies, chosen in zip(parts, sources, picks, strict=True):
-            options = self.problem.options(part.component, group)
+            options = self.problem.options(part.component, where[1])
             for source, pick in zip(copies, chosen, strict=True):
-                self._serve_copy(node, source, options[pick.option], pick)
+                self._serve_copy(where, source, options[pick.option], pick)
 
-    def _serve_copy(self, node: int, source: Source, option: Option, pick: Pick) -> None:
+    def _serve_copy(self, where: tuple[int, Group], source: Source, option: Option, pick: Pick) -> None:
         """Hand out the devices of one copy; admin access comes last, since it takes what the others leave."""
         results = self.results.setdefault(source.claim, [])
         served = [
-            (line, each, count, type_at(self.problem.layout, self.problem.group(node), each))
+            (line, each, count, type_at(self.problem.layout, where[1], each))
             for line, counts in zip(option.lines, pick.lines, strict=True)
             for each, count in counts
         ]
         for line, each, count, device in sorted(served, key=lambda entry: not entry[3].takes[entry[0].demand]):
             used = {record for _, _, record in results}
-            records = self._hand_out(node, each, device, (count, bool(device.takes[line.demand]), used))
+            records = self._hand_out(where[0], each, device, (count, bool(device.takes[line.demand]), used))
             results += [(source.positions[line.request], line.alternative, record) for record in records]
 
     def _hand_out(self, node: int, each: int, device: DeviceType, ask: tuple[int, bool, set[int]]) -> list[int]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from solver.problem.layout import Group
 from solver.problem.problem import Problem
 
 
@@ -22,11 +23,20 @@ class Choice(NamedTuple):
 
 
 class SharedChoice(NamedTuple):
-    """A shared claim allocated as seen from a node."""
+    """
+    A shared claim allocated as seen from a node, or from a site (see `model.cells`).
+
+    `site` describes the site that the picks refer to; None where they refer to the node's own description.
+    """
 
     shared: int
     node: int
     picks: tuple[tuple[Pick, ...], ...]
+    site: Group | None = None
+
+    def described(self, problem: Problem) -> Group:
+        """Give the description that the picks refer to."""
+        return problem.group(self.node) if self.site is None else self.site
 
 
 @dataclass(slots=True, eq=False)

@@ -23,7 +23,7 @@ from e2e.controlplane.build import BuildError
 from e2e.controlplane.plane import ControlPlane, KubectlError
 from e2e.controlplane.processes import ComponentError
 from e2e.fleet import publish
-from e2e.scenarios.workload import Scenario, scenarios
+from e2e.scenarios.workload import Scenario, large_scenarios, scenarios
 
 WIDTH = 110
 CONNECTIONS = 64
@@ -66,9 +66,9 @@ async def _measure_on(plane: ControlPlane, kubeconfig: Path, options: argparse.N
     measured = []
     async with wire.session(plane.kubeconfig, CONNECTIONS) as session:
         race = Race(plane, session, kubeconfig)
-        known_scenarios, known = scenarios(), contestants()
-        chosen_scenarios = [known_scenarios[name] for name in options.scenario or known_scenarios]
-        chosen = [known[name] for name in options.scheduler or known]
+        known = {**scenarios(), **large_scenarios()}
+        chosen_scenarios = [known[name] for name in options.scenario or scenarios()]
+        chosen = [contestants()[name] for name in options.scheduler or contestants()]
         for scenario, runs in turns(chosen_scenarios, chosen, options.repeat):
             print(f"{scenario.name}: {scenario.about}", file=sys.stderr)
             measured += await _run_all(race, session, scenario, runs)
@@ -100,7 +100,9 @@ def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make compare", description="Compare Dovetail with kube-scheduler.")
-    parser.add_argument("--scenario", action="append", choices=[*scenarios()], help="only this one; repeatable")
+    parser.add_argument(
+        "--scenario", action="append", choices=[*scenarios(), *large_scenarios()], help="only this one; repeatable"
+    )
     parser.add_argument("--scheduler", action="append", choices=[*contestants()], help="only this one; repeatable")
     parser.add_argument("--repeat", type=_positive, default=1, metavar="N", help="runs of each (1)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured")

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from e2e.fleet import hami
@@ -49,9 +49,15 @@ class Scenario:
 
 
 def scenarios() -> dict[str, Scenario]:
-    """Return those that are compared, by name, in the order of the table."""
+    """Return those that are compared unless others are named, by name, in the order of the table."""
     made = [examples(), one_gpu(), gpu_pairs(), mixed_sizes(), memory_shares()]
     return {scenario.name: scenario for scenario in made}
+
+
+def large_scenarios() -> dict[str, Scenario]:
+    """Return those that take minutes and run only when named: a cluster of 500 nodes."""
+    made = [one_gpu(nodes=500, pods=2000), gpu_pairs(nodes=500, pods=1000)]
+    return {f"{scenario.name}-500": replace(scenario, name=f"{scenario.name}-500") for scenario in made}
 
 
 def examples() -> Scenario:

@@ -59,7 +59,11 @@ def execute(options: argparse.Namespace) -> int:
     from scheduler.run import run  # noqa: PLC0415 - the same
 
     logs.configure(settings.logging)
-    return run(settings, options.kubeconfig)
+    try:
+        return run(settings, options.kubeconfig)
+    except Exception:  # noqa: BLE001 - the last line of a crash is for machines too
+        logs.logger().exception(logs.CRASHED)
+        return 1
 
 
 def _truth(text: str) -> bool:

@@ -81,36 +81,43 @@ class Cluster:
         return self._ledger.export()
 
     def assume(self, unit: Unit) -> tuple[Transition, ...]:
-        """Believe that a unit is allocated, reserved and bound, until the watch confirms it or `forget` is called."""
+        """
+        Believe that a unit is allocated, reserved and bound, until the watch confirms it or `forget` is called.
+
+        Of pods and claims that are gone, or whose names others have, nothing is believed; `check` names them.
+        """
         allocations = {each.claim: each for each in unit.allocations}
         reservations = unit.reservations()
         for key, consumers in reservations.items():
-            claim = self._mirror.claims.get(key)
-            own = allocations.get(key)
-            if own is not None:
-                self._ledger.assume_claim(key, own.claim_uid, own.allocation, consumers)
-            elif claim is not None:
-                self._ledger.assume_claim(key, claim.uid, None, consumers)
-            self._ledger.settle_claim(key, claim)
+            claim, own = self._mirror.claims.get(key), allocations.get(key)
+            if claim is not None and (own is None or own.claim_uid == claim.uid):
+                self._ledger.assume_claim(key, claim.uid, own.allocation if own is not None else None, consumers)
+                self._ledger.settle_claim(key, claim)
         for placement in unit.placements:
-            self._ledger.assume_pod(placement.pod, placement.pod_uid, placement.node)
-            self._ledger.settle_pod(placement.pod, self._mirror.pods.get(placement.pod))
+            pod = self._mirror.pods.get(placement.pod)
+            if pod is not None and pod.uid == placement.pod_uid:
+                self._ledger.assume_pod(placement.pod, placement.pod_uid, placement.node)
+                self._ledger.settle_pod(placement.pod, pod)
         return self._believe([each.pod for each in unit.placements], reservations)
 
     def acknowledge(self, claim: Claim) -> None:
         """
-        Take the server's answer to a write of an assumed claim; only an allocated one says something.
+        Take a claim as the server answered a write of it.
 
-        The assumption stays until the echo. The answer's resourceVersion lets the mirror see that an allocation was
-        taken back again where the watch skips the states in between (a relist).
+        What is assumed stays until the echo. An allocation that was answered for is not rolled back by `forget`
+        unless the answer to its withdrawal follows; and the answer's resourceVersion tells a withdrawn allocation
+        from one that is not there yet where the watch skips the states in between (a relist).
         """
-        if claim.allocation is not None:
-            self._ledger.acknowledge(claim)
-            self._ledger.settle_claim(claim.id, self._mirror.claims.get(claim.id))
-            self._believe((), (claim.id,))
+        self._ledger.acknowledge(claim)
+        self._ledger.settle_claim(claim.id, self._mirror.claims.get(claim.id))
+        self._believe((), (claim.id,))
 
     def forget(self, unit: Unit) -> tuple[Transition, ...]:
-        """Roll back what a unit assumed and no watch has confirmed; a later echo counts as anybody's write."""
+        """
+        Roll back what a unit assumed and no watch has confirmed; a later echo counts as anybody's write.
+
+        An allocation that the server has acknowledged stays until the watch shows what became of it.
+        """
         self._ledger.forget(unit)
         return self._believe([each.pod for each in unit.placements], unit.claims)
 

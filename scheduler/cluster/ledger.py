@@ -31,8 +31,8 @@ class ClaimAssumption(msgspec.Struct, frozen=True, kw_only=True):
     A claim with this uid counts as allocated and reserved like this.
 
     `allocation` is None where the claim was allocated before, or where the watch has confirmed it. `consumers` are
-    the reservations that are not confirmed yet. `written_version` is the resourceVersion that the server answered
-    the status write with, empty while there is no answer.
+    the reservations that are not confirmed yet. `written_version` is the resourceVersion of the server's last answer
+    to a status write, empty while there is none; `is_written` says that the claim was allocated by that answer.
     """
 
     claim: ClaimId
@@ -40,6 +40,7 @@ class ClaimAssumption(msgspec.Struct, frozen=True, kw_only=True):
     allocation: Allocation | None = None
     consumers: tuple[ConsumerReference, ...] = ()
     written_version: str = ""
+    is_written: bool = False
 
 
 class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,18 +89,21 @@ class Ledger:
         self, claim: ClaimId, uid: str, allocation: Allocation | None, consumers: tuple[ConsumerReference, ...]
     ) -> None:
         """Believe that a claim is allocated (unless None) and reserved for these, besides what is believed already."""
-        known = self._claims.get(claim)
-        if known is None or known.uid != uid:
-            known = ClaimAssumption(claim=claim, uid=uid)
+        known = self._claims.get(claim) or ClaimAssumption(claim=claim, uid=uid)
         self._claims[claim] = msgspec.structs.replace(
             known,
             allocation=known.allocation if allocation is None else allocation,
             consumers=tuple(dict.fromkeys(known.consumers + consumers)),
             written_version=known.written_version if allocation is None else "",
+            is_written=known.is_written and allocation is None,
         )
 
     def forget(self, unit: Unit) -> None:
-        """Withdraw what a unit assumed and the watch has not confirmed; what other units assumed stays."""
+        """
+        Withdraw what a unit assumed and the watch has not confirmed; what other units assumed stays.
+
+        An allocation that the server has answered for is a fact: it stays until the watch has caught up.
+        """
         allocations = {each.claim: each for each in unit.allocations}
         for placement in unit.placements:
             pod = self._pods.get(placement.pod)
@@ -110,7 +114,7 @@ class Ledger:
             if known is None:
                 continue
             own = allocations.get(claim)
-            if own is not None and own.claim_uid == known.uid:
+            if own is not None and own.claim_uid == known.uid and not known.is_written:
                 known = msgspec.structs.replace(known, allocation=None, written_version="")
             self._keep(known, without={each.uid for each in consumers})
 
@@ -122,10 +126,13 @@ class Ledger:
                 self._keep(known, without={pod_uid})
 
     def acknowledge(self, claim: Claim) -> None:
-        """Note the server's answer to a status write, so that later states are told from earlier ones."""
+        """Note the server's answer to a status write or to its withdrawal; one before them (finalizer) says nothing."""
         known = self._claims.get(claim.id)
-        if known is not None and known.uid == claim.uid:
-            self._claims[claim.id] = msgspec.structs.replace(known, written_version=claim.resource_version)
+        is_written = claim.allocation is not None
+        if known is not None and known.uid == claim.uid and (is_written or known.is_written):
+            self._claims[claim.id] = msgspec.structs.replace(
+                known, written_version=claim.resource_version, is_written=is_written
+            )
 
     def lay_over_pod(self, pod: Pod) -> Pod:
         """Give a pod as it is believed to be."""

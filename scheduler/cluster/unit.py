@@ -59,7 +59,7 @@ def split_plan(plan: Plan) -> tuple[Unit, ...]:
 
 
 def _roots(plan: Plan, new: set[ClaimId]) -> list[int]:
-    """Give for each placement the index of the first placement that it is connected with."""
+    """Give for each placement the index of one that stands for all that it is connected with."""
     parent = list(range(len(plan.placements)))
 
     def find(index: int) -> int:
@@ -72,6 +72,5 @@ def _roots(plan: Plan, new: set[ClaimId]) -> list[int]:
     for index, placement in enumerate(plan.placements):
         for claim in placement.claims:
             if claim in new:
-                one, other = find(first_user.setdefault(claim, index)), find(index)
-                parent[max(one, other)] = min(one, other)
+                parent[find(index)] = find(first_user.setdefault(claim, index))
     return [find(index) for index in range(len(parent))]

@@ -95,7 +95,7 @@ class Client:
         known = await asyncio.to_thread(Credentials, load)
         connector = aiohttp.TCPConnector(limit=max_connections + _WATCHES, socket_factory=_socket, ttl_dns_cache=30)
         # Compressing costs both sides more than it saves inside a cluster.
-        headers = {"User-Agent": user_agent, "Accept": JSON, "Accept-Encoding": "identity"}
+        headers = {"User-Agent": user_agent, "Accept-Encoding": "identity"}
         async with aiohttp.ClientSession(
             connector=connector, headers=headers, cookie_jar=aiohttp.DummyCookieJar()
         ) as session:
@@ -113,6 +113,7 @@ class Client:
         *,
         body: bytes | None = None,
         content_type: str = JSON,
+        accept: str = JSON,
         query: Mapping[str, str] | None = None,
         timeout_seconds: float = REQUEST_SECONDS,
     ) -> bytes:
@@ -125,7 +126,7 @@ class Client:
         if method not in _READS:
             query["timeout"] = f"{math.ceil(timeout_seconds)}s"
         timeout = aiohttp.ClientTimeout(total=timeout_seconds, connect=timeout_seconds * _CONNECT_SHARE)
-        call = _Call(method, path, query, timeout, body, content_type)
+        call = _Call(method, path, query, timeout, body, content_type, accept)
         async with self._exchange(call) as response:
             return await response.read()
 
@@ -189,7 +190,9 @@ class Client:
 
     async def _send(self, call: "_Call", access: Access) -> aiohttp.ClientResponse:
         """One request and the head of its answer."""
-        headers = {"Authorization": access.authorization} if access.authorization else {}
+        headers = {"Accept": call.accept}
+        if access.authorization:
+            headers["Authorization"] = access.authorization
         if call.body is not None:
             headers["Content-Type"] = call.content_type
         question = f"?{urlencode(call.query)}" if call.query else ""
@@ -232,6 +235,7 @@ class _Call(NamedTuple):
     timeout: aiohttp.ClientTimeout
     body: bytes | None = None
     content_type: str = JSON
+    accept: str = JSON
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"

@@ -1,10 +1,11 @@
 """
 Frozen values to JSON, exactly as the API spells them: the bodies of every write.
 
-Claims are changed by JSON patches (RFC 6902). They name the uid and the resourceVersion that they rely on, so that a
-stale one is refused with 409, and touch nothing but what changes: fields that this version does not know stay as they
-are, and so does the text of opaque parameters. That matters: a strategic merge patch makes the server write them anew
-(sorted, `1.0` as `1`), and then refuse its own work, because spec and allocation are immutable byte by byte.
+Claims are changed by JSON patches (RFC 6902). They set the resourceVersion that they rely on, so that a stale one, or
+one for a namesake, is refused with 409, and touch nothing but what changes: fields that this version does not know
+stay as they are, and so does the text of opaque parameters. That matters: a strategic merge patch makes the server
+write them anew (sorted, `1.0` as `1`), and then refuse its own work, because spec and allocation are immutable byte by
+byte (`protobuf` has what remains).
 """
 
 import datetime as dt
@@ -187,13 +188,12 @@ def _present(**fields: object) -> Json:
 
 
 def _guard(claim: Claim) -> list[Json]:
-    """Operations that make the server compare: with another uid or version in the object it answers 409."""
-    if not claim.resource_version or not claim.uid:
-        raise ValueError(f"claim {claim.id} has no uid or resourceVersion: a write of it would not be guarded")
+    """Make the server compare: an object of another version is not patched, it answers 409."""
+    if not claim.resource_version:
+        raise ValueError(f"claim {claim.id} has no resourceVersion: a write of it would not be guarded")
     if claim.invalid:
         raise ValueError(f"claim {claim.id} could not be read whole ({claim.invalid}): it must not be written")
     return [
-        {"op": "replace", "path": "/metadata/uid", "value": claim.uid},
         {"op": "replace", "path": "/metadata/resourceVersion", "value": claim.resource_version},
     ]
 

@@ -1,28 +1,29 @@
 """
 Every write that the scheduler makes, and the live reads that decide after a lost answer.
 
-Each is one request, guarded by uid and, for claims, resourceVersion: where the object is not the one that the decision
-was made for, it ends with `Conflict` (or `NotFound`) and has done nothing. All raise the errors of `errors`; only
-`AnswerLost` and `ServerError` leave open whether the write has acted. The time-out of a write is short and known to
-the server too: a leader that loses its lease must have no write under way when the next one starts.
+Each is one request, guarded by the pod's uid or the claim's resourceVersion: where the object is not the one that the
+decision was made for, it ends with `Conflict` (or `NotFound`) and has done nothing. All raise the errors of `errors`;
+only `AnswerLost` and `ServerError` leave open whether the write has acted. The time-out of a write is short and known
+to the server too: a leader that loses its lease must have no write under way when the next one starts.
 """
 
 import datetime as dt
-from collections.abc import Collection, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 
-from scheduler.kube import encode, paths
+from scheduler.kube import encode, paths, protobuf
 from scheduler.kube.client import JSON_PATCH, STRATEGIC_MERGE_PATCH, Client
 from scheduler.kube.decode_claims import decode_claim
 from scheduler.kube.decode_pods import decode_pod
 from scheduler.kube.encode import EventRecord
-from scheduler.kube.errors import NotFound
+from scheduler.kube.errors import Conflict, Invalid, NotFound
 from solver.domain import Allocation, Claim, ClaimId, ConsumerReference, Pod, PodId
 
 WRITE_SECONDS: Final = 5.0
 """The default lease duration (15 s) less its renew deadline (10 s): a write ends before the lease does."""
+_IMMUTABLE: Final = "field is immutable"
 
 
 def consumer_of(pod: Pod) -> ConsumerReference:
@@ -34,7 +35,11 @@ async def add_finalizer(client: Client, claim: Claim, *, timeout_seconds: float 
     """Make the claim controller deallocate the claim before it goes; has to come before the allocation."""
     if encode.FINALIZER in claim.finalizers:
         return claim
-    return await _patch_claim(client, claim, "", encode.finalizer_patch(claim), timeout_seconds)
+    write = _Write(
+        patch=encode.finalizer_patch(claim),
+        stored=lambda stored: protobuf.with_finalizer(stored, claim.resource_version, encode.FINALIZER),
+    )
+    return await _write_claim(client, claim, write, timeout_seconds)
 
 
 async def allocate(
@@ -59,8 +64,8 @@ async def allocate(
     if not allocation.allocation_timestamp:
         now = encode.timestamp(dt.datetime.now(dt.UTC))
         allocation = msgspec.structs.replace(allocation, allocation_timestamp=now)
-    body = encode.allocation_patch(claim, allocation, consumers)
-    return await _patch_claim(client, claim, "status", body, timeout_seconds)
+    write = _Write(patch=encode.allocation_patch(claim, allocation, consumers), subresource="status")
+    return await _write_claim(client, claim, write, timeout_seconds)
 
 
 async def reserve(
@@ -77,7 +82,12 @@ async def reserve(
     missing = [each for each in consumers if each.uid not in reserved]
     if not missing:
         return claim
-    return await _patch_claim(client, claim, "status", encode.reservation_patch(claim, missing), timeout_seconds)
+    write = _Write(
+        patch=encode.reservation_patch(claim, missing),
+        subresource="status",
+        stored=lambda stored: protobuf.with_consumers(stored, claim.resource_version, added=missing),
+    )
+    return await _write_claim(client, claim, write, timeout_seconds)
 
 
 async def release(
@@ -101,8 +111,12 @@ async def release(
     going = present.intersection(consumer_uids)
     if not going and not deallocate:
         return claim
-    body = encode.release_patch(claim, going, deallocate=deallocate)
-    return await _patch_claim(client, claim, "status", body, timeout_seconds)
+    write = _Write(
+        patch=encode.release_patch(claim, going, deallocate=deallocate),
+        subresource="status",
+        stored=lambda stored: protobuf.with_consumers(stored, claim.resource_version, removed=going),
+    )
+    return await _write_claim(client, claim, write, timeout_seconds)
 
 
 async def bind(client: Client, pod: PodId, pod_uid: str, node: str, *, timeout_seconds: float = WRITE_SECONDS) -> None:
@@ -153,13 +167,19 @@ async def write_pod_condition(
         since=since or dt.datetime.now(dt.UTC),
         nominated_node_name=nominated_node_name,
     )
-    await client.request(
-        "PATCH",
-        paths.pod(pod.id, "status"),
-        body=body,
-        content_type=STRATEGIC_MERGE_PATCH,
-        timeout_seconds=timeout_seconds,
-    )
+    try:
+        await client.request(
+            "PATCH",
+            paths.pod(pod.id, "status"),
+            body=body,
+            content_type=STRATEGIC_MERGE_PATCH,
+            timeout_seconds=timeout_seconds,
+        )
+    except Invalid as error:
+        if "metadata.uid" not in error.message:
+            raise
+        # That is how the server says that the pod of this name is another one by now.
+        raise Conflict(error.status, error.reason, error.message) from error
 
 
 async def write_event(client: Client, event: EventRecord, *, timeout_seconds: float = WRITE_SECONDS) -> None:
@@ -182,13 +202,35 @@ async def write_event(client: Client, event: EventRecord, *, timeout_seconds: fl
     )
 
 
-async def _patch_claim(client: Client, claim: Claim, subresource: str, body: bytes, timeout_seconds: float) -> Claim:
-    """Patch a claim and give it as it is then."""
-    answer = await client.request(
-        "PATCH",
-        paths.claim(claim.id, subresource),
-        body=body,
-        content_type=JSON_PATCH,
-        timeout_seconds=timeout_seconds,
-    )
+class _Write(NamedTuple):
+    """A change of a claim: as a JSON patch and, where JSON cannot do it, as a change of the stored bytes."""
+
+    patch: bytes
+    subresource: str = ""
+    stored: Callable[[bytes], bytes] | None = None
+
+
+async def _write_claim(client: Client, claim: Claim, write: _Write, timeout_seconds: float) -> Claim:
+    """
+    Write a claim and give it as it is then.
+
+    Where the server takes the patch for a change of something immutable, which we never change, its parameters are
+    spelled as JSON cannot carry them: then the stored bytes are read, changed and sent back.
+    """
+    path = paths.claim(claim.id, write.subresource)
+    try:
+        answer = await client.request(
+            "PATCH", path, body=write.patch, content_type=JSON_PATCH, timeout_seconds=timeout_seconds
+        )
+    except Invalid as error:
+        if write.stored is None or _IMMUTABLE not in error.message:
+            raise
+        stored = await client.request("GET", path, accept=protobuf.MEDIA_TYPE, timeout_seconds=timeout_seconds)
+        answer = await client.request(
+            "PUT",
+            path,
+            body=write.stored(stored),
+            content_type=protobuf.MEDIA_TYPE,
+            timeout_seconds=timeout_seconds,
+        )
     return decode_claim(answer)

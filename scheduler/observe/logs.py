@@ -33,7 +33,6 @@ DEVICE_HELD_TWICE: Final = "device_held_twice"
 # Deciding
 CYCLE: Final = "cycle"
 PLAN_VIOLATED: Final = "plan_violated"
-POD_UNPLACED: Final = "pod_unplaced"
 WORKER_STARTED: Final = "worker_started"
 WORKER_LOST: Final = "worker_lost"
 FALLBACK: Final = "fallback"

@@ -106,8 +106,15 @@ class SolverLimits(_Section, frozen=True):
 
     memory_limit_mib: Annotated[int, Meta(ge=256, le=1_048_576)] = msgspec.field(default=1024, name="memoryLimitMiB")
     """
-    Mebibytes of memory that the solver's process may use. Keep it below the container's limit, so that a batch that
-    is too large ends the solver's process and not the whole pod.
+    Mebibytes of address space that the solver's process may take beyond what it has at its start. Keep it, and half
+    a gibibyte for the rest, below the container's limit: a batch that is too large then ends the solver's process and
+    not the whole pod.
+    """
+
+    snapshot_folder: str = ""
+    """
+    The folder in which a batch that the solver did not survive is saved with the cluster as it was, so that it can be
+    looked into; empty means the system's folder for temporary files.
     """
 
 

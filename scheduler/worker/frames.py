@@ -1,7 +1,8 @@
 """
 What goes over the pipe between the shell and the solver's process: JSON, each frame behind its length.
 
-Not msgpack, which has no room for nano-units beyond 2^64. Both ends run the same code, so a frame has no version; a snapshot that is saved for a report has one (`record`).
+Not msgpack, which has no room for nano-units beyond 2^64. Both ends run the same code, so a frame has no version; a
+snapshot that is saved for a report has one (`record`).
 """
 
 import socket

@@ -181,8 +181,8 @@ class Worker:
     async def _living(self) -> AsyncIterator[_Life]:
         """Start a process for the block, which it does not outlive."""
         ours, theirs = socket.socketpair()
-        ours.setblocking(False)  # noqa: FBT003 - the library's own signature
-        with theirs:
+        with ours, theirs:
+            ours.setblocking(False)  # noqa: FBT003 - the library's own signature
             process = await asyncio.create_subprocess_exec(
                 *self._command,
                 str(theirs.fileno()),
@@ -191,16 +191,17 @@ class Worker:
                 stdin=DEVNULL,
                 env=os.environ | _ENVIRONMENT,
             )
-        reader, writer = await asyncio.open_connection(sock=ours)
-        self._life = life = _Life(process, reader, writer)
-        try:
-            yield life
-        finally:
-            self._ready.clear()
-            self._life = None
-            life.end()
-            writer.close()
-            await process.wait()
+            theirs.close()  # or the end of the process would not close the connection
+            reader, writer = await asyncio.open_connection(sock=ours)
+            self._life = life = _Life(process, reader, writer)
+            try:
+                yield life
+            finally:
+                self._ready.clear()
+                self._life = None
+                life.end()
+                writer.close()
+                await process.wait()
 
     async def _bring_up(self, life: _Life) -> None:
         """Wait for the process and feed it with everything; when it fails to start, end it."""

@@ -16,7 +16,7 @@ from typing import Final
 
 from scheduler.cluster import Cluster
 from scheduler.worker import frames
-from solver import Engine, solve, solve_greedily, verify
+from solver import Engine, rehearse, solve, solve_greedily, verify
 from solver.domain import Batch, Budget, Plan, Policy, Snapshot, Violation
 
 Solve = Callable[..., Plan]
@@ -32,6 +32,7 @@ def serve(connection: socket.socket, memory_limit_mib: int, solver: Solve = solv
     The process may map `memory_limit_mib` more than it has mapped now; beyond that the solver gets no memory and
     the process ends (`MemoryError`, or an abort in native code), which the shell notices by the closed connection.
     """
+    rehearse()
     limit = limit_memory(memory_limit_mib)
     replica, engine = Cluster(), Engine()
     connection.sendall(frames.encode(frames.Ready(address_space_bytes=limit)))

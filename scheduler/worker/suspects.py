@@ -47,22 +47,20 @@ class Suspects:
 
     def accuse(self, batch: Batch) -> tuple[Pod, ...]:
         """Note that the process ended with this batch; give the pod that is guilty of it, once that is certain."""
-        size = len(batch.pods)
-        is_twice = True
-        for pod in batch.pods:
-            strikes = self._strikes[pod.uid] = self._strikes.get(pod.uid, 0) + 1
-            is_twice = is_twice and strikes >= _STRIKES
-            self._most[pod.uid] = min(size, self._most.get(pod.uid, size))
-        if not is_twice:
+        pods = tuple(pod for pod in batch.pods if pod.uid not in self._guilty)
+        for pod in pods:
+            self._strikes[pod.uid] = self._strikes.get(pod.uid, 0) + 1
+            self._most[pod.uid] = min(len(pods), self._most.get(pod.uid, len(pods)))
+        if not pods or any(self._strikes[pod.uid] < _STRIKES for pod in pods):
             return ()
-        for pod in batch.pods:
+        for pod in pods:
             self._strikes[pod.uid] = 0
-            self._most[pod.uid] = max(1, size // 2)
-        if size > 1:
+            self._most[pod.uid] = max(1, len(pods) // 2)
+        if len(pods) > 1:
             return ()
-        self._guilty.add(batch.pods[0].uid)
-        del self._most[batch.pods[0].uid]
-        return batch.pods
+        self._guilty.add(pods[0].uid)
+        del self._most[pods[0].uid]
+        return pods
 
     def clear(self, batch: Batch) -> None:
         """Note that the process survived this batch."""

@@ -3,10 +3,11 @@
 from collections import defaultdict
 
 from solver.model.build import pool_of
+from solver.model.cells import Cell
 from solver.model.form import Expression
 from solver.model.variables import Owner, PartAt, Pool, Variables
 from solver.problem.layout import type_at
-from solver.problem.option import Line
+from solver.problem.option import Line, Option
 from solver.solution import Choice, Pick, SharedChoice, Solution
 
 
@@ -22,10 +23,52 @@ def values_of(variables: Variables, solution: Solution) -> list[int]:
         if choice.node in cell_of:
             counts.add(Owner(is_shared=False, number=choice.pod_class), cell_of[choice.node], choice.picks)
     for shared in solution.shared.values():
-        if shared.node in cell_of:
-            counts.add(Owner(is_shared=True, number=shared.shared), cell_of[shared.node], shared.picks)
+        cell, picks = _placed_shared(variables, solution, shared, cell_of)
+        counts.add(Owner(is_shared=True, number=shared.shared), cell, picks)
     counts.open()
     return counts.values
+
+
+def _placed_shared(
+    variables: Variables, solution: Solution, shared: SharedChoice, cell_of: dict[int, int]
+) -> tuple[int, tuple[tuple[Pick, ...], ...]]:
+    """Find the cell of a shared claim: its node's while all users are there, else a site that reaches them all."""
+    if shared.site is not None:
+        sites = [site.index for site in variables.cells.sites if site.group.index == shared.site.index]
+        return sites[0], shared.picks
+    classes = variables.problem.classes
+    users = {choice.node for choice in solution.choices if shared.shared in classes[choice.pod_class].shared}
+    if users <= {shared.node} and shared.node in cell_of:
+        return cell_of[shared.node], shared.picks
+    for site in variables.cells.sites:
+        picks = _translated(variables, shared, site) if users <= set(site.nodes) else None
+        if picks is not None:
+            return site.index, picks
+    raise UnknownChoiceError(f"no site serves shared claim {shared.shared}")
+
+
+def _translated(variables: Variables, shared: SharedChoice, site: Cell) -> tuple[tuple[Pick, ...], ...] | None:
+    """Express picks by the options of a site, or None where it lacks one of them."""
+    owner, problem = Owner(is_shared=True, number=shared.shared), variables.problem
+    translated = []
+    for index, (part, copies) in enumerate(zip(variables.parts(owner), shared.picks, strict=True)):
+        possible = variables.options.get(PartAt(owner, index, site.index), [])
+        known = problem.options(part.component, shared.described(problem))
+        row = [_same_pick(pick, known[pick.option], possible) for pick in copies]
+        if any(each is None for each in row):
+            return None
+        translated.append(tuple(each for each in row if each is not None))
+    return tuple(translated)
+
+
+def _same_pick(pick: Pick, option: Option, possible: list[tuple[int, Option]]) -> Pick | None:
+    for index, each in possible:
+        pairs = zip(each.lines, pick.lines, strict=True)
+        if each.alternatives == option.alternatives and all(
+            {reference for reference, _ in counts} <= set(line.types) for line, counts in pairs
+        ):
+            return Pick(index, pick.lines)
+    return None
 
 
 class _Counts:
@@ -105,7 +148,8 @@ class _Reading:
         for (shared, cell), variable in variables.allocated.items():
             if self.values[variable]:
                 picks = self._picks(Owner(is_shared=True, number=shared), cell)
-                solution.shared[shared] = SharedChoice(shared, variables.cell(cell).nodes[0], picks)
+                at = variables.cell(cell)
+                solution.shared[shared] = SharedChoice(shared, at.nodes[0], picks, at.group if at.is_site else None)
         for (pod_class, cell), variable in variables.pods.items():
             for _ in range(self.values[variable]):
                 picks = self._picks(Owner(is_shared=False, number=pod_class), cell)

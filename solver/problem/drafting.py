@@ -4,13 +4,13 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from solver.domain import CounterId
 from solver.feasibility.device_attributes import AttributeName, Items, lookup
 from solver.problem.demand import Answers
 from solver.problem.inventory import DeviceRecord, Inventory
-from solver.problem.layout import Sharing
+from solver.problem.layout import MOST_UNITS, Sharing
 
 
 class Draft(NamedTuple):
@@ -89,10 +89,6 @@ def _labelled(drafting: Drafting) -> tuple[bool, ...]:
         position not in lists and not any(draft.attributes[position] for draft in wide)
         for position in range(len(drafting.attributes))
     )
-
-
-MOST_UNITS: Final = 1 << 45
-"""A budget never has more units than this: sums of them stay exact in every engine."""
 
 
 def scale_of(amounts: Sequence[int], total: int) -> int:

@@ -91,6 +91,7 @@ def _type_key(draft: Draft, attributes: tuple[Items, ...], counters: tuple[tuple
         counters=counters,
         value=draft.record.value,
         has_conditions=bool(draft.record.device.binding_conditions),
+        binds_to_node=draft.record.device.binds_to_node,
     )
 
 

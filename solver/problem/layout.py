@@ -23,8 +23,10 @@ from solver.problem.option import Option
 GLOBAL: Final = 1 << 24
 """Budget indices from here on belong to the whole cluster, not to a node."""
 
-OPEN: Final = 1 << 30
-"""The gate of a shareable device that may be used: more shares than any batch asks for."""
+MOST_UNITS: Final = 1 << 45
+"""A budget of something that runs out never has more units than this: sums stay exact in every engine."""
+OPEN: Final = 1 << 60
+"""The gate of a shareable device that may be used: it does not run out."""
 
 Takes = tuple[tuple[int, int], ...]
 """Pairs of budget index and units."""
@@ -46,6 +48,7 @@ class TypeKey(NamedTuple):
     counters: tuple[tuple[int, int], ...]
     value: int
     has_conditions: bool
+    binds_to_node: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -173,7 +173,8 @@ def _classes(drafting: _Draft, batch: Batch, stock: Inventory, engine: Engine) -
         parts, sources = drafting.parts(own)
         wanted = node_fit.demand_of(pod, _claim_selectors(drafting, pod))
         needs_identity = any(each.component.needs_identity for claim_id in own for each in drafting.cut(claim_id))
-        key = (pod.priority, pod.requests, wanted, parts, shared, position if needs_identity else -1)
+        names = tuple(entry.entry for entry in pod.claims) if len(pod.claims) > 1 else ()
+        key = (pod.priority, pod.requests, wanted, parts, shared, names, position if needs_identity else -1)
         each = classes.get(key)
         if each is None:
             verdicts = engine.node_verdicts(stock, wanted)

@@ -4,7 +4,7 @@ import numpy as np
 
 from solver.problem.fit import Mask
 from solver.problem.inventory import Inventory
-from solver.problem.layout import GLOBAL, DeviceType, Layout
+from solver.problem.layout import GLOBAL, OPEN, DeviceType, Layout
 from solver.problem.usage import Usage
 
 
@@ -53,7 +53,7 @@ def states(layout: Layout, inventory: Inventory, usage: Usage) -> tuple[list[tup
 
 def _held(kind: DeviceType) -> int:
     """Units by which an exclusive holder lowers the gate: one device, or all of a shareable one."""
-    return 1 << 40 if kind.is_shareable else 1
+    return OPEN if kind.is_shareable else 1
 
 
 def _type_at(layout: Layout, place: tuple[int, int]) -> DeviceType:

@@ -1,9 +1,9 @@
 """What a solution is worth, level by level, counted from its choices (and so independent of any model)."""
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
-from solver.problem.layout import DeviceType, type_at
+from solver.problem.layout import DeviceType, Group, type_at
 from solver.problem.problem import Part, Problem
 from solver.solution import Pick, Solution
 
@@ -21,19 +21,27 @@ def values(problem: Problem, solution: Solution) -> Values:
     return (*solution.placed_by_tier(problem), *(_LEVELS[name](problem, solution) for name in problem.policy.levels))
 
 
-def _served(
-    problem: Problem, solution: Solution
-) -> Iterator[tuple[int, tuple[Part, ...], tuple[tuple[Pick, ...], ...]]]:
+class Served(NamedTuple):
+    """Components served: on which node, under which description, and how."""
+
+    node: int
+    group: Group
+    parts: tuple[Part, ...]
+    picks: tuple[tuple[Pick, ...], ...]
+
+
+def served(problem: Problem, solution: Solution) -> Iterator[Served]:
+    """Go through everything that is served, of pods and of shared claims."""
     for choice in solution.choices:
-        yield choice.node, problem.classes[choice.pod_class].parts, choice.picks
+        parts = problem.classes[choice.pod_class].parts
+        yield Served(choice.node, problem.group(choice.node), parts, choice.picks)
     for shared in solution.shared.values():
-        yield shared.node, problem.shared[shared.shared].parts, shared.picks
+        yield Served(shared.node, shared.described(problem), problem.shared[shared.shared].parts, shared.picks)
 
 
 def _taken(problem: Problem, solution: Solution) -> Iterator[tuple[int, int, DeviceType, int]]:
     """(node, type, its description, how many) of everything that is really taken."""
-    for node, parts, picks in _served(problem, solution):
-        group = problem.group(node)
+    for node, group, parts, picks in served(problem, solution):
         for part, copies in zip(parts, picks, strict=True):
             options = problem.options(part.component, group)
             for pick in copies:
@@ -46,8 +54,8 @@ def _taken(problem: Problem, solution: Solution) -> Iterator[tuple[int, int, Dev
 
 def _alternatives(problem: Problem, solution: Solution) -> int:
     return -sum(
-        problem.options(part.component, problem.group(node))[pick.option].rank
-        for node, parts, picks in _served(problem, solution)
+        problem.options(part.component, group)[pick.option].rank
+        for _, group, parts, picks in served(problem, solution)
         for part, copies in zip(parts, picks, strict=True)
         for pick in copies
     )

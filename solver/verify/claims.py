@@ -84,7 +84,11 @@ def _consumed(
 
 def is_reserved(claim: Claim, pod: Pod) -> bool:
     """Whether the pod is a consumer already, by itself or through its group (one entry for any number of pods)."""
-    groups = {each.name for each in claim.reserved_for if each.resource == "podgroups"}
+    groups = {
+        each.name
+        for each in claim.reserved_for
+        if (each.api_group, each.resource) == ("scheduling.k8s.io", "podgroups")
+    }
     return pod.uid in {each.uid for each in claim.reserved_for} or (bool(pod.pod_group) and pod.pod_group in groups)
 
 

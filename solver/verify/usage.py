@@ -4,10 +4,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from solver.domain import Claim, ClaimId, DeviceId, DeviceResult, PoolId, Violation
+from solver.domain import Claim, ClaimId, CounterId, DeviceId, DeviceResult, PoolId, Violation
 from solver.verify.picture import Grant, Picture, Served
-from solver.verify.pools import PoolView
 from solver.verify.rules import Rule, broken
+
+_Draws = dict[CounterId, int]
+"""Nano-units of counters that one device takes."""
 
 
 @dataclass(slots=True, eq=False)
@@ -45,16 +47,14 @@ def violations(grants: tuple[Grant, ...], picture: Picture) -> Iterator[Violatio
     """Check new allocations against each other and against every allocation of the cluster."""
     fresh = dict.fromkeys(result.device for grant in grants for result in grant.allocation.results)
     holdings = _existing({(each.driver, each.pool) for each in fresh}, picture)
+    before = holdings.devices()
     for grant in grants:
         for result in grant.allocation.results:
             holdings.add(grant.claim, result)
         yield from _within(grant, picture)
     for device in fresh:
         yield from _device(device, holdings, picture)
-    drawing = dict.fromkeys(
-        result.device for grant in grants for result in grant.allocation.results if not result.admin_access
-    )
-    yield from _counters(drawing, holdings, picture)
+    yield from _counters(before, holdings, picture)
 
 
 def _existing(pools: set[tuple[str, str]], picture: Picture) -> Holdings:
@@ -103,43 +103,59 @@ def _device(device: DeviceId, holdings: Holdings, picture: Picture) -> Iterator[
             yield broken(Rule.DEVICE_OVERCOMMITTED, device, message)
 
 
-def _counters(drawing: dict[DeviceId, None], holdings: Holdings, picture: Picture) -> Iterator[Violation]:
-    """Check the counters that new devices draw on; each device in use draws once, however many share it."""
-    wanted: defaultdict[PoolId, dict[tuple[str, str], None]] = defaultdict(dict)
-    for device in drawing:
-        for counter in _draws(device, picture):
-            wanted[device.pool_id][counter] = None
-    if not wanted:
+def _counters(before: dict[DeviceId, None], holdings: Holdings, picture: Picture) -> Iterator[Violation]:
+    """
+    Check the counters that devices draw on which were not in use before.
+
+    A device draws once, however many share it; what others have overdrawn stops nobody who draws nothing of it.
+    """
+    in_use = holdings.devices()
+    wanted: defaultdict[PoolId, dict[CounterId, None]] = defaultdict(dict)
+    for device in in_use:
+        if device not in before:
+            wanted[device.pool_id].update(dict.fromkeys(_published(device, picture) or ()))
+    pools = {pool for pool, counters in wanted.items() if counters}
+    if not pools:
         return
-    in_use: defaultdict[PoolId, list[DeviceId]] = defaultdict(list)
-    for device in holdings.devices():
-        in_use[device.pool_id].append(device)
-    for pool, counters in wanted.items():
-        yield from _pool_counters((pool, picture.pools.view(pool)), tuple(counters), in_use[pool], picture)
+    remembered = {device: dict(drawn) for device, drawn in picture.snapshot.draws if device in before}
+    drawn: dict[PoolId, list[tuple[DeviceId, _Draws | None]]] = {pool: [] for pool in sorted(pools)}
+    for device in in_use:
+        if device.pool_id in pools:
+            drawn[device.pool_id].append((device, remembered.get(device, _published(device, picture))))
+    for pool, draws in drawn.items():
+        yield from _pool(pool, tuple(wanted[pool]), draws, picture)
 
 
-def _draws(device: DeviceId, picture: Picture) -> dict[tuple[str, str], int]:
-    """Nano-units that a device draws while it is in use, by (counter set, counter), as published today."""
+def _published(device: DeviceId, picture: Picture) -> _Draws | None:
+    """Nano-units that a device draws while it is in use, as published today; None where it is not published."""
     published = picture.pools.find(device)
+    if published is None:
+        return None
     return {
-        (consumption.counter_set, counter): amount.nano
-        for consumption in (published.device.consumes_counters if published is not None else ())
+        CounterId(device.driver, device.pool, consumption.counter_set, counter): amount.nano
+        for consumption in published.device.consumes_counters
         for counter, amount in consumption.counters
+        if amount.nano > 0
     }
 
 
-def _pool_counters(
-    pool: tuple[PoolId, PoolView], counters: tuple[tuple[str, str], ...], in_use: list[DeviceId], picture: Picture
+def _pool(
+    pool: PoolId, counters: tuple[CounterId, ...], draws: list[tuple[DeviceId, _Draws | None]], picture: Picture
 ) -> Iterator[Violation]:
-    pool_id, view = pool
-    vanished = sorted(device for device in in_use if device.device not in view.devices)
-    if vanished:
-        message = f"{vanished[0]} is in use and not published any more: what it draws is not known"
-        yield broken(Rule.COUNTER_OVERCOMMITTED, pool_id, message)
-    drawn: Counter[tuple[str, str]] = Counter()
-    for device in in_use:
-        drawn.update(_draws(device, picture))
+    """
+    Check counters of one pool.
+
+    A device in use that is neither published nor remembered may have drawn anything: nobody else can draw then.
+    """
+    for device in (device for device, drawn in draws if drawn is None):
+        message = f"{device} is in use and not published any more: what it draws is not known"
+        yield broken(Rule.COUNTER_OVERCOMMITTED, pool, message)
+    sums: Counter[CounterId] = Counter()
+    for _, drawn in draws:
+        sums.update(drawn or {})
+    published = picture.pools.view(pool).counters
     for each in counters:
-        if drawn[each] > view.counters.get(each, 0):
-            message = f"{drawn[each]} nano-units of {'/'.join(each)} are drawn, it has {view.counters.get(each, 0)}"
-            yield broken(Rule.COUNTER_OVERCOMMITTED, pool_id, message)
+        limit = published.get((each.counter_set, each.counter), 0)
+        if sums[each] > limit:
+            message = f"{sums[each]} nano-units of {each.counter_set}/{each.counter} are drawn, it has {limit}"
+            yield broken(Rule.COUNTER_OVERCOMMITTED, pool, message)

@@ -184,10 +184,16 @@ def test_once_ends_well_with_every_example_as_it_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.controlplane
-def test_an_interrupt_ends_everything(tmp_path: Path) -> None:
-    arguments = command("--scheduler=kube-scheduler", f"--folder={tmp_path}")
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [
+        pytest.param(signal.SIGINT, 0, id="by Ctrl-C"),
+        pytest.param(signal.SIGKILL, -signal.SIGKILL, id="by SIGKILL"),
+    ],
+)
+def test_its_end_is_the_end_of_everything_that_it_started(tmp_path: Path, number: signal.Signals, status: int) -> None:
     with subprocess.Popen(
-        arguments, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command(f"--folder={tmp_path}"), cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as run:
         assert run.stdout
         said = ""
@@ -195,9 +201,9 @@ def test_an_interrupt_ends_everything(tmp_path: Path) -> None:
             said += line
             if "export KUBECONFIG=" in line:
                 break
-        assert processes_in(tmp_path), said
-        run.send_signal(signal.SIGINT)
-        assert run.wait(30) == 0, said
+        assert any("e2e.dovetail" in words for words in processes_in(tmp_path)), said
+        run.send_signal(number)
+        assert run.wait(30) == status, said
     wait_until(lambda: processes_in(tmp_path) == [])
 
 

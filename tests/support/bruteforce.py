@@ -25,6 +25,7 @@ from solver.domain import (
     ClaimId,
     Constraint,
     ConstraintKind,
+    CounterId,
     DeviceId,
     DeviceResult,
     Node,
@@ -359,6 +360,7 @@ class _Ways:
         self.picture = picture
         pool_ids = sorted({each.pool_id for each in picture.snapshot.slices})
         self.views = {pool_id: picture.pools.view(pool_id) for pool_id in pool_ids}
+        self.remembered = {device: dict(drawn) for device, drawn in picture.snapshot.draws}
         self.eligible: dict[tuple[SubRequest, str], tuple[Published, ...] | None] = {}
 
     def allocations(self, claim: Claim, node: Node, state: _State) -> Iterator[tuple[int, tuple[_Given, ...]]]:
@@ -457,24 +459,32 @@ class _Ways:
         return all(taken[name] <= capacity.value.nano for name, capacity in published.device.capacities)
 
     def _has_counters(self, pool: PoolId, used: list[_Given], state: _State) -> bool:
-        view = self.views[pool]
-        asked = {
-            (draws.counter_set, counter)
-            for each in used
-            if each.id.pool_id == pool
-            for draws in each.published.device.consumes_counters
-            for counter, _ in draws.counters
-        }
+        """Whether the devices that come into use here find what they draw of the pool's counters."""
+        before = {*state.alone, *(device for device, _ in state.shares)}
+        names = {device for device in (*before, *(each.id for each in used)) if device.pool_id == pool}
+        asked = {counter for device in names - before for counter in self._draws(device) or ()}
+        remembered = {device: drawn for device, drawn in self.remembered.items() if device in before}
+        draws = [remembered.get(device, self._draws(device)) for device in names]
         if not asked:
             return True
-        in_use = {*state.alone, *(device for device, _ in state.shares), *(each.id for each in used)}
-        names = {device.device for device in in_use if device.pool_id == pool}
-        if names - set(view.devices):
-            return False
-        drawn: Counter[tuple[str, str]] = Counter()
-        for draws in (draws for name in names for draws in view.devices[name].device.consumes_counters):
-            drawn.update({(draws.counter_set, counter): amount.nano for counter, amount in draws.counters})
-        return all(drawn[counter] <= view.counters[counter] for counter in asked)
+        drawn: Counter[CounterId] = Counter()
+        for each in draws:
+            if each is None:
+                return False
+            drawn.update(each)
+        limits = self.views[pool].counters
+        return all(drawn[counter] <= limits[counter.counter_set, counter.counter] for counter in asked)
+
+    def _draws(self, device: DeviceId) -> dict[CounterId, int] | None:
+        published = self.views[device.pool_id].devices.get(device.device)
+        if published is None:
+            return None
+        return {
+            CounterId(device.driver, device.pool, draws.counter_set, counter): amount.nano
+            for draws in published.device.consumes_counters
+            for counter, amount in draws.counters
+            if amount.nano > 0
+        }
 
 
 def _holds(constraints: tuple[Constraint, ...], given: tuple[_Given, ...]) -> bool:

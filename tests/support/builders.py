@@ -25,6 +25,7 @@ from solver.domain import (
     ConstraintKind,
     ConsumerReference,
     CounterConsumption,
+    CounterId,
     CounterSet,
     Device,
     DeviceClass,
@@ -552,8 +553,10 @@ def skipped_entry() -> PodClaim:
 SnapshotObject = Node | ResourceSlice | DeviceClass | DeviceTaintRule | Claim | Pod
 
 
-def snapshot(*objects: SnapshotObject | Iterable[SnapshotObject]) -> Snapshot:
-    """Sort objects (or iterables of them) into a snapshot, in any order."""
+def snapshot(
+    *objects: SnapshotObject | Iterable[SnapshotObject], draws: Mapping[DeviceId, Mapping[str, Amount]] | None = None
+) -> Snapshot:
+    """Sort objects (or iterables of them) into a snapshot, in any order; `draws`: {device: {"set/counter": amount}}."""
     flat: list[SnapshotObject] = []
     for each in objects:
         if isinstance(each, SnapshotObject):
@@ -567,7 +570,16 @@ def snapshot(*objects: SnapshotObject | Iterable[SnapshotObject]) -> Snapshot:
         taint_rules=tuple(sorted((o for o in flat if isinstance(o, DeviceTaintRule)), key=lambda o: o.name)),
         claims=tuple(sorted((o for o in flat if isinstance(o, Claim)), key=lambda o: o.id)),
         pods=tuple(sorted((o for o in flat if isinstance(o, Pod)), key=lambda o: o.id)),
+        draws=tuple(
+            (device, tuple((_counter(device, name), quantity(amount).nano) for name, amount in drawn.items()))
+            for device, drawn in sorted((draws or {}).items())
+        ),
     )
+
+
+def _counter(device: DeviceId, name: str) -> CounterId:
+    counter_set, _, counter = name.partition("/")
+    return CounterId(device.driver, device.pool, counter_set, counter)
 
 
 def batch(*pods: Pod) -> Batch:

@@ -49,8 +49,10 @@ def cluster_of(*objects: Object | Iterable[Object]) -> Cluster:
 
 def show(cluster: Cluster, *objects: Object | Iterable[Object]) -> None:
     for each in objects:
-        for one in (each,) if isinstance(each, tuple(KINDS)) else each:
-            cluster.apply(seen(one))
+        if isinstance(each, Object):
+            cluster.apply(seen(each))
+        else:
+            show(cluster, *each)
 
 
 def unit(*parts: Placement | ClaimAllocation) -> Unit:
@@ -68,6 +70,7 @@ def became(before: Object | None, after: Object | None) -> Transition:
 
 
 def objects_of(snapshot: Snapshot) -> list[Object]:
+    """Everything that a snapshot holds, to be shown to another cluster."""
     return [
         *snapshot.nodes,
         *snapshot.slices,

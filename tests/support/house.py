@@ -1,8 +1,8 @@
 """The repository's files as the tests of the house rules see them."""
 
 import ast
-import subprocess
-from collections.abc import Iterator
+import fnmatch
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,10 +21,23 @@ class Module(NamedTuple):
 
 
 def files(*patterns: str) -> list[Path]:
-    """Files that belong to the repository (tracked or new, never ignored), by git's path patterns."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
-    return [ROOT / name for name in sorted(set(listed)) if (ROOT / name).is_file()]
+    """The repository's files but those that .gitignore names, chosen by patterns (`solver/*.py`: at any depth)."""
+    ignored = [line.strip("/") for line in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines() if line]
+    return [path for path in _walk(ROOT, (".git", *ignored)) if not patterns or _is_chosen(path, patterns)]
+
+
+def _walk(folder: Path, ignored: Sequence[str]) -> Iterator[Path]:
+    for path in sorted(folder.iterdir()):
+        if any(fnmatch.fnmatch(path.name, pattern) for pattern in ignored):
+            continue
+        if path.is_dir():
+            yield from _walk(path, ignored)
+        else:
+            yield path
+
+
+def _is_chosen(path: Path, patterns: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatch(str(path.relative_to(ROOT)), pattern) for pattern in patterns)
 
 
 def modules(*folders: str) -> Iterator[Module]:

@@ -36,7 +36,7 @@ def pod(
     }
 
 
-def container(name: str, *, sidecar: bool = False, **requests: str) -> Json:
+def container(name: str, *, sidecar: bool = False, **requests: Any) -> Json:
     made: Json = {"name": name, "image": "busybox", "resources": {"requests": requests} if requests else {}}
     if sidecar:
         made["restartPolicy"] = "Always"
@@ -77,7 +77,7 @@ def resource_slice(name: str = "slice", *, version: int = 1, **spec: Any) -> Jso
 
 
 def namespace(name: str = "ml", *, version: int = 1, uid: str = "", **labels: str) -> Json:
-    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata(name, version=version, labels=labels)}
+    body: Json = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata(name, version=version, labels=labels)}
     if uid:
         body["metadata"]["uid"] = uid
     return body

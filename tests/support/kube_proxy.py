@@ -27,7 +27,7 @@ class LossyProxy:
     @contextlib.asynccontextmanager
     async def before(cls, kubeconfig: Path, folder: Path) -> AsyncIterator["LossyProxy"]:
         """Listen in front of the server of a kubeconfig; its copy in `folder` names the proxy instead."""
-        document = yaml.safe_load(kubeconfig.read_text())
+        document = yaml.safe_load(kubeconfig.read_text())  # noqa: ASYNC240 - a test may wait for a file
         cluster = document["clusters"][0]["cluster"]
         server = urlsplit(cluster["server"])
         proxy = cls(str(server.hostname), int(server.port or 443))

@@ -109,7 +109,9 @@ class World:
 
     def bound(self) -> dict[str, str]:
         """Give the node of every bound pod."""
-        return {each["metadata"]["name"]: each["spec"]["nodeName"] for each in self.pods() if "nodeName" in each["spec"]}
+        return {
+            each["metadata"]["name"]: each["spec"]["nodeName"] for each in self.pods() if "nodeName" in each["spec"]
+        }
 
     def condition(self, pod: str) -> Json:
         """Give a pod's PodScheduled condition, empty where it has none."""

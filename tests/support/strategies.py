@@ -103,7 +103,17 @@ def situations(draw: Draw, features: frozenset[Feature] = ALL_FEATURES, *, most_
         b.device_class("nic", driver=DRIVERS[1]),
         b.device_class("any"),
     )
-    return Situation(b.snapshot(nodes, slices, classes, claims, held, running, rules), b.batch(*pods))
+    snapshot = b.snapshot(nodes, slices, classes, claims, held, running, rules, draws=draw(_draws(held, chosen)))
+    return Situation(snapshot, b.batch(*pods))
+
+
+@st.composite
+def _draws(draw: Draw, held: list[Claim], features: frozenset[Feature]) -> dict[DeviceId, dict[str, b.Amount]]:
+    """What some of the devices in use drew of counters when they were allocated, whatever their slices say now."""
+    if Feature.COUNTERS not in features:
+        return {}
+    devices = [result.device for each in held if each.allocation is not None for result in each.allocation.results]
+    return {each: {"card/slices": draw(st.integers(1, 3))} for each in devices if draw(_seldom())}
 
 
 def _home(each: ResourceSlice, device: Device) -> str:
@@ -365,7 +375,7 @@ def _held(draw: Draw, published: list[_Published], features: frozenset[Feature])
         b.held(f"held-{index}", draw(_result(index, each, flips=Feature.CAPACITY in features)), node_name=each[2])
         for index, each in enumerate(chosen)
     ]
-    if chosen and draw(_seldom()):
+    if draw(_seldom()) and chosen:
         device_id, _, home = chosen[0]
         gone = b.result("r0", "gone", device_id.pool, driver=device_id.driver)
         held.append(b.held("held-gone", gone, node_name=home))

@@ -6,11 +6,13 @@ from typing import Final
 
 from solver.feasibility.cel import tree
 from solver.feasibility.cel.compiler import Compiler
-from solver.feasibility.cel.errors import EvaluationError, ExpressionError
+from solver.feasibility.cel.errors import CostExceeded, EvaluationError, ExpressionError
 from solver.feasibility.cel.frame import METER, Closure, Frame, constant
 from solver.feasibility.cel.library.operators import negate_duration
 from solver.feasibility.cel.library.overloads import Overload, accepts, is_certain, no_overload
-from solver.feasibility.cel.values import Duration, Optional, Value, compare, equal
+from solver.feasibility.cel.library.regexes import compile_pattern
+from solver.feasibility.cel.meter import Meter
+from solver.feasibility.cel.values import Duration, Optional, Value, compare, equal, is_same
 
 _ORDERS: Final[dict[str, Callable[[Value, Value], bool]]] = {
     "_<_": operator.lt,
@@ -41,8 +43,13 @@ def compile_call(compiler: Compiler, node: tree.Call) -> Closure:
     overloads = compiler.checked.overloads[node]
     kinds = tuple(compiler.checked.types[argument] for argument in nodes)
     if len(overloads) == 1 and all(map(is_certain, overloads[0].parameters, kinds)):
-        return _folded(name, node, nodes, _certain(compiler, overloads[0], arguments))
-    return _dispatched(compiler, name, overloads, arguments)
+        made = _certain(compiler, overloads[0], arguments)
+    else:
+        made = _dispatched(compiler, name, overloads, arguments)
+    if name in _PATTERNS:
+        _check_pattern(compiler, nodes[1])
+        return made
+    return _folded(compiler, name, node, nodes, made)
 
 
 def _equality(
@@ -55,9 +62,12 @@ def _equality(
     compiler.is_metered = True
 
     def decide(frame: Frame) -> bool:
-        return equal(left(frame), right(frame), frame[METER]) is not is_negated
+        return equal(left(frame), right(frame), frame[METER])
 
-    return decide
+    def negated(frame: Frame) -> bool:
+        return not is_same(left(frame), right(frame), frame[METER])  # what cannot be compared is not the same
+
+    return negated if is_negated else decide
 
 
 def _equals_constant(left: Closure, value: Value, *, is_negated: bool) -> Closure:
@@ -66,10 +76,13 @@ def _equals_constant(left: Closure, value: Value, *, is_negated: bool) -> Closur
 
     def decide(frame: Frame) -> bool:
         first = left(frame)
-        same = first == value if type(first) is kind else equal(first, value)
-        return same is not is_negated
+        return bool(first == value) if type(first) is kind else equal(first, value)
 
-    return decide
+    def negated(frame: Frame) -> bool:
+        first = left(frame)
+        return bool(first != value) if type(first) is kind else not is_same(first, value)
+
+    return negated if is_negated else decide
 
 
 def _order(arguments: tuple[Closure, ...], decide: Callable[[Value, Value], bool]) -> Closure:
@@ -99,18 +112,32 @@ def _alternative(arguments: tuple[Closure, ...], *, is_value: bool) -> Closure:
     return choose
 
 
-def _folded(name: str, node: tree.Call, nodes: tuple[tree.Node, ...], run: Closure) -> Closure:
+def _check_pattern(compiler: Compiler, node: tree.Node) -> None:
+    """Refuse a constant pattern that is none, as the API server does."""
+    if node in compiler.known:
+        try:
+            compile_pattern(compiler.known[node])
+        except EvaluationError as error:
+            raise ExpressionError(str(error), node.position) from None
+
+
+def _folded(compiler: Compiler, name: str, node: tree.Call, nodes: tuple[tree.Node, ...], run: Closure) -> Closure:
     """Evaluate a call of constants once, now; a conversion that fails does not compile, as in the API server."""
-    if not all(isinstance(argument, tree.Literal) for argument in nodes) or name in _PATTERNS:
+    if not all(argument in compiler.known for argument in nodes):
         return run
+    frame: Frame = [None] * compiler.size
+    frame[METER] = Meter()
     try:
-        return constant(run([None]))
+        value = run(frame)
     except EvaluationError as error:
         if name in _CONVERSIONS:
             raise ExpressionError(str(error), node.position) from None
         return run
-    except AttributeError:
-        return run  # it charges a meter: left for run time
+    except CostExceeded:
+        return run
+    if name in _CONVERSIONS:
+        compiler.known[node] = value
+    return constant(value)
 
 
 def _certain(compiler: Compiler, overload: Overload, arguments: tuple[Closure, ...]) -> Closure:

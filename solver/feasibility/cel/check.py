@@ -8,7 +8,7 @@ API server accepts is accepted here. The messages are ours.
 from dataclasses import dataclass
 from typing import Final
 
-from solver.feasibility.cel import constants, hints, tree, types
+from solver.feasibility.cel import format_check, hints, tree, types
 from solver.feasibility.cel.errors import ExpressionError
 from solver.feasibility.cel.library import FUNCTIONS
 from solver.feasibility.cel.library.overloads import Overload
@@ -92,7 +92,7 @@ class _Checker:
         for literal in self.literals:
             self._check_homogeneous(literal)
         for node in self.found.types:
-            constants.check_constants(node, self.found.types)
+            format_check.check_format(node, self.found.types)
 
     def resolved(self, kind: Type) -> Type:
         """Give the type with its variables filled in."""

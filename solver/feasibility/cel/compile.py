@@ -38,7 +38,8 @@ def compile_tree(checked: Checked) -> Program:
     return Program(run, compiler.reads, compiler.size, compiler.is_metered)
 
 
-def _literal(_compiler: Compiler, node: tree.Literal) -> Closure:
+def _literal(compiler: Compiler, node: tree.Literal) -> Closure:
+    compiler.known[node] = node.value
     return constant(node.value)
 
 

@@ -7,6 +7,7 @@ from solver.feasibility.cel import tree
 from solver.feasibility.cel.check import Checked
 from solver.feasibility.cel.frame import FIRST_FREE, Closure, constant
 from solver.feasibility.cel.reads import Domain, Read, Reads, domain_of
+from solver.feasibility.cel.values import Value
 
 
 class Lazy(NamedTuple):
@@ -21,7 +22,11 @@ Meaning = int | Lazy | Domain
 
 
 class Compiler:
-    """Makes closures; `scope` says what the names in sight stand for: a place in the frame, or a domain's map."""
+    """
+    Makes closures.
+
+    `scope` says what the names in sight stand for, `known` what constant nodes give.
+    """
 
     def __init__(self, checked: Checked, rules: "Rules") -> None:
         self.checked = checked
@@ -29,6 +34,7 @@ class Compiler:
         self.reads = Reads()
         self.size = FIRST_FREE
         self.is_metered = False
+        self.known: dict[tree.Node, Value] = {}
         self.scope: list[tuple[str, Meaning]] = []
 
     def compile(self, node: tree.Node) -> Closure:

@@ -125,7 +125,6 @@ _MACROS: Final[dict[tuple[str, int], _Macro]] = {
     ("all", 2): _one_variable,
     ("exists", 2): _one_variable,
     ("exists_one", 2): _one_variable,
-    ("existsOne", 2): _one_variable,
     ("map", 2): _one_variable,
     ("map", 3): _one_variable,
     ("filter", 2): _one_variable,

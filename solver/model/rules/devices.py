@@ -7,7 +7,7 @@ from solver.domain import ConstraintKind
 from solver.model.form import Expression
 from solver.model.variables import PartAt, Variables
 from solver.problem.component import Link
-from solver.problem.layout import GLOBAL, OPEN, DeviceType, type_at
+from solver.problem.layout import GLOBAL, MOST_UNITS, DeviceType, type_at
 from solver.problem.option import Line
 
 
@@ -68,7 +68,9 @@ def respect_budgets(variables: Variables) -> None:
     for (cell, budget), total in local.items():
         _require_budget(variables, cell, budget, total)
     for budget, total in wide.items():
-        variables.form.require(total, "budget", high=variables.problem.wide_state[budget - GLOBAL])
+        units = variables.problem.wide_left(budget)
+        if units <= MOST_UNITS:
+            variables.form.require(total, "budget", high=units)
 
 
 def _opened_device(variables: Variables, cell: int, each: int) -> int:
@@ -93,7 +95,7 @@ def _opened_node(variables: Variables, cell: int) -> int:
 def _require_budget(variables: Variables, cell: int, budget: int, total: Expression) -> None:
     at = variables.cell(cell)
     units = at.state[budget]
-    if units >= OPEN:
+    if units > MOST_UNITS:
         return
     if at.is_whole:
         total.add(_opened_node(variables, cell), -units)

@@ -3,6 +3,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import structlog
 
 from scheduler.cli import main
 from scheduler.settings import Settings
@@ -38,6 +39,19 @@ def test_flags_reach_the_run(ran: list[tuple[Settings, Path | None]]) -> None:
     assert not settings.leader_election.enabled
     assert settings.bind_address == ":1"
     assert (settings.logging.level, settings.logging.format) == ("debug", "console")
+
+
+def test_a_crash_is_logged_like_everything_else(
+    ran: list[tuple[Settings, Path | None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(*_: object) -> int:
+        raise RuntimeError("defect")
+
+    monkeypatch.setitem(sys.modules["scheduler.run"].__dict__, "run", crash)
+    with structlog.testing.capture_logs() as lines:
+        assert main([]) == 1
+    assert [(line["event"], line["log_level"]) for line in lines] == [("crashed", "error")]
+    assert ran == []
 
 
 def test_a_wrong_configuration_never_runs(ran: list[tuple[Settings, Path | None]]) -> None:

@@ -288,8 +288,69 @@ def test_the_answer_to_the_finalizer_s_write_acknowledges_nothing(assumed: Clust
     answer = msgspec.structs.replace(CLAIM, resource_version="2", finalizers=("f",))
     assumed.acknowledge(answer)
     show(assumed, answer)
-
     assert believed_claim(assumed).allocation is not None
+
+    assumed.forget(UNIT)
+    assert believed_claim(assumed).allocation is None
+
+
+def test_forgetting_keeps_an_allocation_that_the_server_has_until_its_echo(assumed: Cluster) -> None:
+    assumed.acknowledge(written(version="3"))
+    assumed.forget(UNIT)
+    assert believed_claim(assumed).allocation == ALLOCATED.allocation
+    assert assumed.snapshot().pods == ()
+
+    show(assumed, written(version="3"))
+    assert assumed.assumptions() == Assumptions()
+
+    show(assumed, msgspec.structs.replace(CLAIM, resource_version="4"))
+    assert believed_claim(assumed).allocation is None
+
+
+def test_forgetting_drops_an_allocation_whose_withdrawal_was_acknowledged(assumed: Cluster) -> None:
+    assumed.acknowledge(written(version="3"))
+    assumed.acknowledge(msgspec.structs.replace(CLAIM, resource_version="4"))
+    assert believed_claim(assumed).allocation is not None
+    assumed.forget(UNIT)
+
+    assert believed_claim(assumed).allocation is None
+    assert assumed.assumptions() == Assumptions()
+
+
+def test_a_kept_allocation_that_a_relist_shows_withdrawn_is_a_transition(assumed: Cluster) -> None:
+    assumed.acknowledge(written(version="3"))
+    assumed.forget(UNIT)
+    (transition,) = assumed.apply(seen(msgspec.structs.replace(CLAIM, resource_version="10")))
+
+    assert isinstance(transition.before, Claim)
+    assert transition.before.allocation is not None
+    assert transition.after == msgspec.structs.replace(CLAIM, resource_version="10")
+
+
+def test_an_answer_that_comes_after_the_relist_that_skipped_its_echo_drops_the_assumption(assumed: Cluster) -> None:
+    show(assumed, msgspec.structs.replace(CLAIM, resource_version="10"))
+    assert believed_claim(assumed).allocation is not None
+    assumed.acknowledge(written(version="3"))
+
+    assert believed_claim(assumed).allocation is None
+
+
+def test_an_answer_about_a_claim_of_which_nothing_is_assumed_is_ignored() -> None:
+    cluster = cluster_of(node("n1"), POD, CLAIM)
+    cluster.acknowledge(written())
+
+    assert cluster.assumptions() == Assumptions()
+
+
+def test_a_share_of_another_size_is_another_allocation() -> None:
+    planned, other = (
+        allocation(result("gpu", "gpu-0", "n1", share_id="s", consumed={"memory": memory})) for memory in ("1Gi", "2Gi")
+    )
+    cluster = cluster_of(node("n1"), POD, CLAIM)
+    cluster.assume(unit(placement(POD, "n1"), msgspec.structs.replace(ALLOCATED, allocation=planned)))
+    (transition,) = cluster.apply(seen(msgspec.structs.replace(CLAIM, allocation=other)))
+
+    assert transition.conflict is not None
 
 
 def test_a_replica_with_the_same_changes_and_assumptions_gives_the_same_snapshot(assumed: Cluster) -> None:
@@ -310,6 +371,54 @@ def test_assumptions_survive_json(assumed: Cluster) -> None:
     sent = msgspec.json.encode(assumed.assumptions())
 
     assert msgspec.json.decode(sent, type=Assumptions) == assumed.assumptions()
+
+
+def test_a_replica_that_saw_a_namesake_does_not_believe_what_is_said_of_another(assumed: Cluster) -> None:
+    replica = cluster_of(node("n1"), pod("p", "c", uid="another"), msgspec.structs.replace(CLAIM, uid="another"))
+    snapshot = replica.snapshot(assumed.assumptions())
+
+    assert snapshot.pods == ()
+    assert [each.allocation for each in snapshot.claims] == [None]
+
+
+def test_a_replica_that_saw_another_allocation_keeps_it(assumed: Cluster) -> None:
+    other = msgspec.structs.replace(CLAIM, allocation=allocation(result("gpu", "gpu-7", "n1")))
+    snapshot = cluster_of(node("n1"), POD, other).snapshot(assumed.assumptions())
+
+    assert [each.allocation for each in snapshot.claims] == [other.allocation]
+
+
+def test_forgetting_an_earlier_unit_keeps_what_a_later_one_assumes_of_its_pod(assumed: Cluster) -> None:
+    later = unit(placement(POD, "n2"))
+    assumed.assume(later)
+    assumed.forget(UNIT)
+
+    assert [each.node_name for each in assumed.snapshot().pods] == ["n2"]
+
+
+def test_forgetting_a_unit_keeps_what_is_assumed_of_a_namesake_of_its_claim(assumed: Cluster) -> None:
+    remade, second = msgspec.structs.replace(CLAIM, uid="remade"), pod("q", "c")
+    show(assumed, remade, second)
+    assumed.assume(unit(placement(second, "n1"), msgspec.structs.replace(ALLOCATED, claim_uid="remade")))
+    assumed.forget(UNIT)
+
+    assert believed_claim(assumed).allocation == ALLOCATED.allocation
+
+
+def test_a_unit_for_a_claim_that_was_remade_is_not_believed(assumed: Cluster) -> None:
+    show(assumed, msgspec.structs.replace(CLAIM, uid="remade"))
+    assumed.assume(UNIT)
+
+    assert assumed.assumptions().claims == ()
+
+
+def test_a_claim_without_a_version_is_still_waiting_for_its_echo() -> None:
+    unversioned = msgspec.structs.replace(CLAIM, resource_version="")
+    cluster = cluster_of(node("n1"), POD, unversioned)
+    cluster.assume(UNIT)
+    show(cluster, msgspec.structs.replace(unversioned, finalizers=("f",)))
+
+    assert believed_claim(cluster).allocation is not None
 
 
 def test_an_assumed_device_is_held() -> None:

@@ -77,7 +77,7 @@ def messages(cluster: Cluster, checked: Unit = UNIT) -> list[str]:
 
 
 def changed(each: Object, **fields: object) -> Change:
-    return seen(msgspec.structs.replace(each, **fields))  # type: ignore[type-var]  # every object is a Struct
+    return seen(msgspec.structs.replace(each, **fields))
 
 
 def test_nothing_speaks_against_a_unit_while_nothing_changes(cluster: Cluster) -> None:
@@ -247,7 +247,7 @@ def test_a_device_whose_sharing_flipped_is_named(
 def test_counters_that_others_draw_from_are_named(cluster: Cluster) -> None:
     other = device("other", consumes={"card": {"memory": "30Gi"}})
     devices = published()[0]
-    show(cluster, msgspec.structs.replace(devices, devices=(*devices.devices, other)))  # type: ignore[union-attr, misc, call-arg, type-var]  # a slice
+    show(cluster, msgspec.structs.replace(devices, devices=(*devices.devices, other)))  # type: ignore[union-attr]  # a slice
     show(cluster, held("x", result("gpu", "other", "n1")))
 
     assert messages(cluster) == [f"{DEVICE}/part draws 20Gi of card/memory, 10Gi is left"]

@@ -26,7 +26,7 @@ from tests.support.builders import (
     taint,
     taint_rule,
 )
-from tests.support.cluster_builders import cluster_of, gone, seen, show, unit
+from tests.support.cluster_builders import cluster_of, gone, objects_of, seen, show, unit
 
 DEVICES = ["d0", "d1", "d2"]
 NODES = ["n1", "n2"]
@@ -146,8 +146,8 @@ def assert_indexes_are_right(cluster: Cluster, remembered: dict[DeviceId, Draws]
             assert set(holders) == {each.id for each in mirror.believed_claims.values() if _holds(each, one)}
             consumed: defaultdict[str, int] = defaultdict(int)
             for results in holders.values():
-                for capacity, amount in (pair for each in results if each.share_id for pair in each.consumed_capacity):
-                    consumed[capacity] += amount.nano
+                for capacity, taken in (pair for each in results if each.share_id for pair in each.consumed_capacity):
+                    consumed[capacity] += taken.nano
             assert mirror.holdings.consumed(one) == consumed
             _remember(mirror, one, remembered, is_held=bool(holders))
     assert set(mirror.holdings.contested()) == {
@@ -295,18 +295,6 @@ def test_an_echo_confirms_and_changes_nothing_else(shown: list[Object], each: Un
 
     show(cluster, later)
     cluster.forget(each)
-    direct = cluster_of(*believed_objects(cluster))
+    direct = cluster_of(objects_of(cluster.snapshot()))
 
     assert cluster.snapshot() == direct.snapshot()
-
-
-def believed_objects(cluster: Cluster) -> list[Object]:
-    snapshot = cluster.snapshot()
-    return [
-        *snapshot.nodes,
-        *snapshot.slices,
-        *snapshot.classes,
-        *snapshot.taint_rules,
-        *snapshot.claims,
-        *snapshot.pods,
-    ]

@@ -115,6 +115,8 @@ def test_a_device_shared_by_others_is_not_charged_to_counters_again() -> None:
     each = unit_of(own)
     cluster = cluster_of(node("n1"), POD, CLAIM, slices, COUNTERS, other(theirs))
     cluster.assume(each)
+    greedier = device("s", is_shareable=True, consumes={"card": {"memory": 50}})
+    show(cluster, msgspec.structs.replace(slices, devices=(greedier,)))
 
     assert cluster.compare_after_write(each) == ()
 

@@ -112,44 +112,47 @@ async def test_a_server_with_another_ca_is_unreachable(control_plane: ControlPla
 async def test_a_server_that_takes_the_connection_and_says_nothing_is_unreachable_for_reads(
     control_plane: ControlPlane, tmp_path: Path
 ) -> None:
-    async with LossyProxy.before(control_plane.kubeconfig, tmp_path) as proxy:
-        async with Client.connect(proxy.kubeconfig) as client:
-            await client.request("GET", "/version")
-            proxy.be_silent()
-            with pytest.raises(Unreachable, match="timed out"):
-                await client.request("GET", "/version", timeout_seconds=0.3)
+    async with (
+        LossyProxy.before(control_plane.kubeconfig, tmp_path) as proxy,
+        Client.connect(proxy.kubeconfig) as client,
+    ):
+        await client.request("GET", "/version")
+        proxy.be_silent()
+        with pytest.raises(Unreachable, match="timed out"):
+            await client.request("GET", "/version", timeout_seconds=0.3)
 
 
 async def test_a_binding_whose_answer_is_lost_says_so_and_has_acted(
     cluster: Cluster, control_plane: ControlPlane, tmp_path: Path
 ) -> None:
     pod = await cluster.pod()
-    async with LossyProxy.before(control_plane.kubeconfig, tmp_path) as proxy:
-        async with Client.connect(proxy.kubeconfig) as client:
-            await client.request("GET", "/version")
-            proxy.lose_answers()
-            with pytest.raises(AnswerLost):
-                await writes.bind(client, pod.id, pod.uid, "node-1")
-            proxy.recover()
-            for _ in range(50):
-                found = await writes.read_pod(client, pod.id)
-                if found is not None and found.node_name:
-                    break
+    async with (
+        LossyProxy.before(control_plane.kubeconfig, tmp_path) as proxy,
+        Client.connect(proxy.kubeconfig) as client,
+    ):
+        await client.request("GET", "/version")
+        proxy.lose_answers()
+        with pytest.raises(AnswerLost):
+            await writes.bind(client, pod.id, pod.uid, "node-1")
+        proxy.recover()
+        async with asyncio.timeout(10):
+            while (found := await writes.read_pod(client, pod.id)) is None or not found.node_name:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
-            assert found is not None
-            assert found.node_name == "node-1"
+        assert found.node_name == "node-1"
 
 
 async def test_a_write_that_takes_too_long_is_a_lost_answer(
     cluster: Cluster, control_plane: ControlPlane, tmp_path: Path
 ) -> None:
     pod = await cluster.pod()
-    async with LossyProxy.before(control_plane.kubeconfig, tmp_path) as proxy:
-        async with Client.connect(proxy.kubeconfig) as client:
-            await client.request("GET", "/version")
-            proxy.be_silent()
-            with pytest.raises(AnswerLost, match="timed out"):
-                await writes.bind(client, pod.id, pod.uid, "node-1", timeout_seconds=0.3)
+    async with (
+        LossyProxy.before(control_plane.kubeconfig, tmp_path) as proxy,
+        Client.connect(proxy.kubeconfig) as client,
+    ):
+        await client.request("GET", "/version")
+        proxy.be_silent()
+        with pytest.raises(AnswerLost, match="timed out"):
+            await writes.bind(client, pod.id, pod.uid, "node-1", timeout_seconds=0.3)
 
 
 async def test_a_write_before_any_connection_is_unreachable_when_the_handshake_fails(
@@ -162,30 +165,22 @@ async def test_a_write_before_any_connection_is_unreachable_when_the_handshake_f
                 await writes.bind(client, PodId("a", "b"), "u", "n")
 
 
-async def test_a_server_that_sends_us_elsewhere_is_a_wrong_address() -> None:
+async def test_a_server_that_sends_us_elsewhere_is_a_wrong_address(tmp_path: Path) -> None:
     async def redirect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 302 Found\r\nLocation: https://login.example.com/\r\nContent-Length: 0\r\n\r\n")
         await writer.drain()
         writer.close()
 
-    listening = await asyncio.start_server(redirect, "127.0.0.1", 0)
-    port = listening.sockets[0].getsockname()[1]
-    document = {
-        "current-context": "x",
-        "contexts": [{"name": "x", "context": {"cluster": "x"}}],
-        "clusters": [{"name": "x", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
-    }
-    async with listening:
-        with pytest.raises(ConfigurationError, match=r"sends us to https://login.example.com/"):
-            await _get(document)
-
-
-async def _get(document: object) -> None:
-    import tempfile  # noqa: PLC0415 - one use
-
-    with tempfile.NamedTemporaryFile("w", suffix=".kubeconfig") as file:
-        file.write(json.dumps(document))
-        file.flush()
-        async with Client.connect(Path(file.name)) as client:
-            await client.request("GET", "/version")
+    path = tmp_path / "kubeconfig"
+    async with await asyncio.start_server(redirect, "127.0.0.1", 0) as listening:
+        port = listening.sockets[0].getsockname()[1]
+        document = {
+            "current-context": "x",
+            "contexts": [{"name": "x", "context": {"cluster": "x"}}],
+            "clusters": [{"name": "x", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+        }
+        path.write_text(json.dumps(document))
+        async with Client.connect(path) as client:
+            with pytest.raises(ConfigurationError, match=r"sends us to https://login.example.com/"):
+                await client.request("GET", "/version")

@@ -193,8 +193,11 @@ def test_a_malformed_slice_is_named_with_its_field(device: Any, field: str, said
 
 
 def test_a_class_is_read_with_selectors_and_the_exact_text_of_its_parameters() -> None:
-    spec = b"""{"selectors": [{"cel": {"expression": "device.driver == 'd'"}}], "extendedResourceName": "example.com/gpu",
-        "config": [{"opaque": {"driver": "d", "parameters": {"b": 1.0, "a":[ ]}}}]}"""
+    spec = (
+        b"""{"selectors": [{"cel": {"expression": "device.driver == 'd'"}}], """
+        b""""extendedResourceName": "example.com/gpu", """
+        b""""config": [{"opaque": {"driver": "d", "parameters": {"b": 1.0, "a":[ ]}}}]}"""
+    )
     found = decode(Kind.CLASSES, b'{"metadata": {"name": "gpu", "creationTimestamp": "t"}, "spec": ' + spec + b"}")
     assert found == DeviceClass(
         name="gpu",

@@ -30,7 +30,6 @@ from tests.support.kube_objects import claim, encoded
 
 CLAIM = Claim(id=ClaimId("ml", "c"), uid="u", resource_version="7")
 GUARD = [
-    {"op": "replace", "path": "/metadata/uid", "value": "u"},
     {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"},
 ]
 FIRST = ConsumerReference(resource="pods", name="a", uid="1")
@@ -42,8 +41,8 @@ NOON = dt.datetime(2026, 1, 1, 13, 0, 0, 5, tzinfo=dt.timezone(dt.timedelta(hour
 
 def patch_of(body: bytes) -> list[dict[str, Any]]:
     operations: list[dict[str, Any]] = json.loads(body)
-    assert operations[:2] == GUARD
-    return operations[2:]
+    assert operations[:1] == GUARD
+    return operations[1:]
 
 
 def changed(**fields: Any) -> Claim:
@@ -106,7 +105,7 @@ def test_a_deallocation_goes_with_the_last_consumer() -> None:
     ]
 
 
-@pytest.mark.parametrize("fields", [{"resource_version": ""}, {"uid": ""}, {"invalid": "spec: broken"}])
+@pytest.mark.parametrize("fields", [{"resource_version": ""}, {"invalid": "spec: broken"}])
 def test_a_claim_that_cannot_be_guarded_is_not_written(fields: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="claim ml/c"):
         encode.finalizer_patch(changed(**fields))
@@ -161,7 +160,7 @@ def test_an_allocation_that_is_written_is_read_back_the_same(allocation: Allocat
     operations = msgspec.json.decode(
         encode.allocation_patch(CLAIM, allocation, [FIRST]), type=list[dict[str, msgspec.Raw]]
     )
-    body = encoded(claim()).replace(b'"status":{}', b'"status":{"allocation":' + bytes(operations[2]["value"]) + b"}")
+    body = encoded(claim()).replace(b'"status":{}', b'"status":{"allocation":' + bytes(operations[1]["value"]) + b"}")
     found = decode(Kind.CLAIMS, body)
     assert isinstance(found, Claim)
     assert not found.invalid

@@ -19,7 +19,10 @@ def requests_of(**spec: Any) -> dict[str, int]:
     return dict(decoded(**spec).requests)
 
 
-INIT, SIDECAR = "initContainers", {"sidecar": True}
+INIT = "initContainers"
+GPUS: dict[str, Any] = {"example.com/gpu": "2"}
+ODD: dict[str, Any] = {"hugepages-2Mi": "4Mi", "storage": "1Gi", "pods": "1", "example.com/x": "0"}
+SIDECAR: dict[str, Any] = {"sidecar": True}
 
 
 @pytest.mark.parametrize(
@@ -76,7 +79,7 @@ INIT, SIDECAR = "initContainers", {"sidecar": True}
         ),
         pytest.param(
             {
-                "containers": [container("a", cpu="1", memory="1Gi", **{"example.com/gpu": "2"})],
+                "containers": [container("a", cpu="1", memory="1Gi", **GPUS)],
                 "resources": {"requests": {"cpu": "4", "example.com/gpu": "7"}},
                 "overhead": {"cpu": "1"},
             },
@@ -85,9 +88,7 @@ INIT, SIDECAR = "initContainers", {"sidecar": True}
         ),
         pytest.param(
             {
-                "containers": [
-                    container("a", **{"hugepages-2Mi": "4Mi", "storage": "1Gi", "pods": "1", "example.com/x": "0"})
-                ],
+                "containers": [container("a", **ODD)],
                 "resources": {"requests": {"hugepages-2Mi": "8Mi"}},
             },
             {"hugepages-2Mi": 8 * 2**20},

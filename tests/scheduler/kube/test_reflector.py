@@ -112,17 +112,20 @@ async def test_a_listing_in_pages_gives_the_same_as_a_stream(cluster: Cluster, m
 
 async def test_a_broken_connection_loses_nothing(cluster: Cluster, control_plane: ControlPlane, tmp_path: Path) -> None:
     old = await cluster.pod("old")
-    async with LossyProxy.before(control_plane.kubeconfig, tmp_path) as proxy:
-        async with Client.connect(proxy.kubeconfig) as client, reflecting(client, Kind.PODS) as (seen, reflector):
-            await seen.until(lambda: f"{cluster.namespace}/old" in seen.objects)
-            await asyncio.wait_for(reflector.synced.wait(), 20)
-            proxy.lose_answers()
-            await cluster.send("DELETE", paths.pod(old.id), query={"gracePeriodSeconds": "0"})
-            await cluster.pod("new")
-            await seen.until(lambda: bool(seen.errors))
-            proxy.recover()
-            await seen.until(lambda: f"{cluster.namespace}/new" in seen.objects)
-            assert f"{cluster.namespace}/old" not in seen.objects
+    async with (
+        LossyProxy.before(control_plane.kubeconfig, tmp_path) as proxy,
+        Client.connect(proxy.kubeconfig) as client,
+        reflecting(client, Kind.PODS) as (seen, reflector),
+    ):
+        await seen.until(lambda: f"{cluster.namespace}/old" in seen.objects)
+        await asyncio.wait_for(reflector.synced.wait(), 20)
+        proxy.lose_answers()
+        await cluster.send("DELETE", paths.pod(old.id), query={"gracePeriodSeconds": "0"})
+        await cluster.pod("new")
+        await seen.until(lambda: bool(seen.errors))
+        proxy.recover()
+        await seen.until(lambda: f"{cluster.namespace}/new" in seen.objects)
+        assert f"{cluster.namespace}/old" not in seen.objects
 
 
 async def test_a_missing_right_is_told_and_tried_again(control_plane: ControlPlane, namespace: str) -> None:

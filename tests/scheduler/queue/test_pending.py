@@ -423,6 +423,17 @@ def test_a_call_moves_a_bounded_number_of_pods_and_the_next_calls_the_rest(pendi
     assert len(names(pending, 1.0, limit=count)) == count - 3
 
 
+def test_a_pod_that_comes_back_while_a_wake_up_is_worked_off_waits_for_the_next(pending: Pending) -> None:
+    pods = [pod(f"p-{index:05}") for index in range(MOST_MOVES + 500)]
+    for each in pods:
+        waiting(pending, each, ReasonCode.NODE_RESOURCES)
+    pending.wake(ROOM_FREED)
+    assert names(pending, 1.0, limit=1) == ["p-00000"]
+    put_back(pending, pods[0], 1.0, ReasonCode.NODE_RESOURCES)
+
+    assert "p-00000" not in names(pending, 10.0, limit=len(pods))
+
+
 def test_waking_costs_the_same_however_many_wait(pending: Pending) -> None:
     for index in range(100):
         waiting(pending, pod(f"p-{index}"), ReasonCode.NODE_RESOURCES)

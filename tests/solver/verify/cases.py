@@ -325,6 +325,12 @@ def added(*objects: b.SnapshotObject) -> Change:
     return change
 
 
+def remembered(device_name: str, drawn: dict[str, b.Amount]) -> Change:
+    """Let the snapshot remember what a partition on n1 drew when it was allocated."""
+    draws = b.snapshot(draws={b.device_id(device_name, "n1", PARTS): drawn}).draws
+    return lambda case: case._replace(snapshot=replace(case.snapshot, draws=draws))
+
+
 def removed(field: str, name: str) -> Change:
     """Take an object out of the snapshot's `field`; claims and pods go by their name alone."""
 

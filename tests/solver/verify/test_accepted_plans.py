@@ -123,6 +123,26 @@ ACCEPTED: tuple[tuple[str, Callable[[], c.Case], c.Change], ...] = (
         ),
     ),
     (
+        "a device in use that is not published any more drew what is remembered",
+        c.partitions,
+        c.both(
+            c.claim(
+                "holder", allocation=b.allocation(b.result("half", "half-9", "n1", driver=c.PARTS), node_name="n1")
+            ),
+            c.remembered("half-9", {"card/slices": 4}),
+        ),
+    ),
+    (
+        "one more share of a device whose counter is overdrawn",
+        c.shares,
+        c.added(b.held("another", b.result("x", "other", "n1", driver=c.SHARED))),
+    ),
+    (
+        "what is remembered of a device that is free again is forgotten",
+        c.partitions,
+        c.remembered("half-1", {"card/slices": 8}),
+    ),
+    (
         "admin access ignores who holds the device, and counters",
         c.partitions,
         c.both(

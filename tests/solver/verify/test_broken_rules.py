@@ -644,6 +644,12 @@ BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
         c.claim("holder", allocation=b.allocation(b.result("half", "half-9", "n1", driver=c.PARTS), node_name="n1")),
         {Rule.COUNTER_OVERCOMMITTED},
     ),
+    (
+        "a device in use drew more when it was allocated than its slice says now",
+        c.partitions,
+        c.remembered("half-0", {"card/slices": 5}),
+        {Rule.COUNTER_OVERCOMMITTED},
+    ),
     # Constraints
     (
         "matched devices differ",

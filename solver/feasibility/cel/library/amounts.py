@@ -24,9 +24,13 @@ _WITHIN_INT64: Final = 10**18
 def parse_quantity(text: str) -> Quantity:
     """Parse a quantity; EvaluationError says what is wrong with it."""
     try:
-        return domain_quantity.parse(text)
+        quantity = domain_quantity.parse(text)
     except QuantityError as error:
         raise EvaluationError("{}", error) from None
+    most = MAX_INT * NANO
+    if text.endswith("i") and abs(quantity.nano) > most:  # the API caps quantities with binary suffixes
+        return Quantity(nano=most if quantity.nano > 0 else -most, text=text)
+    return quantity
 
 
 def _is_quantity(text: str) -> bool:
@@ -47,7 +51,7 @@ def as_integer(text: str) -> int | None:
     """
     match = _PARTS.fullmatch(text)
     assert match is not None  # noqa: S101 - it was parsed as a quantity
-    whole, fraction, suffix = match[1] or "0", match[2] or "", match[3]
+    whole, fraction, suffix = match[1].lstrip("0") or "0", match[2] or "", match[3]
     nano = parse_quantity(text).nano
     if suffix in _BINARY_EXPONENT:
         if fraction or 15 - len(whole) - _BINARY_EXPONENT[suffix] * 3 // 10 - 1 < 0:

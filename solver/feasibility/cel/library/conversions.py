@@ -34,8 +34,8 @@ _FLOAT: Final = re.compile(
 )
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
-_SHORTEST_EXPONENT: Final = 21
-_SMALLEST_EXPONENT: Final = -5
+_FIRST_EXPONENT: Final = 6
+_LAST_NEGATIVE_EXPONENT: Final = -4
 
 
 def _same(value: Value) -> Value:
@@ -115,7 +115,7 @@ def text_of_float(value: float) -> str:
     if not digits:
         return sign + "0"
     point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len((whole + fraction).lstrip("0")))
-    if point - 1 < _SMALLEST_EXPONENT + 1 or point - 1 >= _SHORTEST_EXPONENT:
+    if not _LAST_NEGATIVE_EXPONENT <= point - 1 < _FIRST_EXPONENT:
         head = digits[0] + ("." + digits[1:] if digits[1:] else "")
         return f"{sign}{head}e{'-' if point - 1 < 0 else '+'}{abs(point - 1):02d}"
     if point <= 0:

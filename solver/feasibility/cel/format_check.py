@@ -1,33 +1,14 @@
-"""Checks of what is written out in full: a constant format with its arguments, a constant pattern."""
-
-from typing import Final
+"""A constant format and its arguments, checked before anything runs."""
 
 from solver.feasibility.cel import tree
 from solver.feasibility.cel.errors import EvaluationError, ExpressionError
-from solver.feasibility.cel.library import formatting, regexes
+from solver.feasibility.cel.library import formatting
 from solver.feasibility.cel.types import Type
 
-_PATTERNS: Final = frozenset({"matches", "find", "findAll"})
-
-
-def check_constants(node: tree.Node, found: dict[tree.Node, Type]) -> None:
-    """Check one call whose text or pattern is a literal; ExpressionError as the API server refuses it."""
-    if not isinstance(node, tree.Call):
-        return
-    arguments = node.children()
-    if node.function == "format" and len(arguments) == 2:  # noqa: PLR2004 - text and list
-        _check_format(arguments[0], arguments[1], found)
-    elif node.function in _PATTERNS and len(arguments) > 1:
-        pattern = arguments[1]
-        if isinstance(pattern, tree.Literal):
-            _check_pattern(pattern)
-
-
-def _check_pattern(pattern: tree.Literal) -> None:
-    try:
-        regexes.compile_pattern(pattern.value)
-    except EvaluationError as error:
-        raise ExpressionError(str(error), pattern.position) from None
+def check_format(node: tree.Node, found: dict[tree.Node, Type]) -> None:
+    """Check one call of format() with a literal text and list; ExpressionError as the API server refuses it."""
+    if isinstance(node, tree.Call) and node.function == "format" and node.target is not None:
+        _check_format(node.target, node.arguments[0], found)
 
 
 def _check_format(text: tree.Node, arguments: tree.Node, found: dict[tree.Node, Type]) -> None:

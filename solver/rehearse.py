@@ -1,0 +1,54 @@
+"""Solve a tiny case once, so that the first real one does not pay for loading grammars and engines."""
+
+from typing import Final
+
+from solver.domain import (
+    Batch,
+    Budget,
+    Claim,
+    ClaimId,
+    Device,
+    DeviceClass,
+    Node,
+    NodeScope,
+    Pod,
+    PodClaim,
+    PodId,
+    Policy,
+    Request,
+    ResourceSlice,
+    Snapshot,
+    SubRequest,
+)
+from solver.solve import solve
+
+_DRIVER: Final = "rehearsal.example.com"
+
+
+def rehearse() -> None:
+    """Decide about two pods and three devices, through greedy, relaxation and exact search."""
+    wanted = SubRequest(device_class="any", count=2)
+    claims = tuple(
+        Claim(id=ClaimId("rehearsal", name), uid=name, requests=(Request(name="r", alternatives=(wanted,)),))
+        for name in ("a", "b")
+    )
+    pods = tuple(
+        Pod(id=PodId(*claim.id), uid=claim.uid, claims=(PodClaim(entry="r", claim=claim.id),)) for claim in claims
+    )
+    snapshot = Snapshot(
+        nodes=(Node(name="n", allocatable=(("pods", 2),)),),
+        slices=(
+            ResourceSlice(
+                name="s",
+                driver=_DRIVER,
+                pool="n",
+                generation=1,
+                slice_count=1,
+                scope=NodeScope(node_name="n"),
+                devices=tuple(Device(name=f"d{index}") for index in range(3)),
+            ),
+        ),
+        classes=(DeviceClass(name="any", selectors=(f"device.driver == '{_DRIVER}'",)),),
+        claims=claims,
+    )
+    solve(snapshot, Batch(pods=pods), Policy(), Budget())

@@ -1,0 +1,195 @@
+"""Leader election on a real Lease, with short times."""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.controlplane.plane import ControlPlane
+from scheduler.kube import paths
+from scheduler.kube.client import Client
+from scheduler.kube.elector import LeaderElector, LeadershipLost, boot_time, new_identity
+from scheduler.kube.lease import Timing
+from tests.scheduler.kube.conftest import Cluster
+from tests.support.kube_proxy import LossyProxy
+
+pytestmark = pytest.mark.controlplane
+
+TIMING = Timing(lease_duration=3.0, renew_deadline=2.0, retry_period=0.3)
+
+
+def elector(client: Client, namespace: str, identity: str, errors: list[Exception] | None = None) -> LeaderElector:
+    return LeaderElector(
+        client,
+        namespace=namespace,
+        name="dovetail",
+        identity=identity,
+        timing=TIMING,
+        on_error=(errors if errors is not None else []).append,
+    )
+
+
+@pytest.fixture
+def first(cluster: Cluster) -> LeaderElector:
+    return elector(cluster.client, cluster.namespace, "first")
+
+
+async def stored(cluster: Cluster) -> Any:
+    return (await cluster.send("GET", paths.leases(cluster.namespace, "dovetail")))["spec"]
+
+
+async def test_the_first_one_leads_and_writes_at_once(cluster: Cluster, first: LeaderElector) -> None:
+    assert not first.may_write()
+    await asyncio.wait_for(first.acquire(), 10)
+    assert first.may_write()
+    spec = await stored(cluster)
+    assert (spec["holderIdentity"], spec["leaseTransitions"], spec["leaseDurationSeconds"]) == ("first", 0, 3)
+
+
+async def test_renewing_keeps_the_lease_beyond_its_duration(cluster: Cluster, first: LeaderElector) -> None:
+    await first.acquire()
+    hold = asyncio.create_task(first.hold())
+    second = elector(cluster.client, cluster.namespace, "second")
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(second.acquire(), 4.5)
+    assert first.may_write()
+    assert not second.may_write()
+    hold.cancel()
+
+
+async def test_a_released_lease_is_taken_at_once_and_written_under_at_once(
+    cluster: Cluster, first: LeaderElector
+) -> None:
+    await first.acquire()
+    await first.release()
+    assert not first.may_write()
+    second = elector(cluster.client, cluster.namespace, "second")
+    await asyncio.wait_for(second.acquire(), 1)
+    assert second.may_write()
+    spec = await stored(cluster)
+    assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("second", 1)
+
+
+async def test_a_lease_that_ran_out_is_taken_and_written_under_one_duration_later(
+    cluster: Cluster, first: LeaderElector
+) -> None:
+    await first.acquire()  # and never renewed: as if it were stopped
+    second = elector(cluster.client, cluster.namespace, "second")
+    began = boot_time()
+    await asyncio.wait_for(second.acquire(), 10)
+    assert boot_time() - began >= TIMING.lease_duration
+    assert not first.may_write()
+    assert not second.may_write()
+    hold = asyncio.create_task(second.hold())
+    await asyncio.wait_for(second.settled(), 5)
+    assert second.may_write()
+    assert boot_time() - began >= 2 * TIMING.lease_duration
+    hold.cancel()
+    with pytest.raises(LeadershipLost):
+        await asyncio.wait_for(first.hold(), 5)
+
+
+async def test_a_lease_that_is_deleted_is_lost(cluster: Cluster, first: LeaderElector) -> None:
+    await first.acquire()
+    await cluster.send("DELETE", paths.leases(cluster.namespace, "dovetail"))
+    with pytest.raises(LeadershipLost, match="somebody else"):
+        await asyncio.wait_for(first.hold(), 5)
+    assert not first.may_write()
+
+
+async def test_a_server_that_is_gone_ends_leading_with_the_deadline(
+    control_plane: ControlPlane, namespace: str, tmp_path: Path
+) -> None:
+    errors: list[Exception] = []
+    async with (
+        LossyProxy.before(control_plane.kubeconfig, tmp_path) as proxy,
+        Client.connect(proxy.kubeconfig) as client,
+    ):
+        leader = elector(client, namespace, "first", errors)
+        await leader.acquire()
+        proxy.be_silent()
+        began = boot_time()
+        with pytest.raises(LeadershipLost):
+            await asyncio.wait_for(leader.hold(), 10)
+        assert not leader.may_write()
+        assert boot_time() - began < TIMING.lease_duration + 1
+
+
+async def test_a_server_that_comes_back_in_time_keeps_the_leader(
+    control_plane: ControlPlane, namespace: str, tmp_path: Path
+) -> None:
+    errors: list[Exception] = []
+    async with (
+        LossyProxy.before(control_plane.kubeconfig, tmp_path) as proxy,
+        Client.connect(proxy.kubeconfig) as client,
+    ):
+        leader = elector(client, namespace, "first", errors)
+        await leader.acquire()
+        hold = asyncio.create_task(leader.hold())
+        proxy.lose_answers()
+        while not errors:  # noqa: ASYNC110 - the list is what the elector tells
+            await asyncio.sleep(0.05)
+        proxy.recover()
+        await asyncio.sleep(TIMING.renew_deadline + 0.5)
+        assert leader.may_write()
+        assert not hold.done()
+        hold.cancel()
+
+
+LEADER = """
+import asyncio, sys
+from pathlib import Path
+from scheduler.kube.client import Client
+from scheduler.kube.elector import LeaderElector, LeadershipLost
+from scheduler.kube.lease import Timing
+
+async def main() -> None:
+    async with Client.connect(Path(sys.argv[1])) as client:
+        elector = LeaderElector(
+            client, namespace=sys.argv[2], name="dovetail", identity="stopped",
+            timing=Timing(lease_duration=3.0, renew_deadline=2.0, retry_period=0.3), on_error=lambda error: None,
+        )
+        await elector.acquire()
+        hold = asyncio.create_task(elector.hold())
+        while not hold.done():
+            print(elector.may_write(), flush=True)
+            await asyncio.sleep(0.02)
+        print(type(hold.exception()).__name__, flush=True)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_leader_that_is_stopped_beyond_its_lease_does_not_write_when_it_goes_on(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", LEADER, str(control_plane.kubeconfig), namespace, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        assert process.stdout is not None
+        assert await asyncio.wait_for(process.stdout.readline(), 30) == b"True\n"
+        os.kill(process.pid, signal.SIGSTOP)
+        await asyncio.sleep(TIMING.lease_duration + 0.2)
+        os.kill(process.pid, signal.SIGCONT)
+        said = (await asyncio.wait_for(process.stdout.read(), 20)).decode().split()
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+    # Lines that were written before the stop may still be in the pipe; after the first False there is no True.
+    assert said[-1] == "LeadershipLost"
+    assert "True" not in said[said.index("False") :]
+
+
+def test_no_two_processes_have_one_identity() -> None:
+    assert new_identity() != new_identity()
+
+
+def test_the_clock_goes_on() -> None:
+    before = boot_time()
+    assert boot_time() >= before

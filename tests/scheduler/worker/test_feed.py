@@ -1,0 +1,59 @@
+"""What a replica is told, and what again after a restart."""
+
+import msgspec
+
+from scheduler.worker.feed import Feed
+from tests.support.builders import node, pod
+from tests.support.cluster_builders import gone, seen
+
+NODE = node("n1")
+CORDONED = msgspec.structs.replace(NODE, is_unschedulable=True)
+
+
+def test_changes_are_told_once_and_in_order() -> None:
+    feed = Feed()
+    feed.note(seen(NODE))
+    feed.note(seen(pod("p")))
+
+    assert feed.take() == (seen(NODE), seen(pod("p")))
+    assert feed.take() == ()
+
+
+def test_of_an_object_that_changed_often_only_the_last_state_is_told() -> None:
+    feed = Feed()
+    feed.note(seen(NODE))
+    feed.note(seen(pod("p")))
+    feed.note(seen(CORDONED))
+
+    assert feed.take() == (seen(pod("p")), seen(CORDONED))
+
+
+def test_a_deletion_is_told() -> None:
+    feed = Feed()
+    feed.note(seen(NODE))
+    feed.take()
+    feed.note(gone(NODE))
+
+    assert feed.take() == (gone(NODE),)
+
+
+def test_a_new_replica_is_told_everything_that_exists() -> None:
+    feed = Feed()
+    feed.note(seen(NODE))
+    feed.note(seen(pod("p")))
+    feed.take()
+
+    feed.start_over()
+
+    assert feed.take() == (seen(NODE), seen(pod("p")))
+
+
+def test_a_new_replica_is_not_told_of_what_is_gone() -> None:
+    feed = Feed()
+    feed.note(seen(NODE))
+    feed.take()
+    feed.note(gone(NODE))
+
+    feed.start_over()
+
+    assert feed.take() == ()

@@ -1,0 +1,193 @@
+"""The solver's process, really started: fed, asked, killed, and started again."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from scheduler.change import Change
+from scheduler.cluster import Cluster
+from scheduler.worker.process import COMMAND, Limits, SolveFailedError, Worker, WorkerAbsentError, WorkerLostError
+from solver.domain import Plan, Policy
+from tests.support.builders import batch, claim, claim_allocation, gpu_class, gpu_slice, node, placement, pod, result
+from tests.support.cluster_builders import gone, seen, unit
+from tests.support.shell_worker import COMMAND as MISBEHAVING
+
+LIMITS = Limits(seconds=1.0, deterministic_seconds=1.0, workers=1, memory_limit_mib=512)
+HASTY = Limits(seconds=0.01, deterministic_seconds=1.0, workers=1, memory_limit_mib=512)
+WORLD = (node("n1", cpu=8), gpu_slice("n1", count=2), gpu_class(), claim("c"), claim("d"))
+POD = pod("p", "c")
+
+
+class Shell:
+    """A worker with the mirror that it replicates."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+        self.cluster = Cluster()
+        for each in WORLD:
+            self.see(seen(each))
+
+    def see(self, change: Change) -> None:
+        if self.cluster.apply(change):
+            self.worker.note(change)
+
+    async def decide(self, *names_and_claims: tuple[str, ...]) -> Plan:
+        pods = batch(*(pod(*each) for each in names_and_claims))
+        answer = await self.worker.decide(pods, self.cluster.assumptions(), Policy())
+        assert answer.plan is not None
+        return answer.plan
+
+
+@asynccontextmanager
+async def running(limits: Limits = LIMITS, command: tuple[str, ...] = MISBEHAVING) -> AsyncIterator[Shell]:
+    shell = Shell(Worker(limits, command))
+    task = asyncio.create_task(shell.worker.run())
+    try:
+        async with asyncio.timeout(60):
+            await shell.worker.wait_until_ready()
+            yield shell
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def is_alive(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+async def restarted(shell: Shell) -> None:
+    await shell.worker.wait_until_ready()
+
+
+async def test_the_process_solves_on_what_it_was_told() -> None:
+    async with running(command=COMMAND) as shell:
+        plan = await shell.decide(("p", "c"))
+
+    assert [each.node for each in plan.placements] == ["n1"]
+    assert [each.claim.name for each in plan.allocations] == ["c"]
+
+
+async def test_changes_reach_the_replica_before_the_next_batch() -> None:
+    async with running() as shell:
+        shell.see(gone(WORLD[1]))
+
+        plan = await shell.decide(("p", "c"))
+
+    assert len(plan.unplaced) == 1
+
+
+async def test_assumptions_of_the_shell_count_in_the_replica() -> None:
+    parts = (claim_allocation(claim("c"), result("gpu", "gpu-0", "n1")), placement(POD, "n1"))
+    async with running() as shell:
+        shell.see(seen(POD))
+        shell.cluster.assume(unit(*parts))
+
+        plan = await shell.decide(("q", "d"))
+
+    assert [each.device.device for each in plan.allocations[0].allocation.results] == ["gpu-1"]
+
+
+async def test_a_process_that_ends_while_it_solves_is_lost() -> None:
+    async with running() as shell:
+        with pytest.raises(WorkerLostError):
+            await shell.decide(("exit",))
+
+
+async def test_nobody_solves_until_a_new_process_is_fed() -> None:
+    async with running() as shell:
+        with pytest.raises(WorkerLostError):
+            await shell.decide(("exit",))
+
+        with pytest.raises(WorkerAbsentError):
+            await shell.decide(("p", "c"))
+
+
+async def test_a_new_process_knows_everything_that_the_mirror_holds() -> None:
+    async with running() as shell:
+        shell.see(seen(node("n2", cpu=8)))
+        shell.see(seen(gpu_slice("n2", count=1)))
+        shell.see(gone(WORLD[0]))
+        with pytest.raises(WorkerLostError):
+            await shell.decide(("exit",))
+        await restarted(shell)
+
+        plan = await shell.decide(("p", "c"))
+
+    assert [each.node for each in plan.placements] == ["n2"]
+
+
+async def test_a_solve_that_takes_too_long_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.worker.process._OVERRUN_SECONDS", 0.3)
+    async with running(HASTY) as shell:
+        pid = shell.worker.pid
+        assert pid is not None
+
+        with pytest.raises(WorkerLostError, match="no plan within"):
+            await shell.decide(("hang",))
+
+        await restarted(shell)
+        assert not is_alive(pid)
+
+
+async def test_a_solver_that_raises_is_reported_with_its_trace_and_goes_on() -> None:
+    async with running() as shell:
+        with pytest.raises(SolveFailedError, match="the solver has a defect"):
+            await shell.decide(("raise",))
+
+        assert (await shell.decide(("p", "c"))).placements
+
+
+async def test_a_batch_that_needs_more_memory_than_allowed_ends_the_process_and_nothing_else() -> None:
+    async with running() as shell:
+        with pytest.raises(WorkerLostError):
+            await shell.decide(("eat",))
+
+        await restarted(shell)
+        assert (await shell.decide(("p", "c"))).placements
+
+
+async def test_a_plan_that_breaks_a_rule_is_replaced_by_the_greedy_one() -> None:
+    async with running() as shell:
+        answer = await shell.worker.decide(batch(pod("lie", "c")), shell.cluster.assumptions(), Policy())
+
+    assert answer.violations
+    assert answer.plan is not None
+    assert [each.node for each in answer.plan.placements] == ["n1"]
+
+
+async def test_a_process_that_is_killed_between_batches_is_started_again() -> None:
+    async with running() as shell:
+        pid = shell.worker.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        while shell.worker.pid == pid:
+            await asyncio.sleep(0.01)
+        await restarted(shell)
+
+        assert (await shell.decide(("p", "c"))).placements
+
+
+async def test_the_process_ends_with_its_keeper() -> None:
+    async with running() as shell:
+        pid = shell.worker.pid
+        assert pid is not None
+
+    assert not is_alive(pid)
+
+
+async def test_a_command_that_cannot_be_started_is_reported_and_tried_again() -> None:
+    failures: list[Exception] = []
+    worker = Worker(LIMITS, ("/nonexistent/command",), on_failure=failures.append)
+    task = asyncio.create_task(worker.run())
+    async with asyncio.timeout(10):
+        while len(failures) < 2:
+            await asyncio.sleep(0.01)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+    assert not worker.is_ready

@@ -1,0 +1,53 @@
+"""A decision's input as a file."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+
+from scheduler.worker import record
+from solver.domain import Policy
+from tests.support.builders import batch, claim, config, device, device_class, node, pod, resource_slice, snapshot
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+SECRET = "s3cret"
+
+
+def made(**changes: object) -> record.Record:
+    settings = (config(parameters=f'{{"token": "{SECRET}"}}'),)
+    whole = record.Record(
+        cause="test",
+        snapshot=snapshot(
+            node("n1", cpu=4),
+            resource_slice("n1", device("d", attributes={"list": ("a", "b")})),
+            device_class("gpu", config=settings),
+            claim("c", config=settings),
+        ),
+        batch=batch(pod("p", "c")),
+        policy=Policy(),
+        seconds=2.0,
+        deterministic_seconds=4.0,
+    )
+    return msgspec.structs.replace(whole, **changes)
+
+
+def test_a_record_is_read_as_it_was_saved(tmp_path: Path) -> None:
+    path = record.save(tmp_path / "records", made(), NOW)
+
+    assert record.read(path) == record.without_parameters(made())
+
+
+def test_the_file_says_which_version_it_is(tmp_path: Path) -> None:
+    raw = msgspec.json.decode(record.save(tmp_path, made(), NOW).read_bytes())
+
+    assert (raw["apiVersion"], raw["kind"]) == ("record.dovetail.dev/v1alpha1", "Decision")
+
+
+def test_opaque_parameters_are_left_out(tmp_path: Path) -> None:
+    assert SECRET not in record.save(tmp_path, made(), NOW).read_text()
+
+
+def test_only_the_newest_records_are_kept(tmp_path: Path) -> None:
+    paths = [record.save(tmp_path, made(), NOW + timedelta(seconds=second)) for second in range(25)]
+
+    assert sorted(tmp_path.iterdir()) == paths[5:]

@@ -1,0 +1,83 @@
+"""What a request consumes of a capacity, branch by branch of its policy."""
+
+import pytest
+
+from solver.domain import Capacity, Device
+from solver.feasibility import capacity
+from solver.feasibility.capacity import Consumption
+from tests.support import builders as b
+
+STEPPED = b.capacity(20, default=2, minimum=2, step=3)
+RANGED = b.capacity(20, default=4, minimum=4, maximum=12)
+LISTED = b.capacity(20, default=4, valid_values=(2, 4, 8))
+OPEN = b.capacity(20, default=4)
+PLAIN = b.capacity(20)
+
+CONSUMED: tuple[tuple[str, Capacity, b.Amount | None, b.Amount | None], ...] = (
+    ("nothing asked, no policy: the whole value", PLAIN, None, 20),
+    ("nothing asked, a policy with default", OPEN, None, 4),
+    ("no policy: as asked", PLAIN, 7, 7),
+    ("no policy: zero is zero", PLAIN, 0, 0),
+    ("a default alone does not round", OPEN, "2500m", "2500m"),
+    ("below the minimum: the minimum", RANGED, 1, 4),
+    ("zero: the minimum", RANGED, 0, 4),
+    ("a range without step: as asked", RANGED, "4500m", "4500m"),
+    ("the maximum", RANGED, 12, 12),
+    ("above the maximum: refused", RANGED, 13, None),
+    ("on a step", STEPPED, 5, 5),
+    ("between steps: the next one", STEPPED, 6, 8),
+    ("a fraction counts as the whole above it", STEPPED, "2500m", 5),
+    ("below a stepped minimum: the minimum", STEPPED, 1, 2),
+    ("a listed value", LISTED, 4, 4),
+    ("between listed values: the next one", LISTED, 5, 8),
+    ("below the smallest listed value", LISTED, 1, 2),
+    ("above the largest listed value: refused", LISTED, 9, None),
+    ("the default passes although it is not listed", b.capacity(20, default=3, valid_values=(2, 4)), 3, 3),
+    ("the default passes above the maximum", b.capacity(20, default=9, minimum=2, maximum=8), 9, 9),
+    ("a step beyond the maximum: refused", b.capacity(20, default=2, minimum=2, maximum=6, step=3), 6, None),
+    ("a step of zero does not round", b.capacity(20, default=2, minimum=2, step=0), 6, 6),
+)
+
+
+@pytest.mark.parametrize(
+    ("published", "asked", "expected"), [row[1:] for row in CONSUMED], ids=[row[0] for row in CONSUMED]
+)
+def test_a_policy_decides_what_is_consumed(
+    published: Capacity, asked: b.Amount | None, expected: b.Amount | None
+) -> None:
+    found = capacity.consumed(published, None if asked is None else b.quantity(asked))
+    assert found == (None if expected is None else b.quantity(expected).nano)
+
+
+def shared(**capacities: Capacity) -> Device:
+    return b.device("d", is_shareable=True, capacities=capacities)
+
+
+def nano(**amounts: b.Amount) -> Consumption:
+    return tuple((name, b.quantity(amount).nano) for name, amount in sorted(amounts.items()))
+
+
+DEVICES: tuple[tuple[str, Device, dict[str, b.Amount], Consumption | None], ...] = (
+    ("every capacity is consumed, asked or not", shared(a=PLAIN, b=OPEN), {"a": 3}, nano(a=3, b=4)),
+    ("a capacity that the device lacks", shared(a=PLAIN), {"b": 1}, None),
+    ("a name with a domain is another name", shared(a=PLAIN), {"gpu.example.com/a": 1}, None),
+    ("more than the device has", shared(a=PLAIN), {"a": 21}, None),
+    ("more than the device has after rounding", shared(a=b.capacity(6, default=2, minimum=2, step=3)), {"a": 6}, None),
+    ("no capacities at all", shared(), {}, ()),
+    ("an exclusive device consumes nothing", b.device("d", capacities={"a": 20}), {"a": 3}, ()),
+    ("of an exclusive device the request is a minimum", b.device("d", capacities={"a": 20}), {"a": 20}, ()),
+    ("an exclusive device that is too small", b.device("d", capacities={"a": 20}), {"a": 21}, None),
+    ("an exclusive device without the capacity", b.device("d"), {"a": 0}, None),
+)
+
+
+@pytest.mark.parametrize(("device", "asked", "expected"), [row[1:] for row in DEVICES], ids=[row[0] for row in DEVICES])
+def test_a_device_answers_a_request(
+    device: Device, asked: dict[str, b.Amount], expected: Consumption | None
+) -> None:
+    assert capacity.consumption(device, {name: b.quantity(amount) for name, amount in asked.items()}) == expected
+
+
+def test_amounts_beyond_64_bits_are_exact() -> None:
+    eight_eighty = b.device("d", is_shareable=True, capacities={"memory": b.capacity("880Gi")})
+    assert capacity.consumption(eight_eighty, {}) == (("memory", 880 * 2**30 * 10**9),)

@@ -1,0 +1,39 @@
+"""
+The solver's process with a solver that misbehaves on pods of certain names, and is the greedy one on all others.
+
+Run as `python shell_worker.py FD MEMORY_LIMIT_MIB`, as `python -m scheduler.worker` is.
+"""
+
+import os
+import socket
+import sys
+import time
+from pathlib import Path
+
+from scheduler.worker.serve import serve
+from solver import Engine, solve_greedily
+from solver.domain import Batch, Budget, Plan, Policy, SearchReport, SearchStatus, Snapshot
+
+COMMAND = (sys.executable, str(Path(__file__)))
+
+_MIB = 1024 * 1024
+
+
+def misbehave(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engine: Engine | None = None) -> Plan:
+    """Solve, unless a pod of the batch is named after what is to go wrong."""
+    names = {pod.id.name for pod in batch.pods}
+    if "exit" in names:
+        os._exit(9)
+    if "hang" in names:
+        time.sleep(600)
+    if "raise" in names:
+        raise RuntimeError("the solver has a defect")
+    if "eat" in names:
+        bytearray(4096 * _MIB)
+    if "lie" in names:
+        return Plan(report=SearchReport(status=SearchStatus.OPTIMAL))
+    return solve_greedily(snapshot, batch, policy, budget, engine)
+
+
+if __name__ == "__main__":
+    serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), misbehave)

@@ -167,17 +167,13 @@ class Explanation:
             device = layout.wide_types[position]
             return all(problem.wide_left(budget) >= amount for budget, amount in device.takes[demand])
         device = problem.group(node).types[position]
-        if not device.is_shareable and self._is_held(index):
+        if not device.is_shareable and problem.usage.is_held(index):
             return not device.takes[demand]
         state = problem.states[node]
         return all(
             (state[budget] if budget < len(state) else problem.wide_left(budget)) >= amount
             for budget, amount in device.takes[demand]
         )
-
-    def _is_held(self, index: int) -> bool:
-        device, usage = self.problem.inventory.records[index].id, self.problem.usage
-        return device in usage.exclusive or device in usage.shared
 
     def _short(self, lead: str, asked: _Asked, supply: _Supply, nodes: int) -> Reason:
         """Say what a request lacks."""

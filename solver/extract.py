@@ -126,8 +126,7 @@ class _Extraction:
         return layout.members[node][each] if each >= 0 else layout.wide_members[-each - 1]
 
     def _is_free(self, record: int) -> bool:
-        device, usage = self.problem.inventory.records[record].id, self.problem.usage
-        return device not in usage.exclusive and device not in usage.shared
+        return not self.problem.usage.is_held(record)
 
     def _allocate(self, claim_ids: tuple[ClaimId, ...], node: int) -> None:
         for claim_id in claim_ids:

@@ -136,7 +136,7 @@ class Greedy:
         for resource, amount in pod_class.requests:
             if amount > 0:
                 share = np.maximum(share, amount / np.maximum(self._free(resource), 1))
-        share = share + np.array([bool(homes) for homes in self.problem.inventory.by_home])
+        share = share + self.problem.inventory.has_devices
         return int(np.argmin(np.where(mask, share, np.inf)))
 
     def _scores(self, parts: tuple[Part, ...], wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

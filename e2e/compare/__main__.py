@@ -90,8 +90,8 @@ async def _run_all(
 
 
 def _sentence(sample: Sample) -> str:
-    what = f"{sample.bound} of {sample.pods} bound in {sample.seconds:.1f} s"
-    return f"  {sample.scheduler}: {what}" + f", {sample.findings} wrong" * bool(sample.findings)
+    first = f"  {sample.scheduler}: {sample.bound} of {sample.pods} bound in {sample.seconds:.1f} s"
+    return "\n    wrong: ".join((first, *sample.findings))
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:

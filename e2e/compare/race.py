@@ -10,7 +10,7 @@ from typing import Any
 
 import aiohttp
 
-from e2e import objects
+from e2e import audit, objects
 from e2e.compare.contestants import Contestant
 from e2e.compare.samples import Sample
 from e2e.controlplane import wire
@@ -70,7 +70,7 @@ class Race:
             try:
                 await self._finished(watch, contestant.starter, scenario.placeable, began, component)
                 bound = watch.without(contestant.starter)
-                findings = 0
+                findings = await asyncio.to_thread(self._audit, _namespaces(manifests))
             finally:
                 await asyncio.to_thread(component.stop)
         return Sample(
@@ -140,6 +140,15 @@ class Race:
             if each["metadata"]["namespace"] in namespaces and each["metadata"].get("ownerReferences")
         ]
         return len(pods) + len(claims)
+
+    def _audit(self, namespaces: frozenset[str]) -> tuple[str, ...]:
+        """Check what this run has left in the API server, whoever wrote it."""
+        found = audit.read(self._plane.request)
+        own = found._replace(
+            pods=[each for each in found.pods if each["metadata"]["namespace"] in namespaces],
+            claims=[each for each in found.claims if each["metadata"]["namespace"] in namespaces],
+        )
+        return tuple(f"{each.rule}: {each.subject}: {each.message}" for each in audit.audit(own))
 
     async def _until(self, count: Callable[[], Awaitable[int]], what: str) -> None:
         """Wait until a number is zero. Raises TimeoutError that says what it should have meant."""

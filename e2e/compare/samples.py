@@ -21,7 +21,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     One run of one scenario with one scheduler.
 
     `seconds` is from the moment that the scheduler was ready to begin, with all pods waiting, to the last binding;
-    `findings` is how many things the audit found wrong with what is in the API server afterwards.
+    `findings` is what the audit found wrong with what was in the API server afterwards.
     """
 
     scenario: str
@@ -30,7 +30,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     pods: int
     bound: int
     seconds: float
-    findings: int
+    findings: tuple[str, ...] = ()
 
     @property
     def unplaced(self) -> int:
@@ -93,7 +93,7 @@ def read(path: Path) -> tuple[Sample, ...]:
 
 def _line(samples: Sequence[Sample]) -> Line:
     first = samples[0]
-    findings = sum(sample.findings for sample in samples)
+    findings = sum(len(sample.findings) for sample in samples)
     return Line(
         first.scenario,
         first.scheduler,

@@ -43,10 +43,12 @@ def _show(stage: Stage, console: Console, options: argparse.Namespace) -> int:
     if not console.is_terminal:
         print(table.plain(rows))
     status = verdict(rows, stage.expected_pods, console)
+    summary, is_right = stage.audit()
+    console.print(f"Audit: {summary}.", highlight=False, markup=False, soft_wrap=True)
     if not options.once:
         console.print(_how_to_reach(stage), highlight=False, soft_wrap=True)
         view.stay(stage, console)
-    return status
+    return status if is_right else 1
 
 
 def verdict(rows: Sequence[Row], expected_pods: int, console: Console) -> int:

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from rich.console import Console
 
-from e2e import dovetail, table
+from e2e import audit, dovetail, table
 from e2e.controlplane import build, wire
 from e2e.controlplane.plane import ControlPlane
 from e2e.controlplane.processes import Component
@@ -49,6 +49,12 @@ class Stage:
             self._list("/api/v1/pods"),
             self._list("/apis/resource.k8s.io/v1/resourceclaims"),
         )
+
+    def audit(self) -> tuple[str, bool]:
+        """Check all allocations and bindings; say what there is, and whether it is right."""
+        objects = audit.read(self.plane.request)
+        findings = audit.audit(objects)
+        return audit.summary(objects, findings), not findings
 
     def _list(self, path: str) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = self.plane.request("GET", path)["items"]

@@ -10,8 +10,11 @@ from scheduler.cluster.ledger import is_same
 from scheduler.cluster.mirror import Mirror
 from scheduler.cluster.unit import Unit
 from solver.domain import (
+    Allocation,
     Claim,
     ClaimAllocation,
+    ClaimId,
+    Device,
     DeviceId,
     DeviceResult,
     NodeSelector,
@@ -60,6 +63,22 @@ def _about_joining(mirror: Mirror, placement: Placement, claim: Claim | None) ->
         yield "is not allocated any more"
     elif not _is_reached(mirror, claim.allocation.node_selector, placement.node):
         yield f"is allocated where node {placement.node} cannot use it"
+    else:
+        yield from _about_held_devices(mirror, placement, claim.id, claim.allocation)
+
+
+def _about_held_devices(mirror: Mirror, placement: Placement, key: ClaimId, allocation: Allocation) -> Iterator[str]:
+    """A pod does not join a claim whose device got a taint since; one that is reserved for already stays in it."""
+    seen, pod = mirror.claims.get(key), mirror.pods.get(placement.pod)
+    if seen is not None and pod is not None and seen.is_reserved_for(pod.uid, pod.pod_group):
+        return
+    for result in allocation.results:
+        listing, facts = mirror.inventory.find(result.device), mirror.inventory.facts(result.device.pool_id)
+        if listing is None or facts is None or not facts.is_complete or listing.slice.generation != facts.generation:
+            continue  # nothing can be believed about the device while its pool is in flux
+        taint = _untolerated(mirror, listing.device, result)
+        if taint is not None:
+            yield f"holds device {result.device}, which has the taint {written(taint)} now"
 
 
 def _about_new(mirror: Mirror, planned: ClaimAllocation) -> Iterator[str]:
@@ -90,8 +109,7 @@ def _about_device(mirror: Mirror, result: DeviceResult, node: str) -> Iterator[s
         yield f"cannot be used on node {node} any more"
     if listing.device.allow_multiple_allocations != is_share(result) and not result.admin_access:
         yield "cannot be shared any more" if is_share(result) else "became shareable and is planned for one claim"
-    present = (*listing.device.taints, *_rule_taints(mirror, result.device))
-    taint = taints.first_untolerated(present, result.tolerations)
+    taint = _untolerated(mirror, listing.device, result)
     if taint is not None:
         yield f"has the taint {written(taint)}, which its request does not tolerate"
 
@@ -110,6 +128,11 @@ def _is_reached(mirror: Mirror, selector: NodeSelector | None, name: str) -> boo
     """Whether a node selector holds for a node; none holds for every node, and a node that is gone is not asked."""
     node = mirror.nodes.get(name)
     return selector is None or node is None or affinity.matches(selector, name, dict(node.labels))
+
+
+def _untolerated(mirror: Mirror, device: Device, result: DeviceResult) -> Taint | None:
+    """Give the first taint of a device that the tolerations in an allocation result do not cover."""
+    return taints.first_untolerated((*device.taints, *_rule_taints(mirror, result.device)), result.tolerations)
 
 
 def _rule_taints(mirror: Mirror, device: DeviceId) -> Iterator[Taint]:

@@ -110,7 +110,7 @@ def _access(configuration: Configuration, refresh_seconds: float | None, said_by
     authorization = (configuration.api_key.get("BearerToken") or "").strip()
     scheme, _, token = authorization.partition(" ")
     if scheme.lower() == "bearer":
-        authorization = f"Bearer {token.strip()}"
+        authorization = f"Bearer {token}"
     if not authorization.isprintable():
         raise ConfigurationError(f"{said_by}the token holds characters that a header cannot carry: log in again")
     server = configuration.host.rstrip("/")

@@ -194,9 +194,7 @@ class Mirrored:
         except DecodeError as error:
             received.problems.append(error)
             return
-        if self._seen is not None:
-            self._seen.discard(identity.key)
-        else:
+        if self._seen is None:
             self.resource_version = identity.resource_version or self.resource_version
         self._forget(identity.key, received)
 

@@ -1,12 +1,13 @@
 """The keeper of the solver's process, in the shell: starts it, feeds it, ends it when it takes too long."""
 
 import asyncio
+import contextlib
 import os
+import signal
 import socket
 import sys
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -72,7 +73,9 @@ class _Life:
     def end(self) -> None:
         """End the process now; it holds nothing that could be lost."""
         if self.process.returncode is None:
-            self.process.kill()
+            # Not Process.kill: it would wait for the process itself, and steal its status from asyncio's watcher.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.process.pid, signal.SIGKILL)
 
 
 class Worker:
@@ -177,7 +180,7 @@ class Worker:
         self._ready.clear()
         life.end()
 
-    @asynccontextmanager
+    @contextlib.asynccontextmanager
     async def _living(self) -> AsyncIterator[_Life]:
         """Start a process for the block, which it does not outlive."""
         ours, theirs = socket.socketpair()

@@ -6,6 +6,7 @@ from solver.model import objective
 from solver.model.cells import Cell, Cells
 from solver.model.rules import components, devices, pods
 from solver.model.variables import Owner, PartAt, Pool, Variables
+from solver.problem.fit import PODS, Amounts
 from solver.problem.layout import GLOBAL, type_at
 from solver.problem.option import Line, Option
 from solver.problem.problem import Part, PodClass, Problem, SharedClaim
@@ -48,11 +49,9 @@ def _add_shared(variables: Variables, shared: SharedClaim, cell: Cell) -> None:
 
 
 def _add_class(variables: Variables, pod_class: PodClass) -> None:
-    problem = variables.problem
-    fits = pod_class.verdicts.allowed & problem.room.fits(pod_class.requests)
+    room = _room_for(variables.problem, pod_class)
     for cell in variables.cells.places:
-        nodes = [node for node in cell.nodes if fits[node]]
-        most = min(pod_class.size, sum(_room_for(problem, pod_class, node) for node in nodes))
+        most = min(pod_class.size, int(room[list(cell.nodes)].sum()))
         if most == 0 or not _shared_possible(variables, pod_class, cell):
             continue
         served = _served(variables, pod_class.parts, cell, most)
@@ -60,10 +59,14 @@ def _add_class(variables: Variables, pod_class: PodClass) -> None:
             _add_owner(variables, Owner(is_shared=False, number=pod_class.index), cell, served)
 
 
-def _room_for(problem: Problem, pod_class: PodClass, node: int) -> int:
-    """How many pods of a class a node has room for, devices apart."""
-    amounts = [("pods", 1), *((resource, amount) for resource, amount in pod_class.requests if amount > 0)]
-    return min(int(problem.room.of(resource)[node]) // amount for resource, amount in amounts)
+def _room_for(problem: Problem, pod_class: PodClass) -> Amounts:
+    """How many pods of a class each node has room for, devices apart; no more than there are."""
+    room = np.minimum(problem.room.of(PODS), pod_class.size)
+    for resource, amount in pod_class.requests:
+        if amount > 0:
+            room = np.minimum(room, problem.room.of(resource) // amount)
+    counts: Amounts = np.where(pod_class.verdicts.allowed, np.maximum(room, 0), 0)
+    return counts
 
 
 def _shared_possible(variables: Variables, pod_class: PodClass, cell: Cell) -> bool:

@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 from solver.domain import Node, Pod, Reason
 from solver.feasibility import node_fit
+from solver.problem.inventory import Mask
 
-Mask = npt.NDArray[np.bool_]
 Amounts = npt.NDArray[np.int64]
 PODS = "pods"
 _MOST = 2**52

@@ -4,6 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
+
 from solver.domain import (
     CounterId,
     Device,
@@ -18,6 +21,7 @@ from solver.domain import (
 from solver.feasibility import affinity, pools
 from solver.problem.owned import Ownership
 
+Mask = npt.NDArray[np.bool_]
 _VALUE_SCALE = 100
 
 
@@ -48,7 +52,8 @@ class Inventory:
     """
     Every device of every usable pool, in the order in which kube-scheduler would look at them.
 
-    `by_home` lists record indices per node, `wide` those that several nodes can use. `budgets` are the published
+    `by_home` lists record indices per node, `wide` those that several nodes can use; `has_devices` marks nodes with
+    devices of their own. `budgets` are the published
     nano-units of every counter.
     """
 
@@ -60,6 +65,7 @@ class Inventory:
     record_of: dict[DeviceId, int] = field(default_factory=dict)
     by_home: list[list[int]] = field(default_factory=list)
     wide: list[int] = field(default_factory=list)
+    has_devices: Mask = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     budgets: dict[CounterId, int] = field(default_factory=dict)
     draws: dict[DeviceId, tuple[tuple[CounterId, int], ...]] = field(default_factory=dict)
     """What devices take of counters, those that no present node reaches included."""
@@ -84,6 +90,7 @@ def take_stock(
         for each in pool.slices:
             _add_slice(inventory, each, rules, ownership)
     _set_values(inventory.records)
+    inventory.has_devices = np.array([bool(indices) for indices in inventory.by_home], dtype=np.bool_)
     return inventory
 
 

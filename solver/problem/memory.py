@@ -11,10 +11,11 @@ from typing import Final
 from solver.domain import DeviceTaintRule, Node, OwnedDevices, ResourceSlice, Snapshot
 from solver.feasibility import node_fit
 from solver.feasibility.device_attributes import AttributeName
-from solver.problem import demand, drafting, fit, inventory, laying, owned
+from solver.problem import demand, drafting, fit, inventory, laying, owned, usage
 from solver.problem.demand import Answers, DemandKey
 from solver.problem.inventory import Inventory
 from solver.problem.layout import Layout
+from solver.problem.usage import Holding, Usage
 
 _MOST_LAYOUTS: Final = 8
 _MOST_VERDICTS: Final = 4096
@@ -31,6 +32,7 @@ class Engine:
     _answers: dict[DemandKey, Answers] = field(default_factory=dict)
     _layouts: dict[_LayoutKey, Layout] = field(default_factory=dict)
     _verdicts: dict[node_fit.NodeDemand, fit.NodeVerdicts] = field(default_factory=dict)
+    _holdings: dict[int, Holding] = field(default_factory=dict)
 
     def inventory(self, snapshot: Snapshot, owned_devices: OwnedDevices) -> Inventory:
         """Give the devices as published; rebuilt when nodes, slices or taint rules changed."""
@@ -42,6 +44,7 @@ class Engine:
             self._answers.clear()
             self._layouts.clear()
             self._verdicts.clear()
+            self._holdings.clear()
         return self._inventory
 
     def _is_current(
@@ -69,6 +72,10 @@ class Engine:
         if len(self._layouts) > _MOST_LAYOUTS:
             del self._layouts[next(iter(self._layouts))]
         return found, answers
+
+    def usage(self, stock: Inventory, snapshot: Snapshot) -> Usage:
+        """Give what is in use of an inventory."""
+        return usage.count(stock, snapshot, self._holdings)
 
     def node_verdicts(self, stock: Inventory, wanted: node_fit.NodeDemand) -> fit.NodeVerdicts:
         """Give the nodes that a pod may use whatever else runs there."""

@@ -20,7 +20,7 @@ from solver.domain import (
 from solver.feasibility import claims as claim_rules
 from solver.feasibility import node_fit, taints
 from solver.feasibility.device_attributes import AttributeName
-from solver.problem import component, demand, fit, states, usage
+from solver.problem import component, demand, fit, states
 from solver.problem.component import Component, Cut
 from solver.problem.demand import DemandKey
 from solver.problem.inventory import Inventory
@@ -41,8 +41,8 @@ def prepare(snapshot: Snapshot, batch: Batch, policy: Policy, engine: Engine) ->
         drafting.cut(claim_id)
     classes = _classes(drafting, batch, stock, engine)
     layout, answers = engine.layout(stock, tuple(drafting.demands), tuple(drafting.attributes))
-    counted = usage.count(stock, snapshot)
-    local, wide = states.states(layout, stock, counted)
+    counted = engine.usage(stock, snapshot)
+    local, wide = states.states(layout, counted)
     return Problem(
         snapshot=snapshot,
         batch=batch,

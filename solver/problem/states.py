@@ -1,7 +1,5 @@
 """What is left of every budget: the layout's totals less the usage of today."""
 
-import numpy as np
-
 from solver.problem.fit import Mask
 from solver.problem.inventory import Inventory
 from solver.problem.layout import GLOBAL, OPEN, DeviceType, Layout
@@ -27,16 +25,16 @@ class _Ledger:
         self.totals(node)[budget - (GLOBAL if node < 0 else 0)] -= amount
 
 
-def states(layout: Layout, inventory: Inventory, usage: Usage) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
+def states(layout: Layout, usage: Usage) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
     """Give the units left of every budget, per node and cluster-wide; never below zero."""
     ledger = _Ledger(layout)
-    for device in usage.exclusive:
-        place = layout.place_of.get(inventory.record_of.get(device, -1))
+    for record in usage.exclusive:
+        place = layout.place_of.get(record)
         if place is not None:
             kind = _type_at(layout, place)
             ledger.take(place[0], kind.gate, _held(kind))
-    for device, consumed in usage.shared.items():
-        place = layout.place_of.get(inventory.record_of.get(device, -1))
+    for record, consumed in usage.shared.items():
+        place = layout.place_of.get(record)
         if place is not None:
             _take_share(ledger, place[0], _type_at(layout, place), consumed)
     for counter, amount in usage.drawn.items():
@@ -77,10 +75,8 @@ def _scaled(totals: list[int] | tuple[int, ...], scales: list[int] | tuple[int, 
 
 def whole_nodes(inventory: Inventory, usage: Usage) -> Mask:
     """Mark nodes that have devices of their own, none of them in use."""
-    mask = np.array([bool(indices) for indices in inventory.by_home], dtype=np.bool_)
-    for device in usage.exclusive | usage.shared.keys():
-        index = inventory.record_of.get(device)
-        home = inventory.records[index].home if index is not None else -1
-        if home >= 0:
-            mask[home] = False
+    mask = inventory.has_devices.copy()
+    records = inventory.records
+    used = {records[index].home for index in (*usage.exclusive, *usage.shared)} - {-1}
+    mask[list(used)] = False
     return mask

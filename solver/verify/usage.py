@@ -88,17 +88,17 @@ def _shared_twice(grant: Grant, served: Served, picture: Picture) -> Iterator[Vi
 
 
 def _device(device: DeviceId, holdings: Holdings, picture: Picture) -> Iterator[Violation]:
-    alone, shares = holdings.alone[device], holdings.shares[device]
+    alone, shares = holdings.alone.get(device, []), holdings.shares.get(device, [])
     if len(alone) > 1 or (alone and shares):
         holders = ", ".join(str(claim) for claim in dict.fromkeys((*alone, *shares)))
         yield broken(Rule.DEVICE_TWICE, device, f"it is held by {holders}")
-    for share_id, count in holdings.share_ids[device].items():
+    for share_id, count in holdings.share_ids.get(device, Counter()).items():
         if count > 1:
             yield broken(Rule.RESULT_SHARE, device, f"{count} results have the share id {share_id}")
     published = picture.pools.find(device)
     for name, capacity in published.device.capacities if published is not None else ():
-        consumed = holdings.consumed[device][name]
-        if shares and consumed > capacity.value.nano:
+        consumed = holdings.consumed.get(device, Counter())[name]
+        if consumed > capacity.value.nano:
             message = f"{name}: {consumed} nano-units are consumed, it has {capacity.value.nano}"
             yield broken(Rule.DEVICE_OVERCOMMITTED, device, message)
 

@@ -24,10 +24,16 @@ SCENARIOS = workload.scenarios()
 
 
 def sample(
-    *, scenario: str = "s", scheduler: str = "dovetail", bound: int = 10, seconds: float = 2.0, **rest: int
+    *,
+    scenario: str = "s",
+    scheduler: str = "dovetail",
+    bound: int = 10,
+    seconds: float = 2.0,
+    findings: tuple[str, ...] = (),
 ) -> Sample:
-    values = {"turn": 0, "pods": 12, "findings": 0, **rest}
-    return Sample(scenario=scenario, scheduler=scheduler, bound=bound, seconds=seconds, **values)
+    return Sample(
+        scenario=scenario, scheduler=scheduler, turn=0, pods=12, bound=bound, seconds=seconds, findings=findings
+    )
 
 
 def test_one_sample_is_shown_as_it_is() -> None:
@@ -46,7 +52,7 @@ def test_values_that_do_not_differ_are_shown_once() -> None:
 
 
 def test_findings_of_all_turns_are_counted() -> None:
-    (line,) = samples.lines([sample(findings=1), sample(findings=2), sample()])
+    (line,) = samples.lines([sample(findings=("a",)), sample(findings=("b", "c")), sample()])
     assert line.audit == "3 wrong"
 
 
@@ -74,7 +80,7 @@ def test_a_recorded_comparison_is_shown_without_running_anything(
 
 
 def test_findings_make_the_command_fail(tmp_path: Path) -> None:
-    samples.write(tmp_path / "samples.json", (sample(findings=1),))
+    samples.write(tmp_path / "samples.json", (sample(findings=("a",)),))
     assert main([f"--show={tmp_path / 'samples.json'}"]) == 1
 
 
@@ -147,5 +153,5 @@ async def test_a_small_comparison_binds_every_pod_with_both(control_plane: Contr
             measured = [await race.run(scenario, each, 0) for each in (PEER_UNLIMITED, DOVETAIL)]
         finally:
             await publish.withdraw(session, fleet)
-    assert [(each.bound, each.unplaced, each.findings) for each in measured] == [(20, 0, 0)] * 2
+    assert [(each.bound, each.unplaced, each.findings) for each in measured] == [(20, 0, ())] * 2
     assert all(0 < each.seconds < 30 for each in measured)

@@ -4,13 +4,18 @@ A small world of its own on the shared control plane: nodes with devices of a dr
 Every name carries the test's own word, so that tests do not meet although they share the API server.
 """
 
+import contextlib
 import secrets
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from e2e.controlplane.access import RequestError
 from e2e.controlplane.plane import ControlPlane
+from e2e.dovetail import Dovetail
+
+Start = Callable[..., Dovetail]
+"""Starts Dovetail for the pods of a world: `start(kubeconfig, *arguments, leader_elect=False)`."""
 
 Json = dict[str, Any]
 
@@ -46,6 +51,21 @@ class World:
             )
             self.plane.request("POST", f"{RESOURCE}/resourceslices", self._slice(name, devices))
 
+    def label(self, node: str, key: str, value: str) -> None:
+        """Label a node."""
+        body = {"metadata": {"labels": {key: value}}}
+        self.plane.request("PATCH", f"/api/v1/nodes/{node}", body, content="application/merge-patch+json")
+
+    def clear(self) -> None:
+        """Delete what no namespace holds."""
+        for path in (
+            f"{RESOURCE}/deviceclasses/{self.driver}",
+            *(f"{RESOURCE}/resourceslices/{node}-{self.word}" for node in self.nodes),
+            *(f"/api/v1/nodes/{node}" for node in self.nodes),
+        ):
+            with contextlib.suppress(RequestError):
+                self.plane.request("DELETE", path)
+
     def claim(self, name: str, count: int = 1) -> None:
         """Create a named claim."""
         body = {"metadata": {"name": name}, "spec": self._claim_spec(count)}
@@ -76,6 +96,34 @@ class World:
         }
         made: Json = self.plane.request("POST", f"/api/v1/namespaces/{self.namespace}/pods", body)
         return made
+
+    def allocate(self, claim: str, device: str, node: str, *consumers: Json) -> None:
+        """Allocate a claim as another scheduler would: a device of a node, reserved for these pods."""
+        path = f"{RESOURCE}/namespaces/{self.namespace}/resourceclaims/{claim}"
+        result = {"request": "devices", "driver": self.driver, "pool": node, "device": device}
+        selector = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+        references = [
+            {"resource": "pods", "name": each["metadata"]["name"], "uid": each["metadata"]["uid"]} for each in consumers
+        ]
+        body = {
+            "status": {
+                "allocation": {
+                    "devices": {"results": [result]},
+                    "nodeSelector": {"nodeSelectorTerms": [selector]},
+                    "allocationTimestamp": "2026-01-01T00:00:00Z",
+                },
+                "reservedFor": references,
+            }
+        }
+        finalizer = {"metadata": {"finalizers": ["resource.kubernetes.io/delete-protection"]}}
+        self.plane.request("PATCH", path, finalizer, content="application/merge-patch+json")
+        self.plane.request("PATCH", f"{path}/status", body, content="application/merge-patch+json")
+
+    def devices(self, claim: str) -> list[str]:
+        """Give the devices that a claim holds, as `node/device`."""
+        status = (self.get_claim(claim) or {}).get("status", {})
+        results = status.get("allocation", {}).get("devices", {}).get("results", [])
+        return [f"{each['pool']}/{each['device']}" for each in results]
 
     def delete_pod(self, name: str) -> None:
         """Delete a pod without grace."""
@@ -120,7 +168,7 @@ class World:
         return next((each for each in conditions if each["type"] == "PodScheduled"), {})
 
     def problems(self) -> list[str]:
-        """Say what is wrong: a device in two claims, or a bound pod whose claim is not allocated and reserved for it."""
+        """Say what is wrong: a device in two claims, a bound pod whose claim is not allocated and reserved for it."""
         return [*self._held_twice(), *self._not_reserved()]
 
     def _held_twice(self) -> Iterator[str]:
@@ -145,7 +193,7 @@ class World:
                     yield f"pod {pod['metadata']['name']} is bound, and claim {name} is not reserved for it: {status}"
                 for result in status.get("allocation", {}).get("devices", {}).get("results", []):
                     if result["pool"] != pod["spec"]["nodeName"]:
-                        yield f"pod {pod['metadata']['name']} is on another node than its device {result}"
+                        yield f"pod {pod['metadata']['name']} is elsewhere than its device {result}"
 
     def _get(self, path: str) -> Json | None:
         try:

@@ -407,7 +407,7 @@ def _allocated(draw: Draw, made: Claim, published: list[_Published]) -> Claim:
         return made
     device_id, _, home = draw(st.sampled_from(published))
     given = b.result("r0", device_id.device, device_id.pool, driver=device_id.driver, is_admin=True)
-    consumers = tuple(b.consumer(f"old-{index}") for index in range(draw(st.sampled_from((0, 1, 255, 256)))))
+    consumers = tuple(b.consumer(f"old-{index}") for index in range(draw(st.sampled_from((0, 1, 250, 256)))))
     return replace(made, allocation=b.allocation(given, node_name=home), reserved_for=consumers)
 
 

@@ -84,8 +84,9 @@ def _logic(compiler: Compiler, node: tree.Logic) -> Closure:
 
 def _list(compiler: Compiler, node: tree.ListLiteral) -> Closure:
     items = tuple((compiler.compile(value), is_optional) for value, is_optional in node.items)
-    if all(isinstance(item.value, tree.Literal) for item in node.items):
-        return constant([item.value.value for item in node.items if isinstance(item.value, tree.Literal)])
+    if all(item.value in compiler.known and not item.is_optional for item in node.items):
+        compiler.known[node] = [compiler.known[item.value] for item in node.items]
+        return constant(compiler.known[node])
     if not any(is_optional for _, is_optional in items):
         plain = tuple(item for item, _ in items)
         return lambda frame: [item(frame) for item in plain]
@@ -118,6 +119,9 @@ def _map(compiler: Compiler, node: tree.MapLiteral) -> Closure:
                 made.pop(name, None)
         return made
 
+    if all(child in compiler.known for child in node.children()) and not any(optional for _, _, optional in entries):
+        compiler.known[node] = make([])
+        return constant(compiler.known[node])
     return make
 
 

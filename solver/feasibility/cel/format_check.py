@@ -5,6 +5,7 @@ from solver.feasibility.cel.errors import EvaluationError, ExpressionError
 from solver.feasibility.cel.library import formatting
 from solver.feasibility.cel.types import Type
 
+
 def check_format(node: tree.Node, found: dict[tree.Node, Type]) -> None:
     """Check one call of format() with a literal text and list; ExpressionError as the API server refuses it."""
     if isinstance(node, tree.Call) and node.function == "format" and node.target is not None:

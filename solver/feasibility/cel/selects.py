@@ -1,13 +1,15 @@
 """Identifiers, fields and items: what is read of the device becomes one place in the frame where that is possible."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from solver.feasibility.cel import access, tree
 from solver.feasibility.cel.compiler import Compiler, Lazy
-from solver.feasibility.cel.errors import EvaluationError
+from solver.feasibility.cel.errors import EvaluationError, ExpressionError
 from solver.feasibility.cel.frame import ALLOW_MULTIPLE, DEVICE, DRIVER, UNSET, Closure, DeviceMaps, Frame
 from solver.feasibility.cel.reads import ABSENT, Domain, Read, Unreadable, device_field
-from solver.feasibility.cel.values import NONE, Optional, Value
+from solver.feasibility.cel.values import NONE, Optional, UInt, Value, type_name
+
+_KEYS: Final = frozenset({str, int, UInt, float, bool})
 
 
 def compile_ident(compiler: Compiler, node: tree.Ident) -> Closure:
@@ -132,6 +134,9 @@ def compile_index(compiler: Compiler, node: tree.Index) -> Closure:
         compiler.reads.reads_driver |= not own.name
         return _domain_map(own)
     operand, key = compiler.compile(node.operand), compiler.compile(key_node)
+    if key_node in compiler.known and type(compiler.known[key_node]) not in _KEYS:
+        kind = type_name(compiler.known[key_node])
+        raise ExpressionError(f"nothing can be looked up by a {kind}", key_node.position)
     if node.is_optional:
         return lambda frame: access.get_optional(operand(frame), key(frame))
     return lambda frame: access.get(operand(frame), key(frame))

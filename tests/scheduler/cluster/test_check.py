@@ -355,6 +355,37 @@ def test_a_claim_that_another_unit_is_about_to_allocate_can_be_joined() -> None:
     assert messages(cluster, joining) == []
 
 
+SICK_SLICE = resource_slice("n1", device("gpu-0", taints=[taint("sick")]))
+JOINED = held("old", result("gpu", "gpu-0", "n1"))
+
+
+@pytest.mark.parametrize(
+    ("joined", "published_now", "wanted"),
+    [
+        pytest.param(
+            JOINED,
+            SICK_SLICE,
+            ["claim default/old holds device gpu.example.com/n1/gpu-0, which has the taint sick:NoSchedule now"],
+            id="tainted",
+        ),
+        pytest.param(JOINED, msgspec.structs.replace(SICK_SLICE, slice_count=2), [], id="tainted in a pool in flux"),
+        pytest.param(
+            msgspec.structs.replace(JOINED, reserved_for=(consumer("p"),)), SICK_SLICE, [], id="reserved for it before"
+        ),
+        pytest.param(
+            held("old", result("gpu", "gpu-0", "n1", tolerations=[toleration("sick")])), SICK_SLICE, [], id="tolerated"
+        ),
+    ],
+)
+def test_a_claim_on_a_tainted_device_is_not_joined(joined: Object, published_now: Object, wanted: list[str]) -> None:
+    waiting = pod("p", "old")
+    cluster = cluster_of(NODE, waiting, joined, published_now)
+    joining = unit(placement(waiting, "n1"))
+    cluster.assume(joining)
+
+    assert messages(cluster, joining) == wanted
+
+
 def test_each_objection_is_said_once() -> None:
     pods = [pod("a"), pod("b")]
     cluster = cluster_of(pods)

@@ -235,6 +235,17 @@ class Life(RuleBasedStateMachine):
             if one is not None:
                 self.apply(seen(one))
 
+    @precondition(lambda self: self.assumed)
+    @rule(data=st.data(), version=st.integers(1, 20), withdrawn=st.booleans())
+    def answer(self, data: st.DataObject, version: int, *, withdrawn: bool) -> None:
+        """The server answers a write of a claim, or its withdrawal."""
+        each = data.draw(st.sampled_from(self.assumed))
+        for key in each.claims:
+            found = self.cluster.claim(key)
+            if found is not None:
+                changes = {"allocation": None, "reserved_for": ()} if withdrawn else {}
+                self.cluster.acknowledge(msgspec.structs.replace(found, resource_version=str(version), **changes))
+
     @invariant()
     def indexes_are_right(self) -> None:
         assert_indexes_are_right(self.cluster, self.remembered)
@@ -247,9 +258,12 @@ class Life(RuleBasedStateMachine):
         assert replica.snapshot(self.cluster.assumptions()) == self.cluster.snapshot()
 
     def teardown(self) -> None:
-        """Without assumptions only what the watch gave is left."""
+        """Without assumptions, and when the watch has caught up with every answer, only what it gave is left."""
         for each in self.assumed:
             self.cluster.forget(each)
+        for change in list(self.last.values()):
+            if isinstance(change.value, Claim):
+                self.apply(seen(msgspec.structs.replace(change.value, resource_version="99")))
         scratch = Cluster()
         for change in self.last.values():
             scratch.apply(change)

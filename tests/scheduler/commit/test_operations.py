@@ -32,7 +32,7 @@ def changed(of: Claim, **changes: object) -> Claim:
 def found(*claims: Claim) -> Operations:
     known = {each.id: each for each in claims}
     parts = (placement(P, "n1"), placement(Q, "n1"), claim_allocation(NEW, result("gpu", "gpu-0", "n1")))
-    answer = operations(unit(*parts), known.get)
+    answer = operations(unit(*parts), lambda key: known.get(key))
     assert isinstance(answer, Operations)
     return answer
 
@@ -55,7 +55,7 @@ def test_every_pod_of_the_unit_is_bound_where_it_was_placed() -> None:
 
 
 def test_a_unit_whose_claim_is_gone_has_no_writes() -> None:
-    answer = operations(unit(placement(pod("p", "old"), "n1")), {}.get)
+    answer = operations(unit(placement(pod("p", "old"), "n1")), lambda _: None)
 
     assert not isinstance(answer, Operations)
     assert answer.code is ReasonCode.CLAIM_MISSING

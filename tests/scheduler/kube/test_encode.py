@@ -172,6 +172,13 @@ def test_admin_access_is_true_or_not_there(allocation: Allocation) -> None:
     assert b'"adminAccess":false' not in encode.allocation_patch(CLAIM, allocation, [FIRST])
 
 
+def test_a_toleration_of_zero_seconds_is_not_one_for_ever() -> None:
+    result = DeviceResult(request="gpu", device=DEVICE, tolerations=(Toleration(key="k", toleration_seconds=0),))
+    operation = patch_of(encode.allocation_patch(CLAIM, Allocation(results=(result,)), [FIRST]))[0]
+    (sent,) = operation["value"]["devices"]["results"]
+    assert sent["tolerations"] == [{"key": "k", "operator": "Equal", "tolerationSeconds": 0}]
+
+
 def test_a_binding_names_the_pods_uid() -> None:
     assert json.loads(encode.binding(PodId("ml", "p"), "u", "node-1")) == {
         "apiVersion": "v1",

@@ -71,6 +71,10 @@ def codes(unplaced: Unplaced) -> set[ReasonCode]:
     return {reason.code for reason in unplaced.reasons}
 
 
+def saved(folder: Path) -> list[Path]:
+    return list(folder.iterdir())
+
+
 async def test_the_process_decides_while_it_is_there() -> None:
     async with desk() as at:
         decision = await at.decide(FITS)
@@ -137,7 +141,7 @@ async def test_the_input_of_the_guilty_pod_is_saved(tmp_path: Path) -> None:
         for _ in range(2):
             await at.decide_alone(guilty)
 
-    (path,) = tmp_path.iterdir()
+    (path,) = saved(tmp_path)
     assert record.read(path).batch == batch(guilty)
     assert "default/exit" in record.read(path).cause
 
@@ -175,4 +179,4 @@ async def test_a_plan_that_broke_a_rule_is_counted_and_its_input_saved(tmp_path:
 
     assert [each.node for each in decision.plan.placements] == ["n1"]
     assert "dovetail_plan_violations_total{" in at.metrics.exposition()[0].decode()
-    assert len(list(tmp_path.iterdir())) == 1
+    assert len(saved(tmp_path)) == 1

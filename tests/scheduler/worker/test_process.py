@@ -165,7 +165,7 @@ async def test_a_process_that_is_killed_between_batches_is_started_again() -> No
         pid = shell.worker.pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
-        while shell.worker.pid == pid:
+        while shell.worker.pid == pid:  # noqa: ASYNC110 - the worker offers no event for it
             await asyncio.sleep(0.01)
         await restarted(shell)
 
@@ -185,7 +185,7 @@ async def test_a_command_that_cannot_be_started_is_reported_and_tried_again() ->
     worker = Worker(LIMITS, ("/nonexistent/command",), on_failure=failures.append)
     task = asyncio.create_task(worker.run())
     async with asyncio.timeout(10):
-        while len(failures) < 2:
+        while len(failures) < 2:  # noqa: ASYNC110 - a list is no event
             await asyncio.sleep(0.01)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

@@ -1,6 +1,7 @@
 """Which generation of a pool counts, and what makes a pool unusable."""
 
 import pytest
+from msgspec.structs import replace
 
 from solver.domain import PoolId, ResourceSlice
 from solver.feasibility import pools
@@ -73,16 +74,7 @@ def drawing(counter_set: str = "set", counter: str = "memory") -> ResourceSlice:
 
 
 def doubled() -> ResourceSlice:
-    single = counted("set")
-    return type(single)(
-        name=single.name,
-        driver=single.driver,
-        pool=single.pool,
-        generation=single.generation,
-        slice_count=2,
-        scope=single.scope,
-        counter_sets=single.counter_sets * 2,
-    )
+    return replace(counted("set"), counter_sets=counted("set").counter_sets * 2)
 
 
 INVALID: tuple[tuple[str, tuple[ResourceSlice, ...], str], ...] = (

@@ -151,6 +151,15 @@ ACCEPTED: tuple[tuple[str, Callable[[], c.Case], c.Change], ...] = (
         ),
     ),
     (
+        "admin access to a free device draws on no counter",
+        c.partitions,
+        c.both(
+            c.claim("half", requests=(b.request("half", "parts", is_admin=True),)),
+            c.device("half-1", consumes_counters=b.device("", consumes={"card": {"slices": 9}}).consumes_counters),
+            c.result(0, admin_access=True),
+        ),
+    ),
+    (
         "admin access is no usage",
         c.partitions,
         c.claim("holder", allocation=b.allocation(b.result("half", "half-1", "n1", driver=c.PARTS, is_admin=True))),

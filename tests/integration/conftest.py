@@ -1,0 +1,38 @@
+"""Dovetail as a process next to the real API server, and a world of its own for each test."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from e2e.controlplane.plane import ControlPlane
+from e2e.dovetail import Dovetail, install
+from tests.support.shell_world import Start, World
+
+
+@pytest.fixture(scope="session")
+def account(control_plane: ControlPlane) -> Path:
+    """A kubeconfig of the service account that `deploy/` ships: a right that it lacks fails a test."""
+    return install(control_plane)
+
+
+@pytest.fixture
+def world(control_plane: ControlPlane, namespace: str) -> Iterator[World]:
+    """Nodes, devices and pods that only this test knows; gone afterwards."""
+    made = World(control_plane, namespace)
+    yield made
+    made.clear()
+
+
+@pytest.fixture
+def start(world: World, account: Path, tmp_path: Path) -> Iterator[Start]:
+    """Start Dovetail for the world's pods (again); what still runs is ended with the test."""
+    with ExitStack() as running:
+
+        def begin(kubeconfig: Path = account, *arguments: str, leader_elect: bool = False) -> Dovetail:
+            log = tmp_path / f"dovetail-{len(list(tmp_path.iterdir()))}.log"
+            names = f"--scheduler-name={world.scheduler}"
+            return running.enter_context(Dovetail.start(kubeconfig, log, names, *arguments, leader_elect=leader_elect))
+
+        yield begin

@@ -13,7 +13,7 @@ from solver.feasibility.claims import MOST_RESULTS
 from solver.placing import Condition, Kept
 from solver.problem.component import Ask
 from solver.problem.demand import Verdict
-from solver.problem.fit import PODS, Mask, tallied
+from solver.problem.fit import PODS, tallied
 from solver.problem.problem import Part, PodClass, Problem
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solver.placing import Condition, Cost, Kept, Served
-from solver.problem.fit import PODS, Amounts, Mask
+from solver.problem.fit import PODS, Amounts
 from solver.problem.problem import Part, PodClass, Problem, State
 from solver.solution import Choice, SharedChoice, Solution
 

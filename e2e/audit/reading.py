@@ -74,7 +74,7 @@ def claims_of(pod: Json) -> list[str]:
 def amount_of(quantity: str | float) -> Fraction:
     """Read a Kubernetes quantity exactly."""
     text = str(quantity)
-    number = text.rstrip("numkMGTPEi")
+    number = text.rstrip("numkKMGTPEi")
     if "e" in number or "E" in number:
         return Fraction(number)
     return Fraction(number) * SUFFIXES[text[len(number) :]]

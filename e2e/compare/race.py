@@ -79,7 +79,7 @@ class Race:
             turn=turn,
             pods=scenario.pods,
             bound=len(bound),
-            seconds=max(bound.values(), default=began) - began,
+            seconds=max(began, *bound.values()) - began,
             findings=findings,
         )
 

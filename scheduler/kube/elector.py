@@ -12,12 +12,8 @@ import msgspec
 
 from scheduler.kube import paths
 from scheduler.kube.client import MERGE_PATCH, Client
-from scheduler.kube.errors import Conflict, KubeError, NotFound
+from scheduler.kube.errors import Conflict, KubeError, LeadershipLost, NotFound
 from scheduler.kube.lease import Election, Lease, Timing, decode_lease
-
-
-class LeadershipLost(KubeError):  # noqa: N818 - a word of the contract
-    """The lease is not ours any more, or could not be renewed in time: no further write."""
 
 
 def boot_time() -> float:

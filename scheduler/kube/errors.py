@@ -5,6 +5,7 @@ What can go wrong on the way to the API server and back.
     ├── ConfigurationError      kubeconfig or service account cannot be used as they are; says which field to change
     ├── Unreachable             nothing was sent, or it was a read: nothing has happened
     ├── AnswerLost              a write was sent and its answer never came: it may have acted
+    ├── LeadershipLost          the lease is not ours any more
     ├── DecodeError             an object that cannot be read; names the object and the field
     └── ApiError                the server's answer: status, reason, message
         ├── BadRequest          400
@@ -41,6 +42,10 @@ class AnswerLost(KubeError):
     """A write was sent and no whole answer came: only a live read can tell whether it acted."""
 
     may_have_acted = True
+
+
+class LeadershipLost(KubeError):
+    """The lease is held by somebody else, or could not be renewed in time: no further write."""
 
 
 class DecodeError(KubeError):

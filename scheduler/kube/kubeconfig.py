@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import yaml
 from kubernetes.config.config_exception import ConfigException
@@ -181,11 +182,19 @@ def _check_cluster(selected: Selected) -> None:
     """Server address and CA."""
     field = f"{selected.path}: clusters[{selected.cluster_name}].cluster"
     server = selected.cluster.get("server")
-    if not isinstance(server, str) or not server.startswith(("https://", "http://")):
+    if not isinstance(server, str) or not _is_address(server):
         raise ConfigurationError(
             f"{field}.server is {server!r}: write the address of the API server, https://host:port"
         )
     _check_material(selected, field, selected.cluster, "certificate-authority")
+
+
+def _is_address(server: str) -> bool:
+    try:
+        parts = urlsplit(server)
+        return parts.scheme in {"https", "http"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _check_user(selected: Selected) -> None:

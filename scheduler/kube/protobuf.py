@@ -4,11 +4,13 @@ Change a ResourceClaim in the form that the API server stores it in, byte by byt
 Needed for claims whose opaque parameters were written with blanks or characters such as `<` (Python clients write so):
 JSON cannot carry them unchanged, and the server, which compares bytes, takes any JSON write for an attempt to change
 the immutable. Field numbers are those of the API's `generated.proto` files, which never change.
+All of it raises DecodeError for bytes that are something else.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
+from scheduler.kube.errors import DecodeError
 from solver.domain import ConsumerReference
 
 MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
@@ -27,10 +29,6 @@ _CONSUMER_UID: Final = 5
 
 _DELIMITED: Final = 2
 _MORE: Final = 0x80
-
-
-class ProtobufError(ValueError):
-    """The bytes are no object in the API's protobuf encoding."""
 
 
 def with_finalizer(stored: bytes, resource_version: str, finalizer: str) -> bytes:
@@ -59,10 +57,14 @@ def with_consumers(
     return _object(stored, resource_version, lambda claim: _change(claim, _CLAIM_STATUS, change_status))
 
 
+def _broken(why: str) -> DecodeError:
+    return DecodeError("resourceclaims", "as stored", "(protobuf)", why)
+
+
 def _object(stored: bytes, resource_version: str, change: Callable[[bytes], bytes]) -> bytes:
     """Change the object inside the envelope, and make it the one of this resourceVersion, or the write must fail."""
     if not stored.startswith(_MAGIC):
-        raise ProtobufError("no Kubernetes protobuf object")
+        raise _broken("no Kubernetes protobuf object")
 
     def guard(metadata: bytes) -> bytes:
         rest = (whole for number, _, whole in _fields(metadata) if number != _METADATA_RESOURCE_VERSION)
@@ -100,9 +102,9 @@ def _fields(message: bytes) -> Iterator[tuple[int, bytes, bytes]]:
             case 5:
                 at += 4
             case kind:
-                raise ProtobufError(f"unknown wire type {kind}")
+                raise _broken(f"unknown wire type {kind}")
         if at > len(message):
-            raise ProtobufError("a field ends after its message")
+            raise _broken("a field ends after its message")
         yield tag >> 3, payload, message[start:at]
 
 
@@ -116,7 +118,7 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
         if byte < _MORE:
             return value, at
         shift += 7
-    raise ProtobufError("a number ends after its message")
+    raise _broken("a number ends after its message")
 
 
 def _encoded(value: int) -> bytes:

@@ -9,16 +9,17 @@ to the server too: a leader that loses its lease must have no write under way wh
 
 import datetime as dt
 from collections.abc import Callable, Collection, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 import msgspec
 
+from scheduler.change import Kind
 from scheduler.kube import encode, paths, protobuf
 from scheduler.kube.client import JSON_PATCH, STRATEGIC_MERGE_PATCH, Client
+from scheduler.kube.decode import decode
 from scheduler.kube.decode_claims import decode_claim
-from scheduler.kube.decode_pods import decode_pod
 from scheduler.kube.encode import EventRecord
-from scheduler.kube.errors import Conflict, Invalid, NotFound
+from scheduler.kube.errors import AnswerLost, Conflict, Invalid, NotFound
 from solver.domain import Allocation, Claim, ClaimId, ConsumerReference, Pod, PodId
 
 WRITE_SECONDS: Final = 5.0
@@ -132,17 +133,19 @@ async def bind(client: Client, pod: PodId, pod_uid: str, node: str, *, timeout_s
 async def read_claim(client: Client, claim: ClaimId, *, timeout_seconds: float = WRITE_SECONDS) -> Claim | None:
     """The claim as it is in the API server now, None if there is none."""
     try:
-        return decode_claim(await client.request("GET", paths.claim(claim), timeout_seconds=timeout_seconds))
+        body = await client.request("GET", paths.claim(claim), timeout_seconds=timeout_seconds)
     except NotFound:
         return None
+    return cast("Claim", decode(Kind.CLAIMS, body))
 
 
 async def read_pod(client: Client, pod: PodId, *, timeout_seconds: float = WRITE_SECONDS) -> Pod | None:
     """The pod as it is in the API server now, None if there is none."""
     try:
-        return decode_pod(await client.request("GET", paths.pod(pod), timeout_seconds=timeout_seconds))
+        body = await client.request("GET", paths.pod(pod), timeout_seconds=timeout_seconds)
     except NotFound:
         return None
+    return cast("Pod", decode(Kind.PODS, body))
 
 
 async def write_pod_condition(
@@ -233,4 +236,7 @@ async def _write_claim(client: Client, claim: Claim, write: _Write, timeout_seco
             content_type=protobuf.MEDIA_TYPE,
             timeout_seconds=timeout_seconds,
         )
-    return decode_claim(answer)
+    try:
+        return decode_claim(answer)
+    except msgspec.MsgspecError as error:
+        raise AnswerLost(f"PATCH {path}: the answer cannot be read: {error}") from error

@@ -17,6 +17,8 @@ class AttributeKind(StrEnum):
     STRINGS = "strings"
     VERSIONS = "versions"
 
+    __hash__ = str.__hash__  # Enum's own is Python code, and attribute values are hashed by the million
+
     @property
     def is_list(self) -> bool:
         """Whether the value is a tuple."""

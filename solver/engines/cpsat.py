@@ -95,7 +95,7 @@ def _solve(model: Any, parameters: Any) -> Any:
     reason = cp_model_helper.CpSatHelper.validate_model(model)
     if reason:
         raise EngineError(f"CP-SAT refuses the model: {reason}")
-    wrapper = cp_model_helper.SolveWrapper()
+    wrapper: Any = cp_model_helper.SolveWrapper()
     wrapper.set_parameters(parameters)
     return wrapper.solve(model)
 

@@ -148,8 +148,9 @@ class _Reading:
         for (shared, cell), variable in variables.allocated.items():
             if self.values[variable]:
                 picks = self._picks(Owner(is_shared=True, number=shared), cell)
-                at = variables.cell(cell)
-                solution.shared[shared] = SharedChoice(shared, at.nodes[0], picks, at.group if at.is_site else None)
+                place = variables.cell(cell)
+                site = place.group if place.is_site else None
+                solution.shared[shared] = SharedChoice(shared, place.nodes[0], picks, site)
         for (pod_class, cell), variable in variables.pods.items():
             for _ in range(self.values[variable]):
                 picks = self._picks(Owner(is_shared=False, number=pod_class), cell)

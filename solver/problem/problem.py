@@ -7,8 +7,8 @@ from typing import NamedTuple
 from solver.domain import Batch, Claim, ClaimId, DeviceClass, Pod, Policy, Reason, Snapshot
 from solver.problem.component import Component
 from solver.problem.demand import Answers, DemandKey
-from solver.problem.fit import Mask, NodeVerdicts, Room
-from solver.problem.inventory import Inventory
+from solver.problem.fit import NodeVerdicts, Room
+from solver.problem.inventory import Inventory, Mask
 from solver.problem.layout import GLOBAL, Group, Layout
 from solver.problem.option import Option
 from solver.problem.options import options

@@ -1,7 +1,6 @@
 """What is left of every budget: the layout's totals less the usage of today."""
 
-from solver.problem.fit import Mask
-from solver.problem.inventory import Inventory
+from solver.problem.inventory import Inventory, Mask
 from solver.problem.layout import GLOBAL, OPEN, DeviceType, Layout
 from solver.problem.usage import Usage
 

@@ -25,6 +25,7 @@ _LEAVES: Final = {
     "dyn": ("dyn(1)", 'dyn("a")', "dyn(true)", "dyn(null)", "dyn(1.5)", "dyn([1])", "null"),
 }
 
+# ruff: noqa: E501 - a table
 # Templates of each kind: {kind} is filled with an expression of that kind, {attribute} and {capacity} with a read of
 # the device, {v} names a fresh variable that the parts after it may use as the kind in {v:kind}.
 _TEMPLATES: Final = {
@@ -38,7 +39,7 @@ _TEMPLATES: Final = {
         "({int} in {list})", "({string} in {strings})", "({string} in {map})", "({dyn} in {list})",
         "{string}.contains({string})", "{string}.startsWith({string})", "{attribute}.endsWith({string})",
         '{string}.matches("{pattern}")', "{attribute}.contains({string})", "has({attribute})", "has({capacity})",
-        "{quantity}.isGreaterThan({quantity})", "{quantity}.add({quantity}).sub({int}).isGreaterThan({quantity})", "{quantity}.isLessThan({quantity})", "{semver}.isLessThan({semver})",
+        "{quantity}.isGreaterThan({quantity})", "{quantity}.add({quantity}).sub(3).isGreaterThan({quantity})", "{quantity}.isLessThan({quantity})", "{semver}.isLessThan({semver})",
         "{attribute}.isGreaterThan({semver})", "{capacity}.isGreaterThan({quantity})", "({capacity} == {quantity})",
         "{optional}.hasValue()", "{quantity}.isInteger()", "isQuantity({string})", "isSemver({string})",
         "{list}.all(VAR:int, {bool})", "{list}.exists(VAR:int, {bool})", "{strings}.exists(VAR:string, {bool})",
@@ -84,7 +85,7 @@ _TEMPLATES: Final = {
         "{strings}.distinct()", "{strings}.sort()",
     ),
     "map": (
-        '{{"a": {int}}}', "{{{string}: {int}}}", '{{?"a": {optional}}}', "{map}.transformMap(k, VAR:int, {int})",
+        '{{"a": {int}}}', "{{{key}: {int}}}", '{{?"a": {optional}}}', "{map}.transformMap(k, VAR:int, {int})",
         "{list}.transformMapEntry(i, VAR:int, {{string(i): {int}}})", "({bool} ? {map} : {map})",
     ),
     "quantity": (
@@ -155,6 +156,8 @@ class ExpressionSource:
         return made
 
     def _hole(self, hole: str, depth: int) -> str:
+        if hole == "key":
+            return self._pick(_LEAVES["string"])
         if hole == "order":
             return self._pick(_ORDERS)
         if hole == "pattern":

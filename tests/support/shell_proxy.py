@@ -27,7 +27,11 @@ _HOP_BY_HOP: Final = frozenset({"connection", "transfer-encoding", "keep-alive",
 
 
 class LossyProxy(ThreadingHTTPServer):
-    """Forwards to an API server with the administrator's rights; `lost` holds what was lost, as `METHOD path`."""
+    """
+    Forwards to an API server with the administrator's rights.
+
+    `lost` holds what was lost, as `METHOD path`; `listen` gets every piece of a watch just after it was passed on.
+    """
 
     daemon_threads = True
     allow_reuse_address = True
@@ -38,6 +42,7 @@ class LossyProxy(ThreadingHTTPServer):
         self.loses = loses
         self.before = before
         self.lost: list[str] = []
+        self.listen: Callable[[bytes], object] = lambda _: None
         self.tls = ssl.create_default_context(cafile=str(access.ca))
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -106,6 +111,7 @@ class _Forward(BaseHTTPRequestHandler):
         self.end_headers()
         while chunk := answer.read1(65536):
             self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
+            self.server.listen(chunk)
         self.wfile.write(b"0\r\n\r\n")
 
 

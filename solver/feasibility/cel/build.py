@@ -1,11 +1,13 @@
 """The parser's tree → our nodes, bottom-up in a loop; macros are expanded on the way."""
 
+from collections.abc import Callable
 from typing import Final
 
 from lark import Token, Tree
 
 from solver.feasibility.cel import literals, macros, tree
 from solver.feasibility.cel.errors import ExpressionError, Position
+from solver.feasibility.cel.values import Value
 
 _OPERATORS: Final = {
     "relation_lt": ("_<_", 1),
@@ -24,9 +26,10 @@ _OPERATORS: Final = {
 """Rule of the grammar → cel-go's name of the operator, and its length in the text."""
 
 _KEYWORDS: Final = frozenset({"in", "true", "false", "null"})
-_RESERVED: Final = _KEYWORDS | frozenset(
-    "as break const continue else for function if import let loop package namespace return var void while".split()
-)
+_RESERVED: Final = _KEYWORDS | {
+    "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package",
+    "namespace", "return", "var", "void", "while",
+}  # fmt: skip
 
 _Parsed = Tree[Token]
 _Built = tree.Node | tree.ListItem | tree.MapEntry | tuple[tree.Node, ...]
@@ -205,7 +208,7 @@ class _Builder:
         return ()
 
 
-_DECODERS: Final = {
+_DECODERS: Final[dict[str, Callable[[str, Position], Value]]] = {
     "INT_LIT": literals.decode_int,
     "UINT_LIT": literals.decode_uint,
     "FLOAT_LIT": literals.decode_float,

@@ -40,6 +40,9 @@ def compile_call(compiler: Compiler, node: tree.Call) -> Closure:
         return _order(arguments, _ORDERS[name])
     if name in {"or", "orValue"} and is_method:
         return _alternative(arguments, is_value=name == "orValue")
+    if name == "@in" and compiler.known.get(nodes[1]) == []:
+        compiler.known[node] = False  # upstream does not even look at the left side
+        return constant(compiler.known[node])
     overloads = compiler.checked.overloads[node]
     kinds = tuple(compiler.checked.types[argument] for argument in nodes)
     if len(overloads) == 1 and all(map(is_certain, overloads[0].parameters, kinds)):

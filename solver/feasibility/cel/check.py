@@ -5,8 +5,9 @@ The rules are cel-go's (unification with dyn, several overloads where a dyn argu
 API server accepts is accepted here. The messages are ours.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from solver.feasibility.cel import format_check, hints, tree, types
 from solver.feasibility.cel.errors import ExpressionError
@@ -81,7 +82,7 @@ class _Checker:
 
     def check(self, node: tree.Node) -> Type:
         """Find the type of a node and of all below it."""
-        kind: Type = _RULES[type(node)](self, node)
+        kind = _RULES[type(node)](self, node)
         self.found.types[node] = kind
         return kind
 
@@ -252,9 +253,10 @@ class _Checker:
         if not is_optional:
             return kind
         inner, was_optional = types.unwrap_optional(self._known(kind))
-        if not was_optional and inner != types.DYN:
+        if not was_optional:
             raise ExpressionError(
-                f"after ? stands an optional, and this is {hints.a(self.resolved(kind))}: leave the ? out",
+                f"after ? stands an optional, and this is {hints.a(self.resolved(kind))}: leave the ? out, or write "
+                "optional.of(…)",
                 node.position,
             )
         return inner
@@ -376,7 +378,7 @@ _LITERALS: Final = {
     "NoneType": types.NULL,
 }
 
-_RULES: Final = {
+_RULES: Final[dict[type[tree.Node], Callable[[_Checker, Any], Type]]] = {
     tree.Literal: _Checker._literal,  # noqa: SLF001 - the checker's own table
     tree.Ident: _Checker._ident,  # noqa: SLF001 - the same
     tree.Select: _Checker._select,  # noqa: SLF001 - the same

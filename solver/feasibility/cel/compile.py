@@ -71,7 +71,7 @@ def _logic(compiler: Compiler, node: tree.Logic) -> Closure:
                 failure = failure or error
                 continue
             if value is decisive:
-                return decisive
+                return not node.is_and
             if value is True or value is False:
                 continue
             failure = failure or not_a_bool(value)

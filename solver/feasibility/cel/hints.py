@@ -102,7 +102,7 @@ def for_overload(name: str, arguments: tuple[Type, ...], *, is_method: bool) -> 
 
 
 def _for_function_overload(name: str, arguments: tuple[Type, ...], *, is_method: bool) -> str:
-    if name == "_[_]" or name == "_[?_]":
+    if name in {"_[_]", "_[?_]"}:
         return f"{a(arguments[0])} cannot be looked up by {a(arguments[1])}"
     if name == "_?_:_":
         return f"condition ? x : y takes a bool and two values of one type, and not {', '.join(map(a, arguments))}"

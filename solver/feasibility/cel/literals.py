@@ -49,7 +49,7 @@ def decode_string(text: str, position: Position) -> str:
 
 
 def decode_bytes(text: str, position: Position) -> bytes:
-    """Decode a bytes literal (`b"…"`): `\\x` and octal escapes are bytes, other characters UTF-8."""
+    """Decode a bytes literal (`b"…"`): hexadecimal and octal escapes are bytes, other characters UTF-8."""
     body, is_raw = _body(text[1:])
     if is_raw or "\\" not in body:
         return body.encode()
@@ -69,7 +69,7 @@ def decode_bytes(text: str, position: Position) -> bytes:
 
 
 def _body(text: str) -> tuple[str, bool]:
-    """Strip prefix and quotes; say whether it is raw. Line ends become `\\n`, as the language wants."""
+    """Strip prefix and quotes; say whether it is raw. Line ends become line feeds, as the language wants."""
     is_raw = text[0] in "rR"
     quoted = text[1:] if is_raw else text
     width = 3 if quoted[:3] in {'"""', "'''"} and len(quoted) >= 6 else 1  # noqa: PLR2004 - two triple quotes

@@ -84,7 +84,7 @@ def _quantifier(steps: _Steps, condition: Closure | None, *, is_all: bool) -> Cl
                 failure = failure or error
                 continue
             if value is decisive:
-                return decisive
+                return not is_all
             if value is not is_all:
                 failure = failure or not_a_bool(value)
         if failure is not None:

@@ -1,8 +1,7 @@
 """
-Text → syntax tree: the grammar of cel-python (its `cel.lark`), with optionals and exact literals added, in a parser
-of our own.
+Text → syntax tree, by the grammar of cel-python (its `cel.lark`) with optionals and exact literals added.
 
-Only the grammar file is used; the package itself is never imported. Nothing here recurses on the user's input: the
+It is loaded in a parser of our own: only the grammar file is used; the package itself is never imported. Nothing here recurses on the user's input: the
 LALR parser and the walk over its tree are loops, and nesting is capped before parsing.
 """
 
@@ -12,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from lark import Lark, Token, Tree
+from lark import Lark
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 from lark.load_grammar import GrammarBuilder
 
@@ -120,7 +119,7 @@ def _syntax_error(error: UnexpectedInput, text: str) -> ExpressionError:
         return _unexpected(error.token, Position(error.line, error.column))
     if isinstance(error, UnexpectedCharacters):
         position = Position(error.line, error.column)
-        character = text[error.pos_in_stream]
+        character = text[error.pos_in_stream or 0]
         if character in "\"'":
             return ExpressionError("a string is not closed", position)
         if character == "\\":
@@ -133,6 +132,3 @@ def _syntax_error(error: UnexpectedInput, text: str) -> ExpressionError:
 def _unexpected(found: str, position: Position) -> ExpressionError:
     fix = _COMMON_MISTAKES.get(str(found))
     return ExpressionError(f"syntax error at {str(found)!r}" + (f": {fix}" if fix else ""), position)
-
-
-ParseTree = Tree[Token]

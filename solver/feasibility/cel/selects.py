@@ -13,6 +13,7 @@ _KEYS: Final = frozenset({str, int, UInt, float, bool})
 
 
 def compile_ident(compiler: Compiler, node: tree.Ident) -> Closure:
+    """Compile a variable, or `device` itself."""
     meaning = compiler.meaning(node.name.removeprefix("."))
     if isinstance(meaning, int):
         return lambda frame: frame[meaning]
@@ -59,6 +60,7 @@ def _domain_map(domain: Domain) -> Closure:
 
 
 def compile_select(compiler: Compiler, node: tree.Select) -> Closure:
+    """Compile `x.y`, `x.?y` or `has(x.y)`."""
     domain = compiler.domain_of(node.operand)
     if domain is not None:
         return _read(compiler, domain, node.field, is_optional=node.is_optional, is_test=node.is_test)
@@ -124,6 +126,7 @@ def readable(value: Value, read: Read) -> Value:
 
 
 def compile_index(compiler: Compiler, node: tree.Index) -> Closure:
+    """Compile `x[y]` or `x[?y]`."""
     key_node = node.key
     domain = compiler.domain_of(node.operand)
     if domain is not None and isinstance(key_node, tree.Literal) and isinstance(key_node.value, str):

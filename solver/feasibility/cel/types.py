@@ -1,6 +1,4 @@
-"""
-Static types and their unification, by cel-go's rules: what is assignable to what, and which of two is more general.
-"""
+"""Static types and their unification, by cel-go's rules: what agrees with what, which of two is more general."""
 
 from typing import Final, NamedTuple
 
@@ -93,7 +91,7 @@ def is_assignable(mapping: Mapping, left: Type, right: Type) -> bool:
         return _is_valid_substitution(mapping, right, left)[0]
     if is_dyn_or_error(left) or is_dyn_or_error(right):
         return True
-    if left == NULL or right == NULL:
+    if NULL in {left, right}:
         other = right if left == NULL else left
         return other == NULL or other.name in _NULLABLE
     if left.name != right.name:

@@ -258,9 +258,9 @@ def compare(left: Value, right: Value) -> int:
     if kind is not other:
         raise EvaluationError("no such overload: {} and {} have no order", type_name(left), type_name(right))
     if kind in _ORDERED:
-        return (left > right) - (left < right)
+        return int(left > right) - int(left < right)
     if kind is Duration or kind is Timestamp:
-        return (left.nanoseconds > right.nanoseconds) - (left.nanoseconds < right.nanoseconds)
+        return int(left.nanoseconds > right.nanoseconds) - int(left.nanoseconds < right.nanoseconds)
     raise EvaluationError("no such overload: {} has no order", type_name(left))
 
 

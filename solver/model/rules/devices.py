@@ -136,7 +136,7 @@ class _Taken(NamedTuple):
     request: int
     alternative: int
     type: int
-    count: Expression
+    amount: Expression
 
 
 def keep_identity(variables: Variables) -> None:
@@ -161,7 +161,7 @@ def _each_device_once(variables: Variables, at: PartAt, taken_by: list[_Taken]) 
     totals: defaultdict[int, Expression] = defaultdict(Expression)
     for each in taken_by:
         if not type_of(variables, at.cell, each.type).is_shareable:
-            add_scaled(totals[each.type], each.count, 1)
+            add_scaled(totals[each.type], each.amount, 1)
     for reference, total in totals.items():
         device = type_of(variables, at.cell, reference)
         if _most(variables, total) > device.total:
@@ -180,7 +180,7 @@ def _differ_pairwise(variables: Variables, at: PartAt, taken_by: list[_Taken]) -
         for each in taken_by:
             if _covers(link, each.request, each.alternative):
                 for value in type_of(variables, at.cell, each.type).attributes[column]:
-                    add_scaled(per_value[value], each.count, 1)
+                    add_scaled(per_value[value], each.amount, 1)
         for total in per_value.values():
             variables.form.require(total, "distinctAttribute", high=1)
 

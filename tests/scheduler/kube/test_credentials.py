@@ -117,6 +117,8 @@ def broken(said: str, *, user: Any = None, cluster: Any = None, name: str = "", 
         broken(
             "clusters[c].cluster.server is '10.0.0.1'", name="server without scheme", cluster={"server": "10.0.0.1"}
         ),
+        broken("clusters[c].cluster.server is 'https://x:port'", name="port", cluster={"server": "https://x:port"}),
+        broken("clusters[c].cluster.server is 'https://'", name="no host", cluster={"server": "https://"}),
         broken(
             "clusters[c].cluster.certificate-authority: ca.crt does not exist",
             name="no ca file",

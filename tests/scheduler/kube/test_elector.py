@@ -12,7 +12,8 @@ import pytest
 from e2e.controlplane.plane import ControlPlane
 from scheduler.kube import paths
 from scheduler.kube.client import Client
-from scheduler.kube.elector import LeaderElector, LeadershipLost, boot_time, new_identity
+from scheduler.kube.elector import LeaderElector, boot_time, new_identity
+from scheduler.kube.errors import LeadershipLost
 from scheduler.kube.lease import Timing
 from tests.scheduler.kube.conftest import Cluster
 from tests.support.kube_proxy import LossyProxy
@@ -144,7 +145,7 @@ LEADER = """
 import asyncio, sys
 from pathlib import Path
 from scheduler.kube.client import Client
-from scheduler.kube.elector import LeaderElector, LeadershipLost
+from scheduler.kube.elector import LeaderElector
 from scheduler.kube.lease import Timing
 
 async def main() -> None:

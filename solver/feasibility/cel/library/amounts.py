@@ -13,6 +13,7 @@ from solver.feasibility.cel.types import BOOL, DOUBLE, INT, QUANTITY, SEMVER, ST
 from solver.feasibility.cel.values import MAX_INT, MIN_INT, Semver, normalize_semver, parse_semver
 
 _PARTS: Final = re.compile(r"[+-]?([0-9]*)(?:\.([0-9]*))?(.*)", re.ASCII)
+_NO_DIGITS: Final = re.compile(r"[+-]?\.?(?:[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?", re.ASCII)
 _BINARY_EXPONENT: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL_EXPONENT: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _MOST_DIGITS: Final = 18
@@ -23,6 +24,8 @@ _WITHIN_INT64: Final = 10**18
 @lru_cache(maxsize=4096)
 def parse_quantity(text: str) -> Quantity:
     """Parse a quantity; EvaluationError says what is wrong with it."""
+    if text and _NO_DIGITS.fullmatch(text):
+        return Quantity(nano=0, text=text)  # upstream's parser takes ".", "m" and "Gi" for zero
     try:
         quantity = domain_quantity.parse(text)
     except QuantityError as error:

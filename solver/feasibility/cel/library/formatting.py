@@ -10,7 +10,7 @@ from solver.feasibility.cel.library import times
 from solver.feasibility.cel.library.conversions import text_of_float
 from solver.feasibility.cel.library.overloads import Overload, method
 from solver.feasibility.cel.meter import Meter
-from solver.feasibility.cel.types import DYN, STRING, list_of
+from solver.feasibility.cel.types import DURATION, DYN, STRING, TIMESTAMP, list_of
 from solver.feasibility.cel.values import (
     DomainMap,
     Duration,
@@ -30,8 +30,8 @@ _RAISED: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _SPECIAL: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _TAKES: Final = {
     "s": frozenset(
-        "string bool bytes int uint double map list type null_type google.protobuf.Duration "
-        "google.protobuf.Timestamp".split()
+        {"string", "bool", "bytes", "int", "uint", "double", "map", "list", "type", "null_type", DURATION.name}
+        | {TIMESTAMP.name}
     ),
     "d": frozenset({"int", "uint"}),
     "f": frozenset({"double", "string"}),

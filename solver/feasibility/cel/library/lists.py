@@ -48,6 +48,10 @@ def _flatten(meter: Meter, items: list[Value], depth: int = 1) -> list[Value]:
     return flat
 
 
+def _order_pairs(left: tuple[Value, Value], right: tuple[Value, Value]) -> int:
+    return compare(left[0], right[0])
+
+
 def sort_by(meter: Meter, items: list[Value], keys: list[Value]) -> list[Value]:
     """Sort items by their keys, which must have one type that has an order."""
     meter.charge(len(keys) * 8 + 10)
@@ -55,8 +59,8 @@ def sort_by(meter: Meter, items: list[Value], keys: list[Value]) -> list[Value]:
         raise EvaluationError("the items of a list to sort must have the same type")
     if keys:
         compare(keys[0], keys[0])
-    order = cmp_to_key(lambda left, right: compare(keys[left], keys[right]))
-    return [items[at] for at in sorted(range(len(items)), key=order)]
+    pairs = sorted(zip(keys, items, strict=True), key=cmp_to_key(_order_pairs))
+    return [item for _, item in pairs]
 
 
 def _sort(meter: Meter, items: list[Value]) -> list[Value]:

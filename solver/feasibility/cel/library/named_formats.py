@@ -107,7 +107,11 @@ def _constant(name: str) -> Callable[[], Value]:
     return lambda: named
 
 
-FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
+_FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
     "validate": (method((FORMAT, STRING), optional_of(list_of(STRING)), _validate, lambda _, text: len(text) + 1),),
     "format.named": (function((STRING,), optional_of(FORMAT), _named),),
-} | {f"format.{name}": (function((), FORMAT, _constant(name)),) for name in _VALIDATORS}
+}
+_CONSTANTS: Final[dict[str, tuple[Overload, ...]]] = {
+    f"format.{name}": (function((), FORMAT, _constant(name)),) for name in _VALIDATORS
+}
+FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = _FUNCTIONS | _CONSTANTS

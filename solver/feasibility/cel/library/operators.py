@@ -78,10 +78,15 @@ def _ordered(decide: Callable[[int], bool]) -> tuple[Overload, ...]:
     def run(left: Value, right: Value) -> bool:
         return decide(compare(left, right))
 
-    numbers = (INT, UINT, DOUBLE)
-    mixed = tuple(function((left, right), BOOL, run) for left in numbers for right in numbers)
-    others = (BOOL, STRING, BYTES, TIMESTAMP, DURATION)
-    return (*mixed, *(_both(kind, BOOL, run) for kind in others))
+    # The order of declaration decides what a type yet unknown is taken for.
+    pairs = (
+        (BOOL, BOOL),
+        *((INT, right) for right in (INT, DOUBLE, UINT)),
+        *((UINT, right) for right in (UINT, DOUBLE, INT)),
+        *((DOUBLE, right) for right in (DOUBLE, INT, UINT)),
+        *((kind, kind) for kind in (STRING, BYTES, TIMESTAMP, DURATION)),
+    )
+    return tuple(function(pair, BOOL, run) for pair in pairs)
 
 
 def contains(meter: Meter, items: list[Value], wanted: Value) -> bool:

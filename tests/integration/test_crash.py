@@ -1,0 +1,120 @@
+"""The scheduler dies, stops or hangs in the middle of a batch: nobody is lost, and nothing is allocated twice."""
+
+import concurrent.futures
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from e2e.controlplane.plane import ControlPlane
+from tests.support.controlplane import wait_until
+from tests.support.shell_world import Start, World
+
+pytestmark = pytest.mark.controlplane
+
+LEASE = """
+apiVersion: config.dovetail.dev/v1alpha1
+kind: DovetailConfiguration
+commit:
+  requestTimeoutSeconds: 1
+leaderElection:
+  leaseName: {name}
+  leaseNamespace: {namespace}
+  leaseDurationSeconds: 4
+  renewDeadlineSeconds: 2.5
+  retryPeriodSeconds: 0.5
+"""
+
+
+def fill(world: World, nodes: int, pods: int) -> None:
+    """Nodes with 8 devices each, and pods with one claim each, all of which exist when this returns."""
+    world.add_nodes(nodes, devices=8)
+    world.template()
+    with concurrent.futures.ThreadPoolExecutor(8) as many:
+        list(many.map(lambda number: world.pod(f"p{number}"), range(pods)))
+    wait_until(lambda: len(world.claims()) == pods, seconds=120)
+
+
+@contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    """Stop a process for the block, as a machine that hangs does."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_a_scheduler_that_was_killed_amid_300_pods_is_followed_by_one_that_finishes(world: World, start: Start) -> None:
+    fill(world, nodes=40, pods=300)
+    first = start()
+    wait_until(lambda: len(world.bound()) >= 40)
+
+    os.kill(first.pid, signal.SIGKILL)
+    wait_until(lambda: not first.is_running())
+    left = len(world.bound())
+    start()
+
+    wait_until(lambda: len(world.bound()) == 300, seconds=120)
+    assert left < 300, "it was killed too late to tell"
+    assert world.problems() == []
+
+
+def test_a_scheduler_that_is_told_to_stop_ends_its_writes_and_leaves_nothing_half_done(
+    world: World, start: Start
+) -> None:
+    fill(world, nodes=20, pods=150)
+    running = start()
+    wait_until(lambda: len(world.bound()) >= 20)
+
+    os.kill(running.pid, signal.SIGTERM)
+    wait_until(lambda: not running.is_running())
+
+    bound = len(world.bound())
+    allocated = [each for each in world.claims() if "allocation" in each.get("status", {})]
+    assert (running.status, len(allocated)) == (0, bound)
+    assert world.problems() == []
+
+
+def test_a_leader_that_hangs_beyond_its_lease_writes_nothing_when_it_wakes_up(
+    control_plane: ControlPlane, world: World, start: Start, tmp_path: Path
+) -> None:
+    fill(world, nodes=40, pods=300)
+    configuration = tmp_path / "config.yaml"
+    configuration.write_text(LEASE.format(name=world.word, namespace=world.namespace))
+    arguments = (control_plane.kubeconfig, f"--config={configuration}")
+    first = start(*arguments, leader_elect=True)
+    second = start(*arguments, leader_elect=True)
+    wait_until(lambda: len(world.bound()) >= 20)
+
+    with stopped(first.pid):
+        left = len(world.bound())
+        wait_until(lambda: len(world.bound()) == 300, seconds=120)
+    wait_until(lambda: not first.is_running())
+
+    assert left < 300, "it was stopped too late to tell"
+    assert first.status == 1
+    assert second.is_running()
+    assert world.problems() == []
+
+
+def test_a_leader_that_is_told_to_stop_hands_over_at_once(
+    control_plane: ControlPlane, world: World, start: Start, tmp_path: Path
+) -> None:
+    world.add_nodes(1, devices=2)
+    world.template()
+    configuration = tmp_path / "config.yaml"
+    configuration.write_text(LEASE.format(name=world.word, namespace=world.namespace).replace("Seconds: 4", "Seconds: 60"))
+    arguments = (control_plane.kubeconfig, f"--config={configuration}")
+    first = start(*arguments, leader_elect=True)
+    start(*arguments, leader_elect=True)
+    os.kill(first.pid, signal.SIGTERM)
+    wait_until(lambda: not first.is_running())
+
+    world.pod("p")
+
+    wait_until(lambda: "p" in world.bound(), seconds=20)
+    assert first.status == 0

@@ -1,0 +1,168 @@
+"""How the reflector reacts to answers that a real server gives on a bad day only: told as bytes, by a script."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import Any, cast
+
+import pytest
+
+from scheduler.change import Change, Kind
+from scheduler.kube.client import Client
+from scheduler.kube.errors import DecodeError, Gone, Invalid, KubeError, Unreachable
+from scheduler.kube.reflector import Reflector
+from tests.support.kube_objects import bookmark, line, namespace, page
+
+Answer = bytes | list[bytes] | KubeError
+EXPIRED = line("ERROR", {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"})
+
+
+class Script:
+    """In the place of a client: gives the answers in turn, then nothing any more; notes what it was asked."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.asked: list[Mapping[str, str]] = []
+        self.finished = asyncio.Event()
+        self._answers = list(answers)
+
+    async def request(self, _method: str, _path: str, *, query: Mapping[str, str]) -> bytes:
+        answer = await self._next(query)
+        assert isinstance(answer, bytes)
+        return answer
+
+    async def stream_lines(
+        self,
+        _path: str,
+        query: Mapping[str, str],
+        *,
+        read_timeout_seconds: float,
+    ) -> AsyncGenerator[list[bytes], None]:
+        assert read_timeout_seconds > int(query["timeoutSeconds"])
+        answer = await self._next(query)
+        assert isinstance(answer, list)
+        if answer:
+            yield answer
+
+    async def _next(self, query: Mapping[str, str]) -> bytes | list[bytes]:
+        self.asked.append(query)
+        if not self._answers:
+            self.finished.set()
+            await asyncio.Event().wait()
+        answer = self._answers.pop(0)
+        if isinstance(answer, KubeError):
+            raise answer
+        return answer
+
+
+Played = tuple[Script, list[tuple[str, bool]], list[Exception]]
+
+
+@pytest.fixture
+def play(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Run a reflector through the script, without its pauses, and give what it asked, handed over and told."""
+    pauses: list[float] = []
+
+    async def no_pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    async def played(*answers: Answer) -> Played:
+        script, changes, errors = Script(*answers), list[Change](), list[Exception]()
+        reflector = Reflector(
+            cast("Client", script), Kind.NAMESPACES, changes.extend, lambda _, error: errors.append(error)
+        )
+        monkeypatch.setattr(asyncio, "sleep", no_pause)
+        task = asyncio.create_task(reflector.run())
+        await asyncio.wait_for(script.finished.wait(), 10)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert reflector.synced.is_set()
+        return script, [(change.key, change.value is not None) for change in changes], errors
+
+    played.pauses = pauses  # type: ignore[attr-defined] # for the test that counts them
+    return played
+
+
+LISTED = [line("ADDED", namespace("a", version=3)), bookmark(5, ends_listing=True)]
+
+
+async def test_a_listing_goes_over_into_a_watch_that_is_resumed_where_it_ended(play: Any) -> None:
+    script, changes, errors = await play([*LISTED, line("ADDED", namespace("b", version=8))], [bookmark(9)])
+    assert changes == [("a", True), ("b", True)]
+    assert [query.get("resourceVersion") for query in script.asked] == [None, "8", "9"]
+    assert errors == []
+
+
+async def test_an_expired_version_leads_to_a_new_listing_that_tells_what_is_gone(play: Any) -> None:
+    script, changes, errors = await play(LISTED, [EXPIRED], [bookmark(20, ends_listing=True)])
+    assert changes == [("a", True), ("a", False)]
+    assert "sendInitialEvents" in script.asked[2]
+    assert [type(error) for error in errors] == [Gone]
+
+
+async def test_what_came_before_the_expiry_is_handed_over(play: Any) -> None:
+    _, changes, _ = await play(
+        LISTED,
+        [line("ADDED", namespace("b", version=8)), EXPIRED],
+        [line("ADDED", namespace("b", version=8)), bookmark(20, ends_listing=True)],
+    )
+    assert changes == [("a", True), ("b", True), ("a", False)]
+
+
+async def test_a_server_that_cannot_stream_a_listing_is_asked_for_pages(play: Any) -> None:
+    script, changes, errors = await play(
+        Invalid(422, "Invalid", "sendInitialEvents is forbidden"),
+        page(namespace("a"), more="token"),
+        page(namespace("b"), version=7),
+    )
+    assert changes == [("a", True), ("b", True)]
+    assert script.asked[2]["continue"] == "token"
+    assert script.asked[3]["resourceVersion"] == "7"
+    assert errors == []
+
+
+async def test_a_page_that_failed_is_asked_for_again(play: Any) -> None:
+    script, changes, _ = await play(
+        Invalid(422), page(namespace("a"), more="token"), Unreachable("x"), page(namespace("b"), version=7)
+    )
+    assert [query.get("continue") for query in script.asked[1:4]] == [None, "token", "token"]
+    assert changes == [("a", True), ("b", True)]
+
+
+async def test_a_continue_token_that_has_expired_starts_the_pages_over(play: Any) -> None:
+    script, changes, _ = await play(
+        Invalid(422), page(namespace("a"), more="token"), Gone(410), page(namespace("a"), namespace("b"), version=7)
+    )
+    assert "continue" not in script.asked[3]
+    assert changes == [("a", True), ("b", True)]
+
+
+async def test_a_streamed_listing_that_broke_off_starts_over(play: Any) -> None:
+    script, changes, errors = await play(LISTED[:1], Unreachable("x"), LISTED)
+    assert ["sendInitialEvents" in query for query in script.asked[:3]] == [True] * 3
+    assert changes == [("a", True)]
+    assert [type(error) for error in errors] == [Unreachable]
+
+
+async def test_a_watch_that_failed_goes_on_where_it_was(play: Any) -> None:
+    script, _, errors = await play(LISTED, Unreachable("x"), [])
+    assert [query.get("resourceVersion") for query in script.asked] == [None, "5", "5", "5"]
+    assert [type(error) for error in errors] == [Unreachable]
+
+
+async def test_nonsense_in_a_watch_leads_to_a_new_listing(play: Any) -> None:
+    script, _, errors = await play(LISTED, [b"<html>"], LISTED)
+    assert "sendInitialEvents" in script.asked[2]
+    assert [type(error) for error in errors] == [DecodeError]
+
+
+async def test_watches_that_end_at_once_are_not_repeated_without_a_pause(play: Any) -> None:
+    await play(LISTED, [], [], [])
+    assert len(play.pauses) == 3
+    assert play.pauses[2] > play.pauses[0]
+
+
+async def test_a_malformed_object_is_told_and_the_rest_handed_over(play: Any) -> None:
+    bad = namespace("bad")
+    bad["metadata"]["labels"] = {"x": 1}
+    _, changes, errors = await play([line("ADDED", bad), *LISTED])
+    assert changes == [("a", True)]
+    assert [str(error)[:15] for error in errors] == ["namespaces bad:"]

@@ -14,6 +14,7 @@ from solver.placing import Condition, Kept
 from solver.problem.component import Ask
 from solver.problem.demand import Verdict
 from solver.problem.fit import PODS, tallied
+from solver.problem.inventory import Mask
 from solver.problem.problem import Part, PodClass, Problem
 
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from solver.placing import Condition, Cost, Kept, Served
 from solver.problem.fit import PODS, Amounts
+from solver.problem.inventory import Mask
 from solver.problem.problem import Part, PodClass, Problem, State
 from solver.solution import Choice, SharedChoice, Solution
 

@@ -11,7 +11,7 @@ import pytest
 
 from e2e.controlplane.plane import ControlPlane
 from tests.support.controlplane import wait_until
-from tests.support.shell_world import Start, World
+from tests.support.shell_world import Start, World, exit_status
 
 pytestmark = pytest.mark.controlplane
 
@@ -75,7 +75,7 @@ def test_a_scheduler_that_is_told_to_stop_ends_its_writes_and_leaves_nothing_hal
 
     bound = len(world.bound())
     allocated = [each for each in world.claims() if "allocation" in each.get("status", {})]
-    assert (running.status, len(allocated)) == (0, bound)
+    assert (exit_status(running), len(allocated)) == (0, bound)
     assert world.problems() == []
 
 
@@ -96,7 +96,7 @@ def test_a_leader_that_hangs_beyond_its_lease_writes_nothing_when_it_wakes_up(
     wait_until(lambda: not first.is_running())
 
     assert left < 300, "it was stopped too late to tell"
-    assert first.status == 1
+    assert exit_status(first) == 1
     assert second.is_running()
     assert world.problems() == []
 
@@ -107,7 +107,9 @@ def test_a_leader_that_is_told_to_stop_hands_over_at_once(
     world.add_nodes(1, devices=2)
     world.template()
     configuration = tmp_path / "config.yaml"
-    configuration.write_text(LEASE.format(name=world.word, namespace=world.namespace).replace("Seconds: 4", "Seconds: 60"))
+    configuration.write_text(
+        LEASE.format(name=world.word, namespace=world.namespace).replace("Seconds: 4", "Seconds: 60")
+    )
     arguments = (control_plane.kubeconfig, f"--config={configuration}")
     first = start(*arguments, leader_elect=True)
     start(*arguments, leader_elect=True)
@@ -117,4 +119,4 @@ def test_a_leader_that_is_told_to_stop_hands_over_at_once(
     world.pod("p")
 
     wait_until(lambda: "p" in world.bound(), seconds=20)
-    assert first.status == 0
+    assert exit_status(first) == 0

@@ -12,6 +12,7 @@ from typing import Any
 
 from e2e.controlplane.access import RequestError
 from e2e.controlplane.plane import ControlPlane
+from e2e.controlplane.processes import Component
 from e2e.dovetail import Dovetail
 
 Start = Callable[..., Dovetail]
@@ -222,3 +223,9 @@ class World:
                 "devices": [{"name": f"gpu-{index}"} for index in range(devices)],
             },
         }
+
+
+def exit_status(component: Component) -> int | None:
+    """Give what a process ended with, None while it runs."""
+    status: int | None = component._process.poll()  # noqa: SLF001 - only these tests want to know it
+    return status

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from solver.domain import ConstraintKind, Reason, ReasonCode
 from solver.feasibility import node_fit
@@ -45,32 +46,43 @@ class _Supply(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Explanation:
-    """Explains pods of one problem; answers are kept per class."""
+    """Explains pods of one problem; what classes have in common is counted once."""
 
     problem: Problem
-    is_proven: bool
+    conditions: list[Condition] = field(default_factory=list)
+    condition_of: npt.NDArray[np.int64] = field(init=False)
     kept: Kept = field(init=False)
-    found: dict[int, tuple[Reason, ...]] = field(default_factory=dict)
+    supplies: dict[tuple[int, bytes], _Supply] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.kept = Kept(self.problem)
+        problem, numbers = self.problem, dict[Condition, int]()
+        self.kept = Kept(problem)
+        found = [
+            numbers.setdefault(
+                Condition(group, problem.states[node], problem.wide_state, bool(problem.is_whole[node])), len(numbers)
+            )
+            for node, group in enumerate(problem.layout.group_of)
+        ]
+        self.condition_of = np.array(found, dtype=np.int64)
+        self.conditions = list(numbers)
 
-    def reasons(self, pod_class: PodClass) -> tuple[Reason, ...]:
-        """Give the reasons of a class's unplaced pods, the most telling first."""
-        if pod_class.index not in self.found:
-            self.found[pod_class.index] = tuple(self._reasons(pod_class))
-        return self.found[pod_class.index]
+    def reasons(self, pod_class: PodClass, *, is_proven: bool) -> tuple[Reason, ...]:
+        """
+        Give the reasons of a class's unplaced pods, the most telling first.
 
-    def _reasons(self, pod_class: PodClass) -> Iterator[Reason]:
+        `is_proven` says that no plan places more pods of its priority.
+        """
+        return tuple(self._reasons(pod_class, is_proven=is_proven))
+
+    def _reasons(self, pod_class: PodClass, *, is_proven: bool) -> Iterator[Reason]:
         problem = self.problem
         if problem.node_count == 0:
             yield Reason(code=ReasonCode.NO_NODES, message="no nodes available to schedule pods")
             return
         roomy, lacking = self._rooms(pod_class)
-        parts = self._parts(pod_class)
-        fitting = [node for node in np.flatnonzero(roomy).tolist() if self._serves(parts, node)]
+        fitting = self._fitting(pod_class, roomy)
         if fitting:
-            yield self._outranked(len(fitting))
+            yield _outranked(fitting, is_proven=is_proven)
         elif roomy.any() or not problem.node_count:
             yield from self._device_reasons(pod_class, roomy)
         yield from pod_class.verdicts.reasons
@@ -89,25 +101,21 @@ class Explanation:
     def _parts(self, pod_class: PodClass) -> tuple[Part, ...]:
         return pod_class.parts + tuple(part for each in pod_class.shared for part in self.problem.shared[each].parts)
 
-    def _serves(self, parts: tuple[Part, ...], node: int) -> bool:
-        problem = self.problem
-        where = problem.layout.group_of[node]
-        condition = Condition(where, problem.states[node], problem.wide_state, bool(problem.is_whole[node]))
-        return self.kept.serve(parts, condition) is not None
-
-    def _outranked(self, nodes: int) -> Reason:
-        place = f"the pod alone would fit {nodes} node{'s' if nodes > 1 else ''}"
-        if self.is_proven:
-            message = f"{place}; pods of higher priority, or more pods of the same one, take that room"
-            return Reason(code=ReasonCode.OUTRANKED, message=message)
-        message = f"{place}; no plan that places it was found in time, and none was ruled out"
-        return Reason(code=ReasonCode.BUDGET, message=message)
+    def _fitting(self, pod_class: PodClass, roomy: Mask) -> int:
+        """How many nodes could serve one pod of the class alone."""
+        parts, conditions = self._parts(pod_class), self.condition_of[roomy]
+        numbers, counts = np.unique(conditions, return_counts=True)
+        return sum(
+            count
+            for number, count in zip(numbers.tolist(), counts.tolist(), strict=True)
+            if self.kept.serve(parts, self.conditions[number]) is not None
+        )
 
     def _device_reasons(self, pod_class: PodClass, roomy: Mask) -> Iterator[Reason]:
-        nodes = np.flatnonzero(roomy).tolist()
+        nodes = int(np.count_nonzero(roomy))
         short = False
         for request in self._requests(pod_class):
-            supplies = [(asked, self._supply(asked.ask, nodes)) for asked in request.alternatives]
+            supplies = [(asked, self._supply(asked.ask, roomy)) for asked in request.alternatives]
             if any(asked.ask.needed and supply.most >= asked.ask.needed for asked, supply in supplies):
                 continue
             short = True
@@ -116,11 +124,11 @@ class Explanation:
                 yield _too_many(request.name, supply)
                 continue
             lead = f"none of its {len(supplies)} alternatives fits; the nearest is {asked.name}: "
-            yield self._short(request.name + (f": {lead}" if len(supplies) > 1 else ": "), asked, supply, len(nodes))
+            yield self._short(request.name + (f": {lead}" if len(supplies) > 1 else ": "), asked, supply, nodes)
             if not supply.verdicts:
                 yield from self._pool_reasons()
         if not short:
-            yield self._constrained(pod_class, len(nodes))
+            yield self._constrained(pod_class, nodes)
 
     def _requests(self, pod_class: PodClass) -> Iterator[_Request]:
         """Requests of the class's claims that are not allocated yet, named as users know them."""
@@ -140,10 +148,16 @@ class Explanation:
                 alternatives = [_Asked(each.name, ask) for each, ask in zip(request.alternatives, asks, strict=True)]
                 yield _Request(f"{place}request {request.name}", place, request.name, tuple(alternatives))
 
-    def _supply(self, ask: Ask, nodes: list[int]) -> _Supply:
+    def _supply(self, ask: Ask, roomy: Mask) -> _Supply:
+        key = (ask.demand, roomy.tobytes())
+        if key not in self.supplies:
+            self.supplies[key] = self._count_supply(ask, set(np.flatnonzero(roomy).tolist()))
+        return self.supplies[key]
+
+    def _count_supply(self, ask: Ask, wanted: set[int]) -> _Supply:
         """Count devices over nodes; those that several nodes can use count once."""
         problem, answers = self.problem, self.problem.answers[ask.demand]
-        inventory, wanted = problem.inventory, set(nodes)
+        inventory = problem.inventory
         verdicts: Counter[Verdict] = Counter()
         free: Counter[int] = Counter()
         matching: Counter[int] = Counter()
@@ -223,6 +237,15 @@ class Explanation:
         else:
             message = f"{names}: enough devices are free for each request, but not for all of them on one node"
         return Reason(code=ReasonCode.DEVICES_CONSTRAINT, message=message, node_count=nodes)
+
+
+def _outranked(nodes: int, *, is_proven: bool) -> Reason:
+    place = f"the pod alone would fit {nodes} node{'s' if nodes > 1 else ''}"
+    if is_proven:
+        message = f"{place}; pods of higher priority, or more pods of the same one, take that room"
+        return Reason(code=ReasonCode.OUTRANKED, message=message)
+    message = f"{place}; no plan that places it was found in time, and none was ruled out"
+    return Reason(code=ReasonCode.BUDGET, message=message)
 
 
 def _nearness(asked: _Asked, supply: _Supply) -> tuple[int, int]:

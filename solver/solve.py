@@ -105,12 +105,12 @@ def _unplaced(problem: Problem, solution: Solution, report: SearchReport) -> tup
     placed = Counter(choice.pod_class for choice in solution.choices)
     proven: defaultdict[str, bool] = defaultdict(bool, ((level.name, level.proven) for level in report.levels))
     reasons = dict(problem.rejected)
+    explanation = Explanation(problem)
     for pod_class in problem.classes:
         waiting = pod_class.members[placed[pod_class.index] :]
-        if not waiting:
-            continue
-        explanation = Explanation(problem, is_proven=proven[f"placed:{pod_class.priority}"])
-        reasons.update((position, explanation.reasons(pod_class)) for position in waiting)
+        if waiting:
+            found = explanation.reasons(pod_class, is_proven=proven[f"placed:{pod_class.priority}"])
+            reasons.update((position, found) for position in waiting)
     return tuple(
         Unplaced(pod=problem.pod(position).id, pod_uid=problem.pod(position).uid, reasons=reasons[position])
         for position in sorted(reasons)

@@ -12,7 +12,7 @@ import math
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, TypeVar
 from urllib.parse import urlencode
 
 import aiohttp
@@ -21,7 +21,15 @@ from yarl import URL
 
 from scheduler.kube import credentials, errors
 from scheduler.kube.credentials import Access, Credentials
-from scheduler.kube.errors import AnswerLost, ConfigurationError, KubeError, NotFound, Unauthorized, Unreachable
+from scheduler.kube.errors import (
+    AnswerLost,
+    ConfigurationError,
+    DecodeError,
+    KubeError,
+    NotFound,
+    Unauthorized,
+    Unreachable,
+)
 
 USER_AGENT: Final = "dovetail-scheduler"
 JSON_PATCH: Final = "application/json-patch+json"
@@ -64,6 +72,9 @@ class _Resource(msgspec.Struct):
 
 class _Resources(msgspec.Struct):
     resources: list[_Resource] = []
+
+
+_Answer = TypeVar("_Answer", bound=msgspec.Struct)
 
 
 class Client:
@@ -150,20 +161,27 @@ class Client:
 
     async def server_version(self) -> Version:
         """Ask what the server is."""
-        return msgspec.json.decode(await self.request("GET", "/version"), type=Version)
+        return await self._get("/version", Version)
 
     async def discover(self, group: str) -> tuple[tuple[str, frozenset[str]], ...]:
         """List the versions of an API group, the server's preferred one first, each with its resources."""
         try:
-            body = await self.request("GET", f"/apis/{group}")
+            versions = (await self._get(f"/apis/{group}", _Group)).versions
         except NotFound:
             return ()
         found = []
-        for version in msgspec.json.decode(body, type=_Group).versions:
-            path = f"/apis/{group}/{version.version}"
-            resources = msgspec.json.decode(await self.request("GET", path), type=_Resources).resources
+        for version in versions:
+            resources = (await self._get(f"/apis/{group}/{version.version}", _Resources)).resources
             found.append((version.version, frozenset(resource.name for resource in resources)))
         return tuple(found)
+
+    async def _get(self, path: str, kind: type[_Answer]) -> _Answer:
+        """Read something small."""
+        body = await self.request("GET", path)
+        try:
+            return msgspec.json.decode(body, type=kind)
+        except msgspec.MsgspecError as error:
+            raise DecodeError(kind.__name__.strip("_").lower(), path, "(whole answer)", str(error)) from error
 
     @contextlib.asynccontextmanager
     async def _exchange(self, call: "_Call") -> AsyncIterator[aiohttp.ClientResponse]:

@@ -15,6 +15,8 @@ from scheduler.kube.client import MERGE_PATCH, Client
 from scheduler.kube.errors import Conflict, KubeError, LeadershipLost, NotFound
 from scheduler.kube.lease import Election, Lease, Timing, decode_lease
 
+__all__ = ["LeaderElector", "LeadershipLost", "boot_time", "new_identity"]
+
 
 def boot_time() -> float:
     """Seconds that go on while the process is stopped and, where the system has such a clock, while it sleeps."""

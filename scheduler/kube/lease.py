@@ -11,6 +11,7 @@ import msgspec
 
 from scheduler.kube.decode_shared import Wire
 from scheduler.kube.encode import Json, micro_timestamp
+from scheduler.kube.errors import DecodeError
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,8 +69,11 @@ _lease = msgspec.json.Decoder(Lease)
 
 
 def decode_lease(raw: bytes) -> Lease:
-    """Decode a Lease. Raises msgspec.MsgspecError."""
-    return _lease.decode(raw)
+    """Decode a Lease. Raises DecodeError."""
+    try:
+        return _lease.decode(raw)
+    except msgspec.MsgspecError as error:
+        raise DecodeError("leases", "answer", "(whole object)", str(error)) from error
 
 
 class Election:

@@ -8,6 +8,7 @@ to the server too: a leader that loses its lease must have no write under way wh
 """
 
 import datetime as dt
+import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Final, NamedTuple, cast
 
@@ -24,6 +25,7 @@ from solver.domain import Allocation, Claim, ClaimId, ConsumerReference, Pod, Po
 
 WRITE_SECONDS: Final = 5.0
 """The default lease duration (15 s) less its renew deadline (10 s): a write ends before the lease does."""
+_LEAST_SECONDS: Final = 0.05
 _IMMUTABLE: Final = "field is immutable"
 
 
@@ -218,9 +220,10 @@ async def _write_claim(client: Client, claim: Claim, write: _Write, timeout_seco
     Write a claim and give it as it is then.
 
     Where the server takes the patch for a change of something immutable, which we never change, its parameters are
-    spelled as JSON cannot carry them: then the stored bytes are read, changed and sent back.
+    spelled as JSON cannot carry them: then the stored bytes are read, changed and sent back (verb `update`).
     """
     path = paths.claim(claim.id, write.subresource)
+    ends = time.monotonic() + timeout_seconds
     try:
         answer = await client.request(
             "PATCH", path, body=write.patch, content_type=JSON_PATCH, timeout_seconds=timeout_seconds
@@ -228,15 +231,21 @@ async def _write_claim(client: Client, claim: Claim, write: _Write, timeout_seco
     except Invalid as error:
         if write.stored is None or _IMMUTABLE not in error.message:
             raise
-        stored = await client.request("GET", path, accept=protobuf.MEDIA_TYPE, timeout_seconds=timeout_seconds)
+        stored = await client.request(
+            "GET", paths.claim(claim.id), accept=protobuf.MEDIA_TYPE, timeout_seconds=_seconds_until(ends)
+        )
         answer = await client.request(
             "PUT",
             path,
             body=write.stored(stored),
             content_type=protobuf.MEDIA_TYPE,
-            timeout_seconds=timeout_seconds,
+            timeout_seconds=_seconds_until(ends),
         )
     try:
         return decode_claim(answer)
     except msgspec.MsgspecError as error:
         raise AnswerLost(f"PATCH {path}: the answer cannot be read: {error}") from error
+
+
+def _seconds_until(end: float) -> float:
+    return max(_LEAST_SECONDS, end - time.monotonic())

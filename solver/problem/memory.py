@@ -38,8 +38,9 @@ class Engine:
         """Give the devices as published; rebuilt when nodes, slices or taint rules changed."""
         basis = (snapshot.nodes, snapshot.slices, snapshot.taint_rules, owned_devices)
         if self._inventory is None or not self._is_current(basis):
-            ownership = owned.resolve(owned_devices, snapshot.nodes)
-            self._inventory = inventory.take_stock(snapshot.nodes, snapshot.slices, snapshot.taint_rules, ownership)
+            nodes = tuple(sorted(snapshot.nodes, key=lambda node: node.name))
+            ownership = owned.resolve(owned_devices, nodes)
+            self._inventory = inventory.take_stock(nodes, snapshot.slices, snapshot.taint_rules, ownership)
             self._basis = basis
             self._answers.clear()
             self._layouts.clear()

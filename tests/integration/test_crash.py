@@ -3,6 +3,7 @@
 import concurrent.futures
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,12 +30,22 @@ leaderElection:
 """
 
 
-def fill(world: World, nodes: int, pods: int) -> None:
-    """Nodes with 8 devices each, and pods with one claim each, all of which exist when this returns."""
+def prepare(world: World, nodes: int) -> None:
+    """Nodes with 8 devices each, and the template of the pods' claims."""
     world.add_nodes(nodes, devices=8)
     world.template()
+
+
+def create(world: World, pods: int) -> None:
+    """Pods with one claim each."""
     with concurrent.futures.ThreadPoolExecutor(8) as many:
         list(many.map(lambda number: world.pod(f"p{number}"), range(pods)))
+
+
+def fill(world: World, nodes: int, pods: int) -> None:
+    """Nodes, and pods with their claims, all of which exist when this returns."""
+    prepare(world, nodes)
+    create(world, pods)
     wait_until(lambda: len(world.claims()) == pods, seconds=120)
 
 
@@ -66,7 +77,7 @@ def test_a_scheduler_that_was_killed_amid_300_pods_is_followed_by_one_that_finis
 def test_a_scheduler_that_is_told_to_stop_ends_its_writes_and_leaves_nothing_half_done(
     world: World, start: Start
 ) -> None:
-    fill(world, nodes=20, pods=150)
+    fill(world, nodes=15, pods=120)
     running = start()
     wait_until(lambda: len(world.bound()) >= 20)
 
@@ -82,16 +93,19 @@ def test_a_scheduler_that_is_told_to_stop_ends_its_writes_and_leaves_nothing_hal
 def test_a_leader_that_hangs_beyond_its_lease_writes_nothing_when_it_wakes_up(
     control_plane: ControlPlane, world: World, start: Start, tmp_path: Path
 ) -> None:
-    fill(world, nodes=40, pods=300)
+    prepare(world, nodes=40)
     configuration = tmp_path / "config.yaml"
     configuration.write_text(LEASE.format(name=world.word, namespace=world.namespace))
     arguments = (control_plane.kubeconfig, f"--config={configuration}")
     first = start(*arguments, leader_elect=True)
     second = start(*arguments, leader_elect=True)
+    creating = threading.Thread(target=create, args=(world, 300))
+    creating.start()
     wait_until(lambda: len(world.bound()) >= 20)
 
     with stopped(first.pid):
         left = len(world.bound())
+        creating.join()
         wait_until(lambda: len(world.bound()) == 300, seconds=120)
     wait_until(lambda: not first.is_running())
 
@@ -107,9 +121,8 @@ def test_a_leader_that_is_told_to_stop_hands_over_at_once(
     world.add_nodes(1, devices=2)
     world.template()
     configuration = tmp_path / "config.yaml"
-    configuration.write_text(
-        LEASE.format(name=world.word, namespace=world.namespace).replace("Seconds: 4", "Seconds: 60")
-    )
+    lease = LEASE.format(name=world.word, namespace=world.namespace).replace("Seconds: 4", "Seconds: 60")
+    configuration.write_text(lease)
     arguments = (control_plane.kubeconfig, f"--config={configuration}")
     first = start(*arguments, leader_elect=True)
     start(*arguments, leader_elect=True)

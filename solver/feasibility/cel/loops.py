@@ -12,8 +12,7 @@ from solver.feasibility.cel.meter import Meter
 from solver.feasibility.cel.tree import Loop
 from solver.feasibility.cel.values import NONE, DomainMap, Optional, Value, keys_of, map_key, type_name
 
-_STEP_COST: Final = 6
-_NODE_COST: Final = 3
+_STEP_COST: Final = 2
 
 
 class _Steps:
@@ -24,7 +23,7 @@ class _Steps:
         self.first = compiler.allocate()
         self.second = compiler.allocate() if node.second else 0
         bodies = tuple(body for body in (node.condition, node.transform) if body is not None)
-        self.cost = _STEP_COST + _NODE_COST * sum(map(_weight, bodies))
+        self.cost = _STEP_COST + sum(map(_weight, bodies))
         compiler.is_metered = True
 
     def run(self, frame: Frame) -> Iterator[None]:
@@ -214,7 +213,7 @@ def compile_sort_by(compiler: Compiler, node: tree.SortBy) -> Closure:
     """Compile sortBy()."""
     target, slot = compiler.compile(node.target), compiler.allocate()
     key = compiler.in_scope(node.name, slot, node.key)
-    cost = _STEP_COST + _NODE_COST * _weight(node.key)
+    cost = _STEP_COST + _weight(node.key)
     compiler.is_metered = True
 
     def run(frame: Frame) -> Value:

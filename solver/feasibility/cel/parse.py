@@ -1,8 +1,8 @@
 """
 Text → syntax tree, by the grammar of cel-python (its `cel.lark`) with optionals and exact literals added.
 
-It is loaded in a parser of our own: only the grammar file is used; the package itself is never imported. Nothing here recurses on the user's input: the
-LALR parser and the walk over its tree are loops, and nesting is capped before parsing.
+It is loaded in a parser of our own: only the grammar file is used, the package itself is never imported. Nothing here
+recurses on the user's input: the LALR parser and the walk over its tree are loops, and nesting is capped before.
 """
 
 import importlib.util
@@ -119,7 +119,7 @@ def _syntax_error(error: UnexpectedInput, text: str) -> ExpressionError:
         return _unexpected(error.token, Position(error.line, error.column))
     if isinstance(error, UnexpectedCharacters):
         position = Position(error.line, error.column)
-        character = text[error.pos_in_stream or 0]
+        character = text.split("\n")[position.line - 1][position.column - 1]
         if character in "\"'":
             return ExpressionError("a string is not closed", position)
         if character == "\\":

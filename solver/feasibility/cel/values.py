@@ -224,7 +224,7 @@ def _equal_containers(left: Value, right: Value, meter: Meter | None) -> bool:
     if len(left) != len(right):
         return False
     if meter is not None:
-        meter.charge(4 * len(left) + 4)
+        meter.charge(8 * len(left) + 8)
     if type(left) is list:
         return all(equal(one, other, meter) for one, other in zip(left, right, strict=True))
     return all(key in right and equal(item, right[key], meter) for key, item in left.items())

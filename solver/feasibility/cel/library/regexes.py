@@ -23,7 +23,8 @@ def compile_pattern(pattern: str) -> Any:
     try:
         return re2.compile(pattern, options)
     except re2.error as error:
-        raise EvaluationError("{!r} is no regular expression (RE2): {}", pattern, error) from None
+        reason = error.args[0].decode() if error.args and isinstance(error.args[0], bytes) else error
+        raise EvaluationError("{!r} is no regular expression (RE2): {}", pattern, reason) from None
 
 
 def _prepared(meter: Meter, text: str, pattern: str) -> Any:

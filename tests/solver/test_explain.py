@@ -1,0 +1,234 @@
+"""What a person reads when a pod waits: the words, the code, and for how many nodes it holds."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from solver.domain import OwnedDevices, Pod, Policy, ReasonCode
+from tests.support import builders as b
+from tests.support import solver_problems as s
+
+ROOT = "resource.kubernetes.io/pcieRoot"
+GPU = b.gpu_class()
+N1 = b.node("n1")
+FIT_ALONE = "the pod alone would fit 1 node"
+Told = tuple[ReasonCode, str, int]
+Row = tuple[str, Sequence[s.Objects], Told]
+
+
+def reasons(objects: Sequence[s.Objects], *pods: Pod, policy: Policy | None = None) -> list[Told]:
+    """The reasons of the last pod."""
+    decided = s.plan(*objects, pods=pods, policy=policy)
+    found = s.unplaced(decided, pods[-1].id.name)
+    return [(reason.code, reason.message, reason.node_count) for reason in found.reasons]
+
+
+POD = b.pod("p", "c")
+
+ONE_REASON: tuple[Row, ...] = (
+    (
+        "no device matches",
+        (N1, b.gpu_slice("n1"), b.device_class("gpu", "false"), b.claim("c", b.request("r"))),
+        (ReasonCode.DEVICES_NONE, "request r: needs 1 device, none matches", 1),
+    ),
+    (
+        "every device is in use",
+        (N1, b.gpu_slice("n1", count=1), GPU, b.held("h", b.result("gpu", "gpu-0", "n1")), b.claim("c", b.request("r"))),
+        (ReasonCode.DEVICES_IN_USE, "request r: needs 1 device, 1 matches, 0 free", 1),
+    ),
+    (
+        "no node is large enough",
+        (N1, b.node("n2"), b.gpu_slice("n1", count=2), b.gpu_slice("n2", count=1), GPU, b.claim("c", b.request("r", count=3))),
+        (
+            ReasonCode.DEVICES_NONE,
+            "request r: needs 3 devices, 3 match, 3 free, no node has more than 2 of them",
+            2,
+        ),
+    ),
+    (
+        "too few are free on one node",
+        (N1, b.gpu_slice("n1", count=3), GPU, b.held("h", b.result("gpu", "gpu-0", "n1")), b.claim("c", b.request("r", count=3))),
+        (ReasonCode.DEVICES_IN_USE, "request r: needs 3 devices, 3 match, 2 free, at most 2 of them on one node", 1),
+    ),
+    (
+        "every device is tainted",
+        (N1, b.gpu_slice("n1", count=2, taints=(b.taint("t"),)), GPU, b.claim("c", b.request("r"))),
+        (ReasonCode.DEVICES_TAINTED, "request r: needs 1 device, 2 match, 0 free, 2 tainted", 1),
+    ),
+    (
+        "every device is too small",
+        (N1, b.gpu_slice("n1", count=2), GPU, b.claim("c", b.request("r", capacity={"memory": "90Gi"}))),
+        (
+            ReasonCode.DEVICES_CAPACITY,
+            "request r: needs 1 device, 2 match, 0 free, 2 too small for the requested capacity",
+            1,
+        ),
+    ),
+    (
+        "a selector fails on every device",
+        (N1, b.gpu_slice("n1", count=2), GPU, b.claim("c", b.request("r", selectors=("device.attributes['a.b'].c == 1",)))),
+        (
+            ReasonCode.SELECTOR_FAILED,
+            "request r: needs 1 device, none matches, 2 could not be checked "
+            "(on device gpu.example.com/n1/gpu-0: the device publishes no attribute a.b/c)",
+            1,
+        ),
+    ),
+    (
+        "one of all devices is in use",
+        (N1, b.gpu_slice("n1", count=3), GPU, b.held("h", b.result("gpu", "gpu-0", "n1")), b.claim("c", b.request("r", mode="All"))),
+        (ReasonCode.DEVICES_IN_USE, "request r: needs all devices, 3 match, 2 free", 1),
+    ),
+    (
+        "all devices are too many",
+        (N1, b.gpu_slice("n1", count=40), GPU, b.claim("c", b.request("r", mode="All"))),
+        (
+            ReasonCode.CLAIM_TOO_LARGE,
+            "request r: allocation mode All matches 40 devices on a node, and an allocation holds at most 32: "
+            "narrow its selectors, or use a count",
+            0,
+        ),
+    ),
+    (
+        "none of the alternatives fits",
+        (
+            N1,
+            b.gpu_slice("n1", count=2),
+            GPU,
+            b.claim("c", b.first_available("r", b.alternative("big", count=8), b.alternative("mid", count=4))),
+        ),
+        (
+            ReasonCode.DEVICES_NONE,
+            "request r: none of its 2 alternatives fits; the nearest is mid: needs 4 devices, 2 match, 2 free, "
+            "no node has more than 2 of them",
+            1,
+        ),
+    ),
+    (
+        "requests take each other's devices",
+        (N1, b.gpu_slice("n1", count=3), GPU, b.claim("c", b.request("r", count=2), b.request("s", count=2))),
+        (
+            ReasonCode.DEVICES_CONSTRAINT,
+            "requests r, s: enough devices are free for each request, but not for all of them on one node",
+            1,
+        ),
+    ),
+    (
+        "no root has enough",
+        (N1, b.gpu_slice("n1", count=6), GPU, b.claim("c", b.request("r", count=5), constraints=(b.match(ROOT),))),
+        (
+            ReasonCode.DEVICES_CONSTRAINT,
+            f"request r: enough devices are free, but no combination of them on one node has equal {ROOT}",
+            1,
+        ),
+    ),
+    (
+        "the models do not differ",
+        (
+            N1,
+            b.gpu_slice("n1"),
+            GPU,
+            b.claim("c", b.request("r", count=2), constraints=(b.distinct("gpu.example.com/model"),)),
+        ),
+        (
+            ReasonCode.DEVICES_CONSTRAINT,
+            "request r: enough devices are free, but no combination of them on one node has different "
+            "gpu.example.com/model",
+            1,
+        ),
+    ),
+    (
+        "an allocated claim has a tainted device",
+        (
+            N1,
+            b.gpu_slice("n1", taints=(b.taint("t"),)),
+            GPU,
+            b.claim("c", allocation=b.allocation(b.result("gpu", "gpu-0", "n1"), node_name="n1")),
+        ),
+        (
+            ReasonCode.DEVICES_TAINTED,
+            "claim c holds device gpu.example.com/n1/gpu-0, which has taint t now",
+            0,
+        ),
+    ),
+    (
+        "an allocated claim is elsewhere",
+        (N1, GPU, b.claim("c", allocation=b.allocation(b.result("gpu", "gpu-0", "n9"), node_name="n9"))),
+        (ReasonCode.CLAIM_ELSEWHERE, "node(s) cannot use a claim that is allocated elsewhere", 1),
+    ),
+    (
+        "there is no node",
+        (GPU, b.claim("c")),
+        (ReasonCode.NO_NODES, "no nodes available to schedule pods", 0),
+    ),
+)
+
+
+@pytest.mark.parametrize(("objects", "told"), [row[1:] for row in ONE_REASON], ids=[row[0] for row in ONE_REASON])
+def test_a_pod_is_told(objects: Sequence[s.Objects], told: Told) -> None:
+    assert reasons(objects, POD) == [told]
+
+
+def test_devices_that_another_scheduler_owns_are_named_so() -> None:
+    policy = Policy(owned=OwnedDevices(drivers=("other",)))
+    message = "request r: needs 1 device, 2 match, 0 free, 2 left to another scheduler by the configuration"
+    objects = (N1, b.gpu_slice("n1", count=2), GPU, b.claim("c", b.request("r")))
+    assert reasons(objects, POD, policy=policy) == [(ReasonCode.DEVICES_NOT_OWNED, message, 1)]
+
+
+def test_a_pool_that_is_not_whole_is_named_where_nothing_matches() -> None:
+    objects = (N1, b.resource_slice("n1", b.device("d"), slice_count=2), GPU, b.claim("c"))
+    message = "pool gpu.example.com/n1 is being published: 1 of 2 slices of generation 1"
+    assert reasons(objects, POD)[1:] == [(ReasonCode.POOL_INCOMPLETE, message, 0)]
+
+
+def test_a_pool_that_contradicts_itself_is_named_with_its_contradiction() -> None:
+    objects = (N1, b.resource_slice("n1", b.device("d"), b.device("d")), GPU, b.claim("c"))
+    message = "pool gpu.example.com/n1 is not used: device d is published 2 times"
+    assert reasons(objects, POD)[1:] == [(ReasonCode.POOL_INVALID, message, 0)]
+
+
+def test_the_claim_is_named_where_there_are_several() -> None:
+    objects = (N1, b.gpu_slice("n1", count=2), GPU, b.claim("c"), b.claim("d", b.request("r", count=3)))
+    pod = b.pod("p", b.entry("c", name="first"), b.entry("d", name="second"))
+    assert [message for _, message, _ in reasons(objects, pod)] == [
+        "claim second, request r: needs 3 devices, 2 match, 2 free, no node has more than 2 of them"
+    ]
+
+
+def test_nodes_are_counted_by_what_each_fails_first() -> None:
+    nodes = (
+        b.node("n1", cpu=1),
+        b.node("n2", cpu=1),
+        b.node("n3", is_unschedulable=True),
+        b.node("n4", taints=(b.taint("a", "b"),)),
+        b.node("n5", labels={"zone": "b"}),
+    )
+    pod = b.pod("p", cpu=2, node_selector={"zone": "a"})
+    labelled = [b.node(each.name, cpu=1, labels={"zone": "a"}) if each.name in {"n1", "n2"} else each for each in nodes]
+    assert sorted(reasons([labelled], pod)) == [
+        (ReasonCode.NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector", 1),
+        (ReasonCode.NODE_RESOURCES, "Insufficient cpu", 2),
+        (ReasonCode.NODE_TAINT, "node(s) had untolerated taint {a: b}", 1),
+        (ReasonCode.NODE_UNSCHEDULABLE, "node(s) were unschedulable", 1),
+    ]
+
+
+def test_every_resource_that_is_short_is_told() -> None:
+    pod = b.pod("p", cpu=65, memory="1Ti", extended={"example.com/x": 1})
+    assert [message for _, message, _ in reasons((N1,), pod)] == [
+        "Insufficient cpu",
+        "Insufficient example.com/x",
+        "Insufficient memory",
+    ]
+
+
+def test_a_full_node_has_too_many_pods() -> None:
+    running = b.pod("running", node_name="n1")
+    assert reasons((b.node("n1", pods=1), running), b.pod("p")) == [(ReasonCode.NODE_RESOURCES, "Too many pods", 1)]
+
+
+def test_a_pod_that_lost_to_a_higher_priority_is_outranked() -> None:
+    objects = (N1, b.gpu_slice("n1", count=1), GPU, b.claim("c"), b.claim("d"))
+    message = f"{FIT_ALONE}; pods of higher priority, or more pods of the same one, take that room"
+    assert reasons(objects, b.pod("q", "d", priority=1), POD) == [(ReasonCode.OUTRANKED, message, 0)]

@@ -166,7 +166,7 @@ class Cycle:
                     _log.info(logs.UNIT_FAILED, pods=[str(placement.pod)], reasons=[reason.message])
                     self._give_up(Unit(placements=(placement,)), (reason,), pods, started)
             case Halted(unit=unit):
-                _log.info(logs.UNIT_FAILED, pods=_names(unit.placements), reasons=["no write may start any more"])
+                _log.debug(logs.UNIT_FAILED, pods=_names(unit.placements), reasons=["no write may start any more"])
             case _:
                 assert_never(outcome)
 
@@ -201,7 +201,7 @@ class Cycle:
             if not isinstance(before, Pod):
                 continue
             is_here = isinstance(after, Pod) and after.uid == before.uid
-            if not is_here:
+            if after is None:  # a namesake is the queue's own to tell apart
                 pending.remove(before.id)
             if not (is_here and pending.state(before.id) is not None):
                 self._forget(before.uid)

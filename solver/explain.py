@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from solver.problem.component import Ask
 from solver.problem.demand import Verdict
 from solver.problem.fit import PODS, tallied
 from solver.problem.inventory import Mask
+from solver.problem.layout import GLOBAL
 from solver.problem.problem import Part, PodClass, Problem
 
 
@@ -36,9 +37,10 @@ class _Request(NamedTuple):
 
 
 class _Supply(NamedTuple):
-    """Devices for a demand on some nodes: by verdict, free, the most free on one node, the most matching on one."""
+    """Devices for a demand on some nodes: by verdict, by what is in the way, free, most free and matching on one."""
 
     verdicts: Counter[Verdict]
+    obstacles: Counter[str]
     free: int
     most: int
     largest: int
@@ -125,7 +127,7 @@ class Explanation:
                 continue
             lead = f"none of its {len(supplies)} alternatives fits; the nearest is {asked.name}: "
             yield self._short(request.name + (f": {lead}" if len(supplies) > 1 else ": "), asked, supply, nodes)
-            if not supply.verdicts:
+            if not (supply.verdicts and asked.ask.needed):
                 yield from self._pool_reasons()
         if not short:
             yield self._constrained(pod_class, nodes)
@@ -159,6 +161,7 @@ class Explanation:
         problem, answers = self.problem, self.problem.answers[ask.demand]
         inventory = problem.inventory
         verdicts: Counter[Verdict] = Counter()
+        obstacles: Counter[str] = Counter()
         free: Counter[int] = Counter()
         matching: Counter[int] = Counter()
         for index, verdict in answers.verdicts.items():
@@ -167,28 +170,36 @@ class Explanation:
                 continue
             verdicts[verdict] += 1
             matching[record.home] += 1
-            if verdict is Verdict.YES and self._is_left(index, ask.demand):
+            if verdict is not Verdict.YES:
+                continue
+            obstacle = self._obstacle(index, ask.demand)
+            if obstacle:
+                obstacles[obstacle] += 1
+            else:
                 free[record.home] += 1
         wide = free.pop(-1, 0)
         most, largest = max(free.values(), default=0) + wide, max(matching.values(), default=0)
         largest += matching.get(-1, 0) if len(matching) > 1 else 0
-        return _Supply(verdicts, free.total() + wide, most, largest)
+        return _Supply(verdicts, obstacles, free.total() + wide, most, largest)
 
-    def _is_left(self, index: int, demand: int) -> bool:
-        """Whether one more allocation fits a device as it is used today."""
+    def _obstacle(self, index: int, demand: int) -> str:
+        """Say why one more allocation does not fit a device as it is used today; empty where it does."""
         problem, layout = self.problem, self.problem.layout
         node, position = layout.place_of[index]
-        if node < 0:
-            device = layout.wide_types[position]
-            return all(problem.wide_left(budget) >= amount for budget, amount in device.takes[demand])
-        device = problem.group(node).types[position]
+        device = layout.wide_types[position] if node < 0 else problem.group(node).types[position]
+        if not device.takes[demand]:
+            return ""
         if not device.is_shareable and problem.usage.is_held(index):
-            return not device.takes[demand]
-        state = problem.states[node]
-        return all(
-            (state[budget] if budget < len(state) else problem.wide_left(budget)) >= amount
-            for budget, amount in device.takes[demand]
-        )
+            return _USED
+        short = [budget for budget, amount in device.takes[demand] if self._left(node, budget) < amount]
+        if not short:
+            return ""
+        if device.gate in short:
+            return _USED if device.is_shareable or len(short) == 1 else _COUNTERS
+        return _CAPACITY if device.is_shareable else _COUNTERS
+
+    def _left(self, node: int, budget: int) -> int:
+        return self.problem.wide_left(budget) if budget >= GLOBAL else self.problem.states[node][budget]
 
     def _short(self, lead: str, asked: _Asked, supply: _Supply, nodes: int) -> Reason:
         """Say what a request lacks."""
@@ -198,10 +209,11 @@ class Explanation:
         text = [f"needs {_devices(needed) if needed else 'all devices'}, {_matching(matching)}"]
         if matching:
             text.append(f"{supply.free} free")
+        text += [f"{count} {obstacle}" for obstacle, count in sorted(supply.obstacles.items())]
         text += [f"{verdicts[each]} {word}" for each, word in _WORDS.items() if verdicts.get(each)]
-        if 0 < supply.largest < needed:
+        if 0 < supply.largest < min(needed, matching):
             text.append(f"no node has more than {supply.largest} of them")
-        elif supply.free and needed:
+        elif 0 < supply.most < supply.free and needed:
             text.append(f"at most {supply.most} of them on one node")
         if failed:
             text.append(f"{failed} could not be checked ({self.problem.answers[asked.ask.demand].failure})")
@@ -261,7 +273,15 @@ def _too_many(name: str, supply: _Supply) -> Reason:
     return Reason(code=ReasonCode.CLAIM_TOO_LARGE, message=message)
 
 
-_WORDS = {
+_USED: Final = "in use"
+_CAPACITY: Final = "with too little capacity left"
+_COUNTERS: Final = "whose shared counters are used up"
+_OBSTACLES: Final = {
+    _USED: ReasonCode.DEVICES_IN_USE,
+    _CAPACITY: ReasonCode.DEVICES_CAPACITY,
+    _COUNTERS: ReasonCode.DEVICES_COUNTERS,
+}
+_WORDS: Final = {
     Verdict.TAINTED: "tainted",
     Verdict.CAPACITY: "too small for the requested capacity",
     Verdict.NOT_OWNED: "left to another scheduler by the configuration",
@@ -279,7 +299,10 @@ def _matching(count: int) -> str:
 def _code(supply: _Supply, needed: int) -> ReasonCode:
     """Name the first hurdle that too few devices passed."""
     if supply.verdicts.get(Verdict.YES):
-        return ReasonCode.DEVICES_NONE if supply.largest < needed else ReasonCode.DEVICES_IN_USE
+        if supply.largest < needed:
+            return ReasonCode.DEVICES_NONE
+        hurdles = [code for word, code in _OBSTACLES.items() if supply.obstacles.get(word)]
+        return hurdles[0] if hurdles else ReasonCode.DEVICES_IN_USE
     for verdict, code in (
         (Verdict.TAINTED, ReasonCode.DEVICES_TAINTED),
         (Verdict.NOT_OWNED, ReasonCode.DEVICES_NOT_OWNED),

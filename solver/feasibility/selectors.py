@@ -83,16 +83,8 @@ class Selector:
         return tuple(values)
 
     def _run(self, driver: str, device: Device, values: list[Any]) -> bool | SelectorFailure:
-        program = self._program
-        frame: list[Any] = [None] * program.size
-        frame[METER] = Meter() if program.is_metered else None
-        frame[DEVICE] = DeviceMaps(driver, device) if program.reads.reads_maps else None
-        frame[DRIVER] = driver
-        frame[ALLOW_MULTIPLE] = device.allow_multiple_allocations
-        for slot, value in zip(program.reads.slots.values(), values, strict=True):
-            frame[slot] = published_value(value)
         try:
-            result = program.run(frame)
+            result = self._program.run(self._frame(driver, device, values))
         except (EvaluationError, CostExceeded) as error:
             return SelectorFailure(str(error))
         except RecursionError:
@@ -102,6 +94,17 @@ class Selector:
         if result is True or result is False:
             return bool(result)
         return SelectorFailure(f"a selector is true or false, and this one gives a {type_name(result)}: compare it")
+
+    def _frame(self, driver: str, device: Device, values: list[Any]) -> list[Any]:
+        program = self._program
+        frame: list[Any] = [None] * program.size
+        frame[METER] = Meter() if program.is_metered else None
+        frame[DEVICE] = DeviceMaps(driver, device) if program.reads.reads_maps else None
+        frame[DRIVER] = driver
+        frame[ALLOW_MULTIPLE] = device.allow_multiple_allocations
+        for slot, value in zip(program.reads.slots.values(), values, strict=True):
+            frame[slot] = published_value(value)
+        return frame
 
 
 _Lookup = tuple[bool, str, str]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,8 @@ from solver.problem.inventory import Mask
 
 Amounts = npt.NDArray[np.int64]
 PODS = "pods"
-_MOST = 2**52
+MOST: Final = 2**52
+"""Amounts beyond what any node has (16Ei of memory, say) count as the most that is told apart."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,5 +88,4 @@ def room(nodes: tuple[Node, ...], node_index: Mapping[str, int], pods: Iterable[
 
 
 def _array(amounts: list[int]) -> Amounts:
-    """Amounts beyond what any node has (16Ei of memory) count as the most that is told apart."""
-    return np.array([max(-_MOST, min(_MOST, amount)) for amount in amounts], dtype=np.int64)
+    return np.array([max(-MOST, min(MOST, amount)) for amount in amounts], dtype=np.int64)

@@ -67,8 +67,30 @@ class Inventory:
     wide: list[int] = field(default_factory=list)
     has_devices: Mask = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     budgets: dict[CounterId, int] = field(default_factory=dict)
+    rules: tuple[DeviceTaintRule, ...] = ()
+    own_taints: dict[DeviceId, tuple[Taint, ...]] = field(default_factory=dict)
+    """Taints as published, also by pools that cannot be used and for nodes that are not there."""
     draws: dict[DeviceId, tuple[tuple[CounterId, int], ...]] = field(default_factory=dict)
     """What devices take of counters, those that no present node reaches included."""
+
+    def taints_of(self, device: DeviceId) -> tuple[Taint, ...]:
+        """Give a device's taints of today, whether anybody could allocate it or not."""
+        return self.own_taints.get(device, ()) + rule_taints(device, self.rules)
+
+    def reach(self, scope: NodeScope) -> frozenset[int] | None:
+        """Nodes that a scope reaches: None for all of them, empty for a scope that this version does not know."""
+        if scope.all_nodes:
+            return None
+        if scope.node_name:
+            index = self.node_index.get(scope.node_name)
+            return frozenset() if index is None else frozenset((index,))
+        if scope.node_selector is None:
+            return frozenset()
+        return frozenset(
+            index
+            for index, node in enumerate(self.nodes)
+            if affinity.matches(scope.node_selector, node.name, self.labels[index])
+        )
 
 
 def take_stock(
@@ -84,11 +106,16 @@ def take_stock(
         labels=tuple(dict(node.labels) for node in nodes),
         pools=pools.resolve(slices),
         by_home=[[] for _ in nodes],
+        rules=rules,
     )
+    for pool in inventory.pools.values():
+        for each in pool.slices:
+            published = ((device, DeviceId(each.driver, each.pool, device.name)) for device in each.devices)
+            inventory.own_taints.update((device_id, device.taints) for device, device_id in published if device.taints)
     for pool in _in_search_order(inventory.pools.values()):
         _add_counters(inventory, pool)
         for each in pool.slices:
-            _add_slice(inventory, each, rules, ownership)
+            _add_slice(inventory, each, ownership)
     _set_values(inventory.records)
     inventory.has_devices = np.array([bool(indices) for indices in inventory.by_home], dtype=np.bool_)
     return inventory
@@ -111,13 +138,11 @@ def _add_counters(inventory: Inventory, pool: pools.Pool) -> None:
                 inventory.budgets[CounterId(*pool.id, counter_set.name, counter)] = amount.nano
 
 
-def _add_slice(
-    inventory: Inventory, each: ResourceSlice, rules: tuple[DeviceTaintRule, ...], ownership: Ownership
-) -> None:
-    reach = None if each.scope.per_device else _reach(inventory, each.scope)
+def _add_slice(inventory: Inventory, each: ResourceSlice, ownership: Ownership) -> None:
+    reach = None if each.scope.per_device else inventory.reach(each.scope)
     for device in each.devices:
         scope = each.scope if device.scope is None or not each.scope.per_device else device.scope
-        nodes = _reach(inventory, scope) if reach is None else reach
+        nodes = inventory.reach(scope) if reach is None else reach
         device_id = DeviceId(each.driver, each.pool, device.name)
         counters = inventory.draws[device_id] = _drawn(device_id, device)
         if nodes == frozenset():
@@ -130,7 +155,7 @@ def _add_slice(
             scope=scope,
             home=home,
             nodes=nodes,
-            taints=device.taints + _rule_taints(device_id, rules),
+            taints=device.taints + rule_taints(device_id, inventory.rules),
             counters=counters,
             is_owned=ownership.includes(each.driver, home),
         )
@@ -139,23 +164,7 @@ def _add_slice(
         (inventory.wide if home < 0 else inventory.by_home[home]).append(record.index)
 
 
-def _reach(inventory: Inventory, scope: NodeScope) -> frozenset[int] | None:
-    """Nodes that a scope reaches: None for all of them, empty for a scope that this version does not know."""
-    if scope.all_nodes:
-        return None
-    if scope.node_name:
-        index = inventory.node_index.get(scope.node_name)
-        return frozenset() if index is None else frozenset((index,))
-    if scope.node_selector is None:
-        return frozenset()
-    return frozenset(
-        index
-        for index, node in enumerate(inventory.nodes)
-        if affinity.matches(scope.node_selector, node.name, inventory.labels[index])
-    )
-
-
-def _rule_taints(device: DeviceId, rules: tuple[DeviceTaintRule, ...]) -> tuple[Taint, ...]:
+def rule_taints(device: DeviceId, rules: tuple[DeviceTaintRule, ...]) -> tuple[Taint, ...]:
     """Taints that DeviceTaintRules add; a rule without a selector selects nothing (KEP-5055)."""
     return tuple(
         rule.taint

@@ -99,16 +99,12 @@ def _unsettled_nodes(inventory: Inventory) -> frozenset[int] | None:
     """Nodes that see a pool which cannot be believed yet (None: all): a request for all devices has to wait there."""
     nodes: set[int] = set()
     for pool in inventory.pools.values():
-        if pool.is_usable:
-            continue
-        for each in pool.slices:
-            if not each.scope.node_name:
-                if each.devices:
+        for each in pool.slices if not pool.is_usable else ():
+            scopes = [device.scope for device in each.devices] if each.scope.per_device else [each.scope]
+            for reach in (inventory.reach(scope) for scope in scopes if scope is not None):
+                if reach is None:
                     return None
-                continue
-            index = inventory.node_index.get(each.scope.node_name)
-            if index is not None:
-                nodes.add(index)
+                nodes |= reach
     return frozenset(nodes)
 
 

@@ -97,9 +97,7 @@ class _Draft:
             if claim.allocation is None or claim.is_reserved_for(pod.uid, pod.pod_group):
                 continue
             for result in claim.allocation.results:
-                index = stock.record_of.get(result.device)
-                known = stock.records[index].taints if index is not None else ()
-                taint = taints.first_untolerated(known, result.tolerations)
+                taint = taints.first_untolerated(stock.taints_of(result.device), result.tolerations)
                 if taint is not None:
                     message = f"claim {claim.id.name} holds device {result.device}, which has taint {taint.key} now"
                     yield Reason(code=ReasonCode.DEVICES_TAINTED, message=message)
@@ -178,7 +176,8 @@ def _classes(drafting: _Draft, batch: Batch, stock: Inventory, engine: Engine) -
         each = classes.get(key)
         if each is None:
             verdicts = engine.node_verdicts(stock, wanted)
-            each = PodClass(len(classes), pod.priority, pod.requests, verdicts, parts, shared)
+            requests = tuple((resource, min(amount, fit.MOST + 1)) for resource, amount in pod.requests)
+            each = PodClass(len(classes), pod.priority, requests, verdicts, parts, shared)
             classes[key] = each
         each.members.append(position)
         each.sources.append(sources)

@@ -24,9 +24,9 @@ ALLOWED = [
         for kind in ("deviceclasses", "devicetaintrules", "resourceslices")
         for verb in ("list", "watch")
     ],
-    *[(verb, "resource.k8s.io", "resourceclaims", "") for verb in ("get", "list", "watch", "patch")],
-    ("patch", "resource.k8s.io", "resourceclaims", "status"),
-    ("patch", "resource.k8s.io", "resourceclaims", "binding"),
+    *[(verb, "resource.k8s.io", "resourceclaims", "") for verb in ("get", "list", "watch", "update", "patch")],
+    *[(verb, "resource.k8s.io", "resourceclaims", "status") for verb in ("update", "patch")],
+    *[(verb, "resource.k8s.io", "resourceclaims", "binding") for verb in ("update", "patch")],
     ("create", "", "pods", "binding"),
     ("patch", "", "pods", "status"),
     ("create", "events.k8s.io", "events", ""),

@@ -1,0 +1,399 @@
+"""The two loops: who is decided when, what is put back, and what is taken along of a unit that was not committed."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import cast
+
+import msgspec
+import pytest
+
+from scheduler.cluster import Cluster, Unit
+from scheduler.commit.commit import Commit
+from scheduler.commit.outcome import Bound, Halted, Outcome, PartlyBound, Refused, Undone, Yielded
+from scheduler.commit.repairs import Repairs
+from scheduler.commit.reports import Reports
+from scheduler.commit.tally import Tally
+from scheduler.cycle import Cycle, Parts
+from scheduler.observe.metrics import Metrics
+from scheduler.queue import Pending, State
+from scheduler.worker.decider import Decider, Decision
+from scheduler.worker.process import Worker
+from solver import solve_greedily
+from solver.domain import Batch, Budget, ClaimId, DeviceId, Pod, PodId, Policy, Reason, ReasonCode
+from tests.support.builders import claim, gpu_class, gpu_slice, node, pod
+from tests.support.cluster_builders import gone, seen
+
+CONFLICT = Reason(code=ReasonCode.CONFLICT, message="somebody was faster")
+GONE = Reason(code=ReasonCode.CONFLICT, message="deleted meanwhile")
+
+
+class Deciding:
+    """Stands where the solver's process is asked: it solves greedily, when it is let."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.batches: list[Batch] = []
+        self.may_solve = asyncio.Event()
+        self.may_solve.set()
+        self.forgotten: list[str] = []
+
+    def divide(self, batch: Batch) -> tuple[Batch, ...]:
+        return (batch,) if batch.pods else ()
+
+    def forget(self, pod_uid: str) -> None:
+        self.forgotten.append(pod_uid)
+
+    async def decide(self, batch: Batch, policy: Policy) -> Decision:
+        self.batches.append(batch)
+        await self.may_solve.wait()
+        plan = solve_greedily(self.cluster.snapshot(), batch, policy, Budget())
+        return Decision(batch=batch, plan=plan, seconds=0.0)
+
+    @property
+    def names(self) -> list[list[str]]:
+        return [[each.id.name for each in batch.pods] for batch in self.batches]
+
+
+class Committing:
+    """Stands where units are written: it answers with what a test wants, when it is let."""
+
+    def __init__(self) -> None:
+        self.units: list[Unit] = []
+        self.may_write = asyncio.Event()
+        self.may_write.set()
+        self.answer: Callable[[Unit], Outcome] = lambda unit: Bound(unit=unit, seconds=0.0)
+
+    async def commit(self, unit: Unit) -> Outcome:
+        self.units.append(unit)
+        await self.may_write.wait()
+        return self.answer(unit)
+
+
+class Telling:
+    """Stands where users are told things."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str]] = []
+
+    def waits(self, pod: Pod, reasons: Sequence[Reason], node_count: int) -> None:
+        self.told.append((pod.id.name, f"waits on {node_count}: {reasons[0].message}"))
+
+    def bound(self, pod: Pod, node: str) -> None:
+        self.told.append((pod.id.name, f"bound to {node}"))
+
+    def yielded(self, pod: Pod, devices: Sequence[DeviceId]) -> None:
+        self.told.append((pod.id.name, f"yielded {len(devices)}"))
+
+    def forget(self, pod_uid: str) -> None:
+        pass
+
+    async def hush(self, pod_uids: Sequence[str]) -> None:
+        pass
+
+
+class Repairing:
+    """Stands where allocations are repaired."""
+
+    def __init__(self) -> None:
+        self.loosened: list[str] = []
+
+    @asynccontextmanager
+    async def hands_off(self, _: Sequence[ClaimId]) -> AsyncIterator[None]:
+        yield
+
+    def loosen(self, pod: Pod, _: Sequence[Reason]) -> None:
+        self.loosened.append(pod.id.name)
+
+
+class Hall:
+    """A cycle with the real mirror and queue, and doors that do as a test wants."""
+
+    def __init__(self, max_pods: int = 100) -> None:
+        self.cluster = Cluster()
+        self.pending = Pending({"dovetail", "other"})
+        self.deciding = Deciding(self.cluster)
+        self.committing = Committing()
+        self.telling = Telling()
+        self.repairing = Repairing()
+        self.metrics = Metrics()
+        parts = Parts(
+            cluster=self.cluster,
+            pending=self.pending,
+            worker=cast("Worker", Noting()),
+            decider=cast("Decider", self.deciding),
+            commit=cast("Commit", self.committing),
+            repairs=cast("Repairs", self.repairing),
+            reports=cast("Reports", self.telling),
+            tally=Tally(self.metrics),
+            metrics=self.metrics,
+        )
+        policies = {"dovetail": Policy(), "other": Policy(name="other")}
+        self.cycle = Cycle(parts, policies, max_pods)
+        self.cycle.see([seen(node("n1", cpu=8)), seen(gpu_slice("n1", count=4)), seen(gpu_class())])
+
+    def arrive(self, *pods: Pod) -> None:
+        for each in pods:
+            self.cycle.see([seen(claim(key.name)) for key in each.claim_ids])
+            self.cycle.see([seen(each)])
+
+    def series(self, name: str, **labels: str) -> float:
+        return self.metrics.registry.get_sample_value(name, labels) or 0.0
+
+
+class Noting:
+    """Stands where the replica is told."""
+
+    def note(self, _: object) -> None:
+        pass
+
+
+@asynccontextmanager
+async def running(hall: Hall) -> AsyncIterator[None]:
+    task = asyncio.create_task(hall.cycle.decide())
+    try:
+        await settle()
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        hall.committing.may_write.set()
+        await hall.cycle.finish(1.0)
+
+
+async def settle() -> None:
+    """Let every task run until all wait."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def state(hall: Hall, name: str) -> State | None:
+    return hall.pending.state(PodId("default", name))
+
+
+async def test_a_pod_is_decided_at_once_when_nothing_runs() -> None:
+    hall = Hall()
+    async with running(hall):
+        hall.arrive(pod("p", "c"))
+        await settle()
+
+    assert [each.placements[0].pod.name for each in hall.committing.units] == ["p"]
+
+
+async def test_pods_that_arrive_while_a_batch_is_solved_are_collected() -> None:
+    hall = Hall()
+    hall.deciding.may_solve.clear()
+    async with running(hall):
+        hall.arrive(pod("p"))
+        await settle()
+        hall.arrive(pod("q"), pod("r"))
+        await settle()
+        hall.deciding.may_solve.set()
+        await settle()
+
+    assert hall.deciding.names == [["p"], ["q", "r"]]
+
+
+async def test_the_next_batch_is_solved_while_the_last_plan_is_written() -> None:
+    hall = Hall()
+    hall.committing.may_write.clear()
+    async with running(hall):
+        hall.arrive(pod("p"))
+        await settle()
+        hall.arrive(pod("q"))
+        await settle()
+
+        assert hall.deciding.names == [["p"], ["q"]]
+
+
+async def test_batches_collect_while_the_plan_before_the_last_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.cycle._UNITS_BEHIND", 0)
+    hall = Hall()
+    hall.committing.may_write.clear()
+    async with running(hall):
+        for name in ("p", "q", "r", "s"):
+            hall.arrive(pod(name))
+            await settle()
+        assert hall.deciding.names == [["p"], ["q"]]
+
+        hall.committing.may_write.set()
+        await settle()
+
+    assert hall.deciding.names == [["p"], ["q"], ["r", "s"]]
+
+
+async def test_a_batch_is_no_larger_than_configured() -> None:
+    hall = Hall(max_pods=2)
+    hall.arrive(*(pod(f"p{number}") for number in range(5)))
+    async with running(hall):
+        pass
+
+    assert [len(names) for names in hall.deciding.names] == [2, 2, 1]
+
+
+async def test_a_batch_holds_pods_of_one_profile() -> None:
+    hall = Hall()
+    hall.arrive(pod("p"), msgspec.structs.replace(pod("q"), scheduler_name="other"), pod("r"))
+    async with running(hall):
+        pass
+
+    assert sorted(hall.deciding.names) == [["p", "r"], ["q"]]
+
+
+async def test_what_is_being_written_counts_for_the_next_batch() -> None:
+    hall = Hall()
+    hall.committing.may_write.clear()
+    async with running(hall):
+        for number in range(4):
+            hall.arrive(pod(f"p{number}", f"c{number}"))
+            await settle()
+        devices = {
+            result.device.device
+            for unit in hall.committing.units
+            for each in unit.allocations
+            for result in each.allocation.results
+        }
+
+        assert len(devices) == 4
+
+
+async def test_a_pod_without_a_place_waits_with_its_reasons() -> None:
+    hall = Hall()
+    async with running(hall):
+        hall.arrive(pod("p", cpu=100))
+        await settle()
+
+    assert state(hall, "p") is State.WAITING
+    assert hall.telling.told[0][1].startswith("waits on 1: ")
+    assert hall.repairing.loosened == ["p"]
+
+
+async def test_a_unit_that_no_longer_fits_is_forgotten_and_its_pods_are_tried_again() -> None:
+    hall = Hall()
+    hall.committing.answer = lambda unit: Refused(unit=unit, reasons=(CONFLICT,))
+    async with running(hall):
+        hall.arrive(pod("p", "c"))
+        await settle()
+
+    assert hall.cluster.assumptions().pods == ()
+    assert state(hall, "p") is State.BACKING_OFF
+    assert hall.series("dovetail_commit_conflicts_total") == 1
+
+
+async def test_a_unit_that_was_taken_back_gives_its_devices_free() -> None:
+    hall = Hall()
+    hall.committing.answer = lambda unit: Undone(unit=unit, reasons=(CONFLICT,))
+    async with running(hall):
+        hall.arrive(pod("p", "c"))
+        await settle()
+
+    assert hall.cluster.assumptions().claims == ()
+    assert hall.telling.told == [("p", "waits on 1: somebody was faster")]
+
+
+async def test_a_unit_that_yielded_is_told_and_counted() -> None:
+    hall = Hall()
+    device = DeviceId("gpu.example.com", "n1", "gpu-0")
+    hall.committing.answer = lambda unit: Yielded(unit=unit, devices=(device,), reasons=(CONFLICT,))
+    async with running(hall):
+        hall.arrive(pod("p", "c"))
+        await settle()
+
+    assert ("p", "yielded 1") in hall.telling.told
+    assert hall.series("dovetail_duplicate_devices_total") == 1
+    assert state(hall, "p") is State.BACKING_OFF
+
+
+async def test_of_a_unit_that_is_partly_bound_only_the_rest_is_put_back() -> None:
+    hall = Hall()
+    hall.committing.answer = lambda unit: PartlyBound(
+        unit=unit, bound=unit.placements[:1], unbound=((unit.placements[1], GONE),)
+    )
+    async with running(hall):
+        hall.cycle.see([seen(claim("shared"))])
+        hall.cycle.see([seen(pod("p", "shared")), seen(pod("q", "shared"))])
+        await settle()
+
+    assert [each.pod.name for each in hall.cluster.assumptions().pods] == ["p"]
+    assert (state(hall, "p"), state(hall, "q")) == (State.IN_FLIGHT, State.BACKING_OFF)
+
+
+async def test_a_unit_whose_writes_had_to_stop_stays_assumed() -> None:
+    hall = Hall()
+    hall.committing.answer = lambda unit: Halted(unit=unit)
+    async with running(hall):
+        hall.arrive(pod("p"))
+        await settle()
+
+    assert [each.pod.name for each in hall.cluster.assumptions().pods] == ["p"]
+
+
+async def test_a_defect_that_meets_one_unit_ends_nothing_else() -> None:
+    def answer(unit: Unit) -> Outcome:
+        if unit.placements[0].pod.name == "bad":
+            raise RuntimeError("a defect")
+        return Bound(unit=unit, seconds=0.0)
+
+    hall = Hall()
+    hall.committing.answer = answer
+    async with running(hall):
+        hall.arrive(pod("bad"), pod("good"))
+        await settle()
+
+    assert ("good", "bound to n1") in hall.telling.told
+    assert state(hall, "bad") is State.BACKING_OFF
+
+
+async def test_a_pod_that_is_gone_is_not_decided_about() -> None:
+    hall = Hall()
+    hall.arrive(pod("p"))
+    hall.cycle.see([gone(pod("p"))])
+    async with running(hall):
+        pass
+
+    assert hall.deciding.names == []
+    assert "uid-default-p" in hall.deciding.forgotten
+
+
+async def test_pods_of_others_are_none_of_our_business() -> None:
+    hall = Hall()
+    hall.arrive(msgspec.structs.replace(pod("p"), scheduler_name="default-scheduler"))
+    async with running(hall):
+        pass
+
+    assert hall.deciding.names == []
+
+
+async def test_a_bound_pod_counts_as_a_successful_attempt() -> None:
+    hall = Hall()
+    async with running(hall):
+        hall.arrive(pod("p"))
+        await settle()
+
+    assert hall.series("scheduler_schedule_attempts_total", result="scheduled", profile="dovetail") == 1
+    assert hall.series("scheduler_pod_scheduling_sli_duration_seconds_count", attempts="1") == 1
+
+
+async def test_finishing_waits_for_what_is_being_written() -> None:
+    hall = Hall()
+    hall.committing.may_write.clear()
+    async with running(hall):
+        hall.arrive(pod("p"))
+        await settle()
+        finishing = asyncio.create_task(hall.cycle.finish(30.0))
+        await settle()
+        assert not finishing.done()
+
+        hall.committing.may_write.set()
+
+        assert await finishing
+
+
+async def test_finishing_gives_up_what_takes_too_long() -> None:
+    hall = Hall()
+    hall.committing.may_write.clear()
+    async with running(hall):
+        hall.arrive(pod("p"))
+        await settle()
+
+        assert not await hall.cycle.finish(0.01)

@@ -15,6 +15,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Final, assert_never
 
@@ -77,6 +78,8 @@ class Cycle:
         self._ended: Final = asyncio.Event()
         self._commits: Final[set[asyncio.Task[None]]] = set()
         self._nodes: Final[set[str]] = set()
+        for state, name in _QUEUES.items():
+            parts.metrics.pending_pods.labels(name).set_function(partial(self._count, state))
         self._last_units = 0
 
     def see(self, changes: Sequence[Change]) -> None:
@@ -211,6 +214,9 @@ class Cycle:
         self._parts.reports.forget(pod_uid)
         self._parts.decider.forget(pod_uid)
 
+    def _count(self, state: State) -> int:
+        return self._parts.pending.counts()[state]
+
     def _wake(self, transitions: Sequence[Transition]) -> None:
         for transition in transitions:
             self._parts.pending.wake(transition)
@@ -255,8 +261,6 @@ class Cycle:
         gaps = {level.name: abs(level.bound - level.value) / max(1, abs(level.bound)) for level in plan.report.levels}
         for name, gap in gaps.items():
             metrics.solver_gap.labels(name).set(gap)
-        for state, name in _QUEUES.items():
-            metrics.pending_pods.labels(name).set(counts[state])
         _log.info(
             logs.CYCLE,
             profile=profile,

@@ -12,6 +12,7 @@ import contextlib
 import os
 import signal
 import socket
+import tempfile
 from collections.abc import AsyncIterator, Coroutine, Iterable
 from importlib import metadata
 from pathlib import Path
@@ -192,6 +193,7 @@ class Process:
                 await stop.wait()
                 _log.info(logs.STOPPING)
                 await _cancel(working)
+                parts.commit.close()
                 if not await cycle.finish(_FINISH_SECONDS):
                     _log.warning(logs.STOPPING, unfinished=True)
             await _cancel(keeping)
@@ -222,7 +224,8 @@ class Process:
             workers=settings.solver.workers,
             memory_limit_mib=settings.solver.memory_limit_mib,
         )
-        sight = Sight(metrics, self._health.ready("solver"), None)
+        folder = Path(settings.solver.snapshot_folder or tempfile.gettempdir())
+        sight = Sight(metrics, self._health.ready("solver"), folder)
         worker = Worker(limits, on_start=sight.started, on_failure=sight.not_started)
         return Parts(
             cluster=cluster,

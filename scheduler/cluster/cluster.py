@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import TypeVar
 
+import msgspec
+
 from scheduler.change import Change, Kind, Namespace, Object
 from scheduler.cluster import check as checks
 from scheduler.cluster import contention
@@ -74,11 +76,12 @@ class Cluster:
             taint_rules=mirror.taint_rules.values(),
             claims=mirror.believed_claims.values(),
             pods=mirror.seated.values(),
+            draws=mirror.holdings.altered() if assumptions is None else assumptions.draws,
         )
 
     def assumptions(self) -> Assumptions:
         """Give what is assumed and not confirmed, for a replica's `snapshot`."""
-        return self._ledger.export()
+        return msgspec.structs.replace(self._ledger.export(), draws=self._mirror.holdings.altered())
 
     def assume(self, unit: Unit) -> tuple[Transition, ...]:
         """

@@ -30,7 +30,7 @@ class Holdings:
     held: a driver that alters or withdraws a held device frees nothing (k/k#140802).
     """
 
-    __slots__ = ("_charged", "_consumed", "_contested", "_draws", "_holders", "_inventory")
+    __slots__ = ("_altered", "_charged", "_consumed", "_contested", "_draws", "_holders", "_inventory")
 
     def __init__(self, inventory: Inventory) -> None:
         self._inventory = inventory
@@ -39,6 +39,7 @@ class Holdings:
         self._draws: dict[DeviceId, Draws] = {}
         self._charged: dict[CounterId, int] = {}
         self._contested: set[DeviceId] = set()
+        self._altered: set[DeviceId] = set()
 
     def holders(self, device: DeviceId) -> Mapping[ClaimId, tuple[DeviceResult, ...]]:
         """Give the claims that hold a device, with their results on it."""
@@ -60,6 +61,10 @@ class Holdings:
         """Give the held devices that draw from a counter; it looks at every held device, so ask only for messages."""
         return (device for device, draws in self._draws.items() if any(each == counter for each, _ in draws))
 
+    def altered(self) -> tuple[tuple[DeviceId, Draws], ...]:
+        """Give the held devices whose slice says today something else than what is charged, with the charge; sorted."""
+        return tuple((device, self._draws[device]) for device in sorted(self._altered))
+
     def contested(self) -> tuple[DeviceId, ...]:
         """Give the devices that one claim holds alone while another holds them too, sorted."""
         return tuple(sorted(self._contested))
@@ -72,10 +77,15 @@ class Holdings:
                 self._set(claim, device, new.get(device, ()))
 
     def notice(self, devices: Iterable[DeviceId]) -> None:
-        """Charge devices that a slice lists now and that were held before any slice did."""
+        """
+        Look again at devices of a slice that came, changed or went.
+
+        Those that were held before any slice listed them are charged now.
+        """
         for device in devices:
-            if device in self._holders and device not in self._draws:
+            if device in self._holders:
                 self._charge(device)
+                self._compare(device)
 
     def _set(self, claim: ClaimId, device: DeviceId, results: tuple[DeviceResult, ...]) -> None:
         holders = self._holders.setdefault(device, {})
@@ -108,7 +118,16 @@ class Holdings:
             for counter, amount in self._draws[device]:
                 amounts.add(self._charged, counter, amount)
 
+    def _compare(self, device: DeviceId) -> None:
+        listing = self._inventory.find(device)
+        listed = drawn(device, listing.device) if listing is not None else None
+        if device in self._draws and self._draws[device] != listed:
+            self._altered.add(device)
+        else:
+            self._altered.discard(device)
+
     def _discharge(self, device: DeviceId) -> None:
+        self._altered.discard(device)
         for counter, amount in self._draws.pop(device, ()):
             amounts.add(self._charged, counter, -amount)
 

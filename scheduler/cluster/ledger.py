@@ -10,6 +10,7 @@ from solver.domain import (
     Claim,
     ClaimId,
     ConsumerReference,
+    CounterId,
     DeviceId,
     Pod,
     PodId,
@@ -44,10 +45,16 @@ class ClaimAssumption(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole ledger as a value, each tuple sorted by key: what the shell sends to the worker's replica."""
+    """
+    The whole ledger as a value, each tuple sorted by key: what the shell sends to the worker's replica.
+
+    `draws` goes with it: a replica that started late cannot know what held devices took of counters when slices
+    said something else (see `Snapshot.draws`).
+    """
 
     pods: tuple[PodAssumption, ...] = ()
     claims: tuple[ClaimAssumption, ...] = ()
+    draws: tuple[tuple[DeviceId, tuple[tuple[CounterId, int], ...]], ...] = ()
 
 
 class Ledger:

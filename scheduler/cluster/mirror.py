@@ -34,10 +34,12 @@ class Mirror:
 
     def see_slice(self, name: str, after: ResourceSlice | None) -> None:
         """Take a slice as it is now."""
-        self.inventory.replace(self.slices.get(name), after)
+        before = self.slices.get(name)
+        self.inventory.replace(before, after)
         self.slices.replace(name, after)
-        if after is not None:
-            self.holdings.notice(device_ids(after))
+        for each in (before, after):
+            if each is not None:
+                self.holdings.notice(device_ids(each))
 
     def believe_pod(self, key: PodId, after: Pod | None) -> Pod | None:
         """Take a pod as it is believed to be now; give what it was."""

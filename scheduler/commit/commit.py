@@ -25,11 +25,17 @@ class Commit:
         self, client: Client, cluster: Cluster, writer: Writer, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._cluster: Final = cluster
+        self._writer: Final = writer
         self._clock: Final = clock
+        self._is_closed = False
         self._allocating: Final[dict[ClaimId, asyncio.Event]] = {}
         self._claims: Final = ClaimWriter(client, writer, cluster.acknowledge)
         self._pods: Final = PodBinder(client, writer)
         self.withdrawal: Final = Withdrawal(client, writer, self._pods, cluster.acknowledge)
+
+    def close(self) -> None:
+        """Begin with no unit any more; those that have begun are finished."""
+        self._is_closed = True
 
     async def commit(self, unit: Unit) -> Outcome:
         """
@@ -41,7 +47,8 @@ class Commit:
         own = {each.claim: asyncio.Event() for each in unit.allocations}
         self._allocating.update(own)
         try:
-            return await self._commit(unit, own)
+            async with self._writer.turns:
+                return Halted(unit=unit) if self._is_closed else await self._commit(unit, own)
         except GateClosedError:
             return Halted(unit=unit)
         finally:

@@ -57,7 +57,7 @@ class PartlyBound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Halted:
-    """Writing stopped half-way because no write may start any more; the process is about to end."""
+    """Writing stopped half-way, or never began, because the process is about to end."""
 
     unit: Unit
 

@@ -32,7 +32,7 @@ class Limit:
     count, because an idle server's latency says nothing about a busy one's.
     """
 
-    def __init__(self, start: int = 16, most: int = 64, least: int = 4) -> None:
+    def __init__(self, start: int = 16, most: int = 64, least: int = 8) -> None:
         self._least: Final = min(least, most)
         self._most: Final = most
         self._value = float(min(max(start, self._least), most))
@@ -161,3 +161,40 @@ class Pace:
                 if not turn.done():
                     self._count(is_status=is_status)
                     turn.set_result(None)
+
+
+class Turns:
+    """
+    Who may begin: as many at a time as a capacity that changes says, first come first served.
+
+    Slots alone would send the first writes of a thousand units before the second write of any: every pod would be
+    bound at the very end. With turns the units that have begun are finished first.
+    """
+
+    def __init__(self, capacity: Callable[[], int]) -> None:
+        self._capacity: Final = capacity
+        self._used = 0
+        self._waiting: Final[deque[asyncio.Future[None]]] = deque()
+
+    async def __aenter__(self) -> None:
+        """Wait for a turn."""
+        if not self._waiting and self._used < self._capacity():
+            self._used += 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                await self.__aexit__()
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        """End a turn, and let others begin."""
+        self._used -= 1
+        while self._waiting and self._used < self._capacity():
+            turn = self._waiting.popleft()
+            if not turn.done():
+                self._used += 1
+                turn.set_result(None)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol, TypeVar
 
-from scheduler.commit.pace import Pace
+from scheduler.commit.pace import Pace, Turns
 from scheduler.kube.errors import KubeError, TooManyRequests, Unreachable
 
 T = TypeVar("T")
@@ -35,7 +35,11 @@ class Gate(Protocol):
 
 
 class Writer:
-    """Sends requests: writes through the gate, all of them at the pace that the server keeps up with."""
+    """
+    Sends requests: writes through the gate, all of them at the pace that the server keeps up with.
+
+    `turns` says which units may begin to write: two for every slot keep all slots in use.
+    """
 
     def __init__(
         self,
@@ -46,6 +50,7 @@ class Writer:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._pace: Final = pace
+        self.turns: Final = Turns(lambda: 2 * pace.limit)
         self._gate: Final = gate
         self._timeout_seconds: Final = timeout_seconds
         self._clock: Final = clock

@@ -39,9 +39,9 @@ def save(folder: Path, record: Record, now: datetime | None = None) -> Path:
     """Write a record to a new file in a folder, which is made if need be; give its path; raise `OSError`."""
     folder.mkdir(parents=True, exist_ok=True)
     moment = (now or datetime.now(UTC)).strftime("%Y%m%dT%H%M%S.%fZ")
-    path = folder / f"decision-{moment}.json"
+    path = folder / f"dovetail-decision-{moment}.json"
     path.write_bytes(msgspec.json.encode(without_parameters(record)))
-    for old in sorted(folder.glob("decision-*.json"))[:-_MOST_FILES]:
+    for old in sorted(folder.glob("dovetail-decision-*.json"))[:-_MOST_FILES]:
         old.unlink(missing_ok=True)
     return path
 

@@ -19,7 +19,7 @@ class Sight:
     """What is seen of all this from outside: log lines, series, the readiness check `solver`, saved snapshots."""
 
     def __init__(
-        self, metrics: Metrics, check: Check, folder: Path | None, clock: Callable[[], float] = time.monotonic
+        self, metrics: Metrics, check: Check, folder: Path, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._metrics: Final = metrics
         self._check: Final = check
@@ -83,9 +83,7 @@ class Sight:
         _log.error(logs.SOLVER_FAILED, pod=str(pod.id), alone=True)
 
     def save(self, saved: record.Record) -> None:
-        """Save a record to the configured folder, if there is one; a full disk is logged and stops nothing."""
-        if self._folder is None:
-            return
+        """Save a record to the configured folder; a full disk is logged and stops nothing."""
         try:
             path = record.save(self._folder, saved)
         except OSError as error:

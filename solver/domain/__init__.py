@@ -33,6 +33,7 @@ from solver.domain.device import (
     ResourceSlice,
     ValidRange,
 )
+from solver.domain.extended import RequestMapping, SpecialClaim
 from solver.domain.ids import ClaimId, CounterId, DeviceId, PodId, PoolId, RequestName
 from solver.domain.node import Node
 from solver.domain.plan import (
@@ -105,12 +106,14 @@ __all__ = [
     "Reason",
     "ReasonCode",
     "Request",
+    "RequestMapping",
     "RequestName",
     "RequestPolicy",
     "ResourceSlice",
     "SearchReport",
     "SearchStatus",
     "Snapshot",
+    "SpecialClaim",
     "SubRequest",
     "Taint",
     "TaintEffect",

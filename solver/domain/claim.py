@@ -113,7 +113,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """
     A ResourceClaim.
 
-    `owner_pod_uid` is the uid of the pod that controls it (made from a template), else empty.
+    `owner_pod_uid` is the uid of the pod that controls it (made from a template), else empty. `is_special` marks
+    one that a scheduler made for the extended resources of that pod.
     `invalid` says what is wrong with an object that could not be read whole; it is never allocated then.
     """
 
@@ -129,6 +130,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     finalizers: tuple[str, ...] = ()
     owner_pod_uid: str = ""
     owner_pod_group: str = ""
+    is_special: bool = False
     is_deleting: bool = False
     invalid: str = ""
 

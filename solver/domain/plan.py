@@ -5,6 +5,7 @@ from enum import StrEnum
 import msgspec
 
 from solver.domain.claim import Allocation
+from solver.domain.extended import SpecialClaim
 from solver.domain.ids import ClaimId, PodId
 from solver.domain.reasons import Reason
 
@@ -22,13 +23,15 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     A pod and its node.
 
     `claims` are all claims that have to be reserved for the pod, whether this plan allocates them or they were
-    allocated before; entries that the claim controller skipped are not in it.
+    allocated before; entries that the claim controller skipped are not in it. `special` is the claim to be made for
+    extended resources, if the node serves some of them by DRA; its stand-in id is among `claims` and `allocations`.
     """
 
     pod: PodId
     pod_uid: str
     node: str
     claims: tuple[ClaimId, ...] = ()
+    special: SpecialClaim | None = None
 
 
 class Unplaced(msgspec.Struct, frozen=True, kw_only=True):

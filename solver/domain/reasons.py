@@ -59,6 +59,8 @@ class ReasonCode(StrEnum):
     """Enough devices are free, and none of their combinations meets the claim's constraints."""
     DEVICES_NOT_OWNED = "DevicesNotOwned"
     """Devices match that the configuration gives to another scheduler."""
+    DEVICES_OFFERED_TWICE = "DevicesOfferedTwice"
+    """Devices match that a device plugin of their node offers too, as the extended resource of their class."""
     POOL_INCOMPLETE = "PoolIncomplete"
     """A pool's newest generation is not published whole yet."""
     POOL_INVALID = "PoolInvalid"

@@ -61,6 +61,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     name: str = "pack"
     levels: tuple[str, ...] = ("alternatives", "opened-nodes", "opened-devices", "device-value")
     owned: OwnedDevices = OwnedDevices()
+    allocates_where_plugins_serve: bool = False
+    """Whether devices are allocated on a node whose device plugin offers them as their class's extended resource."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,7 +77,9 @@ def test_tolerations_of_the_request_are_copied() -> None:
 
 
 def test_tolerations_of_the_chosen_alternative_are_copied() -> None:
-    first, second = (b.alternative(name, count=count, tolerations=(b.toleration(name),)) for name, count in (("a", 9), ("b", 1)))
+    first, second = (
+        b.alternative(name, count=count, tolerations=(b.toleration(name),)) for name, count in (("a", 9), ("b", 1))
+    )
     (result,) = allocation(b.claim("c", b.first_available("r", first, second)), b.gpu_slice("n1"), GPU).results
     assert result.tolerations == (b.toleration("b"),)
 
@@ -96,7 +98,10 @@ def test_admin_access_is_written() -> None:
 def test_admin_access_leaves_the_free_device_to_the_other_request() -> None:
     claim = b.claim("c", b.request("watch", is_admin=True), b.request("work"))
     holder = b.held("h", b.result("gpu", "gpu-1", "n1"))
-    assert devices(allocation(claim, b.gpu_slice("n1", count=2), GPU, holder)) == [("watch", "gpu-1"), ("work", "gpu-0")]
+    assert devices(allocation(claim, b.gpu_slice("n1", count=2), GPU, holder)) == [
+        ("watch", "gpu-1"),
+        ("work", "gpu-0"),
+    ]
 
 
 # Shares
@@ -214,7 +219,11 @@ SELECTORS: tuple[tuple[str, tuple[ResourceSlice, ...], NodeSelector | None], ...
     ("a device of all nodes", (wide("x", b.scope(all_nodes=True)),), None),
     ("a device of a selector's nodes", (wide("x", b.scope(selector=IN_A)),), IN_A),
     ("devices of two selectors", (wide("x", b.scope(selector=IN_A)), wide("y", b.scope(selector=IN_R))), BOTH),
-    ("a requirement of both is there once", (wide("x", b.scope(selector=IN_A)), wide("y", b.scope(selector=BOTH))), BOTH),
+    (
+        "a requirement of both is there once",
+        (wide("x", b.scope(selector=IN_A)), wide("y", b.scope(selector=BOTH))),
+        BOTH,
+    ),
     ("a device that binds to its node", (wide("x", b.scope(all_nodes=True), binds=True),), b.on_node("n1")),
     (
         "a device of one node among others",

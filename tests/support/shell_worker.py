@@ -29,7 +29,7 @@ def misbehave(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, 
     if "raise" in names:
         raise RuntimeError("the solver has a defect")
     if "eat" in names:
-        bytearray(4096 * _MIB)
+        bytearray(1024 * _MIB)
     if "lie" in names:
         return Plan(report=SearchReport(status=SearchStatus.OPTIMAL))
     return solve_greedily(snapshot, batch, policy, budget, engine)

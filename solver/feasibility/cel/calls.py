@@ -12,7 +12,18 @@ from solver.feasibility.cel.library.operators import negate_duration
 from solver.feasibility.cel.library.overloads import Overload, accepts, is_certain, no_overload
 from solver.feasibility.cel.library.regexes import compile_pattern
 from solver.feasibility.cel.meter import Meter
-from solver.feasibility.cel.values import Duration, Optional, Value, compare, equal, is_same
+from solver.feasibility.cel.values import (
+    Duration,
+    NamedFormat,
+    Optional,
+    Semver,
+    UInt,
+    Value,
+    compare,
+    equal,
+    is_same,
+    type_name,
+)
 
 _ORDERS: Final[dict[str, Callable[[Value, Value], bool]]] = {
     "_<_": operator.lt,
@@ -21,6 +32,8 @@ _ORDERS: Final[dict[str, Callable[[Value, Value], bool]]] = {
     "_>=_": operator.ge,
 }
 _SIMPLE: Final = frozenset({int, str})
+_SCALARS: Final = frozenset({bool, int, UInt, float, str})
+_NEVER_SCALAR: Final = frozenset({Semver, bytes, NamedFormat})
 _CONTAINERS: Final = frozenset({list, dict})
 _CONVERSIONS: Final = frozenset(
     {"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"}
@@ -40,9 +53,13 @@ def compile_call(compiler: Compiler, node: tree.Call) -> Closure:
         return _order(arguments, _ORDERS[name])
     if name in {"or", "orValue"} and is_method:
         return _alternative(arguments, is_value=name == "orValue")
-    if name == "@in" and compiler.known.get(nodes[1]) == []:
-        compiler.known[node] = False  # upstream does not even look at the left side
-        return constant(compiler.known[node])
+    if name == "@in" and type(compiler.known.get(nodes[1])) is list:
+        items = compiler.known[nodes[1]]
+        if not items:
+            compiler.known[node] = False  # upstream does not even look at the left side
+            return constant(compiler.known[node])
+        if _SCALARS.issuperset(map(type, items)):
+            return _membership(arguments[0], items)
     overloads = compiler.checked.overloads[node]
     kinds = tuple(compiler.checked.types[argument] for argument in nodes)
     if len(overloads) == 1 and all(map(is_certain, overloads[0].parameters, kinds)):
@@ -86,6 +103,21 @@ def _equals_constant(left: Closure, value: Value, *, is_negated: bool) -> Closur
         return bool(first != value) if type(first) is kind else not is_same(first, value)
 
     return negated if is_negated else decide
+
+
+def _membership(left: Closure, items: list[Value]) -> Closure:
+    """Look for a value among constant scalars, as in `model in ["A100", "H100"]`."""
+    texts = frozenset(item for item in items if type(item) is str)
+
+    def decide(frame: Frame) -> bool:
+        value = left(frame)
+        if type(value) is str:
+            return value in texts
+        if type(value) in _NEVER_SCALAR:
+            raise EvaluationError("no such overload: {} in list of {}", type_name(value), type_name(items[0]))
+        return any(is_same(value, item) for item in items)
+
+    return decide
 
 
 def _order(arguments: tuple[Closure, ...], decide: Callable[[Value, Value], bool]) -> Closure:

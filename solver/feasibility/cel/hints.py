@@ -45,7 +45,7 @@ _TYPE_SUFFIXES: Final = frozenset({"string", "int", "bool", "version", "quantity
 
 def a(kind: Type) -> str:
     """Name a type with its article, as a sentence needs it."""
-    name = str(kind)
+    name = "dynamic value" if kind == types.DYN else str(kind)
     return f"{'an' if name[0] in 'aeioAEIO' else 'a'} {name}"
 
 

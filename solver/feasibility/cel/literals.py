@@ -1,5 +1,6 @@
 """Literals of CEL, decoded from their source text by the language definition."""
 
+import re
 from typing import Final
 
 from solver.feasibility.cel.errors import ExpressionError, Position
@@ -9,7 +10,9 @@ _SIMPLE: Final = {
     "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
     "\\": "\\", "'": "'", '"': '"', "`": "`", "?": "?",
 }  # fmt: skip
-_HEX_DIGITS: Final = {"x": 2, "X": 2, "u": 4, "U": 8}
+_NUMERIC: Final = re.compile(
+    r"[xX](?P<x>[0-9a-fA-F]{2})|u(?P<u>[0-9a-fA-F]{4})|U(?P<U>[0-9a-fA-F]{8})|(?P<octal>[0-3][0-7]{2})", re.ASCII
+)
 _SURROGATES: Final = range(0xD800, 0xE000)
 _LARGEST_CODE_POINT: Final = 0x10FFFF
 
@@ -92,25 +95,15 @@ def _characters(body: str, position: Position) -> list[str]:
 def _escape(body: str, at: int, position: Position) -> tuple[str, int]:
     """Decode the escape that begins at `at`; give the character and where the rest begins."""
     letter = body[at + 1 : at + 2]
-    if letter in _SIMPLE and letter:
+    if letter in _SIMPLE:
         return _SIMPLE[letter], at + 2
-    if letter in _HEX_DIGITS and letter:
-        end = at + 2 + _HEX_DIGITS[letter]
-        digits, base = body[at + 2 : end], 16
-    else:
-        end = at + 4
-        digits, base = body[at + 1 : end], 8
-    if len(digits) != end - at - (2 if base == 16 else 1) or not _is_number(digits, base):  # noqa: PLR2004
+    match = _NUMERIC.match(body, at + 1)
+    if match is None:
         raise ExpressionError(
             f"\\{letter} is no escape of a string: write \\\\{letter}, or a raw string r'…' (regular expressions)",
             position,
         )
-    code = int(digits, base)
+    code = int(match["octal"], 8) if match["octal"] else int(match["x"] or match["u"] or match["U"], 16)
     if code > _LARGEST_CODE_POINT or code in _SURROGATES:
-        raise ExpressionError(f"\\{body[at + 1 : end]} is no Unicode character", position)
-    return chr(code), end
-
-
-def _is_number(digits: str, base: int) -> bool:
-    allowed = "0123456789abcdefABCDEF" if base == 16 else "01234567"  # noqa: PLR2004 - bases
-    return all(digit in allowed for digit in digits) and (base == 16 or digits[:1] <= "3")  # noqa: PLR2004
+        raise ExpressionError(f"\\{match.group()} is no Unicode character", position)
+    return chr(code), match.end()

@@ -53,7 +53,7 @@ def _one_variable(position: Position, name: str, target: tree.Node, arguments: _
     condition: tree.Node | None = arguments[1]
     transform: tree.Node | None = None
     if loop is Loop.MAP:
-        condition, transform = (None, arguments[1]) if len(arguments) == 2 else arguments[1:]  # noqa: PLR2004
+        condition, transform = (None, *arguments[1:])[-2:]
     return tree.Comprehension(
         position=position,
         loop=loop,

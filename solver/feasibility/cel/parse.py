@@ -116,7 +116,9 @@ _COMMON_MISTAKES: Final = {
 def _syntax_error(error: UnexpectedInput, text: str) -> ExpressionError:
     """Say what stands where the parser stopped, and what was probably meant."""
     if isinstance(error, UnexpectedToken) and error.token.type != "$END":
-        return _unexpected(error.token, Position(error.line, error.column))
+        before = text[: error.token.start_pos].split()
+        found = "not" if before[-1:] == ["not"] else str(error.token)
+        return _unexpected(found, Position(error.line, error.column))
     if isinstance(error, UnexpectedCharacters):
         position = Position(error.line, error.column)
         character = text.split("\n")[position.line - 1][position.column - 1]
@@ -130,5 +132,5 @@ def _syntax_error(error: UnexpectedInput, text: str) -> ExpressionError:
 
 
 def _unexpected(found: str, position: Position) -> ExpressionError:
-    fix = _COMMON_MISTAKES.get(str(found))
-    return ExpressionError(f"syntax error at {str(found)!r}" + (f": {fix}" if fix else ""), position)
+    fix = _COMMON_MISTAKES.get(found)
+    return ExpressionError(f"syntax error at {found!r}" + (f": {fix}" if fix else ""), position)

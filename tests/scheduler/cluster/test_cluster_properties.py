@@ -1,6 +1,7 @@
 """Changes, assumptions and their ends in any order: mirror and indexes are what a rebuild from scratch gives."""
 
 from collections import defaultdict
+from typing import TypeVar
 
 import msgspec
 from hypothesis import given, settings
@@ -11,7 +12,7 @@ from scheduler.change import Change, Object
 from scheduler.cluster import Assumptions, Cluster, Unit
 from scheduler.cluster.holdings import Draws, drawn
 from scheduler.cluster.mirror import Mirror
-from solver.domain import Allocation, Claim, ClaimAllocation, DeviceId, Placement, Pod, ResourceSlice
+from solver.domain import Allocation, Claim, ClaimAllocation, DeviceId, Placement, Pod, ResourceSlice, Snapshot
 from tests.support.builders import (
     allocation,
     claim,
@@ -267,8 +268,16 @@ class Life(RuleBasedStateMachine):
         scratch = Cluster()
         for change in self.last.values():
             scratch.apply(change)
-        assert self.cluster.assumptions() == Assumptions()
-        assert self.cluster.snapshot() == scratch.snapshot()
+        assert without_draws(self.cluster.assumptions()) == Assumptions()
+        assert without_draws(self.cluster.snapshot()) == without_draws(scratch.snapshot())
+
+
+T = TypeVar("T", Assumptions, Snapshot)
+
+
+def without_draws(value: T) -> T:
+    """Leave out what only the past can tell."""
+    return msgspec.structs.replace(value, draws=())
 
 
 Life.TestCase.settings = settings(max_examples=120, stateful_step_count=30)

@@ -28,9 +28,10 @@ class Shelf:
         self.slice: ResourceSlice | None = None
 
     def publish(self, each: ResourceSlice | None) -> None:
-        self.inventory.replace(self.slice, each)
-        self.slice = each
-        self.holdings.notice(device_ids(each) if each is not None else ())
+        before, self.slice = self.slice, each
+        self.inventory.replace(before, each)
+        for one in (before, each):
+            self.holdings.notice(device_ids(one) if one is not None else ())
 
 
 @pytest.fixture
@@ -157,3 +158,28 @@ def test_two_results_of_one_claim_on_a_shared_device_both_count(shelf: Shelf) ->
 
     assert shelf.holdings.consumed(GPU) == {}
     assert shelf.holdings.contested() == ()
+
+
+def test_a_held_device_whose_slice_says_something_else_is_told_with_what_it_took(shelf: Shelf) -> None:
+    shelf.publish(drawing(4))
+    shelf.holdings.replace(A, None, ALONE)
+    taken = shelf.holdings.draws(GPU)
+    assert shelf.holdings.altered() == ()
+
+    shelf.publish(drawing(1))
+    assert shelf.holdings.altered() == ((GPU, taken),)
+
+    shelf.publish(drawing(4))
+    assert shelf.holdings.altered() == ()
+
+
+def test_a_held_device_that_no_slice_lists_any_more_is_told_until_it_is_free(shelf: Shelf) -> None:
+    shelf.publish(drawing(4))
+    shelf.holdings.replace(A, None, ALONE)
+    taken = shelf.holdings.draws(GPU)
+
+    shelf.publish(None)
+    assert shelf.holdings.altered() == ((GPU, taken),)
+
+    shelf.holdings.replace(A, ALONE, None)
+    assert shelf.holdings.altered() == ()

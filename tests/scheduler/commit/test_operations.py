@@ -32,7 +32,11 @@ def changed(of: Claim, **changes: object) -> Claim:
 def found(*claims: Claim) -> Operations:
     known = {each.id: each for each in claims}
     parts = (placement(P, "n1"), placement(Q, "n1"), claim_allocation(NEW, result("gpu", "gpu-0", "n1")))
-    answer = operations(unit(*parts), lambda key: known.get(key))
+
+    def find(key: ClaimId) -> Claim | None:
+        return known.get(key)
+
+    answer = operations(unit(*parts), find)
     assert isinstance(answer, Operations)
     return answer
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from scheduler.commit.pace import Limit, Pace
+from scheduler.commit.pace import Limit, Pace, Turns
 from tests.support.shell_clock import VirtualClock
 
 
@@ -93,7 +93,7 @@ def test_the_limit_keeps_a_few_slots_however_often_it_is_refused() -> None:
     for second in range(0, 100, 10):
         limit.refused(1.0, now=float(second))
 
-    assert limit.value == 4
+    assert limit.value == 8
 
 
 def test_nothing_starts_before_the_server_allows_it_again() -> None:
@@ -183,4 +183,51 @@ async def test_a_request_that_is_cancelled_as_it_gets_its_slot_gives_it_back() -
     await asyncio.gather(waiting, return_exceptions=True)
 
     async with asyncio.timeout(1), pace.slot():
+        pass
+
+
+async def test_units_take_turns_and_those_that_have_begun_are_finished_first() -> None:
+    turns, order = Turns(lambda: 2), list[str]()
+
+    async def unit(name: str) -> None:
+        async with turns:
+            for step in ("allocate", "bind"):
+                order.append(f"{name} {step}")
+                await asyncio.sleep(0)
+
+    await asyncio.gather(*(unit(name) for name in "abc"))
+
+    assert order.index("a bind") < order.index("c allocate")
+
+
+async def test_more_turns_are_given_as_soon_as_the_capacity_grows() -> None:
+    capacity, running = 1, 0
+    turns = Turns(lambda: capacity)
+
+    async def unit() -> None:
+        nonlocal running
+        async with turns:
+            running += 1
+            await asyncio.sleep(0.01)
+
+    first = asyncio.create_task(unit())
+    rest = [asyncio.create_task(unit()) for _ in range(3)]
+    await asyncio.sleep(0)
+    capacity = 3
+    await first
+    await asyncio.sleep(0)
+
+    assert running == 4
+    await asyncio.gather(*rest)
+
+
+async def test_a_unit_that_is_cancelled_in_its_turn_lets_the_next_begin() -> None:
+    turns = Turns(lambda: 1)
+    async with turns:
+        waiting = asyncio.create_task(turns.__aenter__())
+        await asyncio.sleep(0)
+    waiting.cancel()  # its turn has come, and it has not run since
+    await asyncio.gather(waiting, return_exceptions=True)
+
+    async with asyncio.timeout(1), turns:
         pass

@@ -129,7 +129,7 @@ async def test_a_commit_waits_for_a_condition_that_is_on_the_wire(monkeypatch: p
     async with desk(monkeypatch) as at:
         at.reports.waits(P, (FULL,), 3)
         at.slots.is_open.set()
-        while not at.reports.is_telling(P.uid):
+        while not at.reports.is_telling(P.uid):  # noqa: ASYNC110 - one turn of the loop at a time
             await asyncio.sleep(0)
 
         await at.reports.hush((P.uid,))

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from scheduler.cluster import Cluster
 from scheduler.observe.health import Health
@@ -26,7 +27,7 @@ FITS = pod("p", "c")
 class Desk:
     """A decider over a real process with the misbehaving solver."""
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path) -> None:
         self.metrics = Metrics()
         self.health = Health()
         self.clock = VirtualClock()
@@ -55,6 +56,13 @@ class Desk:
 
 @asynccontextmanager
 async def desk(folder: Path | None = None, *, is_running: bool = True) -> AsyncIterator[Desk]:
+    with TemporaryDirectory() as unwanted:
+        async with _desk(folder or Path(unwanted), is_running=is_running) as made:
+            yield made
+
+
+@asynccontextmanager
+async def _desk(folder: Path, *, is_running: bool) -> AsyncIterator[Desk]:
     made = Desk(folder)
     task = asyncio.create_task(made.worker.run() if is_running else asyncio.sleep(60))
     try:

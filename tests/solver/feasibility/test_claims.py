@@ -3,7 +3,17 @@
 import pytest
 from msgspec.structs import replace
 
-from solver.domain import Claim, Constraint, ConstraintKind, ConsumerReference, Pod, PodClaim, Reason, ReasonCode, Request
+from solver.domain import (
+    Claim,
+    Constraint,
+    ConstraintKind,
+    ConsumerReference,
+    Pod,
+    PodClaim,
+    Reason,
+    ReasonCode,
+    Request,
+)
 from solver.feasibility import claims
 from tests.support import builders as b
 
@@ -12,7 +22,9 @@ BAD = "device.attributes['x'].y =="
 
 
 def objections(pod: Pod, *known: Claim) -> tuple[Reason, ...]:
-    return claims.objections(pod, {each.id: each for each in known}, {"gpu": b.gpu_class(), "bad": b.device_class("bad", BAD)})
+    return claims.objections(
+        pod, {each.id: each for each in known}, {"gpu": b.gpu_class(), "bad": b.device_class("bad", BAD)}
+    )
 
 
 def codes(pod: Pod, *known: Claim) -> list[ReasonCode]:
@@ -61,7 +73,13 @@ REFUSED: tuple[tuple[str, Pod, tuple[Claim, ...], ReasonCode, str], ...] = (
         ReasonCode.CLAIM_NOT_OWNED,
         "claim c of entry c was made for another pod",
     ),
-    ("a claim that goes", POD, (b.claim("c", is_deleting=True),), ReasonCode.CLAIM_DELETING, "claim c is being deleted"),
+    (
+        "a claim that goes",
+        POD,
+        (b.claim("c", is_deleting=True),),
+        ReasonCode.CLAIM_DELETING,
+        "claim c is being deleted",
+    ),
     ("an unreadable claim", POD, (b.claim("c", invalid="odd"),), ReasonCode.CLAIM_INVALID, "claim c: odd"),
     (
         "a claim with 256 consumers",
@@ -181,7 +199,10 @@ def test_a_selector_that_does_not_compile_is_quoted(place: str) -> None:
     request = b.request("r", "bad") if place == "class" else b.request("r", selectors=(BAD,))
     (reason,) = objections(POD, b.claim("c", request))
     where = "device class bad" if place == "class" else "claim c, request r"
-    assert (reason.code, reason.message.startswith(f"{where}: selector {BAD!r}: ")) == (ReasonCode.SELECTOR_INVALID, True)
+    assert (reason.code, reason.message.startswith(f"{where}: selector {BAD!r}: ")) == (
+        ReasonCode.SELECTOR_INVALID,
+        True,
+    )
 
 
 def test_every_objection_is_given_and_each_once() -> None:

@@ -36,7 +36,14 @@ REFUSED: tuple[tuple[str, Pod, Node, tuple[NodeSelector, ...], ReasonCode, str],
         ReasonCode.NODE_AFFINITY,
         AFFINITY_MESSAGE,
     ),
-    ("an affinity without terms", b.pod("p", affinity=NodeSelector()), IN_A, (), ReasonCode.NODE_AFFINITY, AFFINITY_MESSAGE),
+    (
+        "an affinity without terms",
+        b.pod("p", affinity=NodeSelector()),
+        IN_A,
+        (),
+        ReasonCode.NODE_AFFINITY,
+        AFFINITY_MESSAGE,
+    ),
     (
         "a claim that is allocated elsewhere",
         b.pod("p"),
@@ -59,7 +66,12 @@ def test_a_node_is_refused(
 
 FITTING: tuple[tuple[str, Pod, Node, tuple[NodeSelector, ...]], ...] = (
     ("a plain node", b.pod("p"), IN_A, ()),
-    ("a cordon that is tolerated", b.pod("p", tolerations=(b.toleration("node.kubernetes.io/unschedulable"),)), CORDONED, ()),
+    (
+        "a cordon that is tolerated",
+        b.pod("p", tolerations=(b.toleration("node.kubernetes.io/unschedulable"),)),
+        CORDONED,
+        (),
+    ),
     ("a cordon under a toleration of everything", b.pod("p", tolerations=(b.toleration(),)), CORDONED, ()),
     ("a taint that is tolerated", b.pod("p", tolerations=(b.toleration("gpu", "Equal", "only"),)), TAINTED, ()),
     ("a nodeSelector that holds", b.pod("p", node_selector={"zone": "a"}), IN_A, ()),

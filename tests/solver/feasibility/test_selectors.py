@@ -83,7 +83,7 @@ def test_results_remembered_for_one_device_are_not_given_for_another(
     expression: str, first: dict[str, Any], second: dict[str, Any]
 ) -> None:
     selector = Selector(expression)
-    extra = {} if first != second else {"b": {"int": 1}}
+    extra: dict[str, Any] = {} if first != second else {"b": {"int": 1}}
     assert selector.evaluate(_DRIVER, _device(a=first, **extra)) is True
     assert selector.evaluate(_DRIVER, _device(a=second)) is False
     assert selector.evaluate(_DRIVER, _device(a=first, **extra)) is True

@@ -20,7 +20,11 @@ def requests(number: int, count: int = 1) -> list[Request]:
 
 POSITIONS: tuple[tuple[str, Claim, list[tuple[int, ...]]], ...] = (
     ("nothing joins requests", b.claim("c", *requests(3)), [(0,), (1,), (2,)]),
-    ("a constraint joins what it names", b.claim("c", *requests(3), constraints=(b.match(ROOT, "r0", "r2"),)), [(0, 2), (1,)]),
+    (
+        "a constraint joins what it names",
+        b.claim("c", *requests(3), constraints=(b.match(ROOT, "r0", "r2"),)),
+        [(0, 2), (1,)],
+    ),
     ("a constraint without names joins all", b.claim("c", *requests(3), constraints=(b.match(ROOT),)), [(0, 1, 2)]),
     (
         "constraints that meet in a request join",
@@ -37,7 +41,11 @@ POSITIONS: tuple[tuple[str, Claim, list[tuple[int, ...]]], ...] = (
         ),
         [(0, 1)],
     ),
-    ("an unknown name joins nothing", b.claim("c", *requests(2), constraints=(b.match(ROOT, "r0", "no"),)), [(0,), (1,)]),
+    (
+        "an unknown name joins nothing",
+        b.claim("c", *requests(2), constraints=(b.match(ROOT, "r0", "no"),)),
+        [(0,), (1,)],
+    ),
     ("32 devices stay apart", b.claim("c", *requests(2, 16)), [(0,), (1,)]),
     (
         "more than 32 devices in some choice are counted together",

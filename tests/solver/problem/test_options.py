@@ -45,7 +45,9 @@ def test_a_value_has_to_be_there_for_every_request() -> None:
 
 
 def test_requests_that_a_constraint_does_not_name_are_free() -> None:
-    claim = b.claim("c", *(b.request(name) for name in "abc"), constraints=(b.match(ROOT, "a", "b"), b.match(NUMA, "b", "c")))
+    claim = b.claim(
+        "c", *(b.request(name) for name in "abc"), constraints=(b.match(ROOT, "a", "b"), b.match(NUMA, "b", "c"))
+    )
     devices = [b.device(f"d{i}", attributes={ROOT: f"r{i % 2}", NUMA: f"m{i // 2}"}) for i in range(4)]
     found = sizes(claim, b.resource_slice("n1", *devices))
     assert sorted(found) == [[2, 1, 2]] * 4

@@ -47,6 +47,11 @@ ACCEPTED: tuple[tuple[str, Callable[[], c.Case], c.Change], ...] = (
         c.both(c.claim("given", reserved_for=(b.consumer("placed"),)), c.device("gpu-0", taints=(b.taint("broken"),))),
     ),
     (
+        "a claim gets its 256th consumer",
+        c.joined,
+        c.claim("given", reserved_for=tuple(b.consumer(f"p{i}") for i in range(255))),
+    ),
+    (
         "a group's entry covers its pods",
         c.joined,
         c.both(

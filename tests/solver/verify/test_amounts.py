@@ -23,6 +23,9 @@ ROWS: tuple[tuple[str, Capacity, b.Amount | None, b.Amount | None], ...] = (
     ("below the range is its minimum", RANGE, "3Gi", "10Gi"),
     ("without a step it is as asked", RANGE, "11Gi", "11Gi"),
     ("above the range", RANGE, "31Gi", None),
+    ("on the range's end", RANGE, "30Gi", "30Gi"),
+    ("the default passes even above the range", b.capacity(8, default=5, minimum=1, maximum=4), 5, 5),
+    ("above the range and its default", b.capacity(8, default=5, minimum=1, maximum=4), 6, None),
     ("below the steps is the minimum", STEPS, "1Gi", "10Gi"),
     ("on a step it stays", STEPS, "20Gi", "20Gi"),
     ("between steps it is the next", STEPS, 20 * 2**30 + 1, "30Gi"),
@@ -40,6 +43,13 @@ def test_the_amount_follows_the_policy(capacity: Capacity, asked: b.Amount | Non
     published = Published(DeviceId("d", "p", "card"), device, b.scope("n1"))
     expected = None if consumed is None else {"memory": b.quantity(consumed).nano}
     assert consumption(published, b.quantities({} if asked is None else {"memory": asked})) == expected
+
+
+def test_every_capacity_has_to_suffice() -> None:
+    device = b.device("card", is_shareable=True, capacities={"engines": 4, "memory": "4Gi"})
+    published = Published(DeviceId("d", "p", "card"), device, b.scope("n1"))
+    assert consumption(published, b.quantities({"engines": 5, "memory": "1Gi"})) is None
+    assert consumption(published, b.quantities({"engines": 1, "memory": "5Gi"})) is None
 
 
 def test_a_capacity_that_is_asked_for_by_two_names_is_refused() -> None:

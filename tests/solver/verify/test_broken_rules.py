@@ -161,6 +161,15 @@ BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
         {Rule.CLAIM_FULL},
     ),
     (
+        "a full claim is reserved for another group",
+        c.joined,
+        c.both(
+            c.claim("given", reserved_for=tuple(b.consumer(f"p{i}") for i in range(256))),
+            c.pod("placed", pod_group="g"),
+        ),
+        {Rule.CLAIM_FULL},
+    ),
+    (
         "two pods of a plan are consumers 256 and 257",
         c.fabric,
         c.claim("shared", reserved_for=tuple(b.consumer(f"p{i}") for i in range(255))),

@@ -39,8 +39,8 @@ def _modulo(left: int, right: int) -> int:
     if right == 0:
         raise EvaluationError("modulus by zero")
     if right == -1:
-        return checked_int(-left) * 0
-    return int(math.fmod(1, 1)) + (abs(left) % abs(right)) * (-1 if left < 0 else 1)
+        return checked_int(-left) * 0  # the smallest int64 has no positive twin, and upstream divides to find out
+    return (abs(left) % abs(right)) * (-1 if left < 0 else 1)
 
 
 def _divide_unsigned(left: int, right: int) -> UInt:

@@ -119,8 +119,3 @@ def by_text(text: str, *_: Value) -> int:
 def by_list(items: list[Value], *_: Value) -> int:
     """Cost of going once through the items of the first argument."""
     return len(items) + 1
-
-
-def by_square(items: list[Value], *_: Value) -> int:
-    """Cost of comparing each item of the first argument with each."""
-    return len(items) * len(items) * 2 + 10

@@ -32,7 +32,8 @@ def _doubled(levels: int) -> str:
         pytest.param("lists.range(1000000000).size() == 0", id="a long range"),
         pytest.param("lists.range(100000).all(x, [x].exists(y, y < 0) || true)", id="many small loops"),
         pytest.param(
-            '"aaaaaaaaaa"' + '.replace("a", "aaaaaaaaaa")' * 100 + ".size() > 0", id="a text that grows tenfold each time"
+            '"aaaaaaaaaa"' + '.replace("a", "aaaaaaaaaa")' * 100 + ".size() > 0",
+            id="a text that grows tenfold each time",
         ),
         pytest.param(_doubled(60), id="lists that share their parts"),
         pytest.param("lists.range(2000).distinct().size() > 0", id="each with each"),

@@ -1,0 +1,256 @@
+"""Documents to a case: sort them, fill in what servers would, stamp claims, decode, and let the mirror hold them."""
+
+import difflib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from scheduler.change import Change, Kind, Namespace
+from scheduler.cluster import Cluster
+from scheduler.simulation import admission, defaults, routes, shapes, stamping, workloads
+from scheduler.simulation.case import Case
+from scheduler.simulation.decoding import decoded, key_of
+from scheduler.simulation.documents import Document, Problem
+from scheduler.simulation.fields import Body, mapping, metadata, spec, subject, text
+from solver.domain import Batch, Claim, Pod, PodId
+
+_SHOWN: Final = 6
+
+
+@dataclass(slots=True)
+class Assembly:
+    """
+    Documents by what they are; `live` are the cluster's objects, which documents of the same name replace.
+
+    `wrong` says what is wrong with claims (by key) that stay in the case although the API server would refuse them:
+    pods that use them wait, with this as the reason.
+    """
+
+    live: tuple[Change, ...] = ()
+    objects: dict[tuple[Kind, str], Document] = field(default_factory=dict)
+    templates: dict[stamping.Key, Document] = field(default_factory=dict)
+    wrong_templates: dict[stamping.Key, str] = field(default_factory=dict)
+    wrong: dict[str, str] = field(default_factory=dict)
+    workloads: list[Document] = field(default_factory=list)
+    priority_classes: list[Body] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def add(self, documents: Iterable[Document]) -> None:
+        """Take documents; a later one replaces an earlier one of the same kind and name."""
+        for document in documents:
+            route = routes.of(document.body)
+            wrong = routes.wrong_version(document.body)
+            if wrong:
+                self._refuse(document, "apiVersion", wrong)
+            elif route in routes.WORKLOADS:
+                self.workloads.append(document)
+            elif route == routes.PRIORITY_CLASS:
+                self.priority_classes.append(document.body)
+            elif route == routes.TEMPLATE:
+                self._add_template(document)
+            elif route in routes.KINDS:
+                self._add_object(routes.KINDS[route], document)
+            else:
+                self.skipped[f"{text(document.body['kind'])} ({text(document.body['apiVersion'])})"] += 1
+
+    def case(self, scheduler_name: str) -> Case:
+        """Give what is to be decided for the pods that name a scheduler. Call it once."""
+        for document in self.workloads:
+            made = enumerate(workloads.pods(document.body), start=1)
+            self.add(Document(f"{document.source}, pod {index}", pod) for index, pod in made)
+        self._fill_pods()
+        self._stamp()
+        changes = (*self.live, *self._changes())
+        cluster = Cluster()
+        for change in changes:
+            cluster.apply(change)
+        snapshot = cluster.snapshot()
+        pods = {change.key: change.value for change in changes if isinstance(change.value, Pod)}
+        waiting = self._waiting(list(pods.values()), scheduler_name)
+        self._tell_of_bound(cluster)
+        if not snapshot.nodes:
+            self.warnings.append("there is no Node among the manifests: nothing can be placed")
+        if self.skipped:
+            self.warnings.append(f"skipped, because they decide nothing here: {_listed(self.skipped)}")
+        return Case(
+            snapshot=snapshot,
+            batch=Batch(pods=waiting),
+            problems=tuple(self.problems),
+            warnings=tuple(dict.fromkeys(self.warnings)),
+        )
+
+    def _refuse(self, document: Document, where: str, message: str) -> None:
+        self.problems.append(Problem(document.source, subject(document.body), where, message))
+
+    def _add_object(self, kind: Kind, document: Document) -> None:
+        body = document.body
+        wrong = self._prepare(document)
+        if wrong and kind is not Kind.CLAIMS:
+            return
+        if kind is Kind.NODES:
+            self._warn(document, defaults.fill_node(body))
+        key = key_of(body)
+        if wrong:
+            self.wrong[key] = wrong
+        if (kind, key) in self.objects:
+            self._warn(document, ("stands twice: the last one counts",))
+        self.objects[kind, key] = document
+
+    def _add_template(self, document: Document) -> None:
+        """Take a template; what is wrong with it is said here once, and not again for each claim."""
+        wrong = self._prepare(document)
+        found = metadata(document.body)
+        key = text(found.get("namespace")), text(found.get("name"))
+        if not wrong:
+            claim = {"kind": "ResourceClaim", "metadata": found, "spec": spec(document.body).get("spec", {})}
+            _, problem = decoded(Kind.CLAIMS, Document(document.source, claim))
+            if problem is not None:
+                wrong = f"{problem.field}: {problem.message}"
+                self._refuse(document, f"spec.{problem.field}", problem.message)
+        if wrong:
+            self.wrong_templates[key] = f"template {key[1]}: {wrong}"
+        self.templates[key] = document
+
+    def _prepare(self, document: Document) -> str:
+        """Fill in what every object gets, and say what the API server would refuse; the first such thing is given."""
+        body = document.body
+        defaults.identify(body)
+        found = list(shapes.of_object(body))
+        for wrong in found:
+            self._refuse(document, wrong.field, wrong.message)
+        fill = defaults.FILL.get(text(body["kind"]))
+        if fill is not None:
+            fill(body)
+        return f"{found[0].field}: {found[0].message}" if found else ""
+
+    def _warn(self, document: Document, messages: Iterable[str]) -> None:
+        self.warnings += [f"{document.source} ({subject(document.body)}): {each}" for each in messages]
+
+    def _documents(self, kind: Kind) -> list[Document]:
+        return [document for (each, _), document in self.objects.items() if each is kind]
+
+    def _fill_pods(self) -> None:
+        priorities = defaults.priorities(self.priority_classes)
+        for document in self._documents(Kind.PODS):
+            name = defaults.unknown_priority(document.body, priorities)
+            if name:
+                self._warn(document, (f"spec.priorityClassName: no PriorityClass {name}: its priority counts as 0",))
+            defaults.fill_pod(document.body, priorities)
+
+    def _stamp(self) -> None:
+        """Make the claims that pods want from templates."""
+        claims = {_pair(document.body): document.body for document in self._documents(Kind.CLAIMS)}
+        made, taken = stamping.made(claims), set(claims)
+        for document in self._documents(Kind.PODS):
+            pod = document.body
+            for each in stamping.wanted(pod):
+                known = made.get((text(metadata(pod).get("uid")), each.entry))
+                if known is not None:
+                    stamping.note(pod, each.entry, known)
+                    continue
+                key = text(metadata(pod).get("namespace")), each.template
+                template = self.templates.get(key)
+                if template is None:
+                    self._warn(document, (f"{each.field}: {self._absent(key)}",))
+                    continue
+                claim = stamping.stamp(pod, each, template.body, taken)
+                defaults.identify(claim)
+                taken.add(_pair(claim))
+                self.objects[Kind.CLAIMS, key_of(claim)] = Document(f"{template.source}, stamped", claim)
+                if key in self.wrong_templates:
+                    self.wrong[key_of(claim)] = self.wrong_templates[key]
+
+    def _absent(self, key: stamping.Key) -> str:
+        names = [name for namespace, name in self.templates if namespace == key[0]]
+        close = difflib.get_close_matches(key[1], names, n=1, cutoff=0.5)
+        elsewhere = [namespace for namespace, name in self.templates if name == key[1]]
+        told = f"there is no ResourceClaimTemplate {key[1]} in namespace {key[0]}, so its claim is never made"
+        if elsewhere:
+            return f"{told}; there is one in namespace {elsewhere[0]}"
+        return f"{told}: did you mean {close[0]}?" if close else told
+
+    def _changes(self) -> Iterator[Change]:
+        """Decode everything; what cannot be read is named."""
+        namespaces: dict[str, Namespace] = {
+            change.key: change.value for change in self.live if isinstance(change.value, Namespace)
+        }
+        for kind in (Kind.NAMESPACES, *(each for each in Kind if each is not Kind.NAMESPACES)):
+            for document in self._documents(kind):
+                change, problem = decoded(kind, document)
+                if change is None:
+                    self.problems += [problem] if problem is not None else []
+                    continue
+                if isinstance(change.value, Namespace):
+                    namespaces[change.key] = change.value
+                if isinstance(change.value, Claim):
+                    change = self._judged(document, change.value, problem, namespaces)
+                yield change
+
+    def _judged(
+        self, document: Document, claim: Claim, problem: Problem | None, namespaces: dict[str, Namespace]
+    ) -> Change:
+        """Give a claim with what is wrong with it, which is said unless it was said before."""
+        key = str(claim.id)
+        wrong = self.wrong.get(key, "")
+        if not wrong and problem is not None:
+            wrong = f"{problem.field}: {problem.message}"
+            self.problems.append(problem)
+        admin_field = admission.wants_admin_access(spec(document.body))
+        if not wrong and admin_field:
+            wrong = admission.objection(claim.id.namespace, namespaces)
+            if wrong:
+                self._refuse(document, f"spec.{admin_field}", wrong)
+            elif claim.id.namespace not in namespaces:
+                label = f'{admission.LABEL}: "true"'
+                message = f"adminAccess needs a Namespace {claim.id.namespace} with the label {label}: taken as given"
+                self.warnings.append(message)
+        if wrong:
+            claim = msgspec.structs.replace(claim, invalid=wrong)
+        return Change(kind=Kind.CLAIMS, key=key, value=claim)
+
+    def _waiting(self, pods: list[Pod], scheduler_name: str) -> tuple[Pod, ...]:
+        """Give the pods that wait for a scheduler, as its queue would: by priority, then by age."""
+        pending = [pod for pod in pods if not (pod.node_name or pod.is_terminal or pod.is_deleting)]
+        others = Counter(pod.scheduler_name for pod in pending if pod.scheduler_name != scheduler_name)
+        if others:
+            count = others.total()
+            pods_wait = f"{count} pods without nodeName name" if count > 1 else "1 pod without nodeName names"
+            other = "other schedulers" if len(others) > 1 else "another scheduler"
+            self.warnings.append(
+                f"{pods_wait} {other} ({', '.join(sorted(others)[:_SHOWN])}) than {scheduler_name} and "
+                f"{'are' if count > 1 else 'is'} left out (see --scheduler-name)"
+            )
+        ours = [pod for pod in pending if pod.scheduler_name == scheduler_name]
+        return tuple(sorted(ours, key=lambda pod: (-pod.priority, not pod.creation, pod.creation)))
+
+    def _tell_of_bound(self, cluster: Cluster) -> None:
+        """Pods that name their node pass every scheduler by: nobody allocates their claims."""
+        for document in self._documents(Kind.PODS):
+            node = text(spec(document.body).get("nodeName"))
+            if not node or mapping(document.body.get("status")).get("phase") in {"Succeeded", "Failed"}:
+                continue
+            pod = cluster.pod(PodId(*_pair(document.body)))
+            for claim_id in pod.claim_ids if pod is not None else ():
+                claim = cluster.claim(claim_id)
+                if claim is None or claim.allocation is None:
+                    message = (
+                        f"spec.nodeName: is set, so no scheduler runs for the pod and claim {claim_id.name} is never "
+                        f"allocated: write nodeSelector: {{kubernetes.io/hostname: {node}}} instead"
+                    )
+                    self._warn(document, (message,))
+
+
+def _pair(body: Body) -> stamping.Key:
+    found = metadata(body)
+    return text(found.get("namespace")), text(found.get("name"))
+
+
+def _listed(counts: Counter[str]) -> str:
+    shown = [f"{count} × {name}" if count > 1 else name for name, count in sorted(counts.items())[:_SHOWN]]
+    rest = len(counts) - len(shown)
+    return ", ".join(shown) + (f" and {rest} more kinds" if rest else "")

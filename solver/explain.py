@@ -125,10 +125,13 @@ class Explanation:
             if not asked.ask.needed and supply.largest > MOST_RESULTS:
                 yield _too_many(request.name, supply)
                 continue
+            doubts = list(self._pool_reasons(roomy)) if not (supply.verdicts and asked.ask.needed) else []
+            if doubts and not asked.ask.needed:
+                yield from doubts
+                continue
             lead = f"none of its {len(supplies)} alternatives fits; the nearest is {asked.name}: "
             yield self._short(request.name + (f": {lead}" if len(supplies) > 1 else ": "), asked, supply, nodes)
-            if not (supply.verdicts and asked.ask.needed):
-                yield from self._pool_reasons()
+            yield from doubts
         if not short:
             yield self._constrained(pod_class, nodes)
 
@@ -219,17 +222,26 @@ class Explanation:
             text.append(f"{failed} could not be checked ({self.problem.answers[asked.ask.demand].failure})")
         return Reason(code=_code(supply, needed), message=lead + ", ".join(text), node_count=nodes)
 
-    def _pool_reasons(self) -> Iterator[Reason]:
-        for pool in self.problem.inventory.pools.values():
-            if pool.invalid:
-                message = f"pool {pool.id} is not used: {pool.invalid}"
-                yield Reason(code=ReasonCode.POOL_INVALID, message=message)
-            elif not pool.is_complete:
-                message = (
-                    f"pool {pool.id} is being published: {len(pool.slices)} of {pool.slices[0].slice_count} slices "
-                    f"of generation {pool.generation}"
-                )
-                yield Reason(code=ReasonCode.POOL_INCOMPLETE, message=message)
+    def _pool_reasons(self, roomy: Mask) -> Iterator[Reason]:
+        """Say which pools that the nodes see cannot be used: one reason for those being published, one for others."""
+        unusable = [
+            pool
+            for pool in self.problem.inventory.pools.values()
+            if not pool.is_usable and _sees(self.problem.inventory.pool_reach(pool), roomy)
+        ]
+        invalid = [pool for pool in unusable if pool.invalid]
+        if invalid:
+            more = f" (and {len(invalid) - 1} more)" if len(invalid) > 1 else ""
+            message = f"pool {invalid[0].id} is not used: {invalid[0].invalid}{more}"
+            yield Reason(code=ReasonCode.POOL_INVALID, message=message)
+        partial = [pool for pool in unusable if not pool.invalid]
+        if partial:
+            pool, more = partial[0], f" (and {len(partial) - 1} more)" if len(partial) > 1 else ""
+            message = (
+                f"pool {pool.id} is being published: {len(pool.slices)} of {pool.slices[0].slice_count} slices of "
+                f"generation {pool.generation}{more}"
+            )
+            yield Reason(code=ReasonCode.POOL_INCOMPLETE, message=message)
 
     def _constrained(self, pod_class: PodClass, nodes: int) -> Reason:
         attributes = []
@@ -249,6 +261,10 @@ class Explanation:
         else:
             message = f"{names}: enough devices are free for each request, but not for all of them on one node"
         return Reason(code=ReasonCode.DEVICES_CONSTRAINT, message=message, node_count=nodes)
+
+
+def _sees(reach: frozenset[int] | None, roomy: Mask) -> bool:
+    return bool(roomy.any()) and (reach is None or bool(roomy[list(reach)].any()))
 
 
 def _outranked(nodes: int, *, is_proven: bool) -> Reason:

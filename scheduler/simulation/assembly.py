@@ -14,7 +14,7 @@ from scheduler.simulation import admission, defaults, routes, shapes, stamping, 
 from scheduler.simulation.case import Case
 from scheduler.simulation.decoding import decoded, key_of
 from scheduler.simulation.documents import Document, Problem
-from scheduler.simulation.fields import Body, mapping, metadata, spec, subject, text
+from scheduler.simulation.fields import Body, mapping, metadata, spec, subject, text, without_nulls
 from solver.domain import Batch, Claim, Pod, PodId
 
 _SHOWN: Final = 6
@@ -42,7 +42,8 @@ class Assembly:
 
     def add(self, documents: Iterable[Document]) -> None:
         """Take documents; a later one replaces an earlier one of the same kind and name."""
-        for document in documents:
+        for source, body in documents:
+            document = Document(source, without_nulls(body))
             route = routes.of(document.body)
             wrong = routes.wrong_version(document.body)
             if wrong:
@@ -64,6 +65,7 @@ class Assembly:
             made = enumerate(workloads.pods(document.body), start=1)
             self.add(Document(f"{document.source}, pod {index}", pod) for index, pod in made)
         self._fill_pods()
+        self._admit()
         self._stamp()
         changes = (*self.live, *self._changes())
         cluster = Cluster()
@@ -174,44 +176,56 @@ class Assembly:
             return f"{told}; there is one in namespace {elsewhere[0]}"
         return f"{told}: did you mean {close[0]}?" if close else told
 
-    def _changes(self) -> Iterator[Change]:
-        """Decode everything; what cannot be read is named."""
-        namespaces: dict[str, Namespace] = {
-            change.key: change.value for change in self.live if isinstance(change.value, Namespace)
-        }
-        for kind in (Kind.NAMESPACES, *(each for each in Kind if each is not Kind.NAMESPACES)):
-            for document in self._documents(kind):
-                change, problem = decoded(kind, document)
-                if change is None:
-                    self.problems += [problem] if problem is not None else []
-                    continue
-                if isinstance(change.value, Namespace):
-                    namespaces[change.key] = change.value
-                if isinstance(change.value, Claim):
-                    change = self._judged(document, change.value, problem, namespaces)
-                yield change
+    def _namespaces(self) -> dict[str, Namespace]:
+        known = {change.key: change.value for change in self.live if isinstance(change.value, Namespace)}
+        for document in self._documents(Kind.NAMESPACES):
+            change, _ = decoded(Kind.NAMESPACES, document)
+            if change is not None and isinstance(change.value, Namespace):
+                known[change.key] = change.value
+        return known
 
-    def _judged(
-        self, document: Document, claim: Claim, problem: Problem | None, namespaces: dict[str, Namespace]
-    ) -> Change:
-        """Give a claim with what is wrong with it, which is said unless it was said before."""
-        key = str(claim.id)
-        wrong = self.wrong.get(key, "")
-        if not wrong and problem is not None:
-            wrong = f"{problem.field}: {problem.message}"
-            self.problems.append(problem)
-        admin_field = admission.wants_admin_access(spec(document.body))
-        if not wrong and admin_field:
-            wrong = admission.objection(claim.id.namespace, namespaces)
+    def _admit(self) -> None:
+        """Refuse claims and templates that ask for admin access where the namespace does not allow it."""
+        namespaces = self._namespaces()
+        for document in self._documents(Kind.CLAIMS):
+            wrong = self._not_admitted(document, spec(document.body), "spec", namespaces)
             if wrong:
-                self._refuse(document, f"spec.{admin_field}", wrong)
-            elif claim.id.namespace not in namespaces:
-                label = f'{admission.LABEL}: "true"'
-                message = f"adminAccess needs a Namespace {claim.id.namespace} with the label {label}: taken as given"
-                self.warnings.append(message)
+                self.wrong.setdefault(key_of(document.body), wrong)
+        for key, document in self.templates.items():
+            claim_spec = mapping(spec(document.body).get("spec"))
+            wrong = self._not_admitted(document, claim_spec, "spec.spec", namespaces)
+            if wrong:
+                self.wrong_templates.setdefault(key, f"template {key[1]}: {wrong}")
+
+    def _not_admitted(
+        self, document: Document, claim_spec: Body, where: str, namespaces: dict[str, Namespace]
+    ) -> str:
+        asked = admission.wants_admin_access(claim_spec)
+        if not asked:
+            return ""
+        name = text(metadata(document.body).get("namespace"))
+        wrong = admission.objection(name, namespaces)
         if wrong:
-            claim = msgspec.structs.replace(claim, invalid=wrong)
-        return Change(kind=Kind.CLAIMS, key=key, value=claim)
+            self._refuse(document, f"{where}.{asked}", wrong)
+            return f"{where}.{asked}: {wrong}"
+        if name not in namespaces:
+            label = f'{admission.LABEL}: "true"'
+            self.warnings.append(f"adminAccess needs the label {label} on namespace {name}: taken as given")
+        return ""
+
+    def _changes(self) -> Iterator[Change]:
+        """Decode everything; what cannot be read is named, once."""
+        for (kind, key), document in self.objects.items():
+            change, problem = decoded(kind, document)
+            wrong = self.wrong.get(key, "") if kind is Kind.CLAIMS else ""
+            if problem is not None and not wrong:
+                self.problems.append(problem)
+            if change is None:
+                continue
+            if wrong and isinstance(change.value, Claim):
+                claim = msgspec.structs.replace(change.value, invalid=wrong)
+                change = Change(kind=kind, key=key, value=claim)
+            yield change
 
     def _waiting(self, pods: list[Pod], scheduler_name: str) -> tuple[Pod, ...]:
         """Give the pods that wait for a scheduler, as its queue would: by priority, then by age."""

@@ -39,3 +39,16 @@ def subject(body: Body) -> str:
     name = text(found.get("name")) or text(found.get("generateName")) or "without a name"
     namespace = text(found.get("namespace"))
     return f"{text(body.get('kind')) or 'object'} {namespace + '/' if namespace else ''}{name}"
+
+
+def without_nulls(body: Body) -> Body:
+    """Leave out what is null, which to the API server is the same as absent; opaque parameters stay as they are."""
+    found: Body = {}
+    for key, value in body.items():
+        if isinstance(value, dict) and key != "parameters":
+            found[key] = without_nulls(value)
+        elif isinstance(value, list):
+            found[key] = [without_nulls(each) if isinstance(each, dict) else each for each in value]
+        elif value is not None:
+            found[key] = value
+    return found

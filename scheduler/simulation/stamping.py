@@ -46,7 +46,7 @@ def stamp(pod: Body, each: Wanted, template: Body, taken: Collection[Key]) -> Bo
     owner = metadata(pod)
     wrapped = spec(template)
     base = f"{owner['name']}-{each.entry}-"[:_LONGEST_BASE]
-    name = base + _suffix(owner["uid"], each.entry)
+    name = base + _suffix(text(owner["uid"]), each.entry)
     while (owner["namespace"], name) in taken:
         name = base + _suffix(name, each.entry)
     note(pod, each.entry, name)

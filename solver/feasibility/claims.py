@@ -4,7 +4,18 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from solver.domain import AllocationMode, Claim, ClaimId, ConstraintKind, DeviceClass, Pod, PodClaim, Reason, ReasonCode
+from solver.domain import (
+    AllocationMode,
+    Claim,
+    ClaimId,
+    ConstraintKind,
+    DeviceClass,
+    Pod,
+    PodClaim,
+    Reason,
+    ReasonCode,
+    Request,
+)
 from solver.domain.claim import SubRequest
 from solver.feasibility import selectors
 
@@ -71,6 +82,12 @@ def _allocated_objections(pod: Pod, claim: Claim) -> Iterator[Reason]:
     if not claim.is_reserved_for(pod.uid, pod.pod_group) and len(claim.reserved_for) >= MOST_CONSUMERS:
         message = f"claim {claim.id.name} has {len(claim.reserved_for)} consumers, as many as a claim can have"
         yield Reason(code=ReasonCode.CLAIM_FULL, message=message)
+
+
+def spec_objections(name: str, requests: tuple[Request, ...], classes: Mapping[str, DeviceClass]) -> tuple[Reason, ...]:
+    """Give what speaks against a claim that is not there yet, called by a name of its own."""
+    claim = Claim(id=ClaimId("", name), uid="", requests=requests)
+    return tuple(dict.fromkeys(_spec_objections(claim, classes)))
 
 
 def _spec_objections(claim: Claim, classes: Mapping[str, DeviceClass]) -> Iterator[Reason]:

@@ -6,10 +6,10 @@ older one (kube-scheduler judges per node and may still use an older one, see KE
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from solver.domain import PoolId, ResourceSlice
+from solver.domain import Device, PoolId, Quantity, ResourceSlice
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +60,17 @@ def _contradictions(slices: tuple[ResourceSlice, ...]) -> Iterator[str]:
     yield from (f"counter set {name} is published {count} times" for name, count in names.items() if count > 1)
     sets = {counters.name: dict(counters.counters) for each in slices for counters in each.counter_sets}
     for device in (device for each in slices for device in each.devices):
-        for consumption in device.consumes_counters:
-            known = sets.get(consumption.counter_set)
-            if known is None:
-                yield f"device {device.name} consumes the unknown counter set {consumption.counter_set}"
-                continue
-            for counter, _ in consumption.counters:
-                if counter not in known:
-                    yield f"device {device.name} consumes the unknown counter {consumption.counter_set}/{counter}"
+        yield from _unknown_counters(device, sets)
+
+
+def _unknown_counters(device: Device, sets: Mapping[str, Mapping[str, Quantity]]) -> Iterator[str]:
+    for consumption in device.consumes_counters:
+        known = sets.get(consumption.counter_set)
+        if known is None:
+            yield f"device {device.name} consumes the unknown counter set {consumption.counter_set}"
+            continue
+        unknown = (counter for counter, _ in consumption.counters if counter not in known)
+        yield from (
+            f"device {device.name} consumes the unknown counter {consumption.counter_set}/{counter}"
+            for counter in unknown
+        )

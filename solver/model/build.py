@@ -1,5 +1,7 @@
 """Build the model of a problem over some cells: variables first, then every rule, then the levels."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from solver.model import objective
@@ -82,6 +84,7 @@ def _served(
         bounded = [
             (index, option, _bound(variables, option, cell))
             for index, option in enumerate(variables.problem.options(part.component, cell.group))
+            if not (cell.is_site and _leaves_local(variables.problem, option, cell))
         ]
         possible = [(index, option, bound) for index, option, bound in bounded if bound > 0]
         most = min(most, sum(bound for _, _, bound in possible) // part.copies)
@@ -89,6 +92,14 @@ def _served(
             return None
         options.append([(index, option) for index, option, _ in possible])
     return most, options
+
+
+def _leaves_local(problem: Problem, option: Option, site: Cell) -> bool:
+    """Whether a request for all devices would leave some out that nodes of a site have of their own."""
+    demands = {line.demand for line in option.lines if line.takes_each}
+    groups = {problem.layout.group_of[node] for node in site.nodes} if demands else set()
+    described = [problem.layout.groups[each] for each in groups]
+    return any(each.is_unsettled or any(demands & device.verdict.keys() for device in each.types) for each in described)
 
 
 def _bound(variables: Variables, option: Option, cell: Cell) -> int:
@@ -128,11 +139,15 @@ def _add_owner(
 
 def _fill_pools(variables: Variables) -> None:
     """Bring lines together that are served from the same types in the same way."""
+    for at, index, line in lines(variables):
+        if not line.takes_each and line.needed:
+            variables.pools[pool_of(variables, at, line)].append((at, index, line))
+
+
+def lines(variables: Variables) -> Iterator[tuple[PartAt, int, Line]]:
+    """Go through the lines of every option of every part."""
     for at, options in variables.options.items():
-        for index, option in options:
-            for line in option.lines:
-                if not line.takes_each and line.needed:
-                    variables.pools[pool_of(variables, at, line)].append((at, index, line))
+        yield from ((at, index, line) for index, option in options for line in option.lines)
 
 
 def pool_of(variables: Variables, at: PartAt, line: Line) -> Pool:

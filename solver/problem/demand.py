@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
-from solver.domain import AllocationMode, Device, DeviceClass, Quantity, SubRequest, Toleration
+from solver.domain import AllocationMode, Device, DeviceClass, Policy, Quantity, SubRequest, Toleration
 from solver.feasibility import capacity, selectors, taints
 from solver.feasibility.capacity import Consumption
 from solver.problem.inventory import DeviceRecord, Inventory
@@ -20,10 +20,16 @@ class Verdict(IntEnum):
     TAINTED = 3
     CAPACITY = 4
     NOT_OWNED = 5
+    OFFERED_TWICE = 6
 
 
 class DemandKey(NamedTuple):
-    """Everything that decides which devices can serve a request, apart from usage and constraints."""
+    """
+    Everything that decides which devices can serve a request, apart from usage and constraints.
+
+    `extended_resource` is the name under which device plugins may offer the same devices; empty where that is no
+    obstacle.
+    """
 
     class_selectors: tuple[str, ...]
     selectors: tuple[str, ...]
@@ -31,17 +37,21 @@ class DemandKey(NamedTuple):
     capacity: tuple[tuple[str, Quantity], ...]
     is_admin: bool
     takes_all: bool
+    extended_resource: str = ""
 
 
-def key_of(alternative: SubRequest, classes: Mapping[str, DeviceClass]) -> DemandKey:
-    """Give a request's key; its class must exist."""
+def key_of(alternative: SubRequest, classes: Mapping[str, DeviceClass], policy: Policy = Policy()) -> DemandKey:  # noqa: B008 - a frozen value
+    """Give a request's key; its class must exist. Admin access takes nothing that a plugin could give as well."""
+    device_class = classes[alternative.device_class]
+    is_obstacle = not (policy.allocates_where_plugins_serve or alternative.admin_access)
     return DemandKey(
-        class_selectors=classes[alternative.device_class].selectors,
+        class_selectors=device_class.selectors,
         selectors=alternative.selectors,
         tolerations=alternative.tolerations,
         capacity=alternative.capacity_requests,
         is_admin=alternative.admin_access,
         takes_all=alternative.allocation_mode == AllocationMode.ALL,
+        extended_resource=device_class.extended_resource_name if is_obstacle else "",
     )
 
 
@@ -64,6 +74,7 @@ def ask(inventory: Inventory, key: DemandKey) -> Answers:
     answers = Answers()
     compiled = [selectors.compile_selector(text) for text in key.class_selectors + key.selectors]
     requested = dict(key.capacity)
+    plugins = _plugin_nodes(inventory, key.extended_resource)
     for record in inventory.records:
         matched = _matches(compiled, record.id.driver, record.device)
         if matched is False:
@@ -73,10 +84,19 @@ def ask(inventory: Inventory, key: DemandKey) -> Answers:
             answers.failure = answers.failure or f"on device {record.id}: {matched.message}"
             continue
         verdict, consumption = _judge(record, key, requested)
+        if verdict is Verdict.YES and record.home in plugins:
+            verdict = Verdict.OFFERED_TWICE
         answers.verdicts[record.index] = verdict
         if verdict is Verdict.YES and record.device.allow_multiple_allocations:
             answers.consumption[record.index] = consumption
     return answers
+
+
+def _plugin_nodes(inventory: Inventory, resource: str) -> frozenset[int]:
+    """Nodes that offer an extended resource themselves: their device plugin gives the same hardware away."""
+    if not resource:
+        return frozenset()
+    return frozenset(index for index, node in enumerate(inventory.nodes) if dict(node.allocatable).get(resource, 0) > 0)
 
 
 def _matches(compiled: list[selectors.Selector], driver: str, device: Device) -> bool | selectors.SelectorFailure:

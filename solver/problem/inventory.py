@@ -92,6 +92,17 @@ class Inventory:
             if affinity.matches(scope.node_selector, node.name, self.labels[index])
         )
 
+    def pool_reach(self, pool: pools.Pool) -> frozenset[int] | None:
+        """Nodes that see a pool (None: all of them), by the scopes of its newest slices."""
+        nodes: set[int] = set()
+        for each in pool.slices:
+            scopes = [device.scope for device in each.devices] if each.scope.per_device else [each.scope]
+            reaches = [self.reach(scope) for scope in scopes if scope is not None]
+            if None in reaches:
+                return None
+            nodes.update(*(reach for reach in reaches if reach is not None))
+        return frozenset(nodes)
+
 
 def take_stock(
     nodes: tuple[Node, ...],

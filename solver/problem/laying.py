@@ -97,15 +97,10 @@ def _type_key(draft: Draft, attributes: tuple[Items, ...], counters: tuple[tuple
 
 def _unsettled_nodes(inventory: Inventory) -> frozenset[int] | None:
     """Nodes that see a pool which cannot be believed yet (None: all): a request for all devices has to wait there."""
-    nodes: set[int] = set()
-    for pool in inventory.pools.values():
-        for each in pool.slices if not pool.is_usable else ():
-            scopes = [device.scope for device in each.devices] if each.scope.per_device else [each.scope]
-            for reach in (inventory.reach(scope) for scope in scopes if scope is not None):
-                if reach is None:
-                    return None
-                nodes |= reach
-    return frozenset(nodes)
+    reaches = [inventory.pool_reach(pool) for pool in inventory.pools.values() if not pool.is_usable]
+    if None in reaches:
+        return None
+    return frozenset[int]().union(*(reach for reach in reaches if reach is not None))
 
 
 def _local_types(

@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from solver.domain import (
     Batch,
@@ -15,26 +16,31 @@ from solver.domain import (
     Reason,
     ReasonCode,
     Snapshot,
+    SpecialClaim,
     SubRequest,
 )
 from solver.feasibility import claims as claim_rules
-from solver.feasibility import node_fit, taints
+from solver.feasibility import extended_resources, node_fit, taints
 from solver.feasibility.device_attributes import AttributeName
 from solver.problem import component, demand, fit, states
 from solver.problem.component import Component, Cut
 from solver.problem.demand import DemandKey
 from solver.problem.inventory import Inventory
 from solver.problem.memory import Engine
+from solver.problem.modes import Mode, Modes, claim_for
 from solver.problem.problem import Part, PodClass, Problem, SharedClaim, Source
 
 
 def prepare(snapshot: Snapshot, batch: Batch, policy: Policy, engine: Engine) -> Problem:
     """Build the dense form; pods that nothing can place are set aside with their reasons."""
+    stock = engine.inventory(snapshot, policy.owned)
+    device_classes = {each.name: each for each in snapshot.classes}
     drafting = _Draft(
         claims={claim.id: claim for claim in snapshot.claims},
-        device_classes={each.name: each for each in snapshot.classes},
+        device_classes=device_classes,
+        modes=Modes(stock.nodes, device_classes),
+        policy=policy,
     )
-    stock = engine.inventory(snapshot, policy.owned)
     drafting.reject(batch, stock)
     drafting.find_shared(batch)
     for claim_id in drafting.shared_ids:
@@ -67,10 +73,12 @@ def prepare(snapshot: Snapshot, batch: Batch, policy: Policy, engine: Engine) ->
 
 @dataclass(slots=True, eq=False)
 class _Draft:
-    """Interned demands, attributes and components, in order of first use."""
+    """Interned demands, attributes and components, in order of first use; `claims` get those to be made as well."""
 
-    claims: Mapping[ClaimId, Claim]
+    claims: dict[ClaimId, Claim]
     device_classes: Mapping[str, DeviceClass]
+    modes: Modes
+    policy: Policy
     demands: dict[DemandKey, int] = field(default_factory=dict)
     attributes: dict[AttributeName, int] = field(default_factory=dict)
     components: dict[Component, int] = field(default_factory=dict)
@@ -128,7 +136,7 @@ class _Draft:
         return tuple(each for each in pod.claim_ids if self.claims[each].allocation is None)
 
     def demand_of(self, alternative: SubRequest) -> int:
-        key = demand.key_of(alternative, self.device_classes)
+        key = demand.key_of(alternative, self.device_classes, self.policy)
         return self.demands.setdefault(key, len(self.demands))
 
     def cut(self, claim_id: ClaimId) -> tuple[Cut, ...]:
@@ -160,28 +168,79 @@ class _Draft:
         return parts, tuple(tuple(sources) for sources in merged.values())
 
 
+class _Way(NamedTuple):
+    """How the devices of a pod are served on some nodes."""
+
+    mode: Mode
+    special: SpecialClaim | None
+    parts: tuple[Part, ...]
+    sources: tuple[tuple[Source, ...], ...]
+
+
+def _ways(drafting: _Draft, pod: Pod, own: tuple[ClaimId, ...]) -> tuple[tuple[_Way, ...], tuple[Reason, ...]]:
+    """Give the ways in which nodes can serve a pod, and what speaks against those that are left out."""
+    ways: list[_Way] = []
+    obstacles: list[Reason] = []
+    for mode in drafting.modes.of(pod):
+        special = extended_resources.special_claim(pod, dict(mode.served), mode.number) if mode.served else None
+        objections = drafting.modes.objections(special) if special is not None else ()
+        if objections:
+            obstacles += objections
+            continue
+        if special is not None:
+            drafting.claims[special.id] = claim_for(pod, special)
+        ids = own if special is None else (*own, special.id)
+        ways.append(_Way(mode, special, *drafting.parts(ids)))
+    return tuple(ways), tuple(dict.fromkeys(obstacles))
+
+
 def _classes(drafting: _Draft, batch: Batch, stock: Inventory, engine: Engine) -> list[PodClass]:
-    classes: dict[tuple[object, ...], PodClass] = {}
+    families: dict[tuple[object, ...], list[PodClass]] = {}
+    count = 0
     for position, pod in enumerate(batch.pods):
         if position in drafting.rejected:
             continue
         open_claims = drafting.unallocated(pod)
         shared = tuple(sorted(drafting.shared_ids[each] for each in open_claims if each in drafting.shared_ids))
         own = tuple(each for each in open_claims if each not in drafting.shared_ids)
-        parts, sources = drafting.parts(own)
+        ways, obstacles = _ways(drafting, pod, own)
+        if not ways:
+            drafting.rejected[position] = obstacles
+            continue
         wanted = node_fit.demand_of(pod, _claim_selectors(drafting, pod))
         needs_identity = any(each.component.needs_identity for claim_id in own for each in drafting.cut(claim_id))
         names = tuple(entry.entry for entry in pod.claims) if len(pod.claims) > 1 else ()
-        key = (pod.priority, pod.requests, wanted, parts, shared, names, position if needs_identity else -1)
-        each = classes.get(key)
-        if each is None:
+        parts = tuple(way.parts for way in ways)
+        rest = (obstacles, shared, names, position if needs_identity else -1)
+        key = (pod.priority, pod.requests, wanted, parts, *rest)
+        family = families.get(key)
+        if family is None:
             verdicts = engine.node_verdicts(stock, wanted)
-            requests = tuple((resource, min(amount, fit.MOST + 1)) for resource, amount in pod.requests)
-            each = PodClass(len(classes), pod.priority, requests, verdicts, parts, shared)
-            classes[key] = each
-        each.members.append(position)
-        each.sources.append(sources)
-    return list(classes.values())
+            family = families[key] = [
+                _pod_class((count, count + offset), pod, way, verdicts, shared) for offset, way in enumerate(ways)
+            ]
+            family[0].obstacles = obstacles
+            count += len(family)
+        family[0].members.append(position)
+        for each, way in zip(family, ways, strict=True):
+            each.members = family[0].members
+            each.sources.append(way.sources)
+            each.specials.append(way.special)
+    return [each for family in families.values() for each in family]
+
+
+def _pod_class(
+    numbers: tuple[int, int], pod: Pod, way: _Way, verdicts: fit.NodeVerdicts, shared: tuple[int, ...]
+) -> PodClass:
+    """Make a class without members; what devices serve is not asked of its nodes."""
+    family, index = numbers
+    served = dict(way.mode.served)
+    if way.mode.nodes is not None:
+        verdicts = fit.NodeVerdicts(verdicts.allowed & way.mode.nodes, verdicts.reasons)
+    requests = tuple(
+        (resource, min(amount, fit.MOST + 1)) for resource, amount in pod.requests if resource not in served
+    )
+    return PodClass(index, pod.priority, requests, verdicts, way.parts, shared, family)
 
 
 def _claim_selectors(drafting: _Draft, pod: Pod) -> tuple[NodeSelector, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from solver.domain import Batch, Claim, ClaimId, DeviceClass, Pod, Policy, Reason, Snapshot
+from solver.domain import Batch, Claim, ClaimId, DeviceClass, Pod, Policy, Reason, Snapshot, SpecialClaim
 from solver.problem.component import Component
 from solver.problem.demand import Answers, DemandKey
 from solver.problem.fit import NodeVerdicts, Room
@@ -40,6 +40,10 @@ class PodClass:
 
     `sources[i][j][k]` is the k-th copy of the j-th part of the i-th member. `shared` are indices of claims that
     the pods share with others of the batch and that are not allocated yet.
+
+    Pods whose extended resources are served differently from node to node have a class for each way, which differ in
+    nodes, requests and parts and share their members: a family, known by the index of its first class. `specials` are
+    the claims that would be made for the members; `obstacles` (of the first) keep them from ways that have no class.
     """
 
     index: int
@@ -48,8 +52,11 @@ class PodClass:
     verdicts: NodeVerdicts
     parts: tuple[Part, ...]
     shared: tuple[int, ...]
+    family: int
     members: list[int] = field(default_factory=list)
     sources: list[tuple[tuple[Source, ...], ...]] = field(default_factory=list)
+    specials: list[SpecialClaim | None] = field(default_factory=list)
+    obstacles: tuple[Reason, ...] = ()
 
     @property
     def size(self) -> int:
@@ -120,6 +127,14 @@ class Problem:
     def pod(self, position: int) -> Pod:
         """Give a pod of the batch."""
         return self.batch.pods[position]
+
+    @property
+    def families(self) -> list[tuple[PodClass, ...]]:
+        """Classes that share their members, each pod in exactly one family; most have one class."""
+        found: dict[int, list[PodClass]] = {}
+        for each in self.classes:
+            found.setdefault(each.family, []).append(each)
+        return [tuple(each) for each in found.values()]
 
     @property
     def tiers(self) -> list[int]:

@@ -7,7 +7,6 @@ nodes, offers those nodes to them and to every pod without a place, and keeps wh
 
 import random
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -19,12 +18,11 @@ from solver.engines.cpsat import Effort
 from solver.engines.status import EngineStatus
 from solver.model import assignment, build, cells
 from solver.model.form import Expression, IntegerForm
-from solver.problem.layout import GLOBAL, Group, type_at
-from solver.problem.option import Line
+from solver.problem.layout import GLOBAL, type_at
 from solver.problem.problem import PodClass, Problem
 from solver.search import bound
 from solver.search.bound import Bounds
-from solver.search.values import Values, served, values
+from solver.search.values import Values, taken, values
 from solver.solution import Choice, Solution
 
 _FEWEST, _MOST = 6, 48
@@ -163,7 +161,7 @@ class _Search:
         if not left:
             return ()
         opened: set[int] = set()
-        for group, line, each, count in _taken(problem, Solution(outside, self.best.shared)):
+        for _, group, line, each, count in taken(problem, Solution(outside, self.best.shared)):
             device = type_at(problem.layout, group, each)
             for budget, amount in device.takes[line.demand]:
                 if budget >= GLOBAL:
@@ -172,17 +170,6 @@ class _Search:
                 opened.add(device.fresh)
                 left[device.fresh - GLOBAL] = 0
         return tuple(left)
-
-
-def _taken(problem: Problem, solution: Solution) -> Iterator[tuple[Group, Line, int, int]]:
-    """(description, line, type, count) of everything that a solution takes."""
-    for _, group, parts, picks in served(problem, solution):
-        for part, copies in zip(parts, picks, strict=True):
-            for pick in copies:
-                option = problem.options(part.component, group)[pick.option]
-                for line, counts in zip(option.lines, pick.lines, strict=True):
-                    for each, count in counts:
-                        yield group, line, each, count
 
 
 def _limited(pod_class: PodClass, size: int) -> PodClass:

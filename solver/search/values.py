@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from solver.problem.layout import DeviceType, Group, type_at
+from solver.problem.option import Line, Option
 from solver.problem.problem import Part, Problem
 from solver.solution import Pick, Solution
 
@@ -39,17 +40,36 @@ def served(problem: Problem, solution: Solution) -> Iterator[Served]:
         yield Served(shared.node, shared.described(problem), problem.shared[shared.shared].parts, shared.picks)
 
 
+class Taken(NamedTuple):
+    """Devices of a type that a line takes."""
+
+    node: int
+    group: Group
+    line: Line
+    type: int
+    amount: int
+
+
+def taken(problem: Problem, solution: Solution) -> Iterator[Taken]:
+    """Go through everything that a solution takes, with admin access or without."""
+    for each in served(problem, solution):
+        for part, copies in zip(each.parts, each.picks, strict=True):
+            options = problem.options(part.component, each.group)
+            for line, counts in _lines(options, copies):
+                yield from (Taken(each.node, each.group, line, reference, amount) for reference, amount in counts)
+
+
+def _lines(options: tuple[Option, ...], copies: tuple[Pick, ...]) -> Iterator[tuple[Line, tuple[tuple[int, int], ...]]]:
+    for pick in copies:
+        yield from zip(options[pick.option].lines, pick.lines, strict=True)
+
+
 def _taken(problem: Problem, solution: Solution) -> Iterator[tuple[int, int, DeviceType, int]]:
     """(node, type, its description, how many) of everything that is really taken."""
-    for node, group, parts, picks in served(problem, solution):
-        for part, copies in zip(parts, picks, strict=True):
-            options = problem.options(part.component, group)
-            for pick in copies:
-                for line, counts in zip(options[pick.option].lines, pick.lines, strict=True):
-                    for each, count in counts:
-                        device = type_at(problem.layout, group, each)
-                        if device.takes[line.demand]:
-                            yield node, each, device, count
+    for node, group, line, reference, amount in taken(problem, solution):
+        device = type_at(problem.layout, group, reference)
+        if device.takes[line.demand]:
+            yield node, reference, device, amount
 
 
 def _alternatives(problem: Problem, solution: Solution) -> int:

@@ -124,6 +124,57 @@ def test_a_pod_that_was_bound_by_somebody_else_in_between_keeps_its_allocation(
     assert world.problems() == []
 
 
+def test_nothing_is_taken_from_a_pod_that_somebody_else_bound_to_another_node(
+    control_plane: ControlPlane, world: World, start: Start, tmp_path: Path
+) -> None:
+    world.add_nodes(2, devices=1)
+    world.claim("c")
+
+    def bind() -> None:
+        node, _, _ = world.devices("c")[0].partition("/")
+        other = next(each for each in world.nodes if each != node)
+        path = f"/api/v1/namespaces/{world.namespace}/pods/p/binding"
+        world.plane.request("POST", path, {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": other}})
+
+    with lossy(control_plane.admin, before=once_before(is_binding, bind)) as proxy:
+        running = start(proxy.write_kubeconfig(tmp_path / "proxy.kubeconfig"))
+        world.pod("p", claim="c")
+
+        wait_until(lambda: "dovetail_commit_conflicts_total 1.0" in metrics(running.address))
+
+    claim = world.get_claim("c")
+    assert claim is not None
+    assert [each["name"] for each in claim["status"]["reservedFor"]] == ["p"]
+
+
+def test_when_one_claim_of_a_pod_cannot_be_had_the_other_is_taken_back(
+    control_plane: ControlPlane, world: World, start: Start, tmp_path: Path
+) -> None:
+    world.add_nodes(2, devices=2)
+    world.claim("first")
+    world.claim("second")
+    pods: list[dict[str, object]] = []
+
+    def is_second(method: str, path: str) -> bool:
+        return is_allocation(method, path) and "/second/" in path
+
+    def allocate_elsewhere() -> None:
+        wait_until(lambda: world.devices("first") != [])
+        node, _, _ = world.devices("first")[0].partition("/")
+        other = next(each for each in world.nodes if each != node)
+        world.allocate("second", "gpu-0", other, *pods)
+
+    with lossy(control_plane.admin, before=once_before(is_second, allocate_elsewhere)) as proxy:
+        running = start(proxy.write_kubeconfig(tmp_path / "proxy.kubeconfig"))
+        pods.append(world.pod("p", claims=("first", "second")))
+
+        wait_until(lambda: "p" in world.bound())
+
+        # A claim that stayed would have kept the pod from every node, until it was found and given free.
+        assert 'dovetail_unplaced_pods_total{reason="ClaimElsewhere"} 0.0' in metrics(running.address)
+    assert world.problems() == []
+
+
 def test_ours_yields_when_another_scheduler_takes_the_same_device(
     control_plane: ControlPlane, world: World, start: Start, tmp_path: Path
 ) -> None:

@@ -70,6 +70,48 @@ ONE_REASON: tuple[Row, ...] = (
         (ReasonCode.DEVICES_IN_USE, "request r: needs 3 devices, 3 match, 2 free, 1 in use", 1),
     ),
     (
+        "too little capacity is left",
+        (
+            N1,
+            b.resource_slice("n1", b.device("d", is_shareable=True, capacities={"memory": "80Gi"})),
+            GPU,
+            b.held("h", b.result("gpu", "d", "n1", share_id=b.share_id(1), consumed={"memory": "60Gi"})),
+            b.claim("c", b.request("r", capacity={"memory": "40Gi"})),
+        ),
+        (
+            ReasonCode.DEVICES_CAPACITY,
+            "request r: needs 1 device, 1 matches, 0 free, 1 with too little capacity left",
+            1,
+        ),
+    ),
+    (
+        "the counters are used up",
+        (
+            N1,
+            b.resource_slice("n1", *(b.device(name, consumes={"set": {"slots": 3}}) for name in "de"), slice_count=2),
+            b.resource_slice("n1", slice_count=2, counter_sets={"set": {"slots": 4}}),
+            GPU,
+            b.held("h", b.result("gpu", "d", "n1")),
+            b.claim("c", b.request("r")),
+        ),
+        (
+            ReasonCode.DEVICES_IN_USE,
+            "request r: needs 1 device, 2 match, 0 free, 1 in use, 1 whose shared counters are used up",
+            1,
+        ),
+    ),
+    (
+        "devices of the cluster are in use",
+        (
+            N1,
+            b.resource_slice("wide", b.device("d"), b.device("e"), at=b.scope(all_nodes=True)),
+            GPU,
+            b.held("h", b.result("gpu", "d", "wide")),
+            b.claim("c", b.request("r", count=2)),
+        ),
+        (ReasonCode.DEVICES_IN_USE, "request r: needs 2 devices, 2 match, 1 free, 1 in use", 1),
+    ),
+    (
         "every device is tainted",
         (N1, b.gpu_slice("n1", count=2, taints=(b.taint("t"),)), GPU, b.claim("c", b.request("r"))),
         (ReasonCode.DEVICES_TAINTED, "request r: needs 1 device, 2 match, 0 free, 2 tainted", 1),
@@ -133,8 +175,7 @@ ONE_REASON: tuple[Row, ...] = (
         ),
         (
             ReasonCode.DEVICES_NONE,
-            (
-                "request r: none of its 2 alternatives fits; the nearest is mid: needs 4 devices, 2 match, 2 free",
+            "request r: none of its 2 alternatives fits; the nearest is mid: needs 4 devices, 2 match, 2 free",
             1,
         ),
     ),

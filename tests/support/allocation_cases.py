@@ -131,6 +131,7 @@ class _Source:
         own = (*_WIDE, {"nodeName": NODE}, {"nodeName": OTHER_NODE}, _TWO_TERMS)
         for each in pool:
             for device in each["spec"].get("devices", ()):
+                device.pop("allNodes", None)
                 device.update(self._pick(own))
         return pool
 

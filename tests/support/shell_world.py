@@ -7,7 +7,7 @@ Every name carries the test's own word, so that tests do not meet although they 
 import contextlib
 import secrets
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from e2e.controlplane.access import RequestError
@@ -77,12 +77,15 @@ class World:
         body = {"metadata": {"name": name}, "spec": {"spec": self._claim_spec(count)}}
         self.plane.request("POST", f"{RESOURCE}/namespaces/{self.namespace}/resourceclaimtemplates", body)
 
-    def pod(self, name: str, *, claim: str = "", template: str = "", **spec: Any) -> Json:
-        """Create a pod with one claim, named or from a template."""
-        entry = {"name": "devices"} | (
-            {"resourceClaimName": claim} if claim else {"resourceClaimTemplateName": template or "one"}
-        )
-        container = {"name": "main", "image": "example.com/none", "resources": {"claims": [{"name": "devices"}]}}
+    def pod(
+        self, name: str, *, claim: str = "", template: str = "one", claims: Sequence[str] = (), **spec: Any
+    ) -> Json:
+        """Create a pod with one claim, named or from a template, or with several named ones."""
+        names = (claim,) if claim else tuple(claims)
+        entries = [{"name": each, "resourceClaimName": each} for each in names]
+        entries = entries or [{"name": "devices", "resourceClaimTemplateName": template}]
+        used = {"claims": [{"name": each["name"]} for each in entries]}
+        container = {"name": "main", "image": "example.com/none", "resources": used}
         body = {
             "metadata": {"name": name},
             "spec": {
@@ -90,7 +93,7 @@ class World:
                 "nodeSelector": {"world": self.word},
                 "terminationGracePeriodSeconds": 0,
                 "containers": [container],
-                "resourceClaims": [entry],
+                "resourceClaims": entries,
                 "tolerations": [{"operator": "Exists"}],
                 **spec,
             },

@@ -177,10 +177,10 @@ def _differ_pairwise(variables: Variables, at: PartAt, taken_by: list[_Taken]) -
             continue
         column = attributes.index(link.attribute)
         per_value: defaultdict[object, Expression] = defaultdict(Expression)
-        for each in taken_by:
-            if _covers(link, each.request, each.alternative):
-                for value in type_of(variables, at.cell, each.type).attributes[column]:
-                    add_scaled(per_value[value], each.amount, 1)
+        covered = [each for each in taken_by if _covers(link, each.request, each.alternative)]
+        for each in covered:
+            for value in type_of(variables, at.cell, each.type).attributes[column]:
+                add_scaled(per_value[value], each.amount, 1)
         for total in per_value.values():
             variables.form.require(total, "distinctAttribute", high=1)
 

@@ -1,0 +1,134 @@
+"""Bounds of the relaxation, the exact search from a poor start, neighbourhoods, and what each of them claims."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from solver.domain import Budget, Level, Pod
+from solver.greedy import Greedy, Order
+from solver.placing import Kept
+from solver.problem.problem import Problem
+from solver.search import bound, exact, neighbourhoods
+from solver.search.bound import Bounds
+from solver.search.values import names, values
+from solver.solution import Solution
+from tests.support import builders as b
+from tests.support import solver_problems as s
+
+GPU = b.gpu_class()
+NONE = Budget(seconds=0.0, deterministic_seconds=0.0)
+
+
+def packing(counts: Sequence[int], *, nodes: int = 2, cards: int = 4, priorities: Sequence[int] = ()) -> Problem:
+    """Pods that want so many cards each, on equal nodes."""
+    claims = [b.claim(f"c{index}", b.request(count=count)) for index, count in enumerate(counts)]
+    pods: list[Pod] = [
+        b.pod(f"p{index}", f"c{index}", priority=priorities[index] if priorities else 0) for index in range(len(counts))
+    ]
+    machines = [b.node(f"n{index}") for index in range(nodes)]
+    slices = [b.gpu_slice(machine.name, count=cards) for machine in machines]
+    return s.problem(machines, slices, GPU, claims, pods=pods)
+
+
+def nothing_known(problem: Problem) -> Bounds:
+    return Bounds((None,) * len(names(problem)), (0, 0))
+
+
+def levels(problem: Problem, start: Solution, budget: Budget = s.PATIENT) -> tuple[Level, ...]:
+    limits = bound.bounds(problem, values(problem, start), budget)
+    return exact.improve(problem, start, limits, budget).levels
+
+
+def test_the_search_places_what_the_greedy_missed() -> None:
+    problem = packing((1, 3, 3, 1))
+    assert levels(problem, Solution())[0] == Level(name="placed:0", value=4, bound=4, proven=True)
+
+
+def test_the_search_proves_all_levels_of_a_small_case() -> None:
+    assert all(level.proven for level in levels(packing((1, 3, 3, 1, 2)), Solution()))
+
+
+def test_the_search_goes_by_priority() -> None:
+    problem = packing((1, 1, 1, 1, 4), nodes=1, priorities=(0, 0, 0, 0, 5))
+    assert [level.value for level in levels(problem, Solution())][:2] == [1, 0]
+
+
+def test_without_budget_the_start_stands() -> None:
+    problem = packing((1, 3, 3, 1))
+    found = exact.improve(problem, Solution(), nothing_known(problem), NONE)
+    assert (found.solution.choices, found.deterministic_seconds) == ([], 0.0)
+
+
+def test_without_budget_nothing_is_proven() -> None:
+    problem = packing((1, 3, 3, 1))
+    found = exact.improve(problem, Solution(), nothing_known(problem), NONE)
+    assert not any(level.proven for level in found.levels)
+
+
+def test_the_start_is_kept_where_nothing_is_better() -> None:
+    problem = packing((4, 4))
+    start = Greedy(problem, Kept(problem), Order.QUEUE_BEST_FIT).run()
+    limits = bound.bounds(problem, values(problem, start), s.PATIENT)
+    found = exact.improve(problem, start, limits, s.PATIENT)
+    assert values(problem, found.solution) == values(problem, start)
+
+
+def test_bounds_of_equal_nodes_come_from_one_kind() -> None:
+    small, large = (bound.bounds(packing((1,), nodes=nodes), (0,) * 5, s.PATIENT).size for nodes in (2, 60))
+    assert small == large
+
+
+def test_bounds_end_at_the_first_level_that_is_not_met() -> None:
+    problem = packing((1, 3, 3, 1))
+    found = bound.bounds(problem, (0, 0, 0, 0, 0), s.PATIENT).levels
+    assert (found[0], found[1:]) == (4, (None,) * 4)
+
+
+def test_bounds_go_on_where_a_level_is_met() -> None:
+    problem = packing((4, 4))
+    start = Greedy(problem, Kept(problem), Order.QUEUE_BEST_FIT).run()
+    known = values(problem, start)
+    assert bound.bounds(problem, known, s.PATIENT).levels == known
+
+
+def test_a_level_is_proven_by_a_bound_that_it_meets() -> None:
+    problem = packing((4, 4))
+    found = exact.levels_from_bounds(problem, (2, 0, -2, 0, -808), Bounds((2, 0, -2, 0, -808), (0, 0)))
+    assert all(level.proven for level in found)
+
+
+def test_a_level_after_one_that_is_not_proven_is_not_proven() -> None:
+    problem = packing((4, 4))
+    found = exact.levels_from_bounds(problem, (1, 0, -1, 0, -404), Bounds((2, 0, -1, 0, -404), (0, 0)))
+    assert [level.proven for level in found] == [False] * 5
+
+
+def test_without_bounds_everybody_could_be_placed() -> None:
+    problem = packing((4, 4, 4), priorities=(0, 3, 3))
+    found = exact.levels_from_bounds(problem, (1, 0, 0, 0, 0, 0), nothing_known(problem))
+    assert [(level.name, level.bound) for level in found][:2] == [("placed:3", 2), ("placed:0", 1)]
+
+
+def improved(problem: Problem, start: Solution, budget: Budget = s.PATIENT) -> Solution:
+    limits = bound.bounds(problem, values(problem, start), budget)
+    return neighbourhoods.improve(problem, start, limits, budget).solution
+
+
+@pytest.mark.parametrize("counts", [(1, 3, 3, 1), (2, 2, 3, 1), (4, 1, 1, 1, 1)], ids=str)
+def test_neighbourhoods_place_what_fits(counts: tuple[int, ...]) -> None:
+    problem = packing(counts)
+    assert values(problem, improved(problem, Solution()))[0] == len(counts)
+
+
+def test_neighbourhoods_never_lose() -> None:
+    problem = packing((1, 1, 2, 3, 4, 1, 2), nodes=3)
+    start = Greedy(problem, Kept(problem), Order.QUEUE_FIRST_FIT).run()
+    budget = Budget(seconds=60.0, deterministic_seconds=0.2)
+    assert values(problem, improved(problem, start, budget)) >= values(problem, start)
+
+
+def test_neighbourhoods_without_budget_leave_things_as_they_are() -> None:
+    problem = packing((1, 3, 3, 1))
+    start = Solution()
+    found = neighbourhoods.improve(problem, start, nothing_known(problem), NONE)
+    assert found.solution is start

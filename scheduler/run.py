@@ -193,7 +193,7 @@ class Process:
                 await stop.wait()
                 _log.info(logs.STOPPING)
                 await _cancel(working)
-                pass
+                parts.commit.close()
                 if not await cycle.finish(_FINISH_SECONDS):
                     _log.warning(logs.STOPPING, unfinished=True)
             await _cancel(keeping)

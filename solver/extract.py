@@ -18,6 +18,7 @@ from solver.domain import (
     OpaqueConfig,
     Placement,
     Quantity,
+    SpecialClaim,
     SubRequest,
 )
 from solver.domain.quantity import format_nano
@@ -63,26 +64,34 @@ class _Extraction:
             self._allocate((owner.claim.id,), shared.node)
         served: defaultdict[int, int] = defaultdict(int)
         nodes: dict[int, int] = {}
+        specials: dict[int, SpecialClaim] = {}
         for choice in solution.choices:
             pod_class = problem.classes[choice.pod_class]
-            member = served[choice.pod_class]
-            served[choice.pod_class] += 1
+            member = served[pod_class.family]
+            served[pod_class.family] += 1
             position, sources = pod_class.members[member], pod_class.sources[member]
             nodes[position] = choice.node
+            special = pod_class.specials[member]
             self._serve((choice.node, problem.group(choice.node)), pod_class.parts, sources, choice.picks)
             pod = problem.pod(position)
             shared_ids = {problem.shared[each].claim.id for each in pod_class.shared}
             own = tuple(
                 each for each in pod.claim_ids if problem.claims[each].allocation is None and each not in shared_ids
             )
+            if special is not None:
+                specials[position] = special
+                own += (special.id,)
             self._allocate(own, choice.node)
-        placements = tuple(self._placement(position, nodes[position]) for position in sorted(nodes))
+        placements = tuple(
+            self._placement(position, nodes[position], specials.get(position)) for position in sorted(nodes)
+        )
         return Extracted(placements, tuple(self.allocations.values()))
 
-    def _placement(self, position: int, node: int) -> Placement:
+    def _placement(self, position: int, node: int, special: SpecialClaim | None) -> Placement:
         pod = self.problem.pod(position)
         name = self.problem.inventory.nodes[node].name
-        return Placement(pod=pod.id, pod_uid=pod.uid, node=name, claims=pod.claim_ids)
+        claims = pod.claim_ids if special is None else (*pod.claim_ids, special.id)
+        return Placement(pod=pod.id, pod_uid=pod.uid, node=name, claims=claims, special=special)
 
     def _serve(
         self,

@@ -18,6 +18,8 @@ from solver.problem.inventory import Mask
 from solver.problem.problem import Part, PodClass, Problem, State
 from solver.solution import Choice, SharedChoice, Solution
 
+_FREE: Final = -1
+"""The score of a way that takes no device."""
 _NEVER: Final = np.iinfo(np.int64).max
 _RANK, _NODE, _DEVICE, _VALUE = 10**15, 10**13, 10**10, 10**4
 
@@ -35,7 +37,7 @@ def candidates(problem: Problem) -> list[Solution]:
     """Give one solution per order; no two orders dominate each other."""
     kept = Kept(problem)
     first = Greedy(problem, kept, Order.QUEUE_BEST_FIT).run()
-    if len(first.choices) == sum(each.size for each in problem.classes):
+    if len(first.choices) == sum(family[0].size for family in problem.families):
         return [first, Greedy(problem, kept, Order.QUEUE_FIRST_FIT).run()]
     others = (Order.QUEUE_FIRST_FIT, Order.LARGE_BEST_FIT, Order.SMALL_BEST_FIT)
     return [first, *(Greedy(problem, kept, order).run() for order in others)]
@@ -70,17 +72,17 @@ class Greedy:
             ],
             dtype=np.int64,
         )
-        for pod_class in self._sequence():
-            self._place(pod_class)
+        for family in self._sequence():
+            self._place(family)
         return self.solution
 
-    def _sequence(self) -> list[PodClass]:
+    def _sequence(self) -> list[tuple[PodClass, ...]]:
         """One entry per pod, by priority and then by the order of this run."""
-        entries = [(member, each) for each in self.problem.classes for member in each.members]
+        entries = [(member, family) for family in self.problem.families for member in family[0].members]
         sign = {Order.LARGE_BEST_FIT: -1, Order.SMALL_BEST_FIT: 1}.get(self.order, 0)
-        sizes = {each.index: sign * self._size(each) for each in self.problem.classes}
-        entries.sort(key=lambda entry: (-entry[1].priority, sizes[entry[1].index], entry[0]))
-        return [each for _, each in entries]
+        sizes = {family[0].index: sign * max(map(self._size, family)) for family in self.problem.families}
+        entries.sort(key=lambda entry: (-entry[1][0].priority, sizes[entry[1][0].index], entry[0]))
+        return [family for _, family in entries]
 
     def _size(self, pod_class: PodClass) -> int:
         components = self.problem.components
@@ -96,15 +98,18 @@ class Greedy:
             self.conditions.append(condition)
         return self.numbers[condition]
 
-    def _place(self, pod_class: PodClass) -> None:
-        mask = self._mask(pod_class)
-        if not mask.any():
-            return
-        fresh = tuple(each for each in pod_class.shared if each not in self.anchors)
-        parts = pod_class.parts + tuple(part for each in fresh for part in self.problem.shared[each].parts)
-        node = self._choose(pod_class, parts, mask)
-        if node is not None:
-            self._take(pod_class, parts, fresh, node)
+    def _place(self, family: tuple[PodClass, ...]) -> None:
+        """Place one pod in the best of the ways that its family has; one that takes no device beats all others."""
+        fresh = tuple(each for each in family[0].shared if each not in self.anchors)
+        joined = tuple(part for each in fresh for part in self.problem.shared[each].parts)
+        best: tuple[int, int, PodClass] | None = None
+        for pod_class in family:
+            mask = self._mask(pod_class)
+            chosen = self._choose(pod_class, pod_class.parts + joined, mask) if mask.any() else None
+            if chosen is not None and (best is None or chosen < best[:2]):
+                best = (*chosen, pod_class)
+        if best is not None:
+            self._take(best[2], best[2].parts + joined, fresh, best[1])
 
     def _mask(self, pod_class: PodClass) -> Mask:
         mask: Mask = pod_class.verdicts.allowed & (self._free(PODS) >= 1)
@@ -121,13 +126,15 @@ class Greedy:
             self.free[resource] = np.zeros(self.problem.node_count, dtype=np.int64)
         return self.free[resource]
 
-    def _choose(self, pod_class: PodClass, parts: tuple[Part, ...], mask: Mask) -> int | None:
+    def _choose(self, pod_class: PodClass, parts: tuple[Part, ...], mask: Mask) -> tuple[int, int] | None:
+        """Give the best node behind its score, which is the same for all nodes where the first one that fits is it."""
+        is_first_fit = self.order is Order.QUEUE_FIRST_FIT
         if not parts:
-            return self._roomiest(pod_class, mask)
+            return (0 if is_first_fit else _FREE, self._roomiest(pod_class, mask))
         scores = self._scores(parts, self.condition_of[mask])
         per_node = np.where(mask, scores[self.condition_of], _NEVER)
-        best = int(np.argmax(per_node < _NEVER) if self.order is Order.QUEUE_FIRST_FIT else np.argmin(per_node))
-        return best if per_node[best] < _NEVER else None
+        best = int(np.argmax(per_node < _NEVER) if is_first_fit else np.argmin(per_node))
+        return (0 if is_first_fit else int(per_node[best]), best) if per_node[best] < _NEVER else None
 
     def _roomiest(self, pod_class: PodClass, mask: Mask) -> int:
         """For pods without claims: nodes without devices first, then the one with most room left."""

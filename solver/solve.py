@@ -102,14 +102,15 @@ def _plan(problem: Problem, solution: Solution, report: SearchReport) -> Plan:
 
 def _unplaced(problem: Problem, solution: Solution, report: SearchReport) -> tuple[Unplaced, ...]:
     """Explain every pod without a place, in batch order."""
-    placed = Counter(choice.pod_class for choice in solution.choices)
+    placed = Counter(problem.classes[choice.pod_class].family for choice in solution.choices)
     proven: defaultdict[str, bool] = defaultdict(bool, ((level.name, level.proven) for level in report.levels))
     reasons = dict(problem.rejected)
     explanation = Explanation(problem)
-    for pod_class in problem.classes:
-        waiting = pod_class.members[placed[pod_class.index] :]
+    for family in problem.families:
+        first = family[0]
+        waiting = first.members[placed[first.index] :]
         if waiting:
-            found = explanation.reasons(pod_class, is_proven=proven[f"placed:{pod_class.priority}"])
+            found = explanation.reasons(family, is_proven=proven[f"placed:{first.priority}"])
             reasons.update((position, found) for position in waiting)
     return tuple(
         Unplaced(pod=problem.pod(position).id, pod_uid=problem.pod(position).uid, reasons=reasons[position])

@@ -91,7 +91,7 @@ def finalizer_patch(claim: Claim) -> bytes:
 
 def allocation_patch(claim: Claim, allocation: Allocation, consumers: Sequence[ConsumerReference]) -> bytes:
     """Allocate and reserve in one write of the status."""
-    operation = {"op": "add", "path": "/status/allocation", "value": _allocation(allocation)}
+    operation = {"op": "add", "path": "/status/allocation", "value": allocation_result(allocation)}
     return msgspec.json.encode([*_guard(claim), operation, *_reservations(claim, consumers)])
 
 
@@ -216,8 +216,8 @@ def _reference(reference: ObjectReference) -> Json:
     )
 
 
-def _allocation(allocation: Allocation) -> Json:
-    """AllocationResult."""
+def allocation_result(allocation: Allocation) -> Json:
+    """AllocationResult, as it is written and as simulations show it."""
     return _present(
         devices=_present(
             results=[_result(each) for each in allocation.results],

@@ -120,4 +120,4 @@ def _trivial(problem: Problem, name: str) -> int:
     if not name.startswith("placed:"):
         return 0
     priority = int(name.removeprefix("placed:"))
-    return sum(each.size for each in problem.classes if each.priority == priority)
+    return sum(each.size for each, *_ in problem.families if each.priority == priority)

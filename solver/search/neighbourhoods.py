@@ -7,6 +7,7 @@ nodes, offers those nodes to them and to every pod without a place, and keeps wh
 
 import random
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -134,14 +135,18 @@ class _Search:
         return sorted(dict.fromkeys(picked))
 
     def _waiting(self) -> Counter[int]:
-        placed = Counter(choice.pod_class for choice in self.best.choices)
+        """Pods without a place by class; all classes of a family stand for the same pods."""
+        placed = self._by_family(self.best.choices)
         return Counter(
             {
-                each.index: each.size - placed[each.index]
+                each.index: each.size - placed[each.family]
                 for each in self.problem.classes
-                if each.size > placed[each.index] and not each.shared
+                if each.size > placed[each.family] and not each.shared
             }
         )
+
+    def _by_family(self, choices: Iterable[Choice]) -> Counter[int]:
+        return Counter(self.problem.classes[choice.pod_class].family for choice in choices)
 
     def _is_tied(self, choice: Choice) -> bool:
         return bool(self.problem.classes[choice.pod_class].shared)
@@ -149,9 +154,9 @@ class _Search:
     def _restricted(self, nodes: list[int]) -> Problem:
         """The problem of some nodes: pods without a place and those released compete for them."""
         inside = set(nodes)
-        released = Counter(choice.pod_class for choice in self.best.choices if choice.node in inside)
+        released = self._by_family(choice for choice in self.best.choices if choice.node in inside)
         waiting = self._waiting()
-        classes = [_limited(each, released[each.index] + waiting[each.index]) for each in self.problem.classes]
+        classes = [_limited(each, released[each.family] + waiting[each.index]) for each in self.problem.classes]
         outside = [choice for choice in self.best.choices if choice.node not in inside]
         return replace(self.problem, classes=classes, shared=[], wide_state=self._wide_left(outside))
 

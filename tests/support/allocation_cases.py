@@ -140,12 +140,12 @@ class _Source:
         has_counters = self._some("counters", 0.8)
         if has_counters:
             for device in devices:
-                if amount := self._order.randint(0, 3):
+                if amount := self._pick((0, 1, 1, 2, 3)):
                     consumed = {"counterSet": "card", "counters": {"slices": {"value": str(amount)}}}
                     device["consumesCounters"] = [consumed]
         slices = [_slice(f"{name}-{driver}", name, driver, scope, devices=devices)]
         if has_counters:
-            budget = [{"name": "card", "counters": {"slices": {"value": str(self._order.randint(1, 5))}}}]
+            budget = [{"name": "card", "counters": {"slices": {"value": str(self._order.randint(1, 7))}}}]
             slices.append(_slice(f"{name}-{driver}-counters", name, driver, scope, sharedCounters=budget))
         for each in slices:
             each["spec"]["pool"]["resourceSliceCount"] = len(slices)
@@ -248,7 +248,7 @@ class _Source:
     # Claims
 
     def _claim(self, name: str) -> Json:
-        requests = [self._request(f"r{index}") for index in range(self._pick((1, 1, 2, 3)))]
+        requests = [self._request(f"r{index}") for index in range(self._pick((1, 1, 1, 2, 3)))]
         claim = _claim(name, requests)
         devices = claim["spec"]["devices"]
         if self._some("constraints", 0.8):
@@ -256,7 +256,8 @@ class _Source:
         if self._some("config", 0.7):
             devices["config"] = [_opaque(name)]
             if self._half():
-                devices["config"].append({**_opaque("own"), "requests": [self._pick(requests)["name"]]})
+                named = self._order.sample([each["name"] for each in requests], self._order.randint(1, len(requests)))
+                devices["config"].append({**_opaque("own"), "requests": named})
         return claim
 
     def _request(self, name: str) -> Json:
@@ -274,13 +275,13 @@ class _Source:
             wanted["allocationMode"] = "All"
             del wanted["count"]
         else:
-            wanted["count"] = self._pick((1, 1, 1, 2, 3))
+            wanted["count"] = self._pick((1, 1, 1, 1, 2, 3))
         if selectors := self._selectors():
             wanted["selectors"] = [{"cel": {"expression": each}} for each in selectors]
         if self._some("taints"):
             wanted["tolerations"] = [self._pick(_TOLERATIONS)]
         if self._some("capacity"):
-            wanted["capacity"] = {"requests": {"memory": self._pick(("0", "1", "2", "3", "1500m"))}}
+            wanted["capacity"] = {"requests": {"memory": self._pick(("0", "1", "1", "2", "3", "1500m"))}}
             if self._seldom():
                 wanted["capacity"]["requests"]["cores"] = "2"
         return wanted
@@ -290,7 +291,11 @@ class _Source:
         if self._has("selectors"):
             palette += _SELECTORS
         if self._has("failing selectors"):
-            palette += [f"device.attributes['{NUMA.partition('/')[0]}'].numa == 0", "device.attributes['x.com'].y"]
+            palette += [
+                f"device.attributes['{NUMA.partition('/')[0]}'].numa == 0",
+                f"device.attributes['{DRIVERS[0]}'].driverVersion.isGreaterThan(semver('1.2.4'))",
+                "device.driver != 'gpu.example.com' || device.attributes['x.com'].y",
+            ]
         return [self._pick(palette)] if palette and self._half() else []
 
     def _constraints(self, requests: Sequence[Json]) -> list[Json]:

@@ -8,12 +8,13 @@ from solver.problem.fit import PODS
 
 
 def place_each_once(variables: Variables) -> None:
-    """No class places more pods than it has."""
+    """No family of classes places more pods than it has."""
     totals: defaultdict[int, Expression] = defaultdict(Expression)
+    classes = variables.problem.classes
     for (pod_class, _), variable in variables.pods.items():
-        totals[pod_class].add(variable)
-    for pod_class, total in totals.items():
-        variables.form.require(total, "each pod once", high=variables.problem.classes[pod_class].size)
+        totals[classes[pod_class].family].add(variable)
+    for family, total in totals.items():
+        variables.form.require(total, "each pod once", high=classes[family].size)
 
 
 def fit_nodes(variables: Variables) -> None:

@@ -69,6 +69,11 @@ def test_lists_match_where_they_meet() -> None:
     assert sizes(claim, cards(("p", "q"), ("q", "r"))) == [[2]]
 
 
+def test_two_values_that_choose_the_same_devices_are_one_way() -> None:
+    claim = b.claim("c", b.request(count=2), constraints=(b.match(ROOT),))
+    assert len(ways(claim, cards(("p", "q"), ("p", "q")))) == 1
+
+
 def test_lists_that_do_not_meet_are_no_way() -> None:
     claim = b.claim("c", b.request(count=3), constraints=(b.match(ROOT),))
     assert ways(claim, cards(("p", "q"), ("q", "r"), ("r", "p"))) == ()

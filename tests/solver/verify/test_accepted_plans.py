@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from solver.domain import AllocationMode, ConsumerReference
+from solver.domain import AllocationMode, ConsumerReference, OwnedDevices, Policy
 from solver.verify import check
 from tests.solver.verify import cases as c
 from tests.support import builders as b
@@ -82,6 +82,20 @@ ACCEPTED: tuple[tuple[str, Callable[[], c.Case], c.Change], ...] = (
         c.device("half-1", taints=(b.taint("k", effect="None"), b.taint("k", effect="NoTouch"))),
     ),
     ("a device of a local slice is owned by its node", c.whole_cards, c.owned(drivers=(b.GPU_DRIVER,), zone="a")),
+    (
+        "a node is owned by one of two terms",
+        c.whole_cards,
+        lambda case: case._replace(
+            policy=Policy(
+                owned=OwnedDevices(
+                    node_terms=(
+                        b.expressions(b.requirement("zone", "In", "b")),
+                        b.expressions(b.requirement("zone", "In", "a")),
+                    )
+                )
+            )
+        ),
+    ),
     ("a device of no one node is owned by its driver", c.fabric, c.owned(drivers=(c.FABRIC,), zone="nowhere")),
     (
         "a capacity of an exclusive device is a least size",

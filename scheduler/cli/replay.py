@@ -1,0 +1,35 @@
+"""`dovetail replay`: decide again on what was saved."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from scheduler.cli import simulate
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    text = "Decide again on a case that `dovetail simulate --save`, or the scheduler after a defect, wrote to a file."
+    parser = commands.add_parser(
+        "replay",
+        help=text,
+        description=text,
+        epilog="The same file gives the same plan on every machine. Exit status: as that of `dovetail simulate`.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="the saved case")
+    simulate.add_format(parser)
+    parser.set_defaults(execute=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Read, decide, print."""
+    from scheduler.simulation import answer  # noqa: PLC0415 - the solver takes a second to import
+
+    try:
+        asked = answer.load(options.file)
+    except answer.SavedError as error:
+        sys.stderr.write(f"dovetail: {error}\n")
+        return simulate.WRONG
+    return simulate.show(answer.answer(asked), options.output)

@@ -1,0 +1,107 @@
+"""A case, or a saved one, to a checked plan."""
+
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from scheduler.settings import Settings
+from scheduler.simulation.case import Case
+from scheduler.worker import record
+from scheduler.worker.record import Record
+from scheduler.worker.serve import decide
+from solver import solve
+from solver.domain import (
+    Batch,
+    Budget,
+    ClaimId,
+    Allocation,
+    Plan,
+    Reason,
+    ReasonCode,
+    SearchReport,
+    SearchStatus,
+    Unplaced,
+)
+
+_SECONDS: Final = 600.0
+"""Wall time is only a safety net here: the deterministic budget ends the search, so that a replay ends where it did."""
+
+
+class SavedError(ValueError):
+    """A saved case cannot be used; the message names the file and what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A plan, the allocations of its claims (new ones, and those that were there), and defects that were met."""
+
+    plan: Plan
+    allocations: dict[ClaimId, Allocation]
+    defects: tuple[str, ...] = ()
+
+
+def recorded(case: Case, settings: Settings, scheduler_name: str) -> Record:
+    """Give a case with everything else that decides the plan."""
+    return Record(
+        cause=f"simulated for scheduler {scheduler_name}",
+        snapshot=case.snapshot,
+        batch=case.batch,
+        policy=settings.policy(scheduler_name),
+        seconds=_SECONDS,
+        deterministic_seconds=settings.solver.deterministic_seconds,
+        workers=settings.solver.workers,
+    )
+
+
+def answer(asked: Record) -> Answer:
+    """Solve and check; never raises: a defect of the solver is a plan that places nobody, with what went wrong."""
+    started = time.monotonic()
+    budget = Budget(
+        seconds=max(asked.seconds, _SECONDS),
+        deterministic_seconds=asked.deterministic_seconds,
+        seed=asked.seed,
+        workers=asked.workers,
+    )
+    defects: tuple[str, ...] = ()
+    try:
+        plan, violations = decide(asked.snapshot, asked.batch, asked.policy, budget, solve)
+        defects = tuple(f"the plan broke a rule: {each.rule} ({each.subject}): {each.message}" for each in violations)
+    except Exception as error:  # noqa: BLE001 - whatever the solver raises is a defect to report
+        plan, defects = None, (f"the solver failed: {type(error).__name__}: {error}", traceback.format_exc(limit=-3))
+    plan = plan if plan is not None else _nobody(asked.batch)
+    report = msgspec.structs.replace(plan.report, seconds=round(time.monotonic() - started, 3))
+    allocations = {
+        claim.id: claim.allocation for claim in asked.snapshot.claims if claim.allocation is not None
+    } | {each.claim: each.allocation for each in plan.allocations}
+    return Answer(msgspec.structs.replace(plan, report=report), allocations, defects)
+
+
+def save(path: Path, asked: Record, *, keep_parameters: bool) -> None:
+    """Write a case to a file; opaque parameters, which may hold secrets, only where that is wanted. Raises OSError."""
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(asked if keep_parameters else record.without_parameters(asked))))
+
+
+def load(path: Path) -> Record:
+    """Read a saved case. Raises SavedError."""
+    try:
+        asked = record.read(path)
+    except OSError as error:
+        raise SavedError(f"{path}: cannot be read: {error.strerror}") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise SavedError(f"{path}: not a case that `dovetail simulate --save` wrote: {error}") from error
+    if (asked.api_version, asked.kind) != (record.API_VERSION, record.KIND):
+        wanted = f"{record.API_VERSION} {record.KIND}"
+        raise SavedError(f"{path}: is a {asked.api_version} {asked.kind}, and this version reads {wanted}")
+    return asked
+
+
+def _nobody(batch: Batch) -> Plan:
+    reason = Reason(code=ReasonCode.SOLVER_FAILED, message="the solver failed on the pods that wait")
+    return Plan(
+        unplaced=tuple(Unplaced(pod=pod.id, pod_uid=pod.uid, reasons=(reason,)) for pod in batch.pods),
+        report=SearchReport(status=SearchStatus.FALLBACK),
+    )

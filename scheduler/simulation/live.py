@@ -1,0 +1,81 @@
+"""The objects of a live cluster, listed once and never written."""
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from scheduler.change import Change, Kind
+from scheduler.kube import discovery, paths
+from scheduler.kube.client import Client
+from scheduler.kube.errors import ApiError, ConfigurationError
+from scheduler.kube.watch import Mirrored
+from scheduler.simulation.documents import Document
+
+_PAGE: Final = "500"
+_TEMPLATES: Final = paths.collection(paths.RESOURCE_GROUP, "v1", "resourceclaimtemplates")
+_PRIORITIES: Final = paths.collection("scheduling.k8s.io", "v1", "priorityclasses")
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """What a cluster holds: decoded objects, templates and priority classes as documents, and what was unreadable."""
+
+    changes: tuple[Change, ...] = ()
+    documents: tuple[Document, ...] = ()
+    warnings: tuple[str, ...] = field(default=())
+
+
+def fetch(kubeconfig: Path | None) -> Live:
+    """List everything that decides. Raises KubeError, which says what is wrong with the server or the access to it."""
+    return asyncio.run(_fetch(kubeconfig))
+
+
+async def _fetch(kubeconfig: Path | None) -> Live:
+    async with Client.connect(kubeconfig) as client:
+        served = await discovery.discover(client)
+        if served.problem:
+            raise ConfigurationError(served.problem)
+        listed = await asyncio.gather(*(_list(client, kind, path) for kind, path in served.paths))
+        warnings = [str(problem) for _, problems in listed for problem in problems]
+        documents = []
+        for api_version, kind, path in (
+            ("resource.k8s.io/v1", "ResourceClaimTemplate", _TEMPLATES),
+            ("scheduling.k8s.io/v1", "PriorityClass", _PRIORITIES),
+        ):
+            try:
+                items = await _items(client, path)
+            except ApiError as error:
+                warnings.append(f"the cluster's objects of kind {kind} are left out: {error}")
+            else:
+                documents += [
+                    Document("cluster", {**each, "apiVersion": api_version, "kind": kind}) for each in items
+                ]
+    changes = tuple(change for found, _ in listed for change in found)
+    return Live(changes, tuple(documents), tuple(warnings))
+
+
+async def _list(client: Client, kind: Kind, path: str) -> tuple[list[Change], list[Exception]]:
+    mirrored = Mirrored(kind)
+    mirrored.start_listing()
+    changes: list[Change] = []
+    problems: list[Exception] = []
+    while mirrored.needs_listing:
+        received = mirrored.receive_page(await client.request("GET", path, query=mirrored.page_query()))
+        changes += received.changes
+        problems += received.problems
+    return changes, problems
+
+
+async def _items(client: Client, path: str) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = []
+    query = {"limit": _PAGE}
+    while True:
+        page = msgspec.json.decode(await client.request("GET", path, query=query))
+        items += page["items"]
+        following = page["metadata"].get("continue")
+        if not following:
+            return items
+        query = {"limit": _PAGE, "continue": following}

@@ -1,0 +1,58 @@
+"""
+The answer as JSON or YAML, in the shape that the README documents: fields are added to it and never change.
+
+Allocations are those of the API (AllocationResult), as a write of them would hold them.
+"""
+
+from typing import Any
+
+import msgspec
+import yaml
+
+from scheduler.kube import encode
+from scheduler.simulation.answer import Answer
+from solver.domain import Placement, SearchReport, Unplaced
+
+Json = dict[str, Any]
+
+
+def json_text(answer: Answer) -> str:
+    """Give the answer as indented JSON with a newline at its end."""
+    return msgspec.json.format(msgspec.json.encode(_document(answer)), indent=2).decode() + "\n"
+
+
+def yaml_text(answer: Answer) -> str:
+    """Give the answer as YAML."""
+    document = msgspec.json.decode(msgspec.json.encode(_document(answer)))
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _document(answer: Answer) -> Json:
+    plan = answer.plan
+    return {
+        "placements": [_placement(each, answer) for each in plan.placements],
+        "unplaced": [_unplaced(each) for each in plan.unplaced],
+        "report": _report(plan.report),
+    }
+
+
+def _placement(placement: Placement, answer: Answer) -> Json:
+    claims = [
+        {"claim": str(claim), "allocation": encode.allocation_result(answer.allocations[claim])}
+        for claim in placement.claims
+        if claim in answer.allocations
+    ]
+    return {"pod": str(placement.pod), "node": placement.node, "claims": claims}
+
+
+def _unplaced(unplaced: Unplaced) -> Json:
+    reasons = [{"code": reason.code.value, "message": reason.message} for reason in unplaced.reasons]
+    return {"pod": str(unplaced.pod), "reasons": reasons}
+
+
+def _report(report: SearchReport) -> Json:
+    levels = [
+        {"name": level.name, "value": level.value, "bound": level.bound, "proven": level.proven}
+        for level in report.levels
+    ]
+    return {"status": report.status.value, "levels": levels, "seconds": report.seconds}

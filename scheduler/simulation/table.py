@@ -1,0 +1,112 @@
+"""The answer as a table for people: where each pod goes and with which devices, or why it waits."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final, TextIO
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from scheduler.simulation.answer import Answer
+from solver.domain import Allocation, DeviceResult, Placement, Reason, SearchStatus, Unplaced
+
+_WIDTH: Final = 120
+"""Columns where the output is no terminal."""
+_NUMBERED: Final = re.compile(r"^(.*?)(\d+)$")
+_LEAST_RUN: Final = 3
+_STATUS: Final = {
+    SearchStatus.OPTIMAL: "proven to be the best plan",
+    SearchStatus.FEASIBLE: "not proven to be the best plan",
+    SearchStatus.FALLBACK: "found by the greedy search alone",
+}
+
+
+def show(answer: Answer, to: TextIO) -> None:
+    """Write the table and a line that sums it up."""
+    console = Console(file=to, highlight=False, soft_wrap=False)
+    if not console.is_terminal:
+        console = Console(file=to, highlight=False, width=_WIDTH, color_system=None)
+    if answer.plan.placements or answer.plan.unplaced:
+        console.print(_table(answer))
+    console.print(_summary(answer))
+
+
+def _table(answer: Answer) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
+    table.add_column("POD", overflow="fold", max_width=44)
+    table.add_column("NODE", overflow="fold", max_width=28)
+    table.add_column("DEVICES / WHY IT WAITS", overflow="fold", ratio=1)
+    for placement in answer.plan.placements:
+        devices = "\n".join(_claims(placement, answer))
+        table.add_row(_name(placement.pod), Text(placement.node, "green"), devices)
+    for unplaced in answer.plan.unplaced:
+        table.add_row(_name(unplaced.pod), Text("waits", "yellow"), Text("\n".join(_reasons(unplaced)), "yellow"))
+    return table
+
+
+def _name(pod: object) -> str:
+    return str(pod).removeprefix("default/")
+
+
+def _claims(placement: Placement, answer: Answer) -> Iterator[str]:
+    """Give one line a request, with the claim's name where the pod has several."""
+    for claim in placement.claims:
+        lead = f"{claim.name}: " if len(placement.claims) > 1 else ""
+        yield from (f"{lead}{line}" for line in _requests(answer.allocations.get(claim)))
+
+
+def _requests(allocation: Allocation | None) -> Iterator[str]:
+    results = allocation.results if allocation is not None else ()
+    if not results:
+        yield "no devices"
+    for request in dict.fromkeys(each.request for each in results):
+        found = [each for each in results if each.request == request]
+        pools = dict.fromkeys(str(each.device.pool_id) for each in found)
+        yield f"{request} = {', '.join(_runs(map(_device, found)))}  ({', '.join(pools)})"
+
+
+def _device(result: DeviceResult) -> str:
+    taken = " ".join(f"{name.rpartition('/')[2]} {amount}" for name, amount in result.consumed_capacity)
+    notes = [each for each in (taken, "admin access" if result.admin_access else "") if each]
+    return f"{result.device.device} [{', '.join(notes)}]" if notes else result.device.device
+
+
+def _runs(devices: Iterable[str]) -> Iterator[str]:
+    """Shorten consecutive numbers: gpu-0 … gpu-7."""
+    run: list[str] = []
+    for device in [*devices, ""]:
+        if run and not _follows(run[-1], device):
+            yield from [f"{run[0]} … {run[-1]}"] if len(run) >= _LEAST_RUN else run
+            run = []
+        run.append(device)
+
+
+def _follows(before: str, after: str) -> bool:
+    first, second = _NUMBERED.match(before), _NUMBERED.match(after)
+    return bool(first and second and first[1] == second[1] and int(first[2]) + 1 == int(second[2]))
+
+
+def _reasons(unplaced: Unplaced) -> Iterator[str]:
+    for reason in unplaced.reasons:
+        yield f"{_nodes(reason)}{reason.message}"
+
+
+def _nodes(reason: Reason) -> str:
+    return f"{reason.node_count} node{'s' if reason.node_count > 1 else ''}: " if reason.node_count else ""
+
+
+def _summary(answer: Answer) -> str:
+    plan = answer.plan
+    placed, total = len(plan.placements), len(plan.placements) + len(plan.unplaced)
+    if not total:
+        return "No pod waits."
+    nodes = len({each.node for each in plan.placements})
+    devices = sum(len(each.allocation.results) for each in plan.allocations)
+    where = f" on {nodes} node{'s' if nodes > 1 else ''}" if nodes else ""
+    with_devices = f" with {devices} device{'s' if devices > 1 else ''}" if devices else ""
+    return (
+        f"{placed} of {total} pod{'s' if total > 1 else ''} placed{where}{with_devices}; "
+        f"{_STATUS[plan.report.status]}, {plan.report.seconds:.2f} s"
+    )

@@ -1,0 +1,213 @@
+"""
+The closed list of where we answer otherwise than the real allocator, each with its reason.
+
+Where it gives an allocation that our checker refuses, the rule that is broken names the difference. Where it gives
+none and we do, either its error says which, or it is asked once more with what trips it taken out of the way: if it
+then finds an allocation too, that was the reason.
+"""
+
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from enum import StrEnum
+from itertools import combinations
+from typing import Final
+
+from solver.domain import Violation
+from solver.verify import Rule
+from tests.support.allocation_cases import NODE, Case, Json
+from tests.support.allocation_oracle import Allocator, Answer, judged, question_of
+
+
+class Difference(StrEnum):
+    """What makes the two answers differ; the real allocator's behaviour comes first."""
+
+    SELECTOR_ERROR = "selector error"
+    """An error of a selector on one device ends the attempt; here it makes that device unselectable."""
+    ALL_IN_FLUX = "All while a pool is in flux"
+    """All is refused for any pool in its view that is not whole, also one that cannot have devices on the node."""
+    ALL_CONSTRAINT = "All under a constraint"
+    """A device of All that breaks a constraint ends the attempt, also where an alternative is left."""
+    SELECTOR_TERMS = "node selector of several terms"
+    """A device with such a node selector ends the attempt; here the terms are multiplied out."""
+    POOL_NAMES = "equal pool names"
+    """Counters are kept by the pool's name without its driver, so that two drivers spend each other's."""
+    COUNTERS_TWICE = "shared device charged again"
+    """A shareable device without capacities is charged its counters for every claim, not once."""
+    ADMIN_CHARGED = "admin access charged"
+    """Admin access takes counters and capacity, and keeps later requests of the pod from the device."""
+    CLAIM_ORDER = "order of claims"
+    """The claim that comes first decides what later ones find, also where another choice would serve both."""
+    NEWER_ELSEWHERE = "newer generation elsewhere"
+    """An old generation that is whole on the node is used although the pool has a newer one on another node."""
+    DISTINCT_OF_THREE = "distinctAttribute over three"
+    """Only the last device of a request is compared, so that A, B, A is taken for distinct."""
+    SHARE_OVERLAPS = "shared before, exclusive now"
+    """A device that is not shareable any more is given whole although shares of it are held."""
+    ALL_SHRINKS = "All leaves out the full"
+    """All leaves out a shareable device with too little capacity left, as if it did not match."""
+    CONFIG_TWICE = "configuration twice"
+    """An entry of the claim that names two requests is copied twice."""
+
+
+_BY_ERROR: Final = (
+    ("CEL runtime error", Difference.SELECTOR_ERROR),
+    ("asks for all devices, but resource pool", Difference.ALL_IN_FLUX),
+    ("because a claim constraint would not be satisfied", Difference.ALL_CONSTRAINT),
+    ("unsupported ResourceSlice.NodeSelector with", Difference.SELECTOR_TERMS),
+)
+
+
+def of_refusal(allocator: Allocator, case: Case, answer: Answer) -> frozenset[Difference]:
+    """Say why it refuses what we place; empty when nothing on the list explains it."""
+    if answer.is_error:
+        return frozenset(difference for text, difference in _BY_ERROR if text in answer.reason)
+    for count in range(1, len(_REPAIRS) + 1):
+        for repairs in combinations(_REPAIRS, count):
+            repaired = deepcopy(case)
+            for repair in repairs:
+                repaired = _REPAIRS[repair](repaired)
+            if repaired != case and allocator.ask(repaired).allocations is not None:
+                return frozenset(repairs)
+    return frozenset()
+
+
+def of_allocation(allocator: Allocator, case: Case, violations: tuple[Violation, ...]) -> frozenset[Difference] | None:
+    """Say why it gives what our checker refuses; None when nothing on the list explains one of the violations."""
+    found = set()
+    for rule in {Rule(each.rule) for each in violations}:
+        difference, holds = _BY_RULE.get(rule, (None, None))
+        if difference is None or holds is None or not holds(allocator, case):
+            return None
+        found.add(difference)
+    return frozenset(found)
+
+
+# What would have to be otherwise for it to agree
+
+
+def _with_own_pool_names(case: Case) -> Case:
+    slices = tuple(_renamed(each["spec"], each, ("pool", "name")) for each in case.slices)
+    for claim in case.claims:
+        for result in claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ()):
+            result["pool"] = f"{result['pool']}-{result['driver']}"
+    return case._replace(slices=slices)
+
+
+def _renamed(spec: Json, published: Json, path: tuple[str, str]) -> Json:
+    spec[path[0]][path[1]] = f"{spec[path[0]][path[1]]}-{spec['driver']}"
+    return published
+
+
+def _with_capacities(case: Case) -> Case:
+    """Give shareable devices without capacities a plentiful one, by which it can tell that they are in use."""
+    bare = set()
+    for published in case.slices:
+        spec = published["spec"]
+        for device in spec.get("devices", ()):
+            if device.get("allowMultipleAllocations") and "capacity" not in device:
+                device["capacity"] = {"any": {"value": "1000", "requestPolicy": {"default": "1"}}}
+                bare.add((spec["driver"], spec["pool"]["name"], device["name"]))
+    for claim in case.claims:
+        for result in claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ()):
+            if (result["driver"], result["pool"], result["device"]) in bare and "shareID" in result:
+                result["consumedCapacity"] = {"any": "1"}
+    return case
+
+
+def _without_admin(case: Case) -> Case:
+    claims = []
+    for claim in case.claims:
+        devices = claim["spec"]["devices"]
+        kept = [each for each in devices["requests"] if not each.get("exactly", {}).get("adminAccess")]
+        if kept or "status" in claim:
+            names = {each["name"] for each in devices["requests"]} - {each["name"] for each in kept}
+            devices["requests"] = kept or devices["requests"]
+            devices["constraints"] = [
+                each for each in devices.get("constraints", ()) if not names & set(each.get("requests", ()))
+            ]
+            claims.append(claim)
+    return case._replace(claims=tuple(claims))
+
+
+def _with_claims_reversed(case: Case) -> Case:
+    return case._replace(claims=tuple(reversed(case.claims)))
+
+
+_REPAIRS: Final[dict[Difference, Callable[[Case], Case]]] = {
+    Difference.POOL_NAMES: _with_own_pool_names,
+    Difference.COUNTERS_TWICE: _with_capacities,
+    Difference.CLAIM_ORDER: _with_claims_reversed,
+    Difference.ADMIN_CHARGED: _without_admin,
+}
+
+
+# What has to be there for it to err
+
+
+def _is_right_with_own_pool_names(allocator: Allocator, case: Case) -> bool:
+    repaired = _with_own_pool_names(deepcopy(case))
+    answer = allocator.ask(repaired)
+    if answer.allocations is None:
+        return True
+    violations = judged(repaired, question_of(repaired), answer.allocations)
+    return not any(each.rule == Rule.COUNTER_OVERCOMMITTED for each in violations)
+
+
+def _has_newer_elsewhere(_: Allocator, case: Case) -> bool:
+    here: dict[tuple[str, str], int] = {}
+    anywhere: dict[tuple[str, str], int] = {}
+    for published in case.slices:
+        spec = published["spec"]
+        key, generation = (spec["driver"], spec["pool"]["name"]), spec["pool"]["generation"]
+        anywhere[key] = max(generation, anywhere.get(key, 0))
+        if spec.get("nodeName", NODE) == NODE:
+            here[key] = max(generation, here.get(key, 0))
+    return any(anywhere[key] > generation for key, generation in here.items())
+
+
+def _asks_three_to_differ(_: Allocator, case: Case) -> bool:
+    counts = (each["count"] for claim in case.wanted for each in _asked(claim) if "count" in each)
+    kinds = {kind for claim in case.wanted for each in claim["spec"]["devices"].get("constraints", ()) for kind in each}
+    takes_all = any("count" not in each for claim in case.wanted for each in _asked(claim))
+    return "distinctAttribute" in kinds and (takes_all or max(counts, default=0) > 2)  # noqa: PLR2004 -- A, B, A
+
+
+def _asked(claim: Json) -> Iterator[Json]:
+    for request in claim["spec"]["devices"]["requests"]:
+        yield from request.get("firstAvailable", ()) or (request["exactly"],)
+
+
+def _has_share_of_exclusive(_: Allocator, case: Case) -> bool:
+    exclusive = {
+        (each["spec"]["driver"], each["spec"]["pool"]["name"], device["name"])
+        for each in case.slices
+        for device in each["spec"].get("devices", ())
+        if not device.get("allowMultipleAllocations")
+    }
+    return any(
+        (result["driver"], result["pool"], result["device"]) in exclusive and "shareID" in result
+        for claim in case.claims
+        for result in claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ())
+    )
+
+
+def _asks_all_of_shareable(_: Allocator, case: Case) -> bool:
+    takes_all = any("count" not in each for claim in case.wanted for each in _asked(claim))
+    devices = (device for each in case.slices for device in each["spec"].get("devices", ()))
+    return takes_all and any(each.get("allowMultipleAllocations") for each in devices)
+
+
+def _configures_two(_: Allocator, case: Case) -> bool:
+    entries = (each for claim in case.wanted for each in claim["spec"]["devices"].get("config", ()))
+    return any(len(each.get("requests", ())) > 1 for each in entries)
+
+
+_Holds = Callable[[Allocator, Case], bool]
+_BY_RULE: Final[dict[Rule, tuple[Difference, _Holds]]] = {
+    Rule.COUNTER_OVERCOMMITTED: (Difference.POOL_NAMES, _is_right_with_own_pool_names),
+    Rule.DEVICE_UNKNOWN: (Difference.NEWER_ELSEWHERE, _has_newer_elsewhere),
+    Rule.CONSTRAINT_DISTINCT: (Difference.DISTINCT_OF_THREE, _asks_three_to_differ),
+    Rule.DEVICE_TWICE: (Difference.SHARE_OVERLAPS, _has_share_of_exclusive),
+    Rule.REQUEST_ALL: (Difference.ALL_SHRINKS, _asks_all_of_shareable),
+    Rule.ALLOCATION_CONFIG: (Difference.CONFIG_TWICE, _configures_two),
+}

@@ -26,6 +26,7 @@ from scheduler.commit.outcome import Bound, Halted, Outcome, PartlyBound, Refuse
 from scheduler.commit.repairs import Repairs
 from scheduler.commit.reports import Reports
 from scheduler.commit.tally import Tally
+from scheduler.commit.waits import Waits
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import Pending, State
@@ -54,6 +55,7 @@ class Parts:
     worker: Worker
     decider: Decider
     commit: Commit
+    waits: Waits
     repairs: Repairs
     reports: Reports
     tally: Tally
@@ -81,6 +83,7 @@ class Cycle:
         for state, name in _QUEUES.items():
             parts.metrics.pending_pods.labels(name).set_function(partial(self._count, state))
         self._last_units = 0
+        parts.waits.connect(self.see, self._ended.set)
 
     def see(self, changes: Sequence[Change]) -> None:
         """Take what a watch told."""
@@ -95,6 +98,7 @@ class Cycle:
             elif change.kind is Kind.NODES:
                 (self._nodes.discard if change.value is None else self._nodes.add)(change.key)
             self._wake(transitions)
+            parts.waits.see(change)
 
     async def decide(self) -> None:
         """Decide about pods for ever."""
@@ -240,7 +244,8 @@ class Cycle:
                     await self._changed.wait()
 
     async def _wait_for_room(self) -> None:
-        while len(self._commits) > max(self._last_units, _UNITS_BEHIND):
+        """Let writes get done; units that wait for devices to get ready write nothing and hold nobody up."""
+        while len(self._commits) - self._parts.waits.count > max(self._last_units, _UNITS_BEHIND):
             self._ended.clear()
             await self._ended.wait()
 

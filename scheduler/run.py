@@ -16,16 +16,18 @@ import tempfile
 from collections.abc import AsyncIterator, Coroutine, Iterable
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from scheduler.change import Kind
 from scheduler.cluster import Cluster
+from scheduler.commit.avoidance import Avoidance
 from scheduler.commit.commit import Commit
 from scheduler.commit.events import Narrator
 from scheduler.commit.pace import Limit, Pace
 from scheduler.commit.repairs import Repairs
 from scheduler.commit.reports import Reports
 from scheduler.commit.tally import Tally
+from scheduler.commit.waits import Waits
 from scheduler.commit.writer import Gate, Writer
 from scheduler.cycle import Cycle, Parts
 from scheduler.kube import discovery
@@ -42,6 +44,8 @@ from scheduler.settings import Settings, parse_address
 from scheduler.worker.decider import Decider
 from scheduler.worker.process import Limits, Worker
 from scheduler.worker.sight import Sight
+
+T = TypeVar("T")
 
 _RETRY_SECONDS: Final = 5.0
 _FINISH_SECONDS: Final = 15.0
@@ -104,9 +108,10 @@ class Process:
 
     async def run(self, stop: asyncio.Event) -> int:
         """Wait until the server can be scheduled on and the lease is ours, then schedule until told to stop."""
-        served = await _or_stop(stop, self._discover())
-        if served is None:
+        found = await _unless_stopped(stop, self._discover())
+        if found is None:
             return _STOPPED
+        (served,) = found
         election = self._settings.leader_election
         if not election.enabled:
             return await self._lead(stop, served, None)
@@ -114,7 +119,7 @@ class Process:
         check = self._health.ready("leader")
         check.succeed("standing by")
         _log.info(logs.STANDBY, lease=election.lease_name)
-        if await _or_stop(stop, elector.acquire(), True) is None:  # noqa: FBT003 - the value that means "done"
+        if await _unless_stopped(stop, elector.acquire()) is None:
             return _STOPPED
         check.succeed("leading")
         _log.info(logs.LEADER, lease=election.lease_name)
@@ -131,24 +136,23 @@ class Process:
         while True:
             try:
                 served = await discovery.discover(self._client)
-                problem = served.problem or await self._unreadable(served)
-            except KubeError as error:
-                problem = str(error)
-            else:
-                if not problem:
+                if not served.problem:
+                    await self._read_one_of_each(served)
                     check.succeed()
                     return served
+                problem = served.problem
+            except KubeError as error:
+                problem = str(error)
             check.fail(problem)
             if problem != told:
                 _log.warning(logs.STANDBY, waiting_for="server", problem=problem)
                 told = problem
             await asyncio.sleep(_RETRY_SECONDS)
 
-    async def _unreadable(self, served: discovery.Served) -> str:
+    async def _read_one_of_each(self, served: discovery.Served) -> None:
         """Read one object of every kind, so that a missing right shows before a predecessor is let go."""
         for _, path in served.paths:
             await self._client.request("GET", path, query={"limit": "1"})
-        return ""
 
     def _elector(self) -> LeaderElector:
         election = self._settings.leader_election
@@ -187,7 +191,7 @@ class Process:
             keeping = [] if elector is None else [group.create_task(elector.hold())]
             keeping += [group.create_task(each.run()) for each in reflectors]
             keeping.append(group.create_task(worker.run()))
-            if await _or_stop(stop, self._wait_until_ready(reflectors, elector, worker), True):  # noqa: FBT003
+            if await _unless_stopped(stop, self._wait_until_ready(reflectors, elector, worker)):
                 working = [group.create_task(each) for each in (cycle.decide(), parts.repairs.run())]
                 keeping.append(group.create_task(parts.reports.run()))
                 await stop.wait()
@@ -216,8 +220,14 @@ class Process:
         pace = Pace(Limit(most=settings.commit.max_concurrency))
         metrics.write_concurrency.set_function(lambda: pace.limit)
         writer = Writer(pace, gate, settings.commit.request_timeout_seconds)
-        commit = Commit(self._client, cluster, writer)
         reports = Reports(self._client, writer, metrics, Narrator(socket.gethostname()))
+        waits = Waits(
+            cluster,
+            reports,
+            Avoidance(settings.commit.avoid_failed_device_seconds),
+            timeout_seconds=settings.commit.binding_timeout_seconds,
+        )
+        commit = Commit(self._client, cluster, writer, waits)
         limits = Limits(
             seconds=settings.solver.budget_seconds,
             deterministic_seconds=settings.solver.deterministic_seconds,
@@ -233,6 +243,7 @@ class Process:
             worker=worker,
             decider=Decider(worker, cluster, limits, sight),
             commit=commit,
+            waits=waits,
             repairs=Repairs(cluster, pending, commit.withdrawal, reports, metrics),
             reports=reports,
             tally=Tally(metrics),
@@ -288,19 +299,14 @@ class LeaderGate:
         return self._timing.write_seconds if self._elector.may_write() else 0.0
 
 
-async def _or_stop(stop: asyncio.Event, wanted: Coroutine[Any, Any, Any], value: Any = None) -> Any:
-    """Give what a coroutine gives (or `value` for None); None where `stop` is set first."""
-    tasks = (asyncio.create_task(wanted), asyncio.create_task(stop.wait()))
+async def _unless_stopped(stop: asyncio.Event, wanted: Coroutine[Any, Any, T]) -> tuple[T] | None:
+    """Give what a coroutine gives, in a tuple; None where `stop` is set first, and it is cancelled."""
+    task, stopped = asyncio.create_task(wanted), asyncio.create_task(stop.wait())
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((task, stopped), return_when=asyncio.FIRST_COMPLETED)
+        return (task.result(),) if task.done() else None
     finally:
-        tasks[1].cancel()
-        if not tasks[0].done():
-            tasks[0].cancel()
-    if tasks[0].cancelled() or not tasks[0].done():
-        return None
-    result = tasks[0].result()
-    return value if result is None else result
+        await _cancel((task, stopped))
 
 
 async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:

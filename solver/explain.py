@@ -5,26 +5,29 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from solver.domain import ConstraintKind, Reason, ReasonCode
 from solver.feasibility import node_fit
 from solver.feasibility.claims import MOST_RESULTS
+from solver.hints import HINT, Hints
 from solver.placing import Condition, Kept
 from solver.problem.component import Ask
 from solver.problem.demand import Verdict
 from solver.problem.fit import PODS, tallied
 from solver.problem.inventory import Mask
 from solver.problem.layout import GLOBAL
-from solver.problem.problem import Part, PodClass, Problem
+from solver.problem.problem import Part, PodClass, Problem, Source
 
 
 class _Asked(NamedTuple):
-    """One alternative of a request, with its name (empty for `exactly`)."""
+    """One alternative of a request, with its name (empty for `exactly`) and its class."""
 
     name: str
     ask: Ask
+    device_class: str
 
 
 class _Request(NamedTuple):
@@ -55,10 +58,11 @@ class Explanation:
     condition_of: npt.NDArray[np.int64] = field(init=False)
     kept: Kept = field(init=False)
     supplies: dict[tuple[int, bytes], _Supply] = field(default_factory=dict)
+    hints: Hints = field(init=False)
 
     def __post_init__(self) -> None:
         problem, numbers = self.problem, dict[Condition, int]()
-        self.kept = Kept(problem)
+        self.kept, self.hints = Kept(problem), Hints(problem)
         found = [
             numbers.setdefault(
                 Condition(group, problem.states[node], problem.wide_state, bool(problem.is_whole[node])), len(numbers)
@@ -68,29 +72,34 @@ class Explanation:
         self.condition_of = np.array(found, dtype=np.int64)
         self.conditions = list(numbers)
 
-    def reasons(self, pod_class: PodClass, *, is_proven: bool) -> tuple[Reason, ...]:
+    def reasons(self, family: tuple[PodClass, ...], *, is_proven: bool) -> tuple[Reason, ...]:
         """
-        Give the reasons of a class's unplaced pods, the most telling first.
+        Give the reasons of a family's unplaced pods, the most telling first.
 
         `is_proven` says that no plan places more pods of its priority.
         """
-        return tuple(self._reasons(pod_class, is_proven=is_proven))
+        return tuple(dict.fromkeys(self._reasons(family, is_proven=is_proven)))
 
-    def _reasons(self, pod_class: PodClass, *, is_proven: bool) -> Iterator[Reason]:
+    def _reasons(self, family: tuple[PodClass, ...], *, is_proven: bool) -> Iterator[Reason]:
         problem = self.problem
         if problem.node_count == 0:
             yield Reason(code=ReasonCode.NO_NODES, message="no nodes available to schedule pods")
             return
-        roomy, lacking = self._rooms(pod_class)
-        fitting = self._fitting(pod_class, roomy)
+        rooms = [(pod_class, *self._rooms(pod_class)) for pod_class in family]
+        fitting = sum(self._fitting(pod_class, roomy) for pod_class, roomy, _ in rooms)
         if fitting:
             yield _outranked(fitting, is_proven=is_proven)
-        elif roomy.any() or not problem.node_count:
-            yield from self._device_reasons(pod_class, roomy)
-        yield from pod_class.verdicts.reasons
-        yield from lacking
+        for pod_class, roomy, _ in rooms if not fitting else ():
+            if roomy.any():
+                yield from self._device_reasons(pod_class, roomy)
+        yield from family[0].obstacles
+        yield from family[0].verdicts.reasons
+        lacking: Counter[Reason] = Counter()
+        for _, _, counts in rooms:
+            lacking.update(counts)
+        yield from tallied(lacking)
 
-    def _rooms(self, pod_class: PodClass) -> tuple[Mask, tuple[Reason, ...]]:
+    def _rooms(self, pod_class: PodClass) -> tuple[Mask, dict[Reason, int]]:
         """Allowed nodes that have room for one pod, and what the others lack."""
         problem, allowed = self.problem, pod_class.verdicts.allowed
         counts: dict[Reason, int] = {}
@@ -98,7 +107,7 @@ class Explanation:
             short = int(np.count_nonzero(allowed & (problem.room.of(resource) < amount))) if amount > 0 else 0
             if short:
                 counts[node_fit.insufficient(resource)] = short
-        return allowed & problem.room.fits(pod_class.requests), tallied(counts)
+        return allowed & problem.room.fits(pod_class.requests), counts
 
     def _parts(self, pod_class: PodClass) -> tuple[Part, ...]:
         return pod_class.parts + tuple(part for each in pod_class.shared for part in self.problem.shared[each].parts)
@@ -130,7 +139,8 @@ class Explanation:
                 yield from doubts
                 continue
             lead = f"none of its {len(supplies)} alternatives fits; the nearest is {asked.name}: "
-            yield self._short(request.name + (f": {lead}" if len(supplies) > 1 else ": "), asked, supply, nodes)
+            reason = self._short(request.name + (f": {lead}" if len(supplies) > 1 else ": "), asked, supply, nodes)
+            yield reason if doubts else _with(reason, self._hint(asked.ask, supply, roomy))
             yield from doubts
         if not short:
             yield self._constrained(pod_class, nodes)
@@ -140,18 +150,30 @@ class Explanation:
         problem = self.problem
         pod = problem.pod(pod_class.members[0])
         entries = {entry.claim: entry.entry for entry in pod.claims}
-        owners = [(pod_class.parts, pod_class.sources[0])]
-        owners += [(problem.shared[each].parts, problem.shared[each].sources) for each in pod_class.shared]
-        sources = [
-            (part, source) for parts, rows in owners for part, row in zip(parts, rows, strict=True) for source in row
-        ]
-        for part, source in sources:
+        special = pod_class.specials[0]
+        resources = {} if special is None else {mapping.request: mapping.resource for mapping in special.mappings}
+        for part, source in self._sources(pod_class):
             claim, component = problem.claims[source.claim], problem.components[part.component]
-            place = f"claim {entries[source.claim]}, " if len(pod.claim_ids) > 1 else ""
+            place = f"claim {entries.get(source.claim)}, " if len(pod.claim_ids) > 1 else ""
             for position, asks in zip(source.positions, component.requests, strict=True):
                 request = claim.requests[position]
-                alternatives = [_Asked(each.name, ask) for each, ask in zip(request.alternatives, asks, strict=True)]
+                alternatives = [
+                    _Asked(each.name, ask, each.device_class)
+                    for each, ask in zip(request.alternatives, asks, strict=True)
+                ]
+                if special is not None and claim.id == special.id:
+                    name = f"resource {resources[request.name]}"
+                    yield _Request(name, f"{name}, ", request.name, tuple(alternatives))
+                    continue
                 yield _Request(f"{place}request {request.name}", place, request.name, tuple(alternatives))
+
+    def _sources(self, pod_class: PodClass) -> list[tuple[Part, Source]]:
+        """Give the components that the class's first pod needs, with where they come from."""
+        owners = [(pod_class.parts, pod_class.sources[0])]
+        owners += [(each.parts, each.sources) for each in map(self.problem.shared.__getitem__, pod_class.shared)]
+        return [
+            (part, source) for parts, rows in owners for part, row in zip(parts, rows, strict=True) for source in row
+        ]
 
     def _supply(self, ask: Ask, roomy: Mask) -> _Supply:
         key = (ask.demand, roomy.tobytes())
@@ -214,6 +236,10 @@ class Explanation:
             text.append(f"{supply.free} free")
         text += [f"{count} {obstacle}" for obstacle, count in sorted(supply.obstacles.items())]
         text += [f"{verdicts[each]} {word}" for each, word in _WORDS.items() if verdicts.get(each)]
+        if verdicts.get(Verdict.OFFERED_TWICE):
+            resource = self.problem.demands[asked.ask.demand].extended_resource
+            both = f"as {resource}, the extended resource of class {asked.device_class}"
+            text.append(f"{verdicts[Verdict.OFFERED_TWICE]} offered by a device plugin of their node too, {both}")
         if 0 < supply.largest < min(needed, matching):
             text.append(f"no node has more than {supply.largest} of them")
         elif 0 < supply.most < supply.free and needed:
@@ -221,6 +247,26 @@ class Explanation:
         if failed:
             text.append(f"{failed} could not be checked ({self.problem.answers[asked.ask.demand].failure})")
         return Reason(code=_code(supply, needed), message=lead + ", ".join(text), node_count=nodes)
+
+    def _hint(self, ask: Ask, supply: _Supply, roomy: Mask) -> str:
+        """Say what to write instead, where what is written can never fit the cluster as it is."""
+        matching = supply.verdicts.total() - supply.verdicts.get(Verdict.FAILED, 0)
+        if matching == 0:
+            return self.hints.on_nothing(ask.demand, roomy)
+        if supply.verdicts.get(Verdict.CAPACITY) == matching:
+            return self.hints.on_capacity(ask.demand)
+        if 0 < supply.largest < ask.needed <= matching:
+            return f"a claim never spans nodes, so split it over pods of at most {supply.largest} each"
+        return ""
+
+    def _match_hint(self, pod_class: PodClass) -> str:
+        """Say what is wrong with a matchAttribute that none of the devices of a request publishes."""
+        problem = self.problem
+        found = (
+            self.hints.on_links(problem.claims[source.claim], source.positions, problem.components[part.component])
+            for part, source in self._sources(pod_class)
+        )
+        return next(filter(None, found), "")
 
     def _pool_reasons(self, roomy: Mask) -> Iterator[Reason]:
         """Say which pools that the nodes see cannot be used: one reason for those being published, one for others."""
@@ -260,7 +306,13 @@ class Explanation:
             message = f"{names}: enough devices are free, but no combination of them on one node has {wanted}"
         else:
             message = f"{names}: enough devices are free for each request, but not for all of them on one node"
-        return Reason(code=ReasonCode.DEVICES_CONSTRAINT, message=message, node_count=nodes)
+        reason = Reason(code=ReasonCode.DEVICES_CONSTRAINT, message=message, node_count=nodes)
+        return _with(reason, self._match_hint(pod_class))
+
+
+def _with(reason: Reason, hint: str) -> Reason:
+    """Append a hint."""
+    return msgspec.structs.replace(reason, message=reason.message + HINT + hint) if hint else reason
 
 
 def _sees(reach: frozenset[int] | None, roomy: Mask) -> bool:
@@ -322,6 +374,7 @@ def _code(supply: _Supply, needed: int) -> ReasonCode:
     for verdict, code in (
         (Verdict.TAINTED, ReasonCode.DEVICES_TAINTED),
         (Verdict.NOT_OWNED, ReasonCode.DEVICES_NOT_OWNED),
+        (Verdict.OFFERED_TWICE, ReasonCode.DEVICES_OFFERED_TWICE),
         (Verdict.CAPACITY, ReasonCode.DEVICES_CAPACITY),
         (Verdict.FAILED, ReasonCode.SELECTOR_FAILED),
     ):

@@ -215,13 +215,16 @@ def _node_selector(records: list[DeviceRecord], node_name: str) -> NodeSelector 
     Selectors of several terms (possible per device) are multiplied out, where kube-scheduler gives up.
     """
     terms: list[NodeSelectorTerm] = [NodeSelectorTerm()]
+    selectors: dict[NodeSelector, None] = {}
     for record in records:
         if record.scope.node_name or record.device.binds_to_node:
             only = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node_name,))
             return NodeSelector(terms=(NodeSelectorTerm(match_fields=(only,)),))
         if record.scope.node_selector is not None:
-            wanted = [term for term in record.scope.node_selector.terms if term.match_expressions or term.match_fields]
-            terms = list(dict.fromkeys(_joined(one, other) for one in terms for other in wanted))
+            selectors.setdefault(record.scope.node_selector)
+    for selector in selectors:
+        wanted = [term for term in selector.terms if term.match_expressions or term.match_fields]
+        terms = list(dict.fromkeys(_joined(one, other) for one in terms for other in wanted))
     return None if terms == [NodeSelectorTerm()] else NodeSelector(terms=tuple(terms))
 
 
@@ -234,5 +237,7 @@ def _joined(one: NodeSelectorTerm, other: NodeSelectorTerm) -> NodeSelectorTerm:
 
 
 def _each_once(requirements: tuple[NodeSelectorRequirement, ...]) -> tuple[NodeSelectorRequirement, ...]:
-    kept = {(each.key, each.operator, frozenset(each.values)): each for each in reversed(requirements)}
-    return tuple(each for each in requirements if kept[each.key, each.operator, frozenset(each.values)] is each)
+    kept: dict[tuple[str, str, frozenset[str]], NodeSelectorRequirement] = {}
+    for each in requirements:
+        kept.setdefault((each.key, each.operator, frozenset(each.values)), each)
+    return tuple(kept.values())

@@ -33,6 +33,8 @@ def solve(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engi
     levels = exact.levels_from_bounds(problem, known, limits)
     if all(level.proven for level in levels):
         return _plan(problem, start, _report(SearchStatus.OPTIMAL, levels, stages, limits.size))
+    if budget.should_stop():
+        return _plan(problem, start, _report(SearchStatus.FEASIBLE, levels, stages, limits.size))
     if build.estimated_terms(problem) > _MOST_EXACT_TERMS:
         return _improved(problem, start, limits, budget)
     found = exact.improve(problem, start, limits, budget)

@@ -37,7 +37,9 @@ def add(commands: Any) -> None:
         action="store_true",
         help="take the live cluster's objects (they are only read); manifests of the same name replace them",
     )
-    parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="how to reach the cluster (default $KUBECONFIG)")
+    parser.add_argument(
+        "--kubeconfig", type=Path, metavar="FILE", help="how to reach the cluster (default $KUBECONFIG)"
+    )
     parser.add_argument(
         "--scheduler-name", metavar="NAME", help="decide for the pods of this spec.schedulerName (default: dovetail)"
     )
@@ -56,7 +58,9 @@ def add(commands: Any) -> None:
 
 def add_format(parser: argparse.ArgumentParser) -> None:
     """Add the choice of the output's format."""
-    parser.add_argument("-o", "--output", choices=_FORMATS, default=_FORMATS[0], help="what is printed (default: table)")
+    parser.add_argument(
+        "-o", "--output", choices=_FORMATS, default=_FORMATS[0], help="what is printed (default: table)"
+    )
 
 
 def execute(options: argparse.Namespace) -> int:

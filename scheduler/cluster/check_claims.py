@@ -48,7 +48,8 @@ def about_allocations(mirror: Mirror, unit: Unit) -> Iterator[str]:
     """Say why the claims that the unit allocates cannot be given their devices, what others hold apart."""
     place = {claim: placement.node for placement in unit.placements for claim in placement.claims}
     for allocation in unit.allocations:
-        yield from (f"claim {allocation.claim} {text}" for text in _about_new(mirror, allocation))
+        if allocation.claim not in unit.stand_ins:
+            yield from (f"claim {allocation.claim} {text}" for text in _about_new(mirror, allocation))
         for result in allocation.allocation.results:
             node = place.get(allocation.claim, "")
             yield from (f"device {result.device} {text}" for text in _about_device(mirror, result, node))

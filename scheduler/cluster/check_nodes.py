@@ -26,6 +26,10 @@ def about_node(mirror: Mirror, placement: Placement) -> Iterator[str]:
         yield f"node {node.name} was cordoned"
     elif taint is not None:
         yield f"node {node.name} has the taint {written(taint)}, which pod {pod.id} does not tolerate"
+    allocatable = dict(node.allocatable)
+    for resource in sorted(served(placement)):
+        if allocatable.get(resource, 0) > 0:
+            yield f"node {node.name} offers {resource} itself now, and devices were planned for it"
     if not _suits(node, pod):
         yield f"node {node.name} does not match the node selector or affinity of pod {pod.id} any more"
 
@@ -37,7 +41,7 @@ def about_room(mirror: Mirror, unit: Unit) -> Iterator[str]:
     for placement in unit.placements:
         pod, believed = mirror.pods.get(placement.pod), mirror.believed_pods.get(placement.pod)
         if pod is not None:
-            _take(asked.setdefault(placement.node, {}), pod)
+            _take(asked.setdefault(placement.node, {}), pod, served(placement))
         if believed is not None and holds_node(believed):
             _take(own.setdefault(believed.node_name, {}), believed)
     for name, wanted in asked.items():
@@ -64,10 +68,16 @@ def _suits(node: Node, pod: Pod) -> bool:
     return pod.required_affinity is None or affinity.matches(pod.required_affinity, node.name, labels)
 
 
-def _take(taken: dict[str, int], pod: Pod) -> None:
+def served(placement: Placement) -> frozenset[str]:
+    """Give the extended resources that devices serve, and not the node itself."""
+    return frozenset() if placement.special is None else placement.special.resources
+
+
+def _take(taken: dict[str, int], pod: Pod, apart: frozenset[str] = frozenset()) -> None:
     amounts.add(taken, PODS, 1)
     for resource, amount in pod.requests:
-        amounts.add(taken, resource, amount)
+        if resource not in apart:
+            amounts.add(taken, resource, amount)
 
 
 def _planned(amount: int) -> str:

@@ -7,7 +7,7 @@ import msgspec
 
 from scheduler.change import Change, Kind, Namespace, Object
 from scheduler.cluster import check as checks
-from scheduler.cluster import contention
+from scheduler.cluster import contention, specials
 from scheduler.cluster.holdings import Duplicate
 from scheduler.cluster.ledger import Assumptions, Ledger
 from scheduler.cluster.mirror import Mirror
@@ -99,6 +99,8 @@ class Cluster:
         for placement in unit.placements:
             pod = self._mirror.pods.get(placement.pod)
             if pod is not None and pod.uid == placement.pod_uid:
+                if placement.special is not None:
+                    self._ledger.assume_special(specials.planned(placement, placement.special, allocations))
                 self._ledger.assume_pod(placement.pod, placement.pod_uid, placement.node)
                 self._ledger.settle_pod(placement.pod, pod)
         return self._believe([each.pod for each in unit.placements], reservations)
@@ -122,7 +124,10 @@ class Cluster:
         An allocation that the server has acknowledged stays until the watch shows what became of it.
         """
         self._ledger.forget(unit)
-        return self._believe([each.pod for each in unit.placements], unit.claims)
+        for placement in unit.placements:
+            self._ledger.forget_special(placement.pod_uid)
+        claims = dict.fromkeys((*unit.claims, *unit.stand_ins))
+        return self._believe([each.pod for each in unit.placements], claims)
 
     def check(self, unit: Unit) -> tuple[Reason, ...]:
         """
@@ -176,6 +181,14 @@ class Cluster:
         pods = self._mirror.believed_pods
         return tuple(pods[key] for key in sorted(self._mirror.users.get(claim, ())))
 
+    def special_claims(self, pod_uid: str) -> tuple[Claim, ...]:
+        """Give the claims that are there for the extended resources of a pod, as the watch last gave them."""
+        return specials.of_pod(self._mirror, pod_uid)
+
+    def left_behind(self) -> tuple[tuple[Claim, Pod], ...]:
+        """Give the claims for extended resources of pods that are not believed to be bound, with their pods."""
+        return specials.left_behind(self._mirror)
+
     def _apply_pod(self, key: PodId, after: Pod | None) -> tuple[Transition, ...]:
         before = self._mirror.pods.get(key)
         if before == after:
@@ -188,7 +201,8 @@ class Cluster:
         if before is None or (after is not None and after.uid == before.uid):
             return (self._believe_pod(key, conflict),)
         self._ledger.forget_consumer(before.uid, before.claim_ids)
-        return (self._believe_pod(key, conflict), *self._believe((), before.claim_ids))
+        claims = (*before.claim_ids, *self._ledger.forget_special(before.uid))
+        return (self._believe_pod(key, conflict), *self._believe((), claims))
 
     def _apply_claim(self, key: ClaimId, after: Claim | None) -> tuple[Transition, ...]:
         if self._mirror.claims.get(key) == after:
@@ -198,6 +212,9 @@ class Cluster:
         else:
             self._mirror.claims[key] = after
         conflict = self._ledger.settle_claim(key, after)
+        stand_in = self._ledger.settle_special(after) if after is not None else None
+        if stand_in is not None:
+            self._believe_claim(stand_in)  # its devices change hands: nothing that anybody could wait for
         return (self._believe_claim(key, conflict),)
 
     def _apply_other(self, change: Change) -> tuple[Transition, ...]:
@@ -233,7 +250,7 @@ class Cluster:
 
     def _believe_claim(self, key: ClaimId, conflict: Reason | None = None) -> Transition:
         claim = self._mirror.claims.get(key)
-        shown = self._ledger.lay_over_claim(claim) if claim is not None else None
+        shown = self._ledger.lay_over_claim(claim) if claim is not None else self._ledger.special(key)
         before = self._mirror.believe_claim(key, shown)
         return Transition(kind=Kind.CLAIMS, key=str(key), before=before, after=shown, conflict=conflict)
 

@@ -19,7 +19,7 @@ def duplicates(mirror: Mirror, unit: Unit) -> tuple[Duplicate, ...]:
 
     `claims` of a duplicate are the other claims; it is empty where the unit alone takes more than is published now.
     """
-    own = frozenset(each.claim for each in unit.allocations)
+    own = frozenset((*(each.claim for each in unit.allocations), *unit.stand_ins))
     wanted: Wanted = {}
     for allocation in unit.allocations:
         for result in allocation.allocation.results:

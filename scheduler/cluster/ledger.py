@@ -54,6 +54,8 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
 
     pods: tuple[PodAssumption, ...] = ()
     claims: tuple[ClaimAssumption, ...] = ()
+    specials: tuple[Claim, ...] = ()
+    """Claims for extended resources that are going to be made, allocated and reserved, under their stand-in ids."""
     draws: tuple[tuple[DeviceId, tuple[tuple[CounterId, int], ...]], ...] = ()
 
 
@@ -64,17 +66,19 @@ class Ledger:
     A pod's placement and a claim's allocation are confirmed separately, as their echoes come on separate watches.
     """
 
-    __slots__ = ("_claims", "_pods")
+    __slots__ = ("_claims", "_pods", "_specials")
 
     def __init__(self) -> None:
         self._pods: dict[PodId, PodAssumption] = {}
         self._claims: dict[ClaimId, ClaimAssumption] = {}
+        self._specials: dict[ClaimId, Claim] = {}
 
     def export(self) -> Assumptions:
         """Give everything that is assumed and not confirmed."""
         return Assumptions(
             pods=tuple(self._pods[key] for key in sorted(self._pods)),
             claims=tuple(self._claims[key] for key in sorted(self._claims)),
+            specials=tuple(self._specials[key] for key in sorted(self._specials)),
         )
 
     def replace(self, assumptions: Assumptions) -> tuple[set[PodId], set[ClaimId]]:
@@ -85,8 +89,37 @@ class Ledger:
         touched_claims = {
             key for key in claims.keys() | self._claims.keys() if claims.get(key) != self._claims.get(key)
         }
-        self._pods, self._claims = pods, claims
+        specials = {claim.id: claim for claim in assumptions.specials}
+        touched_claims |= {
+            key for key in specials.keys() | self._specials.keys() if specials.get(key) != self._specials.get(key)
+        }
+        self._pods, self._claims, self._specials = pods, claims, specials
         return touched_pods, touched_claims
+
+    def assume_special(self, claim: Claim) -> None:
+        """Believe that a claim for extended resources is there, allocated and reserved, under its stand-in id."""
+        self._specials[claim.id] = claim
+
+    def special(self, key: ClaimId) -> Claim | None:
+        """Give the claim that is believed under a stand-in id."""
+        return self._specials.get(key)
+
+    def settle_special(self, claim: Claim) -> ClaimId | None:
+        """Drop the stand-in of a claim that the watch shows allocated as assumed; give its id."""
+        for key, known in self._specials.items() if claim.is_special else ():
+            if known.owner_pod_uid != claim.owner_pod_uid or known.allocation is None or claim.allocation is None:
+                continue
+            if is_same(known.allocation, claim.allocation):
+                del self._specials[key]
+                return key
+        return None
+
+    def forget_special(self, pod_uid: str) -> tuple[ClaimId, ...]:
+        """Withdraw what is assumed to be made for a pod; give the stand-in ids."""
+        gone = tuple(key for key, known in self._specials.items() if known.owner_pod_uid == pod_uid)
+        for key in gone:
+            del self._specials[key]
+        return gone
 
     def assume_pod(self, pod: PodId, uid: str, node: str) -> None:
         """Believe that a pod is bound to a node."""

@@ -1,8 +1,13 @@
-"""The story of one unit: check, write the claims, compare, bind; and when it goes wrong before a binding, take back."""
+"""
+The story of one unit: check, write the claims, compare, wait for devices that have to be got ready, bind.
+
+When it goes wrong before a binding, what was written is taken back.
+"""
 
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar, assert_never
 
 from scheduler.cluster import Cluster, Unit
@@ -10,10 +15,12 @@ from scheduler.commit.bindings import NotBound, PodBinder
 from scheduler.commit.claims import ClaimWriter, NotWritten, Written
 from scheduler.commit.operations import operations
 from scheduler.commit.outcome import Bound, Halted, Outcome, PartlyBound, Refused, Undone, Yielded
+from scheduler.commit.readiness import has_conditions
+from scheduler.commit.waits import Failed, Ready, Stopped, Waits
 from scheduler.commit.withdrawal import Withdrawal
 from scheduler.commit.writer import GateClosedError, Writer
 from scheduler.kube.client import Client
-from solver.domain import ClaimId, Placement, Reason, ReasonCode
+from solver.domain import Claim, ClaimId, Placement, Reason, ReasonCode
 
 T = TypeVar("T")
 
@@ -22,10 +29,16 @@ class Commit:
     """Commits units; safe to call for many units at once, which share the writer's slots."""
 
     def __init__(
-        self, client: Client, cluster: Cluster, writer: Writer, clock: Callable[[], float] = time.monotonic
+        self,
+        client: Client,
+        cluster: Cluster,
+        writer: Writer,
+        waits: Waits,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cluster: Final = cluster
         self._writer: Final = writer
+        self._waits: Final = waits
         self._clock: Final = clock
         self._is_closed = False
         self._allocating: Final[dict[ClaimId, asyncio.Event]] = {}
@@ -34,8 +47,9 @@ class Commit:
         self.withdrawal: Final = Withdrawal(client, writer, self._pods, cluster.acknowledge)
 
     def close(self) -> None:
-        """Begin with no unit any more; those that have begun are finished."""
+        """Begin with no unit any more; those that have begun are finished, those that wait are left as they are."""
         self._is_closed = True
+        self._waits.close()
 
     async def commit(self, unit: Unit) -> Outcome:
         """
@@ -47,15 +61,40 @@ class Commit:
         own = {each.claim: asyncio.Event() for each in unit.allocations}
         self._allocating.update(own)
         try:
-            async with self._writer.turns:
-                return Halted(unit=unit) if self._is_closed else await self._commit(unit, own)
+            return await self._commit(unit, own)
         except GateClosedError:
             return Halted(unit=unit)
         finally:
             self._end_allocating(own)
 
     async def _commit(self, unit: Unit, own: Mapping[ClaimId, asyncio.Event]) -> Outcome:
-        started = self._clock()
+        """Write the claims and bind in one turn, or in two where devices have to be got ready in between."""
+        async with self._writer.turns:
+            if self._is_closed:
+                return Halted(unit=unit)
+            started = self._clock()
+            step = await self._write(unit, own)
+            if not isinstance(step, _Step):
+                return step
+            if not any(has_conditions(claim) for claim in step.claims):
+                return await self._bind(unit, step, started)
+        waiting = self._clock()
+        end = await self._waits.until_ready(unit, step.claims)
+        async with self._writer.turns:
+            match end:
+                case Ready():
+                    started += self._clock() - waiting
+                    return await self._yielded(unit, step) or await self._bind(unit, step, started)
+                case Failed(reason=reason, claims=claims):
+                    kept = await self._take_back(unit, step.written, unit.placements, claims)
+                    return Undone(unit=unit, reasons=(reason,), kept=kept)
+                case Stopped():
+                    return Halted(unit=unit)
+                case _:
+                    assert_never(end)
+
+    async def _write(self, unit: Unit, own: Mapping[ClaimId, asyncio.Event]) -> "Outcome | _Step":
+        """Write the claims, up to where the pods can be bound."""
         if reasons := self._cluster.check(unit):
             return Refused(unit=unit, reasons=reasons)
         plan = operations(unit, self._cluster.seen_claim)
@@ -67,12 +106,21 @@ class Commit:
         if failed:
             kept = await self._take_back(unit, written, unit.placements)
             return Undone(unit=unit, reasons=tuple(each.reason for each in failed), kept=kept)
-        if duplicates := self._cluster.compare_after_write(unit):
-            kept = await self._take_back(unit, written, unit.placements)
-            reasons = tuple(Reason(code=ReasonCode.CONFLICT, message=each.message) for each in duplicates)
-            return Yielded(unit=unit, devices=tuple(each.device for each in duplicates), reasons=reasons, kept=kept)
-        bindings = await _together(self._pods.bind(placement) for placement in plan.bindings)
-        return await self._conclude(unit, written, bindings, started)
+        step = _Step(written=written, bindings=plan.bindings)
+        return await self._yielded(unit, step) or step
+
+    async def _yielded(self, unit: Unit, step: "_Step") -> Yielded | None:
+        """Compare with what others have allocated by now; where it is the same, take ours back."""
+        duplicates = self._cluster.compare_after_write(unit)
+        if not duplicates:
+            return None
+        kept = await self._take_back(unit, step.written, unit.placements)
+        reasons = tuple(Reason(code=ReasonCode.CONFLICT, message=each.message) for each in duplicates)
+        return Yielded(unit=unit, devices=tuple(each.device for each in duplicates), reasons=reasons, kept=kept)
+
+    async def _bind(self, unit: Unit, step: "_Step", started: float) -> Outcome:
+        bindings = await _together(self._pods.bind(placement) for placement in step.bindings)
+        return await self._conclude(unit, step.written, bindings, started)
 
     async def _wait_for_allocations(self, unit: Unit) -> None:
         """Wait until claims that an earlier unit still allocates, and this one only reserves, are written."""
@@ -105,17 +153,38 @@ class Commit:
         return PartlyBound(unit=unit, bound=bound, unbound=pairs, kept=kept)
 
     async def _take_back(
-        self, unit: Unit, written: Sequence[Written | NotWritten], placements: Sequence[Placement]
+        self,
+        unit: Unit,
+        written: Sequence[Written | NotWritten],
+        placements: Sequence[Placement],
+        failed: Sequence[ClaimId] = (),
     ) -> tuple[ClaimId, ...]:
-        """Take back what was written for some of the unit's pods; give the claims that stay reserved."""
+        """
+        Take back what was written for some of the unit's pods; give the claims that stay reserved.
+
+        Allocations go that the unit made, and those of `failed` claims whoever made them, unless others use them.
+        """
         claims = tuple(_touched(written))
         mine = {claim for placement in placements for claim in placement.claims}
-        allocated = {each.claim for each in unit.allocations}
+        allocated = {*(each.claim for each in unit.allocations), *failed}
         return await self.withdrawal.take_back(
             tuple(claim for claim in claims if claim in mine),
             tuple((each.pod, each.pod_uid) for each in placements),
             allocated,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Step:
+    """Claims that are written, and the bindings that are next."""
+
+    written: tuple[Written | NotWritten, ...]
+    bindings: tuple[Placement, ...]
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """The claims as the server answered."""
+        return tuple(each.claim for each in self.written if isinstance(each, Written))
 
 
 def _touched(written: Iterable[Written | NotWritten]) -> Iterable[ClaimId]:

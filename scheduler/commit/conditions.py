@@ -14,6 +14,8 @@ from solver.domain import Reason, ReasonCode
 
 UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULER_ERROR: Final = "SchedulerError"
+BINDING_CONDITIONS: Final = "BindingConditionsPending"
+"""A node is chosen, and its devices are being got ready: the pod is anything but unschedulable."""
 
 _ERRORS: Final = frozenset(
     {
@@ -94,6 +96,13 @@ class Conditions:
                 return None
             if before.codes == told.codes and now - before.at < _REWRITE_SECONDS:
                 return None
+        self._told[pod_uid] = told
+        return told
+
+    def say(self, pod_uid: str, message: str, now: float) -> Told:
+        """Give what is to be written about a pod that waits for its devices to get ready."""
+        message = shortened(message, _LONGEST_BYTES)
+        told = Told(reason=BINDING_CONDITIONS, message=message, codes=frozenset(), at=now)
         self._told[pod_uid] = told
         return told
 

@@ -25,6 +25,10 @@ class Narrator:
         """Say why a pod waits."""
         return self._event(pod, now, ("Warning", "FailedScheduling", "Scheduling"), message)
 
+    def awaits(self, pod: Pod, message: str, now: dt.datetime) -> EventRecord:
+        """Say which conditions of its devices a pod with a node waits for."""
+        return self._event(pod, now, ("Normal", "BindingConditionsPending", "Scheduling"), message)
+
     def yielded(self, pod: Pod, devices: Iterable[DeviceId], now: dt.datetime) -> EventRecord:
         """Say that devices chosen for a pod are held by another allocation, and that ours was taken back."""
         note = (

@@ -40,6 +40,8 @@ class _Condition(msgspec.Struct, frozen=True):
 
     pod: Pod
     told: Told
+    nominated_node_name: str | None = None
+    """The node to show on the pod; an empty one is taken away, None is left as it is."""
 
 
 class _Hushed(Exception):  # noqa: N818 - a signal between two lines of this file
@@ -75,6 +77,7 @@ class Reports:
         self._conditions: Final[dict[str, _Condition]] = {}
         self._events: Final[deque[EventRecord]] = deque()
         self._in_writing: Final[dict[str, _Writing]] = {}
+        self._nominated: Final[set[str]] = set()
         self._later: Final[dict[str, asyncio.TimerHandle]] = {}
         self._has_work: Final = asyncio.Event()
 
@@ -91,6 +94,15 @@ class Reports:
         else:
             self._tell(pod, reasons, node_count)
 
+    def awaits(self, pod: Pod, node: str, message: str, *, is_first: bool) -> None:
+        """Tell what a pod with a node waits for before it can be bound, by an event only the first time."""
+        told = self._told.say(pod.uid, message, self._clock())
+        self._conditions[pod.uid] = _Condition(pod, told, node)
+        self._nominated.add(pod.uid)
+        if is_first:
+            self._add(self._narrator.awaits(pod, message, _now()))
+        self._has_work.set()
+
     def bound(self, pod: Pod, node: str) -> None:
         """Tell that a pod was bound."""
         self._add(self._narrator.scheduled(pod, node, _now()))
@@ -104,6 +116,7 @@ class Reports:
         self._cancel_later(pod_uid)
         self._told.forget((pod_uid,))
         self._conditions.pop(pod_uid, None)
+        self._nominated.discard(pod_uid)
 
     def is_telling(self, pod_uid: str) -> bool:
         """Whether a condition of the pod is on its way to the API server."""
@@ -136,7 +149,9 @@ class Reports:
         self._cancel_later(pod.uid)
         told = self._told.next(pod.uid, reasons, node_count, self._clock())
         if told is not None:
-            self._conditions[pod.uid] = _Condition(pod, told)
+            is_nominated = bool(pod.nominated_node_name) or pod.uid in self._nominated
+            self._conditions[pod.uid] = _Condition(pod, told, "" if is_nominated else None)
+            self._nominated.discard(pod.uid)
             self._add(self._narrator.failed(pod, told.message, _now()))
 
     def _cancel_later(self, pod_uid: str) -> None:
@@ -170,7 +185,12 @@ class Reports:
                 raise _Hushed
             writing.is_sent = True
             await writes.write_pod_condition(
-                self._client, pod, reason=told.reason, message=told.message, timeout_seconds=seconds
+                self._client,
+                pod,
+                reason=told.reason,
+                message=told.message,
+                nominated_node_name=condition.nominated_node_name,
+                timeout_seconds=seconds,
             )
 
         self._in_writing[pod.uid] = writing

@@ -1,6 +1,7 @@
 """ResourceClaims (resource.k8s.io/v1)."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -34,6 +35,8 @@ from solver.domain import (
     SubRequest,
 )
 
+SPECIAL: Final = "resource.kubernetes.io/extended-resource-claim"
+"""Annotation of a claim that a scheduler made for a pod's extended resources (KEP-5004)."""
 _NOTHING = msgspec.Raw(b"{}")
 
 
@@ -144,10 +147,14 @@ class _BareStatus(Wire, frozen=True):
     allocation: _BareAllocation | None = None
 
 
+class _ClaimMetadata(Metadata, frozen=True):
+    annotations: dict[str, str] | None = None
+
+
 class ClaimWire(Wire, frozen=True):
     """ResourceClaim; spec and status are read apart: an unreadable spec must not hide which devices it holds."""
 
-    metadata: Metadata
+    metadata: _ClaimMetadata
     spec: msgspec.Raw = _NOTHING
     status: msgspec.Raw = _NOTHING
 
@@ -178,6 +185,7 @@ def decode_claim(raw: bytes | msgspec.Raw) -> Claim:
         finalizers=metadata.finalizers or (),
         owner_pod_uid=owner.uid if owner is not None and owner.kind == "Pod" else "",
         owner_pod_group=owner.name if owner is not None and owner.kind == "PodGroup" else "",
+        is_special=(metadata.annotations or {}).get(SPECIAL) == "true",
         is_deleting=metadata.deletion_timestamp is not None,
         invalid="; ".join(wrong for wrong in (wrong_spec, wrong_status) if wrong),
     )

@@ -85,6 +85,14 @@ class _NodeAllocatable(Wire, frozen=True):
     resources: dict[str, str] | None = None
 
 
+class _Mapping(Wire, frozen=True):
+    resource_name: str
+
+
+class _ExtendedClaim(Wire, frozen=True):
+    request_mappings: list[_Mapping] | None = None
+
+
 class _Condition(Wire, frozen=True):
     type: str
     reason: str = ""
@@ -100,6 +108,7 @@ class _Status(Wire, frozen=True):
     allocated_resources: dict[str, str] | None = None
     resource_claim_statuses: list[_ClaimStatus] | None = None
     node_allocatable_resource_claim_statuses: list[_NodeAllocatable] | None = None
+    extended_resource_claim_status: _ExtendedClaim | None = None
 
 
 class PodWire(Wire, frozen=True):
@@ -167,7 +176,7 @@ def _convert(wire: PodWire) -> Pod:
         priority=spec.priority or 0,
         preemption_policy=spec.preemption_policy or "PreemptLowerPriority",
         creation=metadata.creation_timestamp or "",
-        requests=pod_requests.rounded(pod_requests.total(_amounts(spec, status))),
+        requests=_requests(spec, status),
         containers=_containers(spec),
         node_selector=labels(spec.node_selector),
         required_affinity=node_selector(affinity.required) if affinity is not None else None,
@@ -178,6 +187,16 @@ def _convert(wire: PodWire) -> Pod:
         is_deleting=metadata.deletion_timestamp is not None,
         is_terminal=status.phase in _TERMINAL,
     )
+
+
+def _requests(spec: _Spec, status: _Status) -> tuple[tuple[str, int], ...]:
+    """Sum up what the pod takes of its node; not what a claim has given it there instead (KEP-5004)."""
+    found = pod_requests.rounded(pod_requests.total(_amounts(spec, status)))
+    extended = status.extended_resource_claim_status
+    if not spec.node_name or extended is None:
+        return found
+    served = {mapping.resource_name for mapping in extended.request_mappings or ()}
+    return tuple((resource, amount) for resource, amount in found if resource not in served)
 
 
 def _containers(spec: _Spec) -> tuple[ContainerRequests, ...]:

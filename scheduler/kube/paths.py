@@ -32,7 +32,12 @@ def collection(group: str, version: str, resource: str) -> str:
 
 def claim(claim_id: ClaimId, subresource: str = "") -> str:
     """Path of a ResourceClaim, or of its `status`."""
-    return _below(f"{RESOURCE}/namespaces/{claim_id.namespace}/resourceclaims/{claim_id.name}", subresource)
+    return _below(f"{claims(claim_id.namespace)}/{claim_id.name}", subresource)
+
+
+def claims(namespace: str) -> str:
+    """Path of all ResourceClaims of a namespace."""
+    return f"{RESOURCE}/namespaces/{namespace}/resourceclaims"
 
 
 def pod(pod_id: PodId, subresource: str = "") -> str:

@@ -45,6 +45,8 @@ UNIT_CONFLICT: Final = "unit_conflict"
 UNIT_FAILED: Final = "unit_failed"
 ANSWER_LOST: Final = "answer_lost"
 TAKEN_BACK: Final = "taken_back"
+UNIT_WAITING: Final = "unit_waiting"
+DEVICE_AVOIDED: Final = "device_avoided"
 EVENT_DROPPED: Final = "event_dropped"
 
 _NOISY: Final = ("asyncio", "aiohttp", "kubernetes", "urllib3")

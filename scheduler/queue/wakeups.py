@@ -93,7 +93,15 @@ OF_ONE_CLAIM: Final = frozenset(
 )
 """Facts that concern only the pods that reference the claim."""
 
-RETRIED: Final = frozenset({ReasonCode.BUDGET, ReasonCode.SOLVER_FAILED, ReasonCode.CONFLICT, ReasonCode.API_ERROR})
+RETRIED: Final = frozenset(
+    {
+        ReasonCode.BUDGET,
+        ReasonCode.SOLVER_FAILED,
+        ReasonCode.BINDING_FAILED,
+        ReasonCode.CONFLICT,
+        ReasonCode.API_ERROR,
+    }
+)
 """Reasons that no change has to remove: another attempt after the backoff may do better."""
 
 

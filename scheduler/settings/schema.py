@@ -144,6 +144,18 @@ class CommitLimits(_Section, frozen=True):
     ended then before another one starts.
     """
 
+    binding_timeout_seconds: Seconds = 600.0
+    """
+    Seconds from an allocation (its allocationTimestamp) until all binding conditions of its devices have to be True.
+    Then, or as soon as a binding failure condition is, the allocation is taken back and the pod is decided anew.
+    """
+
+    avoid_failed_device_seconds: Seconds = 300.0
+    """
+    Seconds for which a device that did not get ready for a pod, in time or at all, is given to nobody. It is not
+    tainted in the API: a restart of the scheduler forgets it.
+    """
+
 
 class QueueTimes(_Section, frozen=True):
     """When a pod that could not be placed is tried again."""

@@ -15,10 +15,10 @@ from scheduler.worker.record import Record
 from scheduler.worker.serve import decide
 from solver import solve
 from solver.domain import (
+    Allocation,
     Batch,
     Budget,
     ClaimId,
-    Allocation,
     Plan,
     Reason,
     ReasonCode,
@@ -74,15 +74,17 @@ def answer(asked: Record) -> Answer:
         plan, defects = None, (f"the solver failed: {type(error).__name__}: {error}", traceback.format_exc(limit=-3))
     plan = plan if plan is not None else _nobody(asked.batch)
     report = msgspec.structs.replace(plan.report, seconds=round(time.monotonic() - started, 3))
-    allocations = {
-        claim.id: claim.allocation for claim in asked.snapshot.claims if claim.allocation is not None
-    } | {each.claim: each.allocation for each in plan.allocations}
+    allocations = {claim.id: claim.allocation for claim in asked.snapshot.claims if claim.allocation is not None} | {
+        each.claim: each.allocation for each in plan.allocations
+    }
     return Answer(msgspec.structs.replace(plan, report=report), allocations, defects)
 
 
 def save(path: Path, asked: Record, *, keep_parameters: bool) -> None:
     """Write a case to a file; opaque parameters, which may hold secrets, only where that is wanted. Raises OSError."""
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(asked if keep_parameters else record.without_parameters(asked))))
+    path.write_bytes(
+        msgspec.json.format(msgspec.json.encode(asked if keep_parameters else record.without_parameters(asked)))
+    )
 
 
 def load(path: Path) -> Record:

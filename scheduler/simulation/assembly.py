@@ -99,7 +99,8 @@ class Assembly:
         key = key_of(body)
         if wrong:
             self.wrong[key] = wrong
-        if (kind, key) in self.objects:
+        known = self.objects.get((kind, key))
+        if known is not None and known.body != body:
             self._warn(document, ("stands twice: the last one counts",))
         self.objects[kind, key] = document
 
@@ -197,9 +198,7 @@ class Assembly:
             if wrong:
                 self.wrong_templates.setdefault(key, f"template {key[1]}: {wrong}")
 
-    def _not_admitted(
-        self, document: Document, claim_spec: Body, where: str, namespaces: dict[str, Namespace]
-    ) -> str:
+    def _not_admitted(self, document: Document, claim_spec: Body, where: str, namespaces: dict[str, Namespace]) -> str:
         asked = admission.wants_admin_access(claim_spec)
         if not asked:
             return ""

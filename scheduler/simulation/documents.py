@@ -16,10 +16,14 @@ import yaml
 
 from scheduler.simulation.fields import Body
 
+try:
+    from yaml import CSafeLoader as _Base
+except ImportError:  # PyYAML without its C part: the same, slower
+    from yaml import SafeLoader as _Base  # type: ignore[assignment]  # the interface is the same
+
 _SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
 _SEPARATOR: Final = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
 _NOTHING: Final = re.compile(r"(?:\s|#[^\n]*|%[^\n]*|---|\.\.\.)*\Z")
-_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Document(NamedTuple):
@@ -100,9 +104,7 @@ def _values(content: str, source: str, reading: Reading) -> Iterator[Any]:
             pass  # YAML's flow style looks alike: let its reader say what is wrong
         else:
             return
-    number = 0
-    for chunk, line in _chunks(content):
-        number += 1
+    for number, (chunk, line) in enumerate(_chunks(content), start=1):
         try:
             yield yaml.load(chunk, Loader=_Loader)  # noqa: S506 - a SafeLoader that refuses duplicate keys
         except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -161,7 +163,7 @@ def _add(value: Any, source: str, reading: Reading) -> None:
     reading.documents.append(Document(source, value))
 
 
-class _Loader(_Base):  # type: ignore[misc] - the loader in C where PyYAML was built with it
+class _Loader(_Base):
     """YAML as Kubernetes reads it: plain values, times stay text, no key twice in one mapping."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002 - the signature of PyYAML

@@ -1,6 +1,7 @@
 """The objects of a live cluster, listed once and never written."""
 
 import asyncio
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -34,7 +35,7 @@ def fetch(kubeconfig: Path | None) -> Live:
 
 
 async def _fetch(kubeconfig: Path | None) -> Live:
-    async with Client.connect(kubeconfig) as client:
+    async with Client.connect(kubeconfig or _kubeconfig()) as client:
         served = await discovery.discover(client)
         if served.problem:
             raise ConfigurationError(served.problem)
@@ -50,11 +51,18 @@ async def _fetch(kubeconfig: Path | None) -> Live:
             except ApiError as error:
                 warnings.append(f"the cluster's objects of kind {kind} are left out: {error}")
             else:
-                documents += [
-                    Document("cluster", {**each, "apiVersion": api_version, "kind": kind}) for each in items
-                ]
+                documents += [Document("cluster", {**each, "apiVersion": api_version, "kind": kind}) for each in items]
     changes = tuple(change for found, _ in listed for change in found)
     return Live(changes, tuple(documents), tuple(warnings))
+
+
+def _kubeconfig() -> Path | None:
+    """Find the file as kubectl does; None in a pod, which has its service account."""
+    named = os.environ.get("KUBECONFIG")
+    if named:
+        return Path(named)
+    usual = Path.home() / ".kube" / "config"
+    return None if "KUBERNETES_SERVICE_HOST" in os.environ and not usual.exists() else usual
 
 
 async def _list(client: Client, kind: Kind, path: str) -> tuple[list[Change], list[Exception]]:

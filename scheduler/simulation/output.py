@@ -11,7 +11,7 @@ import yaml
 
 from scheduler.kube import encode
 from scheduler.simulation.answer import Answer
-from solver.domain import Placement, SearchReport, Unplaced
+from solver.domain import Allocation, Placement, SearchReport, Unplaced
 
 Json = dict[str, Any]
 
@@ -38,11 +38,19 @@ def _document(answer: Answer) -> Json:
 
 def _placement(placement: Placement, answer: Answer) -> Json:
     claims = [
-        {"claim": str(claim), "allocation": encode.allocation_result(answer.allocations[claim])}
+        {"claim": str(claim), "allocation": encode.allocation_result(_complete(answer.allocations[claim]))}
         for claim in placement.claims
         if claim in answer.allocations
     ]
     return {"pod": str(placement.pod), "node": placement.node, "claims": claims}
+
+
+def _complete(allocation: Allocation) -> Allocation:
+    """Give parameters that were left out of a saved case as an empty object."""
+    config = tuple(
+        each if each.parameters else msgspec.structs.replace(each, parameters="{}") for each in allocation.config
+    )
+    return msgspec.structs.replace(allocation, config=config)
 
 
 def _unplaced(unplaced: Unplaced) -> Json:

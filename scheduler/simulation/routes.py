@@ -19,7 +19,9 @@ KINDS: Final[Mapping[tuple[str, str], Kind]] = {
     (_RESOURCE, "ResourceClaim"): Kind.CLAIMS,
     (_RESOURCE, "DeviceTaintRule"): Kind.TAINT_RULES,
 }
-WORKLOADS: Final = frozenset({("apps", "Deployment"), ("apps", "ReplicaSet"), ("apps", "StatefulSet"), ("batch", "Job")})
+WORKLOADS: Final = frozenset(
+    {("apps", "Deployment"), ("apps", "ReplicaSet"), ("apps", "StatefulSet"), ("batch", "Job")}
+)
 TEMPLATE: Final = (_RESOURCE, "ResourceClaimTemplate")
 PRIORITY_CLASS: Final = ("scheduling.k8s.io", "PriorityClass")
 

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from scheduler.simulation.answer import Answer
 from solver.domain import Allocation, DeviceResult, Placement, Reason, SearchStatus, Unplaced
+from solver.hints import HINT
 
 _WIDTH: Final = 120
 """Columns where the output is no terminal."""
@@ -30,7 +31,7 @@ def show(answer: Answer, to: TextIO) -> None:
         console = Console(file=to, highlight=False, width=_WIDTH, color_system=None)
     if answer.plan.placements or answer.plan.unplaced:
         console.print(_table(answer))
-    console.print(_summary(answer))
+    console.print(Text(_summary(answer)))
 
 
 def _table(answer: Answer) -> Table:
@@ -40,14 +41,14 @@ def _table(answer: Answer) -> Table:
     table.add_column("DEVICES / WHY IT WAITS", overflow="fold", ratio=1)
     for placement in answer.plan.placements:
         devices = "\n".join(_claims(placement, answer))
-        table.add_row(_name(placement.pod), Text(placement.node, "green"), devices)
+        table.add_row(_name(placement.pod), Text(placement.node, "green"), Text(devices))
     for unplaced in answer.plan.unplaced:
-        table.add_row(_name(unplaced.pod), Text("waits", "yellow"), Text("\n".join(_reasons(unplaced)), "yellow"))
+        table.add_row(_name(unplaced.pod), Text("waits", "yellow"), _reasons(unplaced))
     return table
 
 
-def _name(pod: object) -> str:
-    return str(pod).removeprefix("default/")
+def _name(pod: object) -> Text:
+    return Text(str(pod).removeprefix("default/"))
 
 
 def _claims(placement: Placement, answer: Answer) -> Iterator[str]:
@@ -60,7 +61,7 @@ def _claims(placement: Placement, answer: Answer) -> Iterator[str]:
 def _requests(allocation: Allocation | None) -> Iterator[str]:
     results = allocation.results if allocation is not None else ()
     if not results:
-        yield "no devices"
+        yield "without devices"
     for request in dict.fromkeys(each.request for each in results):
         found = [each for each in results if each.request == request]
         pools = dict.fromkeys(str(each.device.pool_id) for each in found)
@@ -88,9 +89,15 @@ def _follows(before: str, after: str) -> bool:
     return bool(first and second and first[1] == second[1] and int(first[2]) + 1 == int(second[2]))
 
 
-def _reasons(unplaced: Unplaced) -> Iterator[str]:
+def _reasons(unplaced: Unplaced) -> Text:
+    """Give one line a reason, its hint below it."""
+    text = Text()
     for reason in unplaced.reasons:
-        yield f"{_nodes(reason)}{reason.message}"
+        message, _, hint = reason.message.partition(HINT)
+        text.append("\n" if text else "").append(f"{_nodes(reason)}{message}", "yellow")
+        if hint:
+            text.append(f"\n→ {hint}", "cyan")
+    return text
 
 
 def _nodes(reason: Reason) -> str:

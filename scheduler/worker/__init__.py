@@ -1,7 +1,8 @@
 """
 The solver's process: it keeps a replica of the mirror, takes batches and gives plans.
 
-Here live what goes over the pipe (`frames`), the process itself (`serve`, `__main__`), its keeper in the shell
-(`process`: start, feed, watchdog), who is suspected when it dies (`suspects`) and what `scheduler.cycle` asks
-(`decider`: a checked plan for every batch, whatever happens to the process). Nothing here talks to the cluster.
+Here live what goes over the pipe (`frames`) and what the replica has not been told yet (`feed`), the process itself
+(`serve`, `__main__`), its keeper in the shell (`process`: start, feed, watchdog), who is suspected when it ends
+(`suspects`), what `scheduler.cycle` asks (`decider`: a checked plan for every batch, whatever happens to the process),
+and what is seen of it all (`sight`, `record`). Nothing here talks to the cluster.
 """

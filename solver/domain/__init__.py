@@ -50,6 +50,7 @@ from solver.domain.pod import ContainerRequests, Pod, PodClaim
 from solver.domain.quantity import Quantity, QuantityError
 from solver.domain.reasons import Reason, ReasonCode
 from solver.domain.selection import (
+    BINDING_FAILED_TAINT,
     NodeSelector,
     NodeSelectorOperator,
     NodeSelectorRequirement,
@@ -61,6 +62,7 @@ from solver.domain.selection import (
 from solver.domain.snapshot import Batch, Budget, OwnedDevices, Policy, Snapshot
 
 __all__ = [
+    "BINDING_FAILED_TAINT",
     "Allocation",
     "AllocationMode",
     "AttributeKind",

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from solver.domain.claim import Request
+from solver.domain.claim import Claim, Request
 from solver.domain.ids import ClaimId
 
 
@@ -30,3 +30,13 @@ class SpecialClaim(msgspec.Struct, frozen=True, kw_only=True):
     def resources(self) -> frozenset[str]:
         """The extended resources that it serves."""
         return frozenset(mapping.resource for mapping in self.mappings)
+
+    def stand_in(self, pod_uid: str) -> Claim:
+        """Give the claim as if it were there; its uid follows from the pod's, so that share ids are repeatable."""
+        return Claim(
+            id=self.id,
+            uid=f"{pod_uid}/{self.id.name}",
+            requests=self.requests,
+            owner_pod_uid=pod_uid,
+            is_special=True,
+        )

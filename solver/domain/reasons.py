@@ -71,6 +71,8 @@ class ReasonCode(StrEnum):
     """No plan that places the pod was found within the time allowed, and none was ruled out."""
     SOLVER_FAILED = "SolverFailed"
     """The solver failed on the batch that held the pod."""
+    BINDING_FAILED = "BindingFailed"
+    """A device did not get ready for the pod: a binding condition failed, or was not True in time."""
     CONFLICT = "Conflict"
     """The cluster changed between decision and write."""
     API_ERROR = "ApiError"

@@ -1,6 +1,7 @@
 """Node selectors, tolerations and taints: relations between objects and nodes, as the core API defines them."""
 
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
@@ -44,6 +45,13 @@ class TaintEffect(StrEnum):
     NO_SCHEDULE = "NoSchedule"
     PREFER_NO_SCHEDULE = "PreferNoSchedule"
     NO_EXECUTE = "NoExecute"
+
+
+BINDING_FAILED_TAINT: Final = "dovetail.dev/binding-failed"
+"""
+The key of the taint of a device that did not get ready for a pod; kept by the scheduler, not in the API. Only a
+toleration with this very key covers it: who tolerates everything must not be given the same device over and over.
+"""
 
 
 class Taint(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from solver.domain import (
     Request,
 )
 from solver.domain.claim import SubRequest
-from solver.feasibility import selectors
+from solver.feasibility import nearness, selectors
 
 MOST_RESULTS: Final = 32
 """AllocationResultsMaxSize: devices in one allocation."""
@@ -134,7 +134,8 @@ def _alternative_objections(
 ) -> Iterator[Reason]:
     device_class = classes.get(alternative.device_class)
     if device_class is None:
-        message = f"{where}: device class {alternative.device_class} does not exist"
+        near = nearness.suggestion(alternative.device_class, classes, what="device class")
+        message = f"{where}: device class {alternative.device_class} does not exist: {near}"
         yield Reason(code=ReasonCode.CLASS_MISSING, message=message)
         return
     if alternative.allocation_mode not in set(AllocationMode):

@@ -53,7 +53,7 @@ class _Lot(NamedTuple):
 
     container: int
     request: str
-    count: int
+    amount: int
 
 
 def special_claim(pod: Pod, served: Mapping[str, str], number: int) -> SpecialClaim:
@@ -80,7 +80,7 @@ def special_claim(pod: Pod, served: Mapping[str, str], number: int) -> SpecialCl
 
 
 def _request(lot: _Lot, device_class: str) -> Request:
-    return Request(name=lot.request, alternatives=(SubRequest(device_class=device_class, count=lot.count),))
+    return Request(name=lot.request, alternatives=(SubRequest(device_class=device_class, count=lot.amount),))
 
 
 def _lots(containers: tuple[ContainerRequests, ...], resource: str) -> tuple[list[_Lot], list[tuple[int, str]]]:
@@ -97,15 +97,15 @@ def _lots(containers: tuple[ContainerRequests, ...], resource: str) -> tuple[lis
     for lot in asking:
         if _lasts(containers[lot.container]):
             continue
-        left = lot.count
+        left = lot.amount
         for later in lots:
             if left > 0 and later.container > lot.container:
                 users.append((lot.container, later.request))
-                left -= later.count
+                left -= later.amount
         if left > 0:
-            short.append(lot._replace(count=left))
+            short.append(lot._replace(amount=left))
     if short:
-        most = max(short, key=lambda lot: (lot.count, -lot.container))
+        most = max(short, key=lambda lot: (lot.amount, -lot.container))
         lots.append(most)
         users += [(lot.container, most.request) for lot in short]
     return lots, users
@@ -113,9 +113,9 @@ def _lots(containers: tuple[ContainerRequests, ...], resource: str) -> tuple[lis
 
 def _asking(containers: tuple[ContainerRequests, ...], resource: str) -> Iterator[_Lot]:
     for index, container in enumerate(containers):
-        for position, (name, count) in enumerate(sorted(container.requests)):
-            if name == resource and count > 0:
-                yield _Lot(index, f"container-{index}-request-{position}", count)
+        for position, (name, amount) in enumerate(sorted(container.requests)):
+            if name == resource and amount > 0:
+                yield _Lot(index, f"container-{index}-request-{position}", amount)
 
 
 def _lasts(container: ContainerRequests) -> bool:

@@ -37,10 +37,10 @@ class SelectorFailure(msgspec.Struct, frozen=True):
 class Selector:
     """A compiled expression (CELDeviceSelector)."""
 
-    def __init__(self, expression: str) -> None:
-        """Compile it; SelectorError with the position of what is wrong."""
+    def __init__(self, expression: str, program: Program | None = None) -> None:
+        """Compile it, unless that was done; SelectorError with the position of what is wrong."""
         self.expression = expression
-        self._program: Program = _compiled(expression)
+        self._program: Program = program or _compiled(expression)
         self._results: dict[Any, bool | SelectorFailure] = {}
         self._lookups: dict[str, tuple[_Lookup, ...]] = {}
 

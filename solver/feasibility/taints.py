@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from solver.domain import Taint, TaintEffect, Toleration
+from solver.domain import BINDING_FAILED_TAINT, Taint, TaintEffect, Toleration
 
 _BLOCKING: Final = frozenset({TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE})
 UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect=TaintEffect.NO_SCHEDULE)
@@ -11,10 +11,10 @@ UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect=Tain
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether a toleration covers a taint (core/v1 Toleration.ToleratesTaint; empty key or effect match all)."""
+    """Whether a toleration covers a taint (core/v1 ToleratesTaint; empty key or effect match all but our own)."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
-    if toleration.key and toleration.key != taint.key:
+    if toleration.key != taint.key and (toleration.key or taint.key == BINDING_FAILED_TAINT):
         return False
     match toleration.operator:
         case "Exists":

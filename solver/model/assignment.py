@@ -22,7 +22,8 @@ def values_of(variables: Variables, solution: Solution) -> list[int]:
     for choice in solution.choices:
         if choice.node in cell_of:
             counts.add(Owner(is_shared=False, number=choice.pod_class), cell_of[choice.node], choice.picks)
-    for shared in solution.shared.values():
+    known = {number for number, _ in variables.allocated}
+    for shared in (each for each in solution.shared.values() if each.shared in known):
         cell, picks = _placed_shared(variables, solution, shared, cell_of)
         counts.add(Owner(is_shared=True, number=shared.shared), cell, picks)
     counts.open()
@@ -105,8 +106,9 @@ class _Counts:
                 self._increase(self.variables.devices[pool][each], count)
             if not count or not type_at(layout, group, each).takes[line.demand]:
                 continue
-            if (at.cell, each) in self.variables.opened_devices:
-                self.values[self.variables.opened_devices[at.cell, each]] = 1
+            key = self.variables.device_key(at.cell, each)
+            if key in self.variables.opened_devices:
+                self.values[self.variables.opened_devices[key]] = 1
             if each >= 0:
                 self.taken_on.add(at.cell)
 

@@ -11,9 +11,9 @@ from solver.model.variables import Variables
 def add_levels(variables: Variables) -> None:
     """Pods placed come first, strictly by priority; then the levels that the policy names."""
     for priority in variables.problem.tiers:
-        variables.form.levels.append(Level(f"placed:{priority}", _placed(variables, priority)))
+        variables.form.levels.append(Level(f"placed:{priority}", _placed(variables, priority), decides_pods=True))
     for name in variables.problem.policy.levels:
-        variables.form.levels.append(Level(name, _LEVELS[name](variables)))
+        variables.form.levels.append(Level(name, _LEVELS[name](variables), decides_pods=name == _ALTERNATIVES))
 
 
 def _placed(variables: Variables, priority: int) -> Expression:
@@ -49,8 +49,9 @@ def _device_value(variables: Variables) -> Expression:
     return cost
 
 
+_ALTERNATIVES: Final = "alternatives"
 _LEVELS: Final[dict[str, Callable[[Variables], Expression]]] = {
-    "alternatives": _alternatives,
+    _ALTERNATIVES: _alternatives,
     "opened-nodes": _opened_nodes,
     "opened-devices": _opened_devices,
     "device-value": _device_value,

@@ -48,7 +48,8 @@ class Variables:
 
     `pods[class, cell]` counts pods, `allocated[shared, cell]` is 0 or 1, `copies[part][option]` counts copies of
     a component served that way, `devices[pool][type]` counts devices; the last two may be expressions of others
-    where there is no choice. `opened_nodes[cell]` and `opened_devices[cell, type]` count what was untouched.
+    where there is no choice. `opened_nodes[cell]` and `opened_devices[cell, type]`
+    (see `device_key`) count what was untouched.
     """
 
     problem: Problem
@@ -67,6 +68,10 @@ class Variables:
         """Give a cell of either sort."""
         places = self.cells.places
         return places[index] if index < len(places) else self.cells.sites[index - len(places)]
+
+    def device_key(self, cell: int, each: int) -> tuple[int, int]:
+        """Give the key of a shareable device in `opened_devices`: cluster-wide ones are opened once for all cells."""
+        return (cell, each) if each >= 0 else (-1, each)
 
     def add_owner(self, owner: Owner, cell: int, most: int) -> None:
         """Count an owner in a cell, from none to `most`."""

@@ -19,6 +19,7 @@ from solver.domain import (
     Taint,
 )
 from solver.feasibility import affinity, pools
+from solver.feasibility.pools import Pool
 from solver.problem.owned import Ownership
 
 Mask = npt.NDArray[np.bool_]
@@ -92,7 +93,7 @@ class Inventory:
             if affinity.matches(scope.node_selector, node.name, self.labels[index])
         )
 
-    def pool_reach(self, pool: pools.Pool) -> frozenset[int] | None:
+    def pool_reach(self, pool: Pool) -> frozenset[int] | None:
         """Nodes that see a pool (None: all of them), by the scopes of its newest slices."""
         nodes: set[int] = set()
         for each in pool.slices:

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from solver.domain import Claim, DeviceClass, Node, Pod, Reason, SpecialClaim
+from solver.domain import DeviceClass, Node, Pod, Reason, SpecialClaim
 from solver.feasibility import claims as claim_rules
 from solver.feasibility import extended_resources
 from solver.problem.inventory import Mask
@@ -68,14 +68,3 @@ class Modes:
     def objections(self, special: SpecialClaim) -> tuple[Reason, ...]:
         """Say why a special claim could be allocated nowhere: too many devices, a class that cannot be read."""
         return claim_rules.spec_objections("extended resources", special.requests, self.classes)
-
-
-def claim_for(pod: Pod, special: SpecialClaim) -> Claim:
-    """Give the claim as if it were there; its uid is the pod's own, so that what follows from it is repeatable."""
-    return Claim(
-        id=special.id,
-        uid=f"{pod.uid}/{special.id.name}",
-        requests=special.requests,
-        owner_pod_uid=pod.uid,
-        is_special=True,
-    )

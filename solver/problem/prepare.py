@@ -27,7 +27,7 @@ from solver.problem.component import Component, Cut
 from solver.problem.demand import DemandKey
 from solver.problem.inventory import Inventory
 from solver.problem.memory import Engine
-from solver.problem.modes import Mode, Modes, claim_for
+from solver.problem.modes import Mode, Modes
 from solver.problem.problem import Part, PodClass, Problem, SharedClaim, Source
 
 
@@ -48,7 +48,7 @@ def prepare(snapshot: Snapshot, batch: Batch, policy: Policy, engine: Engine) ->
     classes = _classes(drafting, batch, stock, engine)
     layout, answers = engine.layout(stock, tuple(drafting.demands), tuple(drafting.attributes))
     counted = engine.usage(stock, snapshot)
-    local, wide = states.states(layout, counted)
+    local, wide = states.states(layout, stock, counted)
     return Problem(
         snapshot=snapshot,
         batch=batch,
@@ -159,10 +159,10 @@ class _Draft:
 
     def parts(self, claim_ids: tuple[ClaimId, ...]) -> tuple[tuple[Part, ...], tuple[tuple[Source, ...], ...]]:
         """Merge equal components of some claims; those that need identity stay apart."""
-        merged: defaultdict[tuple[int, int], list[Source]] = defaultdict(list)
+        merged: defaultdict[tuple[int, tuple[int, ...]], list[Source]] = defaultdict(list)
         for order, claim_id in enumerate(claim_ids):
             for place, each in enumerate(self.cut(claim_id)):
-                apart = 1 + order * len(self.claims[claim_id].requests) + place if each.component.needs_identity else 0
+                apart = (order, place) if each.component.needs_identity else ()
                 merged[self.components[each.component], apart].append(Source(claim_id, each.positions))
         parts = tuple(Part(index, len(sources)) for (index, _), sources in merged.items())
         return parts, tuple(tuple(sources) for sources in merged.values())
@@ -188,7 +188,7 @@ def _ways(drafting: _Draft, pod: Pod, own: tuple[ClaimId, ...]) -> tuple[tuple[_
             obstacles += objections
             continue
         if special is not None:
-            drafting.claims[special.id] = claim_for(pod, special)
+            drafting.claims[special.id] = special.stand_in(pod.uid)
         ids = own if special is None else (*own, special.id)
         ways.append(_Way(mode, special, *drafting.parts(ids)))
     return tuple(ways), tuple(dict.fromkeys(obstacles))

@@ -1,6 +1,6 @@
 """What is left of every budget: the layout's totals less the usage of today."""
 
-from solver.problem.inventory import Inventory, Mask
+from solver.problem.inventory import DeviceRecord, Inventory, Mask
 from solver.problem.layout import GLOBAL, OPEN, DeviceType, Layout
 from solver.problem.usage import Usage
 
@@ -24,7 +24,7 @@ class _Ledger:
         self.totals(node)[budget - (GLOBAL if node < 0 else 0)] -= amount
 
 
-def states(layout: Layout, usage: Usage) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
+def states(layout: Layout, inventory: Inventory, usage: Usage) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
     """Give the units left of every budget, per node and cluster-wide; never below zero."""
     ledger = _Ledger(layout)
     for record in usage.exclusive:
@@ -35,7 +35,10 @@ def states(layout: Layout, usage: Usage) -> tuple[list[tuple[int, ...]], tuple[i
     for record, consumed in usage.shared.items():
         place = layout.place_of.get(record)
         if place is not None:
-            _take_share(ledger, place[0], _type_at(layout, place), consumed)
+            kind = _type_at(layout, place)
+            _take_share(ledger, place[0], kind, consumed)
+            if kind.is_shareable and _is_overcommitted(inventory.records[record], consumed):
+                ledger.take(place[0], kind.gate, _held(kind))
     for counter, amount in usage.drawn.items():
         where = layout.counter_place.get(counter)
         if where is not None:
@@ -66,6 +69,11 @@ def _take_share(ledger: _Ledger, node: int, kind: DeviceType, consumed: dict[str
     ledger.take(node, kind.fresh, 1)
     for name, budget in kind.capacities.items():
         ledger.take(node, budget, consumed.get(name, 0))
+
+
+def _is_overcommitted(record: DeviceRecord, consumed: dict[str, int]) -> bool:
+    """Whether shares take more than a device publishes today: then it takes no share more, not even one of nothing."""
+    return any(consumed.get(name, 0) > capacity.value.nano for name, capacity in record.device.capacities)
 
 
 def _scaled(totals: list[int] | tuple[int, ...], scales: list[int] | tuple[int, ...]) -> tuple[int, ...]:

@@ -16,6 +16,8 @@ from solver.solution import Solution
 
 _QUICK_SECONDS = 0.15
 """Deterministic seconds of the first try without presolve, which proves most hinted models at once."""
+_PACKING_SECONDS = 0.25
+"""Deterministic seconds of the second try for levels that only pack better: pods that wait are worth more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +69,13 @@ class _Search:
             value = expression.value(self.best)
         self.is_proven = self.is_proven and proven
         require_at_least(form, index, value)
-        most = _most(form, index) if bound is None else bound
+        most = _trivial(self.problem, name) if bound is None else min(bound, _trivial(self.problem, name))
         return Level(name=name, value=value, bound=value if proven else max(value, most), proven=proven)
 
     def _maximize(self, form: IntegerForm, index: int, bound: int | None) -> tuple[bool, int | None]:
         """Try briefly without presolve, then with it; whether the level is proven, and the best bound."""
-        for presolve, most in ((False, _QUICK_SECONDS), (True, self.budget.deterministic_seconds)):
+        thorough = self.budget.deterministic_seconds if form.levels[index].decides_pods else _PACKING_SECONDS
+        for presolve, most in ((False, _QUICK_SECONDS), (True, thorough)):
             limit = min(most, self.budget.deterministic_seconds - self.spent)
             if limit <= 0 or self.budget.should_stop():
                 break
@@ -93,15 +96,6 @@ class _Search:
             if result.status is EngineStatus.OPTIMAL or (bound is not None and bound <= expression.value(self.best)):
                 return self.is_proven, bound
         return False, bound
-
-
-def _most(form: IntegerForm, index: int) -> int:
-    """The largest value that bounds of variables allow: the bound of last resort."""
-    expression = form.levels[index].expression
-    return expression.offset + sum(
-        coefficient * (form.upper if coefficient > 0 else form.lower)[variable]
-        for variable, coefficient in expression.terms.items()
-    )
 
 
 def levels_from_bounds(problem: Problem, known: Values, bounds: Bounds) -> tuple[Level, ...]:

@@ -29,6 +29,8 @@ from solver.solution import Choice, Solution
 _FEWEST, _MOST = 6, 48
 _STEP_SECONDS: Final = 0.1
 """Deterministic seconds of one step."""
+_PACKING_SECONDS: Final = 0.5
+"""Deterministic seconds while only levels that pack better are open."""
 _MOST_WEIGHT: Final = 2**52
 """Objective values stay exact in an engine's doubles."""
 
@@ -72,7 +74,9 @@ class _Search:
         """Whether something is left to gain and to spend."""
         if self.spent >= self.budget.deterministic_seconds or self.budget.should_stop():
             return False
-        return any(limit is None or limit > value for limit, value in zip(self.bounds.levels, self.known, strict=True))
+        is_open = [limit is None or limit > value for limit, value in zip(self.bounds.levels, self.known, strict=True)]
+        decisive = len(self.problem.tiers) + 1
+        return any(is_open[:decisive]) or (any(is_open) and self.spent < _PACKING_SECONDS)
 
     def step(self) -> None:
         """Solve one neighbourhood."""

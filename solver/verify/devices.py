@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from solver.domain import Device, DeviceResult, Violation
+from solver.domain import Device, DeviceClass, DeviceResult, SubRequest, Violation
 from solver.verify import matching
 from solver.verify.amounts import consumption
 from solver.verify.picture import Grant, Picture, Served
@@ -40,6 +40,10 @@ def _against(
     for node in grant.nodes:
         if not matching.reaches(published.scope, node):
             yield Rule.DEVICE_SCOPE, f"it cannot be used on node {node.name}"
+    device_class = picture.classes.get(served.wanted.device_class)
+    if device_class is not None and is_offered_twice(device_class, served.wanted, published, picture):
+        resource = device_class.extended_resource_name
+        yield Rule.DEVICE_OFFERED_TWICE, f"a device plugin of its node offers {resource} of class {device_class.name}"
     if not is_owned(published, picture):
         yield Rule.DEVICE_NOT_OWNED, "the configuration does not give it to this scheduler"
     for taint in matching.untolerated(picture.pools.taints(published), served.wanted.tolerations):
@@ -48,6 +52,15 @@ def _against(
     yield from _copied(served, result, published.device)
     yield from _share(result, published.device)
     yield from _consumed(served, result, published)
+
+
+def is_offered_twice(device_class: DeviceClass, wanted: SubRequest, published: Published, picture: Picture) -> bool:
+    """Whether the node's own allocatable has the class's extended resource; admin access takes nothing from it."""
+    node = picture.nodes.get(published.scope.node_name)
+    if node is None or wanted.admin_access or picture.policy.allocates_where_plugins_serve:
+        return False
+    resource = device_class.extended_resource_name
+    return bool(resource) and dict(node.allocatable).get(resource, 0) > 0
 
 
 def is_owned(published: Published, picture: Picture) -> bool:

@@ -4,7 +4,16 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from solver.domain import Node, NodeScope, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Taint, Toleration
+from solver.domain import (
+    BINDING_FAILED_TAINT,
+    Node,
+    NodeScope,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Taint,
+    Toleration,
+)
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _LARGEST: Final = 2**63 - 1
@@ -65,6 +74,6 @@ def untolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) ->
 
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:
     same_effect = toleration.effect in {"", taint.effect}
-    same_key = toleration.key in {"", taint.key}
+    same_key = toleration.key in ({taint.key} if taint.key == BINDING_FAILED_TAINT else {"", taint.key})
     same_value = {"Exists": True, "Equal": toleration.value == taint.value, "": toleration.value == taint.value}
     return same_effect and same_key and same_value.get(toleration.operator, False)

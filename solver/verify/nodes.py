@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from solver.domain import Node, Plan, Pod, Taint, Violation
-from solver.verify import matching
+from solver.verify import extended, matching
 from solver.verify.picture import Picture
 from solver.verify.rules import Rule, broken
 
@@ -28,7 +28,7 @@ def violations(plan: Plan, picture: Picture) -> Iterator[Violation]:
         if pod.node_name in arriving and pod.uid not in arriving[pod.node_name]:
             running[pod.node_name].append(pod)
     for name, pods in arriving.items():
-        yield from _has_room(picture.nodes[name], list(pods.values()), running[name])
+        yield from _has_room(picture.nodes[name], list(pods.values()), running[name], picture)
 
 
 def suits(pod: Pod, node: Node) -> Iterator[Violation]:
@@ -46,8 +46,12 @@ def suits(pod: Pod, node: Node) -> Iterator[Violation]:
         yield broken(Rule.NODE_AFFINITY, pod.id, f"no term of its required node affinity holds on node {node.name}")
 
 
-def _has_room(node: Node, arriving: list[Pod], running: list[Pod]) -> Iterator[Violation]:
-    """Only what an arriving pod asks for has to be there: kube-scheduler ignores what a pod does not request."""
+def _has_room(node: Node, arriving: list[Pod], running: list[Pod], picture: Picture) -> Iterator[Violation]:
+    """
+    Only what an arriving pod asks for has to be there: kube-scheduler ignores what a pod does not request.
+
+    What devices serve is not the node's to give.
+    """
     allocatable = dict(node.allocatable)
     names = " and ".join(str(pod.id) for pod in arriving)
     if len(arriving) + len(running) > allocatable.get("pods", 0):
@@ -56,7 +60,14 @@ def _has_room(node: Node, arriving: list[Pod], running: list[Pod]) -> Iterator[V
     taken: defaultdict[str, int] = defaultdict(int)
     for resource, amount in (pair for pod in (*running, *arriving) for pair in pod.requests):
         taken[resource] += amount
-    asked = sorted({resource for pod in arriving for resource, amount in pod.requests if amount > 0})
+    asked = sorted(
+        {
+            resource
+            for pod in arriving
+            for resource, amount in pod.requests
+            if amount > 0 and extended.class_behind(resource, node, picture) is None
+        }
+    )
     for resource in asked:
         if taken[resource] > allocatable.get(resource, 0):
             message = f"with {names} its pods request {taken[resource]} of {resource}"

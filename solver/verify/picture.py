@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from solver.domain import (
     Allocation,
-    AllocationMode,
     Batch,
     Claim,
     ClaimId,
@@ -38,13 +37,18 @@ class Picture:
     pools: Pools
 
     @classmethod
-    def of(cls, snapshot: Snapshot, batch: Batch, policy: Policy) -> "Picture":
-        """Index a snapshot and a batch; `pods` are the batch's."""
+    def of(cls, snapshot: Snapshot, batch: Batch, policy: Policy, plan: Plan | None = None) -> "Picture":
+        """Index a snapshot and a batch; `pods` are the batch's, `claims` include those that a plan is going to make."""
+        made = (
+            each.special.stand_in(each.pod_uid)
+            for each in (plan.placements if plan is not None else ())
+            if each.special is not None
+        )
         return cls(
             snapshot=snapshot,
             policy=policy,
             nodes={node.name: node for node in snapshot.nodes},
-            claims={claim.id: claim for claim in snapshot.claims},
+            claims={claim.id: claim for claim in (*made, *snapshot.claims)},
             classes={each.name: each for each in snapshot.classes},
             pods={pod.id: pod for pod in batch.pods},
             pools=Pools(snapshot.slices, snapshot.taint_rules),
@@ -69,11 +73,6 @@ class Served:
         """`main` or `main/sub`, as results carry it."""
         return str(self.request.result_name(self.alternative))
 
-    @property
-    def takes_all(self) -> bool:
-        """Whether it asks for every matching device."""
-        return self.wanted.allocation_mode == AllocationMode.ALL
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grant:
@@ -95,7 +94,8 @@ def consumers(plan: Plan, picture: Picture) -> dict[ClaimId, tuple[Placement, ..
     found: defaultdict[ClaimId, list[Placement]] = defaultdict(list)
     for placement in plan.placements:
         pod = picture.pods.get(placement.pod)
-        for claim_id in pod.claim_ids if pod is not None else ():
+        made = () if placement.special is None else (placement.special.id,)
+        for claim_id in (*pod.claim_ids, *made) if pod is not None else ():
             found[claim_id].append(placement)
     return {claim_id: tuple(placements) for claim_id, placements in found.items()}
 

@@ -48,7 +48,8 @@ def _placed(placement: Placement, pod: Pod) -> Iterator[Violation]:
     }
     for message in (message for message, holds in obstacles.items() if holds):
         yield broken(Rule.POD_UNSCHEDULABLE, pod.id, message)
-    if sorted(placement.claims) != sorted(pod.claim_ids):
+    claims = pod.claim_ids if placement.special is None else (*pod.claim_ids, placement.special.id)
+    if sorted(placement.claims) != sorted(claims):
         listed = ", ".join(str(each) for each in placement.claims) or "none"
-        used = ", ".join(str(each) for each in pod.claim_ids) or "none"
+        used = ", ".join(str(each) for each in claims) or "none"
         yield broken(Rule.POD_CLAIMS, pod.id, f"the placement lists the claims {listed}; the pod uses {used}")

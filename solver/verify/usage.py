@@ -40,7 +40,7 @@ class Holdings:
 
     def devices(self) -> dict[DeviceId, None]:
         """Every device in use, once however many share it."""
-        return dict.fromkeys((*self.alone, *self.shares))
+        return dict.fromkeys(each for held in (self.alone, self.shares) for each, holders in held.items() if holders)
 
 
 def violations(grants: tuple[Grant, ...], picture: Picture) -> Iterator[Violation]:
@@ -52,7 +52,10 @@ def violations(grants: tuple[Grant, ...], picture: Picture) -> Iterator[Violatio
         for result in grant.allocation.results:
             holdings.add(grant.claim, result)
         yield from _within(grant, picture)
+    taken = [each for grant in grants for each in grant.allocation.results if not each.admin_access]
     for device in fresh:
+        yield from _share_ids(device, holdings)
+    for device in dict.fromkeys(result.device for result in taken):
         yield from _device(device, holdings, picture)
     yield from _counters(before, holdings, picture)
 
@@ -87,17 +90,20 @@ def _shared_twice(grant: Grant, served: Served, picture: Picture) -> Iterator[Vi
             yield broken(Rule.DEVICE_SHARED_TWICE, grant.claim.id, message)
 
 
+def _share_ids(device: DeviceId, holdings: Holdings) -> Iterator[Violation]:
+    for share_id, count in holdings.share_ids[device].items():
+        if count > 1:
+            yield broken(Rule.RESULT_SHARE, device, f"{count} results have the share id {share_id}")
+
+
 def _device(device: DeviceId, holdings: Holdings, picture: Picture) -> Iterator[Violation]:
-    alone, shares = holdings.alone.get(device, []), holdings.shares.get(device, [])
+    alone, shares = holdings.alone[device], holdings.shares[device]
     if len(alone) > 1 or (alone and shares):
         holders = ", ".join(str(claim) for claim in dict.fromkeys((*alone, *shares)))
         yield broken(Rule.DEVICE_TWICE, device, f"it is held by {holders}")
-    for share_id, count in holdings.share_ids.get(device, Counter()).items():
-        if count > 1:
-            yield broken(Rule.RESULT_SHARE, device, f"{count} results have the share id {share_id}")
     published = picture.pools.find(device)
     for name, capacity in published.device.capacities if published is not None else ():
-        consumed = holdings.consumed.get(device, Counter())[name]
+        consumed = holdings.consumed[device][name]
         if consumed > capacity.value.nano:
             message = f"{name}: {consumed} nano-units are consumed, it has {capacity.value.nano}"
             yield broken(Rule.DEVICE_OVERCOMMITTED, device, message)

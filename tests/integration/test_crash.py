@@ -3,7 +3,7 @@
 import concurrent.futures
 import os
 import signal
-import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +12,7 @@ import pytest
 
 from e2e.controlplane.plane import ControlPlane
 from tests.support.controlplane import wait_until
+from tests.support.shell_proxy import Dam, lossy
 from tests.support.shell_world import Start, World, exit_status
 
 pytestmark = pytest.mark.controlplane
@@ -30,22 +31,12 @@ leaderElection:
 """
 
 
-def prepare(world: World, nodes: int) -> None:
-    """Nodes with 8 devices each, and the template of the pods' claims."""
+def fill(world: World, nodes: int, pods: int) -> None:
+    """Nodes with 8 devices each, and pods with one claim each, all of which exist when this returns."""
     world.add_nodes(nodes, devices=8)
     world.template()
-
-
-def create(world: World, pods: int) -> None:
-    """Pods with one claim each."""
     with concurrent.futures.ThreadPoolExecutor(8) as many:
         list(many.map(lambda number: world.pod(f"p{number}"), range(pods)))
-
-
-def fill(world: World, nodes: int, pods: int) -> None:
-    """Nodes, and pods with their claims, all of which exist when this returns."""
-    prepare(world, nodes)
-    create(world, pods)
     wait_until(lambda: len(world.claims()) == pods, seconds=120)
 
 
@@ -59,29 +50,45 @@ def stopped(pid: int) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
-def test_a_scheduler_that_was_killed_amid_300_pods_is_followed_by_one_that_finishes(world: World, start: Start) -> None:
+@pytest.fixture
+def dam(control_plane: ControlPlane, tmp_path: Path) -> Iterator[tuple[Dam, Path]]:
+    """A way to the server on which bindings stop after the first 20, and a kubeconfig that leads there."""
+    made = Dam(passing=20)
+    with lossy(control_plane.admin, before=made.before) as proxy:
+        try:
+            yield made, proxy.write_kubeconfig(tmp_path / "dam.kubeconfig")
+        finally:
+            made.open()
+
+
+def test_a_scheduler_that_was_killed_amid_300_pods_is_followed_by_one_that_finishes(
+    world: World, start: Start, dam: tuple[Dam, Path]
+) -> None:
+    held, kubeconfig = dam
     fill(world, nodes=40, pods=300)
-    first = start()
-    wait_until(lambda: len(world.bound()) >= 40)
+    first = start(kubeconfig)
+    wait_until(lambda: len(world.bound()) == 20)
 
     os.kill(first.pid, signal.SIGKILL)
     wait_until(lambda: not first.is_running())
-    left = len(world.bound())
+    held.open()
     start()
 
     wait_until(lambda: len(world.bound()) == 300, seconds=120)
-    assert left < 300, "it was killed too late to tell"
     assert world.problems() == []
 
 
 def test_a_scheduler_that_is_told_to_stop_ends_its_writes_and_leaves_nothing_half_done(
-    world: World, start: Start
+    world: World, start: Start, dam: tuple[Dam, Path]
 ) -> None:
+    held, kubeconfig = dam
     fill(world, nodes=15, pods=120)
-    running = start()
-    wait_until(lambda: len(world.bound()) >= 20)
+    running = start(kubeconfig)
+    wait_until(lambda: len(world.bound()) == 20)
 
     os.kill(running.pid, signal.SIGTERM)
+    time.sleep(0.5)
+    held.open()
     wait_until(lambda: not running.is_running())
 
     bound = len(world.bound())
@@ -92,25 +99,21 @@ def test_a_scheduler_that_is_told_to_stop_ends_its_writes_and_leaves_nothing_hal
 
 
 def test_a_leader_that_hangs_beyond_its_lease_writes_nothing_when_it_wakes_up(
-    control_plane: ControlPlane, world: World, start: Start, tmp_path: Path
+    control_plane: ControlPlane, world: World, start: Start, tmp_path: Path, dam: tuple[Dam, Path]
 ) -> None:
-    prepare(world, nodes=40)
+    held, kubeconfig = dam
+    fill(world, nodes=40, pods=300)
     configuration = tmp_path / "config.yaml"
     configuration.write_text(LEASE.format(name=world.word, namespace=world.namespace))
-    arguments = (control_plane.kubeconfig, f"--config={configuration}")
-    first = start(*arguments, leader_elect=True)
-    second = start(*arguments, leader_elect=True)
-    creating = threading.Thread(target=create, args=(world, 300))
-    creating.start()
-    wait_until(lambda: len(world.bound()) >= 20)
+    first = start(kubeconfig, f"--config={configuration}", leader_elect=True)
+    second = start(control_plane.kubeconfig, f"--config={configuration}", leader_elect=True)
+    wait_until(lambda: len(world.bound()) == 20)
 
     with stopped(first.pid):
-        left = len(world.bound())
-        creating.join()
+        held.open()
         wait_until(lambda: len(world.bound()) == 300, seconds=120)
     wait_until(lambda: not first.is_running())
 
-    assert left < 300, "it was stopped too late to tell"
     assert exit_status(first) == 1
     assert second.is_running()
     assert world.problems() == []

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from solver import Engine, solve, solve_greedily
-from solver.domain import Batch, Budget, ConsumerReference, Plan, Policy, Snapshot
+from solver.domain import Batch, Budget, ConsumerReference, Plan, Policy, SearchStatus, Snapshot
 from solver.verify import check
 from tests.support.bruteforce import best
 from tests.support.strategies import ALL_FEATURES, Feature, Situation, situations
@@ -36,6 +36,19 @@ def counts(plan: Plan, batch: Batch) -> tuple[int, ...]:
     return tuple(placed[each] for each in sorted(set(priority.values()), reverse=True))
 
 
+def rank(plan: Plan, snapshot: Snapshot) -> int:
+    """The sum of the positions of the alternatives that were chosen, every claim once."""
+    claims = {claim.id: claim for claim in snapshot.claims}
+    positions = {
+        (claim.id, str(request.result_name(position))): position
+        for claim in claims.values()
+        for request in claim.requests
+        for position in range(len(request.alternatives))
+    }
+    chosen = {(each.claim, result.request) for each in plan.allocations for result in each.allocation.results}
+    return sum(positions[each] for each in chosen)
+
+
 @PROPERTY
 @given(situation=situations())
 def test_every_plan_verifies(situation: Situation) -> None:
@@ -53,6 +66,14 @@ def test_every_plan_of_the_fall_back_verifies(situation: Situation) -> None:
 @given(situation=situations())
 def test_as_many_pods_are_placed_as_can_be(situation: Situation) -> None:
     assert counts(decided(situation), situation.batch) == best(situation.snapshot, situation.batch).counts
+
+
+@PROPERTY
+@given(situation=situations())
+def test_a_proven_plan_takes_the_alternatives_that_are_liked_best(situation: Situation) -> None:
+    plan, found = decided(situation), best(situation.snapshot, situation.batch)
+    if plan.report.status is SearchStatus.OPTIMAL:
+        assert rank(plan, situation.snapshot) == found.rank
 
 
 @PROPERTY

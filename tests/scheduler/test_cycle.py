@@ -9,11 +9,13 @@ import msgspec
 import pytest
 
 from scheduler.cluster import Cluster, Unit
+from scheduler.commit.avoidance import Avoidance
 from scheduler.commit.commit import Commit
 from scheduler.commit.outcome import Bound, Halted, Outcome, PartlyBound, Refused, Undone, Yielded
 from scheduler.commit.repairs import Repairs
 from scheduler.commit.reports import Reports
 from scheduler.commit.tally import Tally
+from scheduler.commit.waits import Waits
 from scheduler.cycle import Cycle, Parts
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import Pending, State
@@ -117,12 +119,14 @@ class Hall:
         self.telling = Telling()
         self.repairing = Repairing()
         self.metrics = Metrics()
+        self.waits = Waits(self.cluster, cast("Reports", self.telling), Avoidance(300.0), timeout_seconds=600.0)
         parts = Parts(
             cluster=self.cluster,
             pending=self.pending,
             worker=cast("Worker", Noting()),
             decider=cast("Decider", self.deciding),
             commit=cast("Commit", self.committing),
+            waits=self.waits,
             repairs=cast("Repairs", self.repairing),
             reports=cast("Reports", self.telling),
             tally=Tally(self.metrics),

@@ -17,10 +17,10 @@ Row = tuple[str, Sequence[s.Objects], Told]
 
 
 def reasons(objects: Sequence[s.Objects], *pods: Pod, policy: Policy | None = None) -> list[Told]:
-    """The reasons of the last pod."""
+    """The reasons of the last pod, without the hints that lint adds."""
     decided = s.plan(*objects, pods=pods, policy=policy)
     found = s.unplaced(decided, pods[-1].id.name)
-    return [(reason.code, reason.message, reason.node_count) for reason in found.reasons]
+    return [(reason.code, reason.message.partition("; hint: ")[0], reason.node_count) for reason in found.reasons]
 
 
 POD = b.pod("p", "c")

@@ -114,3 +114,15 @@ def test_backtracking_finds_the_root_that_both_requests_need() -> None:
     classes = (GPU, b.device_class("nic", driver="nic.example.com"))
     found = placed(Order.QUEUE_FIRST_FIT, b.node("n1"), cards, nics, classes, aligned, pods=[b.pod("p", "c")])
     assert found == {"p": "n1"}
+
+
+def test_a_better_alternative_wins_over_scarcer_devices() -> None:
+    cards = [b.device(f"d{index}", attributes={"model": "A" if index else "B"}) for index in range(4)]
+    wanted = [
+        b.alternative(model, selectors=(f"device.attributes['{b.GPU_DRIVER}'].model == '{model}'",)) for model in "AB"
+    ]
+    claim = b.claim("c", b.first_available("r", *wanted))
+    problem = s.problem(b.node("n1"), b.resource_slice("n1", *cards), GPU, claim, pods=[b.pod("p", "c")])
+    (choice,) = Greedy(problem, Kept(problem), Order.QUEUE_FIRST_FIT).run().choices
+    options = problem.options(problem.classes[0].parts[0].component, problem.group(0))
+    assert options[choice.picks[0][0].option].alternatives == (0,)

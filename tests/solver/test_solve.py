@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from solver import solve
-from solver.domain import Claim, ClaimId, Pod, Policy, ReasonCode, ResourceSlice, SearchStatus
+from solver.domain import Budget, Claim, ClaimId, Pod, Policy, ReasonCode, ResourceSlice, SearchStatus
 from solver.problem.memory import Engine
 from solver.verify import check
 from tests.support import builders as b
@@ -179,6 +179,28 @@ def test_pods_that_share_stay_within_the_nodes_of_the_device() -> None:
     assert sorted(s.nodes_of(decided).values()) == ["n1", "n2"]
 
 
+def test_a_shared_claim_of_two_network_devices_is_used_where_both_reach() -> None:
+    labels: list[dict[str, str]] = [{"x": "y"}, {"x": "y", "z": "y"}, {"x": "y", "z": "y"}, {"z": "y"}]
+    nodes = [b.node(f"n{index}", pods=1, labels=each) for index, each in enumerate(labels)]
+    selectors = {"x": b.node_selector(x="y"), "z": b.node_selector(z="y")}
+    slices = [
+        b.resource_slice(name, b.device(name), driver=name, at=b.scope(selector=each))
+        for name, each in selectors.items()
+    ]
+    classes = [b.device_class(name, driver=name) for name in selectors]
+    claim = b.claim("c", b.request("r", "x"), b.request("t", "z"))
+    decided = s.plan(nodes, slices, classes, claim, pods=[b.pod(name, "c") for name in "pqr"])
+    assert sorted(s.nodes_of(decided).values()) == ["n1", "n2"]
+
+
+def test_all_devices_of_a_shared_claim_include_those_of_the_node() -> None:
+    published = b.resource_slice("wide", b.device("w0"), driver=FABRIC, at=b.scope(all_nodes=True))
+    claim = b.claim("c", b.request("r", "any", mode="All"))
+    objects = (b.node("n1", pods=1), b.resource_slice("n1", b.device("d0")), published, b.device_class("any"), claim)
+    decided = s.plan(*objects, pods=[b.pod("p", "c"), b.pod("q", "c")])
+    assert sorted(device for _, device in s.devices_of(decided, "c")) == ["d0", "w0"]
+
+
 def test_several_shared_claims_of_both_sorts_are_allocated_together() -> None:
     nodes = [b.node(name, pods=2) for name in ("n1", "n2")]
     slices = [b.gpu_slice(node.name, count=1) for node in nodes]
@@ -334,6 +356,13 @@ def test_32_devices_fit_into_a_claim() -> None:
     claim = b.claim("c", b.request("r", count=20), b.request("t", count=12))
     decided = s.plan(b.node("n1"), b.gpu_slice("n1", count=40), GPU, claim, pods=[b.pod("p", "c")])
     assert len(s.devices_of(decided, "c")) == 32
+
+
+def test_without_time_the_first_plan_stands() -> None:
+    claims, pods = singles(3)
+    snapshot = b.snapshot(b.node("n1"), b.gpu_slice("n1"), GPU, claims)
+    decided = solve(snapshot, b.batch(*pods), Policy(), Budget(seconds=0.0, deterministic_seconds=0.0))
+    assert len(decided.placements) == 3
 
 
 # How it is reported

@@ -70,7 +70,7 @@ def case(seed: int) -> Case:
 class _Source:
     def __init__(self, order: random.Random) -> None:
         self._order = order
-        self._features = frozenset(each for each in FEATURES if order.random() < 0.45)  # noqa: PLR2004 -- about half
+        self._features = frozenset(each for each in FEATURES if order.random() < 0.45)
 
     def case(self) -> Case:
         slices = self._slices()
@@ -224,12 +224,14 @@ class _Source:
             if each["spec"]["pool"]["generation"] == 1
         }
         keys = self._order.sample(sorted(published), min(len(published), self._order.randint(1, 3)))
-        held = []
+        held: list[Json] = []
         for index, key in enumerate(keys):
             is_shareable = published[key].get("allowMultipleAllocations", False)
             is_share = is_shareable != self._some("capacity", 0.1)
-            for share in range(self._order.randint(1, 2) if is_share and is_shareable else 1):
-                held.append(self._holding(index * 10 + share, key, published[key], is_share=is_share))
+            shares = self._order.randint(1, 2) if is_share and is_shareable else 1
+            held += [
+                self._holding(index * 10 + share, key, published[key], is_share=is_share) for share in range(shares)
+            ]
         return held
 
     def _holding(self, number: int, key: tuple[str, str, str], device: Json, *, is_share: bool) -> Json:

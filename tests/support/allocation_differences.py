@@ -14,7 +14,7 @@ from typing import Final
 
 from solver.domain import Violation
 from solver.verify import Rule
-from tests.support.allocation_cases import NODE, Case, Json
+from tests.support.allocation_cases import Case, Json
 from tests.support.allocation_oracle import Allocator, Answer, judged, question_of
 
 
@@ -39,8 +39,10 @@ class Difference(StrEnum):
     """The claim that comes first decides what later ones find, also where another choice would serve both."""
     NEWER_ELSEWHERE = "newer generation elsewhere"
     """An old generation that is whole on the node is used although the pool has a newer one on another node."""
-    DISTINCT_OF_THREE = "distinctAttribute over three"
-    """Only the last device of a request is compared, so that A, B, A is taken for distinct."""
+    DISTINCT_FORGETS = "distinctAttribute forgets"
+    """One value is remembered per request, whatever its count, so that A, B, A is taken for distinct."""
+    NAME_TWICE_ELSEWHERE = "device name twice elsewhere"
+    """A pool that names a device twice is refused only where both can be used; here nowhere is it trusted."""
     SHARE_OVERLAPS = "shared before, exclusive now"
     """A device that is not shareable any more is given whole although shares of it are held."""
     ALL_SHRINKS = "All leaves out the full"
@@ -60,25 +62,30 @@ _BY_ERROR: Final = (
 def of_refusal(allocator: Allocator, case: Case, answer: Answer) -> frozenset[Difference]:
     """Say why it refuses what we place; empty when nothing on the list explains it."""
     if answer.is_error:
-        return frozenset(difference for text, difference in _BY_ERROR if text in answer.reason)
+        return _of_error(answer)
     for count in range(1, len(_REPAIRS) + 1):
         for repairs in combinations(_REPAIRS, count):
             repaired = deepcopy(case)
             for repair in repairs:
                 repaired = _REPAIRS[repair](repaired)
-            if repaired != case and allocator.ask(repaired).allocations is not None:
-                return frozenset(repairs)
+            again = allocator.ask(repaired)
+            if repaired != case and (again.allocations is not None or _of_error(again)):
+                return frozenset(repairs) | _of_error(again)
     return frozenset()
+
+
+def _of_error(answer: Answer) -> frozenset[Difference]:
+    return frozenset(difference for text, difference in _BY_ERROR if answer.is_error and text in answer.reason)
 
 
 def of_allocation(allocator: Allocator, case: Case, violations: tuple[Violation, ...]) -> frozenset[Difference] | None:
     """Say why it gives what our checker refuses; None when nothing on the list explains one of the violations."""
-    found = set()
+    found: set[Difference] = set()
     for rule in {Rule(each.rule) for each in violations}:
-        difference, holds = _BY_RULE.get(rule, (None, None))
-        if difference is None or holds is None or not holds(allocator, case):
+        reasons = {difference for difference, holds in _BY_RULE.get(rule, ()) if holds(allocator, case)}
+        if not reasons:
             return None
-        found.add(difference)
+        found |= reasons
     return frozenset(found)
 
 
@@ -154,22 +161,27 @@ def _is_right_with_own_pool_names(allocator: Allocator, case: Case) -> bool:
 
 
 def _has_newer_elsewhere(_: Allocator, case: Case) -> bool:
-    here: dict[tuple[str, str], int] = {}
-    anywhere: dict[tuple[str, str], int] = {}
-    for published in case.slices:
-        spec = published["spec"]
-        key, generation = (spec["driver"], spec["pool"]["name"]), spec["pool"]["generation"]
-        anywhere[key] = max(generation, anywhere.get(key, 0))
-        if spec.get("nodeName", NODE) == NODE:
-            here[key] = max(generation, here.get(key, 0))
-    return any(anywhere[key] > generation for key, generation in here.items())
+    pools = [(each["spec"]["driver"], each["spec"]["pool"]) for each in case.slices]
+    generations: dict[tuple[str, str], set[int]] = {}
+    for driver, pool in pools:
+        generations.setdefault((driver, pool["name"]), set()).add(pool["generation"])
+    return any(len(each) > 1 for each in generations.values())
 
 
-def _asks_three_to_differ(_: Allocator, case: Case) -> bool:
+def _names_device_twice(_: Allocator, case: Case) -> bool:
+    names = [
+        (each["spec"]["driver"], each["spec"]["pool"]["name"], device["name"])
+        for each in case.slices
+        for device in each["spec"].get("devices", ())
+    ]
+    return len(set(names)) < len(names)
+
+
+def _asks_several_to_differ(_: Allocator, case: Case) -> bool:
     counts = (each["count"] for claim in case.wanted for each in _asked(claim) if "count" in each)
     kinds = {kind for claim in case.wanted for each in claim["spec"]["devices"].get("constraints", ()) for kind in each}
     takes_all = any("count" not in each for claim in case.wanted for each in _asked(claim))
-    return "distinctAttribute" in kinds and (takes_all or max(counts, default=0) > 2)  # noqa: PLR2004 -- A, B, A
+    return "distinctAttribute" in kinds and (takes_all or max(counts, default=0) > 1)
 
 
 def _asked(claim: Json) -> Iterator[Json]:
@@ -203,11 +215,15 @@ def _configures_two(_: Allocator, case: Case) -> bool:
 
 
 _Holds = Callable[[Allocator, Case], bool]
-_BY_RULE: Final[dict[Rule, tuple[Difference, _Holds]]] = {
-    Rule.COUNTER_OVERCOMMITTED: (Difference.POOL_NAMES, _is_right_with_own_pool_names),
-    Rule.DEVICE_UNKNOWN: (Difference.NEWER_ELSEWHERE, _has_newer_elsewhere),
-    Rule.CONSTRAINT_DISTINCT: (Difference.DISTINCT_OF_THREE, _asks_three_to_differ),
-    Rule.DEVICE_TWICE: (Difference.SHARE_OVERLAPS, _has_share_of_exclusive),
-    Rule.REQUEST_ALL: (Difference.ALL_SHRINKS, _asks_all_of_shareable),
-    Rule.ALLOCATION_CONFIG: (Difference.CONFIG_TWICE, _configures_two),
+_BY_RULE: Final[dict[Rule, tuple[tuple[Difference, _Holds], ...]]] = {
+    Rule.COUNTER_OVERCOMMITTED: ((Difference.POOL_NAMES, _is_right_with_own_pool_names),),
+    Rule.DEVICE_UNKNOWN: ((Difference.NEWER_ELSEWHERE, _has_newer_elsewhere),),
+    Rule.DEVICE_POOL: ((Difference.NAME_TWICE_ELSEWHERE, _names_device_twice),),
+    Rule.CONSTRAINT_DISTINCT: ((Difference.DISTINCT_FORGETS, _asks_several_to_differ),),
+    Rule.DEVICE_TWICE: ((Difference.SHARE_OVERLAPS, _has_share_of_exclusive),),
+    Rule.REQUEST_ALL: (
+        (Difference.ALL_SHRINKS, _asks_all_of_shareable),
+        (Difference.NEWER_ELSEWHERE, _has_newer_elsewhere),
+    ),
+    Rule.ALLOCATION_CONFIG: ((Difference.CONFIG_TWICE, _configures_two),),
 }

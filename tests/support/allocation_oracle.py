@@ -32,7 +32,6 @@ from solver.verify import check
 from tests.support import builders as b
 from tests.support.allocation_cases import NODE, Case, Json
 
-
 T = TypeVar("T")
 
 
@@ -67,11 +66,12 @@ class Allocator:
         self._process.stdin.write(json.dumps(question) + "\n")
         self._process.stdin.flush()
         answer = json.loads(self._process.stdout.readline())
+        is_given = not any(key in answer for key in ("error", "infeasible", "timedOut"))
         return Answer(
-            tuple(answer["allocations"]) if "allocations" in answer else None,
+            tuple(answer.get("allocations", ())) if is_given else None,
             answer.get("error", "") or answer.get("reason", ""),
             is_error="error" in answer,
-            timed_out=answer.get("timedOut", False),
+            timed_out="timedOut" in answer,
         )
 
     def close(self) -> None:
@@ -107,7 +107,8 @@ def ours(question: Question) -> Plan:
     """Ask our side; the plan verifies, or this fails."""
     budget = Budget(seconds=60.0, deterministic_seconds=10.0)
     plan = solve(question.snapshot, question.batch, Policy(), budget)
-    assert check(question.snapshot, question.batch, plan) == ()
+    violations = check(question.snapshot, question.batch, plan)
+    assert violations == (), violations
     return plan
 
 

@@ -63,7 +63,8 @@ def respect_budgets(variables: Variables) -> None:
             limit.add(opened, -_most(variables, count))
             variables.form.require(limit, "opened device", high=0)
     for (cell, each), opened in variables.opened_devices.items():
-        for budget, amount in type_of(variables, cell, each).opens:
+        device = variables.problem.layout.wide_types[-each - 1] if each < 0 else type_of(variables, cell, each)
+        for budget, amount in device.opens:
             take(cell, budget, amount, Expression({opened: 1}))
     for (cell, budget), total in local.items():
         _require_budget(variables, cell, budget, total)
@@ -75,11 +76,11 @@ def respect_budgets(variables: Variables) -> None:
 
 def _opened_device(variables: Variables, cell: int, each: int) -> int:
     """Count a shareable device as opened; on a whole node that opens the node too."""
-    key = (cell, each)
+    key = variables.device_key(cell, each)
     if key not in variables.opened_devices:
-        multiplicity = variables.cell(cell).multiplicity
+        multiplicity = variables.cell(cell).multiplicity if each >= 0 else 1
         variables.opened_devices[key] = variables.form.variable(0, multiplicity)
-        if variables.cell(cell).is_whole and each >= 0:
+        if each >= 0 and variables.cell(cell).is_whole:
             linked = Expression({variables.opened_devices[key]: 1})
             linked.add(_opened_node(variables, cell), -1)
             variables.form.require(linked, "opened node", high=0)

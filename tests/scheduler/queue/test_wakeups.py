@@ -43,6 +43,7 @@ WOKEN_BY: dict[ReasonCode, set[Fact]] = {
     | {Fact.NODE_ALLOCATABLE_GREW, Fact.NODE_TAINT_REMOVED, Fact.NODE_UNCORDONED, Fact.NODE_ROOM_FREED},
     ReasonCode.BUDGET: set(),
     ReasonCode.SOLVER_FAILED: set(),
+    ReasonCode.BINDING_FAILED: set(),
     ReasonCode.CONFLICT: set(),
     ReasonCode.API_ERROR: set(),
 }

@@ -89,7 +89,9 @@ def test_requests_that_ask_the_same_are_one_demand() -> None:
 
 
 def test_only_claims_of_the_batch_are_demanded() -> None:
-    assert problem(claims(3), pods=[b.pod("p", "c0")]).components == problem(claims(1), pods=[b.pod("p", "c0")]).components
+    assert (
+        problem(claims(3), pods=[b.pod("p", "c0")]).components == problem(claims(1), pods=[b.pod("p", "c0")]).components
+    )
 
 
 def test_tiers_are_the_priorities_highest_first() -> None:

@@ -52,7 +52,9 @@ def test_a_device_that_two_claims_hold_is_gone_once() -> None:
     assert free(problem(b.gpu_slice("n1"), held)) == [7]
 
 
-CARD = b.resource_slice("n1", b.device("d", is_shareable=True, capacities={"memory": b.capacity("80Gi", default="1Gi")}))
+CARD = b.resource_slice(
+    "n1", b.device("d", is_shareable=True, capacities={"memory": b.capacity("80Gi", default="1Gi")})
+)
 
 
 def share(name: str, amount: b.Amount, number: int) -> Claim:

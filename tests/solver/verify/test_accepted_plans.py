@@ -157,6 +157,24 @@ ACCEPTED: tuple[tuple[str, Callable[[], c.Case], c.Change], ...] = (
         c.added(b.held("another", b.result("x", "other", "n1", driver=c.SHARED))),
     ),
     (
+        "a device that draws nothing of an overdrawn counter",
+        c.partitions,
+        c.both(
+            c.remembered("half-0", {"card/slices": 9}),
+            c.device("half-1", consumes_counters=b.device("", consumes={"card": {"slices": 0}}).consumes_counters),
+        ),
+    ),
+    (
+        "32 devices are allocated",
+        c.choices,
+        c.both(
+            c.slices("n1", devices=tuple(b.device(f"gpu-{i}") for i in range(32))),
+            c.claim("choice", requests=(b.request("gpu", count=32),), config=(), constraints=()),
+            c.removed("claims", "holder"),
+            c.allocation(config=(), results=tuple(b.result("gpu", f"gpu-{i}", "n1") for i in range(32))),
+        ),
+    ),
+    (
         "what is remembered of a device that is free again is forgotten",
         c.partitions,
         c.remembered("half-1", {"card/slices": 8}),
@@ -176,6 +194,22 @@ ACCEPTED: tuple[tuple[str, Callable[[], c.Case], c.Change], ...] = (
             c.claim("half", requests=(b.request("half", "parts", is_admin=True),)),
             c.device("half-1", consumes_counters=b.device("", consumes={"card": {"slices": 9}}).consumes_counters),
             c.result(0, admin_access=True),
+        ),
+    ),
+    (
+        "admin access to a device that others hold twice and have overdrawn",
+        c.shares,
+        c.both(
+            c.claim("part", requests=(b.request("share", "shared", is_admin=True),)),
+            c.result(0, admin_access=True),
+            c.added(
+                b.held("one", b.result("x", "card", "n1", driver=c.SHARED)),
+                b.held(
+                    "two",
+                    b.result("x", "card", "n1", driver=c.SHARED, share_id=b.share_id(9), consumed={"memory": 1 << 50}),
+                ),
+            ),
+            c.result(0, consumed_capacity=()),
         ),
     ),
     (
@@ -243,6 +277,19 @@ ACCEPTED: tuple[tuple[str, Callable[[], c.Case], c.Change], ...] = (
         "a claim without requests has an empty allocation",
         c.partitions,
         c.both(c.claim("half", requests=()), c.allocation(results=(), node_selector=None)),
+    ),
+    (
+        "all devices beside an incomplete pool that shows the node no device",
+        c.choices,
+        c.added(b.resource_slice("n1", driver="else.example.com", slice_count=2)),
+    ),
+    (
+        "configuration for one of two requests",
+        c.choices,
+        c.both(
+            c.claim("choice", config=(b.config("watch"),)),
+            c.allocation(config=(b.config("watch", source="FromClaim"),)),
+        ),
     ),
     (
         "all devices leaves out what could never serve",

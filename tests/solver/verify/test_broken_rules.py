@@ -378,6 +378,32 @@ BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
         {Rule.REQUEST_UNSETTLED},
     ),
     (
+        "all devices where one slice of an incomplete pool is in view",
+        c.choices,
+        c.added(
+            b.resource_slice("wide", b.device("x"), driver="else.example.com", at=b.scope("n1"), slice_count=3),
+            b.resource_slice(
+                "wide", b.device("y"), driver="else.example.com", name="y", at=b.scope("n2"), slice_count=3
+            ),
+        ),
+        {Rule.REQUEST_UNSETTLED},
+    ),
+    (
+        "all devices where one device of an incomplete pool is in view",
+        c.choices,
+        c.added(
+            b.resource_slice(
+                "wide",
+                b.device("x", scope=b.scope("n1")),
+                b.device("y", scope=b.scope("n2")),
+                driver="else.example.com",
+                at=b.scope(per_device=True),
+                slice_count=2,
+            )
+        ),
+        {Rule.REQUEST_UNSETTLED},
+    ),
+    (
         "all devices where a pool in view is invalid",
         c.choices,
         c.added(b.resource_slice("odd", b.device("x"), b.device("x"), driver="else.example.com", at=b.scope("n1"))),

@@ -1,0 +1,33 @@
+"""Claims that are made for the extended resources of pods (KEP-5004): before they are there, and when nobody runs."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from scheduler.cluster.mirror import Mirror
+from scheduler.cluster.occupancy import holds_node
+from solver.domain import Claim, ClaimAllocation, ClaimId, ConsumerReference, Placement, Pod, SpecialClaim
+
+
+def planned(placement: Placement, special: SpecialClaim, allocations: Mapping[ClaimId, ClaimAllocation]) -> Claim:
+    """Give the claim of a placement as it will be, under its stand-in id: allocated, and reserved for the pod."""
+    own = allocations.get(special.id)
+    return msgspec.structs.replace(
+        special.stand_in(placement.pod_uid),
+        allocation=own.allocation if own is not None else None,
+        reserved_for=(ConsumerReference(resource="pods", name=placement.pod.name, uid=placement.pod_uid),),
+    )
+
+
+def of_pod(mirror: Mirror, pod_uid: str) -> tuple[Claim, ...]:
+    """Give the claims of one pod that are there."""
+    return tuple(each for each in mirror.claims.values() if each.is_special and each.owner_pod_uid == pod_uid)
+
+
+def left_behind(mirror: Mirror) -> tuple[tuple[Claim, Pod], ...]:
+    """Give the claims whose pods are not believed to be bound: an earlier attempt made them, and none is under way."""
+    made = [each for each in mirror.claims.values() if each.is_special and not each.is_deleting]
+    if not made:
+        return ()
+    waiting = {pod.uid: pod for pod in mirror.believed_pods.values() if not holds_node(pod)}
+    return tuple((claim, waiting[claim.owner_pod_uid]) for claim in made if claim.owner_pod_uid in waiting)

@@ -1,0 +1,15 @@
+"""
+What is wrong with a request that matches nothing, and what to write instead.
+
+Everything is judged against what the devices that the request could select publish: which attributes there are, which
+values and sizes they have, how near the asked ones come. Pure: devices and texts in, a sentence fragment out, empty
+where nothing useful can be said. Beside `selectors`, this is the only part that looks at CEL's trees; `solver.hints`
+calls it when pods are explained.
+"""
+
+from solver.feasibility.lint.capacities import of_capacity
+from solver.feasibility.lint.constraints import of_match
+from solver.feasibility.lint.published import Candidate
+from solver.feasibility.lint.terms import is_selected, of_selectors
+
+__all__ = ["Candidate", "is_selected", "of_capacity", "of_match", "of_selectors"]

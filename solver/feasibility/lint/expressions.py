@@ -1,0 +1,99 @@
+"""Parts of expressions as the lint sees them: what is read, what it is compared with."""
+
+from typing import Any, Final, NamedTuple
+
+from solver.domain import Quantity, QuantityError
+from solver.domain import quantity as quantities
+from solver.feasibility.cel import tree
+from solver.feasibility.cel.reads import Read, domain_of
+
+OPERATORS: Final = {"_==_": "==", "_!=_": "!=", "_<_": "<", "_<=_": "<=", "_>_": ">", "_>=_": ">="}
+_TURNED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_METHODS: Final = {"isGreaterThan": ">", "isLessThan": "<"}
+
+
+class Amount(NamedTuple):
+    """`quantity("…")` or `semver("…")` of a constant text."""
+
+    function: str
+    text: str
+
+
+class Comparison(NamedTuple):
+    """A read, an operator, and a constant: a literal, or the Amount of a call."""
+
+    read: Read
+    operator: str
+    constant: Any
+
+
+def read_of(node: tree.Node) -> Read | None:
+    """Recognise `device.attributes["domain"].name` in its spellings, `.?name.orValue(…)` included."""
+    if isinstance(node, tree.Call) and node.function in {"orValue", "value"} and node.target is not None:
+        return read_of(node.target)
+    if isinstance(node, tree.Select) and not node.is_test:
+        domain, name = domain_of(node.operand), node.field
+    elif isinstance(node, tree.Index) and isinstance(node.key, tree.Literal) and isinstance(node.key.value, str):
+        domain, name = domain_of(node.operand), node.key.value
+    else:
+        return None
+    return Read(domain.is_capacity, domain.name, name) if domain is not None else None
+
+
+def comparison_of(node: tree.Node) -> Comparison | None:
+    """Recognise `read == constant`, `constant < read`, `read.compareTo(x) >= 0`, `read.isGreaterThan(x)`."""
+    if not isinstance(node, tree.Call):
+        return None
+    if node.function in _METHODS and node.target is not None and len(node.arguments) == 1:
+        return _made(node.target, _METHODS[node.function], node.arguments[0])
+    operator = OPERATORS.get(node.function)
+    if operator is None or len(node.arguments) != len(("left", "right")):
+        return None
+    left, right = node.arguments
+    if isinstance(left, tree.Call) and left.function == "compareTo" and left.target is not None:
+        is_zero = constant_of(right) == 0 and len(left.arguments) == 1
+        return _made(left.target, operator, left.arguments[0]) if is_zero else None
+    return _made(left, operator, right) or _made(right, _TURNED.get(operator, operator), left)
+
+
+def _made(left: tree.Node, operator: str, right: tree.Node) -> Comparison | None:
+    read, constant = read_of(left), constant_of(right)
+    return Comparison(read, operator, constant) if read is not None and constant is not None else None
+
+
+def constant_of(node: tree.Node) -> Any:
+    """Give a constant: a literal, a product of whole numbers, `quantity("…")`, `semver("…")`; None for all else."""
+    if isinstance(node, tree.Literal):
+        return node.value
+    if not isinstance(node, tree.Call):
+        return None
+    if node.function in {"quantity", "semver"} and node.target is None and node.arguments:
+        text = constant_of(node.arguments[0])
+        return Amount(node.function, text) if isinstance(text, str) else None
+    if node.function == "_*_":
+        left, right = (constant_of(each) for each in node.arguments)
+        return left * right if type(left) is int and type(right) is int else None
+    return None
+
+
+def quantity_of(constant: Any) -> Quantity | None:
+    """Give the quantity that a constant is, or that a number or text is meant to be."""
+    try:
+        if isinstance(constant, Amount):
+            return quantities.parse(constant.text) if constant.function == "quantity" else None
+        if isinstance(constant, bool):
+            return None
+        if isinstance(constant, int):
+            return quantities.parse(quantities.format_nano(int(constant) * quantities.NANO, "Gi"))
+        return quantities.parse(constant) if isinstance(constant, str) else None
+    except QuantityError:
+        return None
+
+
+def shown(constant: Any) -> str:
+    """Write a constant as an expression has it."""
+    if isinstance(constant, Amount):
+        return f'{constant.function}("{constant.text}")'
+    if isinstance(constant, bool):
+        return str(constant).lower()
+    return f'"{constant}"' if isinstance(constant, str) else str(constant)

@@ -1,0 +1,155 @@
+"""Selectors cut into the conditions that must all hold; the one that fails is explained."""
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from solver.feasibility.cel import tree
+from solver.feasibility.cel.check import check
+from solver.feasibility.cel.compile import compile_tree
+from solver.feasibility.cel.errors import ExpressionError
+from solver.feasibility.cel.parse import parse
+from solver.feasibility.cel.reads import Read
+from solver.feasibility.lint import comparisons, expressions, missing, published
+from solver.feasibility.lint.published import Candidate
+from solver.feasibility.selectors import Selector, compile_selector
+
+_MOST_CANDIDATES: Final = 512
+_MOST_TERMS: Final = 64
+
+
+class Term(NamedTuple):
+    """One condition of a selector, with what evaluates it alone."""
+
+    node: tree.Node
+    selector: Selector
+
+    def holds(self, candidate: Candidate) -> bool:
+        """Decide whether a device meets it; a failure is no."""
+        return self.selector.evaluate(candidate.driver, candidate.device) is True
+
+
+def of_selectors(selectors: Sequence[str], candidates: Sequence[Candidate]) -> str:
+    """
+    Say why selectors (all of which must hold) select none of some devices, and what to write instead.
+
+    Empty where they do select one, and where nothing helpful can be said.
+    """
+    terms = [term for text in selectors for term in _terms(text)]
+    kinds = _kinds(candidates, terms)
+    if not terms or len(terms) > _MOST_TERMS or not kinds:
+        return ""
+    holds = [[term.holds(each) for each in kinds] for term in terms]
+    if any(all(column) for column in zip(*holds, strict=True)):
+        return ""
+    for index, judged in _culprits(holds, kinds):
+        hint = _explained(terms[index].node, judged)
+        if hint:
+            return hint
+    return ""
+
+
+def is_selected(selectors: Sequence[str], candidate: Candidate) -> bool:
+    """Whether all of some selectors select a device."""
+    return all(compile_selector(text).evaluate(candidate.driver, candidate.device) is True for text in selectors)
+
+
+def _culprits(holds: list[list[bool]], kinds: list[Candidate]) -> Iterator[tuple[int, list[Candidate]]]:
+    """
+    Give conditions that fail, with the devices to judge them against, the most telling first.
+
+    A condition that alone is in the way is judged against the devices that meet all others; then those that no device
+    meets, against every one; then the first that leaves none, against those that were left.
+    """
+    alone, never = [], []
+    for index, row in enumerate(holds):
+        rest = [
+            each
+            for place, each in enumerate(kinds)
+            if all(other[place] for position, other in enumerate(holds) if position != index)
+        ]
+        if rest:
+            alone.append((index, rest))
+        elif not any(row):
+            never.append((index, kinds))
+    yield from (*alone, *never)
+    left = list(range(len(kinds)))
+    for index, row in enumerate(holds):
+        kept = [place for place in left if row[place]]
+        if not kept:
+            yield index, [kinds[place] for place in left]
+            return
+        left = kept
+
+
+def _explained(node: tree.Node, candidates: Sequence[Candidate]) -> str:
+    """Go through the parts of a condition and give the first thing that can be said."""
+    if _holds_somewhere(node, candidates):
+        return ""  # of alternatives joined by `||`, or below a negation: not what is in the way
+    for rule in _RULES:
+        hint = rule(node, candidates)
+        if hint:
+            return hint
+    return next((hint for child in node.children() if (hint := _explained(child, candidates))), "")
+
+
+def _holds_somewhere(node: tree.Node, candidates: Sequence[Candidate]) -> bool:
+    try:
+        term = Term(node, Selector("", compile_tree(check(node))))
+    except (ExpressionError, RecursionError):
+        return False
+    return any(term.holds(each) for each in candidates)
+
+
+def _parts(node: tree.Node) -> Iterator[tree.Node]:
+    """Give a node and all below it, comparisons before what they compare."""
+    yield node
+    for child in node.children():
+        yield from _parts(child)
+
+
+_Rule = Callable[[tree.Node, Sequence[Candidate]], str]
+_RULES: Final[tuple[_Rule, ...]] = (
+    missing.of_suffix,
+    missing.of_comparison,
+    comparisons.of_driver,
+    comparisons.of_capacity,
+    comparisons.of_version,
+    comparisons.of_attribute,
+    missing.of_read,
+)
+
+
+@functools.lru_cache(maxsize=256)
+def _terms(text: str) -> tuple[Term, ...]:
+    """Cut an expression at its outermost `&&`; nothing for what cannot be compiled in parts."""
+    try:
+        return tuple(Term(node, Selector(text, compile_tree(check(node)))) for node in _conjuncts(parse(text)))
+    except (ExpressionError, RecursionError):
+        return ()
+
+
+def _conjuncts(node: tree.Node) -> Iterator[tree.Node]:
+    if isinstance(node, tree.Logic) and node.is_and:
+        for term in node.terms:
+            yield from _conjuncts(term)
+    else:
+        yield node
+
+
+def _kinds(candidates: Sequence[Candidate], terms: Sequence[Term]) -> list[Candidate]:
+    """Keep one device of each kind: of one driver, with the same names, sizes, and values of what is read."""
+    reads = [read for term in terms for part in _parts(term.node) if (read := expressions.read_of(part)) is not None]
+    kinds: dict[tuple[object, ...], Candidate] = {}
+    for each in candidates:
+        device = each.device
+        key = (
+            each.driver,
+            tuple(name for name, _ in device.attributes),
+            device.capacities,
+            tuple(published.value(each, Read(*read)) for read in reads),
+        )
+        kinds.setdefault(key, each)
+        if len(kinds) >= _MOST_CANDIDATES:
+            break
+    return list(kinds.values())

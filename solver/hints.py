@@ -1,0 +1,125 @@
+"""What to write instead: the lint put to the devices, nodes and requests of a problem."""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from solver.domain import Claim, ConstraintKind
+from solver.feasibility import lint
+from solver.feasibility.lint import Candidate
+from solver.problem.component import Component
+from solver.problem.demand import Verdict
+from solver.problem.inventory import DeviceRecord, Mask
+from solver.problem.problem import Problem
+
+HINT: Final = "; hint: "
+"""What stands between a reason and the hint that belongs to it."""
+_LONGEST: Final = 240
+_ALIKE: Final = "node.kubernetes.io/instance-type"
+_MATCHING: Final = frozenset(set(Verdict) - {Verdict.NO, Verdict.FAILED})
+
+
+@dataclass(slots=True, eq=False)
+class Hints:
+    """
+    Hints on one problem, each found once.
+
+    A hint is a sentence fragment, empty where nothing useful is known.
+    """
+
+    problem: Problem
+    known: dict[int, str] = field(default_factory=dict)
+
+    def on_nothing(self, demand: int, roomy: Mask) -> str:
+        """Say why a demand matches no device of the nodes that are left for a pod."""
+        here = self._elsewhere(demand, roomy)
+        if here:
+            return _cut(here)
+        if demand not in self.known:
+            self.known[demand] = _cut(self._on_selectors(demand))
+        return self.known[demand]
+
+    def on_capacity(self, demand: int) -> str:
+        """Say by how much the devices that match a demand are too small for its capacity requests."""
+        return _cut(lint.of_capacity(dict(self.problem.demands[demand].capacity), self._matching(demand)))
+
+    def on_links(self, claim: Claim, positions: Sequence[int], component: Component) -> str:
+        """Say for which request no device publishes what a matchAttribute compares; positions are in the claim."""
+        for link in component.links:
+            if link.kind is not ConstraintKind.MATCH:
+                continue
+            selected: dict[str, list[Candidate]] = {}
+            for member in link.members:
+                asks = component.requests[member.request]
+                chosen = asks if member.alternative < 0 else asks[member.alternative : member.alternative + 1]
+                found = [each for demand in {ask.demand for ask in chosen} for each in self._matching(demand)]
+                selected.setdefault(claim.requests[positions[member.request]].name, []).extend(found)
+            mine = {candidate.id for candidates in selected.values() for candidate in candidates}
+            others = [each for each in self._candidates(self.problem.inventory.records) if each.id not in mine]
+            hint = lint.of_match(link.attribute, selected, others)
+            if hint:
+                return _cut(hint)
+        return ""
+
+    def _on_selectors(self, demand: int) -> str:
+        key, everything = self.problem.demands[demand], self._candidates(self.problem.inventory.records)
+        if not everything:
+            return "no driver publishes any device that a node of the cluster can use"
+        selectable = [each for each in everything if lint.is_selected(key.class_selectors, each)]
+        if selectable:
+            return lint.of_selectors(key.selectors, selectable)
+        found = lint.of_selectors(key.class_selectors, everything)
+        return f"the selectors of the device class itself match nothing; {found}" if found else ""
+
+    def _matching(self, demand: int) -> list[Candidate]:
+        records, verdicts = self.problem.inventory.records, self.problem.answers[demand].verdicts
+        return self._candidates(records[index] for index, verdict in verdicts.items() if verdict in _MATCHING)
+
+    def _candidates(self, records: Iterable[DeviceRecord]) -> list[Candidate]:
+        return [Candidate(record.id, record.device) for record in records]
+
+    def _elsewhere(self, demand: int, roomy: Mask) -> str:
+        """Say where the devices are that match, if only other nodes have them, and what these nodes lack."""
+        inventory, verdicts = self.problem.inventory, self.problem.answers[demand].verdicts
+        matching = [inventory.records[index] for index, verdict in verdicts.items() if verdict in _MATCHING]
+        homes = {record.home for record in matching if record.home >= 0}
+        if not homes or any(record.home < 0 or roomy[record.home] for record in matching):
+            return ""
+        drivers = {record.id.driver for record in matching}
+        left = [index for index, is_roomy in enumerate(roomy) if is_roomy]
+        silent = self._silent(left, drivers)
+        if silent:
+            return silent
+        names = sorted(inventory.nodes[home].name for home in homes)
+        shown = f"node {names[0]}" if len(names) == 1 else f"{names[0]} and {len(names) - 1} other nodes"
+        return f"devices that match are on {shown}, where the pod does not fit or may not go"
+
+    def _silent(self, left: Sequence[int], drivers: Collection[str]) -> str:
+        """Name a node whose driver publishes nothing although it does on most nodes of the same type."""
+        inventory = self.problem.inventory
+        publishing: defaultdict[str, set[int]] = defaultdict(set)
+        for record in inventory.records:
+            if record.home >= 0 and record.id.driver in drivers:
+                publishing[record.id.driver].add(record.home)
+        types = [labels.get(_ALIKE, "") for labels in inventory.labels]
+        counts = Counter(types)
+        for driver, nodes in sorted(publishing.items()):
+            for node in left:
+                alike = sum(types[each] == types[node] for each in nodes)
+                if node not in nodes and types[node] and 2 * alike > counts[types[node]] - 1 > 0:
+                    others = counts[types[node]] - 1
+                    do = (
+                        f"{alike} of {others} other nodes of its type do"
+                        if others > 1
+                        else "the other of its type does"
+                    )
+                    return (
+                        f"node {inventory.nodes[node].name} publishes no slice of driver {driver}, {do}: "
+                        "look after the driver's plugin there"
+                    )
+        return ""
+
+
+def _cut(hint: str) -> str:
+    return hint if len(hint) <= _LONGEST else f"{hint[: _LONGEST - 1]}…"

@@ -1,0 +1,84 @@
+"""
+One pod on one node, put to the allocator of Kubernetes and to ours.
+
+Where it gives an allocation that our checker accepts, we place the pod too; where the two differ otherwise, the
+reason is on the closed list of `tests.support.allocation_differences`. Its search is exponential: what it gives up
+decides nothing.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.controlplane import build
+from tests.support.allocation_cases import case
+from tests.support.allocation_differences import Difference, of_allocation, of_refusal
+from tests.support.allocation_oracle import Allocator, judged, ours, question_of
+
+pytestmark = pytest.mark.controlplane
+
+CASES_PER_TEST = 500
+
+SHOWN = {
+    Difference.SELECTOR_ERROR: 30,
+    Difference.ALL_IN_FLUX: 8259,
+    Difference.ALL_CONSTRAINT: 2198,
+    Difference.SELECTOR_TERMS: 291,
+    Difference.POOL_NAMES: 453,
+    Difference.COUNTERS_TWICE: 4903,
+    Difference.ADMIN_CHARGED: 347,
+    Difference.CLAIM_ORDER: 1135,
+    Difference.NEWER_ELSEWHERE: 451,
+    Difference.DISTINCT_FORGETS: 5582,
+    Difference.NAME_TWICE_ELSEWHERE: 11333,
+    Difference.SHARE_OVERLAPS: 4516,
+    Difference.ALL_SHRINKS: 12844,
+    Difference.CONFIG_TWICE: 135,
+}
+"""A case that shows each difference, so that one that upstream has mended, or we have, leaves the list."""
+
+
+@pytest.fixture(scope="module")
+def allocator() -> Iterator[Allocator]:
+    asked = Allocator(build.controlplane_binary())
+    yield asked
+    asked.close()
+
+
+def differences(allocator: Allocator, seed: int) -> frozenset[Difference]:
+    """Compare the two sides on a case; fails on a difference that is not on the list."""
+    asked = case(seed)
+    question = question_of(asked)
+    is_placed = bool(ours(question).placements)
+    answer = allocator.ask(asked)
+    if answer.timed_out:
+        return frozenset()
+    if answer.allocations is None:
+        found = of_refusal(allocator, asked, answer) if is_placed else frozenset()
+        assert found or not is_placed, f"case {seed}: placed, where the real allocator says {answer.reason or 'no'}"
+        return found
+    violations = judged(asked, question, answer.allocations)
+    assert violations or is_placed, f"case {seed}: not placed, where the real allocator gives {answer.allocations}"
+    explained = of_allocation(allocator, asked, violations)
+    assert explained is not None, f"case {seed}: what the real allocator gives is refused: {violations}"
+    return explained
+
+
+@pytest.mark.parametrize("first_seed", range(0, 5000, CASES_PER_TEST))
+def test_random_pods_are_placed_as_the_real_allocator_places_them(allocator: Allocator, first_seed: int) -> None:
+    found = Counter(
+        difference
+        for seed in range(first_seed, first_seed + CASES_PER_TEST)
+        for difference in differences(allocator, seed)
+    )
+    assert found.total() < CASES_PER_TEST // 10, found
+
+
+@pytest.mark.parametrize(("difference", "seed"), SHOWN.items(), ids=lambda each: str(each).replace(" ", "-"))
+def test_a_listed_difference_is_there(allocator: Allocator, difference: Difference, seed: int) -> None:
+    assert difference in differences(allocator, seed)
+
+
+def test_every_difference_on_the_list_is_shown() -> None:
+    assert set(SHOWN) == set(Difference)

@@ -23,6 +23,7 @@ from scheduler.cluster import Cluster
 from scheduler.commit.avoidance import Avoidance
 from scheduler.commit.commit import Commit
 from scheduler.commit.events import Narrator
+from scheduler.commit.leftovers import Leftovers
 from scheduler.commit.pace import Limit, Pace
 from scheduler.commit.repairs import Repairs
 from scheduler.commit.reports import Reports
@@ -192,7 +193,9 @@ class Process:
             keeping += [group.create_task(each.run()) for each in reflectors]
             keeping.append(group.create_task(worker.run()))
             if await _unless_stopped(stop, self._wait_until_ready(reflectors, elector, worker)):
-                working = [group.create_task(each) for each in (cycle.decide(), parts.repairs.run())]
+                leftovers = Leftovers(parts.cluster, parts.pending, parts.commit.specials)
+                behind = (parts.repairs.run(), leftovers.run())
+                working = [group.create_task(each) for each in (cycle.decide(), *behind)]
                 keeping.append(group.create_task(parts.reports.run()))
                 await stop.wait()
                 _log.info(logs.STOPPING)

@@ -139,8 +139,9 @@ class Explanation:
                 yield from doubts
                 continue
             lead = f"none of its {len(supplies)} alternatives fits; the nearest is {asked.name}: "
-            reason = self._short(request.name + (f": {lead}" if len(supplies) > 1 else ": "), asked, supply, nodes)
-            yield reason if doubts else _with(reason, self._hint(asked.ask, supply, roomy))
+            lead = f"{request.name}: {lead if len(supplies) > 1 else ''}"
+            hint = "" if doubts else self._hint(asked.ask, supply, roomy)
+            yield self._short(lead, asked, supply, nodes, hint=hint)
             yield from doubts
         if not short:
             yield self._constrained(pod_class, nodes)
@@ -226,8 +227,8 @@ class Explanation:
     def _left(self, node: int, budget: int) -> int:
         return self.problem.wide_left(budget) if budget >= GLOBAL else self.problem.states[node][budget]
 
-    def _short(self, lead: str, asked: _Asked, supply: _Supply, nodes: int) -> Reason:
-        """Say what a request lacks."""
+    def _short(self, lead: str, asked: _Asked, supply: _Supply, nodes: int, *, hint: str) -> Reason:
+        """Say what a request lacks; a hint makes the raw failure of a selector superfluous."""
         verdicts, needed = supply.verdicts, asked.ask.needed
         failed = verdicts.get(Verdict.FAILED, 0)
         matching = verdicts.total() - failed
@@ -245,8 +246,9 @@ class Explanation:
         elif 0 < supply.most < supply.free and needed:
             text.append(f"at most {supply.most} of them on one node")
         if failed:
-            text.append(f"{failed} could not be checked ({self.problem.answers[asked.ask.demand].failure})")
-        return Reason(code=_code(supply, needed), message=lead + ", ".join(text), node_count=nodes)
+            failure = self.problem.answers[asked.ask.demand].failure
+            text.append(f"{failed} could not be checked" + ("" if hint else f" ({failure})"))
+        return _with(Reason(code=_code(supply, needed), message=lead + ", ".join(text), node_count=nodes), hint)
 
     def _hint(self, ask: Ask, supply: _Supply, roomy: Mask) -> str:
         """Say what to write instead, where what is written can never fit the cluster as it is."""
@@ -351,6 +353,7 @@ _OBSTACLES: Final = {
 }
 _WORDS: Final = {
     Verdict.TAINTED: "tainted",
+    Verdict.AVOIDED: "avoided after not getting ready for a pod",
     Verdict.CAPACITY: "too small for the requested capacity",
     Verdict.NOT_OWNED: "left to another scheduler by the configuration",
 }
@@ -373,6 +376,7 @@ def _code(supply: _Supply, needed: int) -> ReasonCode:
         return hurdles[0] if hurdles else ReasonCode.DEVICES_IN_USE
     for verdict, code in (
         (Verdict.TAINTED, ReasonCode.DEVICES_TAINTED),
+        (Verdict.AVOIDED, ReasonCode.DEVICES_TAINTED),
         (Verdict.NOT_OWNED, ReasonCode.DEVICES_NOT_OWNED),
         (Verdict.OFFERED_TWICE, ReasonCode.DEVICES_OFFERED_TWICE),
         (Verdict.CAPACITY, ReasonCode.DEVICES_CAPACITY),

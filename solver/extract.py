@@ -167,18 +167,18 @@ def _result(claim: Claim, position: int, alternative: int, record: DeviceRecord)
         share_id=str(uuid.uuid5(_SHARES, f"{claim.uid}/{name}/{record.id}"))
         if device.allow_multiple_allocations
         else "",
-        consumed_capacity=_consumed(device, asked),
+        consumed_capacity=_consumed(record.id.driver, device, asked),
     )
 
 
-def _consumed(device: Device, asked: SubRequest) -> tuple[tuple[str, Quantity], ...]:
+def _consumed(driver: str, device: Device, asked: SubRequest) -> tuple[tuple[str, Quantity], ...]:
     """Name what is consumed of every capacity, in the notation in which the device publishes it."""
     if not device.allow_multiple_allocations:
         return ()
     published = dict(device.capacities)
     return tuple(
         (name, Quantity(nano=nano, text=format_nano(nano, like=published[name].value.text)))
-        for name, nano in consumption(device, dict(asked.capacity_requests)) or ()
+        for name, nano in consumption(driver, device, dict(asked.capacity_requests)) or ()
     )
 
 

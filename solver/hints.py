@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from solver.domain import Claim, ConstraintKind
-from solver.feasibility import lint
+from solver.feasibility import lint, nearness
 from solver.feasibility.lint import Candidate
 from solver.problem.component import Component
 from solver.problem.demand import Verdict
@@ -16,6 +16,7 @@ from solver.problem.problem import Problem
 HINT: Final = "; hint: "
 """What stands between a reason and the hint that belongs to it."""
 _LONGEST: Final = 240
+_SAMPLES: Final = 4096
 _ALIKE: Final = "node.kubernetes.io/instance-type"
 _MATCHING: Final = frozenset(set(Verdict) - {Verdict.NO, Verdict.FAILED})
 
@@ -23,22 +24,24 @@ _MATCHING: Final = frozenset(set(Verdict) - {Verdict.NO, Verdict.FAILED})
 @dataclass(slots=True, eq=False)
 class Hints:
     """
-    Hints on one problem, each found once.
+    Hints on one problem; those on selectors are kept with the inventory, because the same pods are told again.
 
     A hint is a sentence fragment, empty where nothing useful is known.
     """
 
     problem: Problem
-    known: dict[int, str] = field(default_factory=dict)
+    kinds: list[Candidate] = field(default_factory=list)
 
     def on_nothing(self, demand: int, roomy: Mask) -> str:
         """Say why a demand matches no device of the nodes that are left for a pod."""
         here = self._elsewhere(demand, roomy)
         if here:
             return _cut(here)
-        if demand not in self.known:
-            self.known[demand] = _cut(self._on_selectors(demand))
-        return self.known[demand]
+        key, known = self.problem.demands[demand], self.problem.inventory.hints
+        asked = (key.class_selectors, key.selectors)
+        if asked not in known:
+            known[asked] = _cut(self._on_selectors(*asked))
+        return known[asked]
 
     def on_capacity(self, demand: int) -> str:
         """Say by how much the devices that match a demand are too small for its capacity requests."""
@@ -62,15 +65,27 @@ class Hints:
                 return _cut(hint)
         return ""
 
-    def _on_selectors(self, demand: int) -> str:
-        key, everything = self.problem.demands[demand], self._candidates(self.problem.inventory.records)
+    def _on_selectors(self, of_class: tuple[str, ...], of_request: tuple[str, ...]) -> str:
+        everything = self._samples()
         if not everything:
             return "no driver publishes any device that a node of the cluster can use"
-        selectable = [each for each in everything if lint.is_selected(key.class_selectors, each)]
+        selectable = [each for each in everything if lint.is_selected(of_class, each)]
         if selectable:
-            return lint.of_selectors(key.selectors, selectable)
-        found = lint.of_selectors(key.class_selectors, everything)
+            return lint.of_selectors(of_request, selectable)
+        found = lint.of_selectors(of_class, everything)
         return f"the selectors of the device class itself match nothing; {found}" if found else ""
+
+    def _samples(self) -> list[Candidate]:
+        """Give devices of every kind (same driver, names and sizes): all of a small kind, evenly some of a large one."""
+        if not self.kinds:
+            kinds: defaultdict[tuple[object, ...], list[DeviceRecord]] = defaultdict(list)
+            for record in self.problem.inventory.records:
+                device = record.device
+                names = tuple(name for name, _ in device.attributes)
+                kinds[record.id.driver, names, device.capacities].append(record)
+            for records in kinds.values():
+                self.kinds += self._candidates(records[:: 1 + len(records) // _SAMPLES])
+        return self.kinds
 
     def _matching(self, demand: int) -> list[Candidate]:
         records, verdicts = self.problem.inventory.records, self.problem.answers[demand].verdicts
@@ -92,7 +107,7 @@ class Hints:
         if silent:
             return silent
         names = sorted(inventory.nodes[home].name for home in homes)
-        shown = f"node {names[0]}" if len(names) == 1 else f"{names[0]} and {len(names) - 1} other nodes"
+        shown = f"nodes {nearness.listed(names)}" if len(names) > 1 else f"node {names[0]}"
         return f"devices that match are on {shown}, where the pod does not fit or may not go"
 
     def _silent(self, left: Sequence[int], drivers: Collection[str]) -> str:

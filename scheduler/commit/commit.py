@@ -16,6 +16,7 @@ from scheduler.commit.claims import ClaimWriter, NotWritten, Written
 from scheduler.commit.operations import operations
 from scheduler.commit.outcome import Bound, Halted, Outcome, PartlyBound, Refused, Undone, Yielded
 from scheduler.commit.readiness import has_conditions
+from scheduler.commit.special_claims import NotMade, SpecialClaims
 from scheduler.commit.waits import Failed, Ready, Stopped, Waits
 from scheduler.commit.withdrawal import Withdrawal
 from scheduler.commit.writer import GateClosedError, Writer
@@ -45,6 +46,7 @@ class Commit:
         self._claims: Final = ClaimWriter(client, writer, cluster.acknowledge)
         self._pods: Final = PodBinder(client, writer)
         self.withdrawal: Final = Withdrawal(client, writer, self._pods, cluster.acknowledge)
+        self.specials: Final = SpecialClaims(client, cluster, writer, self.withdrawal)
 
     def close(self) -> None:
         """Begin with no unit any more; those that have begun are finished, those that wait are left as they are."""
@@ -65,6 +67,7 @@ class Commit:
         except GateClosedError:
             return Halted(unit=unit)
         finally:
+            self.specials.forget(unit)
             self._end_allocating(own)
 
     async def _commit(self, unit: Unit, own: Mapping[ClaimId, asyncio.Event]) -> Outcome:
@@ -73,6 +76,12 @@ class Commit:
             if self._is_closed:
                 return Halted(unit=unit)
             started = self._clock()
+            if reasons := self._cluster.check(unit):
+                return Refused(unit=unit, reasons=reasons)
+            made = await self.specials.make(unit)
+            if isinstance(made, NotMade):
+                return Undone(unit=unit, reasons=(made.reason,))
+            unit = made
             step = await self._write(unit, own)
             if not isinstance(step, _Step):
                 return step
@@ -95,10 +104,9 @@ class Commit:
 
     async def _write(self, unit: Unit, own: Mapping[ClaimId, asyncio.Event]) -> "Outcome | _Step":
         """Write the claims, up to where the pods can be bound."""
-        if reasons := self._cluster.check(unit):
-            return Refused(unit=unit, reasons=reasons)
-        plan = operations(unit, self._cluster.seen_claim)
+        plan = operations(unit, self.specials.find)
         if isinstance(plan, Reason):
+            await self.specials.drop(unit.placements, ())
             return Refused(unit=unit, reasons=(plan,))
         written = await _together(self._claims.write(write) for write in plan.claims)
         self._end_allocating(own)
@@ -119,6 +127,9 @@ class Commit:
         return Yielded(unit=unit, devices=tuple(each.device for each in duplicates), reasons=reasons, kept=kept)
 
     async def _bind(self, unit: Unit, step: "_Step", started: float) -> Outcome:
+        if reasons := await self.specials.announce(unit):
+            kept = await self._take_back(unit, step.written, unit.placements)
+            return Undone(unit=unit, reasons=reasons, kept=kept)
         bindings = await _together(self._pods.bind(placement) for placement in step.bindings)
         return await self._conclude(unit, step.written, bindings, started)
 
@@ -167,11 +178,13 @@ class Commit:
         claims = tuple(_touched(written))
         mine = {claim for placement in placements for claim in placement.claims}
         allocated = {*(each.claim for each in unit.allocations), *failed}
-        return await self.withdrawal.take_back(
+        kept = await self.withdrawal.take_back(
             tuple(claim for claim in claims if claim in mine),
             tuple((each.pod, each.pod_uid) for each in placements),
             allocated,
         )
+        await self.specials.drop(placements, kept)
+        return kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,10 +23,19 @@ class _Resources(Wire, frozen=True):
     requests: dict[str, str] | None = None
 
 
+class _Present(Wire, frozen=True):
+    """An object of which only matters that it is there."""
+
+
+class _Port(Wire, frozen=True):
+    host_port: int = 0
+
+
 class _Container(Wire, frozen=True):
     name: str
     resources: _Resources = _Resources()
     restart_policy: str | None = None
+    ports: list[_Port] | None = None
 
 
 class _NodeAffinity(Wire, frozen=True):
@@ -35,8 +44,25 @@ class _NodeAffinity(Wire, frozen=True):
     )
 
 
+class _PodAffinity(Wire, frozen=True):
+    required: list[_Present] | None = msgspec.field(
+        name="requiredDuringSchedulingIgnoredDuringExecution", default=None
+    )
+
+
 class _Affinity(Wire, frozen=True):
     node_affinity: _NodeAffinity | None = None
+    pod_affinity: _PodAffinity | None = None
+    pod_anti_affinity: _PodAffinity | None = None
+
+
+class _Spread(Wire, frozen=True):
+    when_unsatisfiable: str = ""
+
+
+class _Volume(Wire, frozen=True):
+    persistent_volume_claim: _Present | None = None
+    ephemeral: _Present | None = None
 
 
 class _Claim(Wire, frozen=True):
@@ -68,6 +94,8 @@ class _Spec(Wire, frozen=True):
     resource_claims: list[_Claim] | None = None
     scheduling_gates: list[_Gate] | None = None
     scheduling_group: _Group | None = None
+    topology_spread_constraints: list[_Spread] | None = None
+    volumes: list[_Volume] | None = None
 
 
 class _ContainerStatus(Wire, frozen=True):
@@ -186,7 +214,28 @@ def _convert(wire: PodWire) -> Pod:
         scheduling_gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
         is_deleting=metadata.deletion_timestamp is not None,
         is_terminal=status.phase in _TERMINAL,
+        unhonoured=() if spec.node_name else _unhonoured(spec),
     )
+
+
+def _unhonoured(spec: _Spec) -> tuple[str, ...]:
+    """Name the fields that bind a pod to places in ways that no rule of the solver knows."""
+    affinity = spec.affinity or _Affinity()
+    asked = {
+        "spec.affinity.podAffinity (required)": affinity.pod_affinity is not None and affinity.pod_affinity.required,
+        "spec.affinity.podAntiAffinity (required)": affinity.pod_anti_affinity is not None
+        and affinity.pod_anti_affinity.required,
+        "spec.topologySpreadConstraints (DoNotSchedule)": any(
+            each.when_unsatisfiable == "DoNotSchedule" for each in spec.topology_spread_constraints or ()
+        ),
+        "spec.containers[].ports[].hostPort": any(
+            port.host_port for each in spec.containers or () for port in each.ports or ()
+        ),
+        "spec.volumes[] of persistent volume claims": any(
+            each.persistent_volume_claim is not None or each.ephemeral is not None for each in spec.volumes or ()
+        ),
+    }
+    return tuple(field for field, is_asked in asked.items() if is_asked)
 
 
 def _requests(spec: _Spec, status: _Status) -> tuple[tuple[str, int], ...]:

@@ -15,6 +15,8 @@ class Fact(StrEnum):
     NODE_ADDED = "NodeAdded"
     NODE_ALLOCATABLE_GREW = "NodeAllocatableGrew"
     """A node has more of some resource."""
+    NODE_RESOURCE_CHANGED_HANDS = "NodeResourceChangedHands"
+    """A node began or ceased to offer an extended resource itself: a device plugin serves it there, or devices do."""
     NODE_LABELS_CHANGED = "NodeLabelsChanged"
     NODE_TAINT_REMOVED = "NodeTaintRemoved"
     """A taint is gone or was changed."""
@@ -24,7 +26,7 @@ class Fact(StrEnum):
     DEVICES_FREED = "DevicesFreed"
     """A claim that held devices was deallocated or deleted."""
     CLASS_CHANGED = "ClassChanged"
-    """A class was added, or its selectors changed."""
+    """A class was added, or its selectors or its extended resource changed."""
     SLICE_CHANGED = "SliceChanged"
     """A slice was added, or changed in more than the taints of its devices."""
     SLICE_DELETED = "SliceDeleted"
@@ -56,7 +58,10 @@ def facts_of(transition: Transition) -> frozenset[Fact]:
         case (None, Claim()):
             found = {Fact.CLAIM_CREATED}
         case (DeviceClass() | None as before, DeviceClass() as after):
-            found = {Fact.CLASS_CHANGED} if before is None or before.selectors != after.selectors else set()
+            found = {Fact.CLASS_CHANGED} if before is None or _selecting(before) != _selecting(after) else set()
+        case (DeviceClass() as before, None):
+            # Another class may stand for its extended resource now, or none: then plugins alone offer it.
+            found = {Fact.CLASS_CHANGED} if before.extended_resource_name else set()
         case (ResourceSlice() | None as before, ResourceSlice() | None as after):
             found = _slice_facts(before, after)
         case (DeviceTaintRule(), _):
@@ -78,11 +83,21 @@ def _node_facts(before: Node | None, after: Node) -> set[Fact]:
     had = dict(before.allocatable)
     found = {
         Fact.NODE_ALLOCATABLE_GREW: any(amount > had.get(name, 0) for name, amount in after.allocatable),
+        Fact.NODE_RESOURCE_CHANGED_HANDS: _offered(before) != _offered(after),
         Fact.NODE_LABELS_CHANGED: before.labels != after.labels,
         Fact.NODE_TAINT_REMOVED: _lost(before.taints, after.taints),
         Fact.NODE_UNCORDONED: before.is_unschedulable and not after.is_unschedulable,
     }
     return {fact for fact, holds in found.items() if holds}
+
+
+def _offered(node: Node) -> set[str]:
+    """Extended resources of which the node has some."""
+    return {name for name, amount in node.allocatable if amount > 0 and "/" in name}
+
+
+def _selecting(each: DeviceClass) -> tuple[object, ...]:
+    return (each.selectors, each.extended_resource_name)
 
 
 def _pod_facts(before: Pod, after: Pod | None) -> set[Fact]:

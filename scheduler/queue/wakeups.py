@@ -20,6 +20,7 @@ _DEVICES_SHORT: Final = frozenset(
         ReasonCode.DEVICES_COUNTERS,
         ReasonCode.DEVICES_CONSTRAINT,
         ReasonCode.DEVICES_NOT_OWNED,
+        ReasonCode.DEVICES_OFFERED_TWICE,
         ReasonCode.POOL_INCOMPLETE,
         ReasonCode.POOL_INVALID,
         ReasonCode.SELECTOR_FAILED,
@@ -60,6 +61,7 @@ _ANY_NODE: Final = frozenset(
 WAKES: Final[dict[Fact, frozenset[ReasonCode]]] = {
     Fact.NODE_ADDED: _ANY_NODE | _DEVICES_MATCHING | {ReasonCode.OUTRANKED},
     Fact.NODE_ALLOCATABLE_GREW: frozenset({ReasonCode.NODE_RESOURCES, ReasonCode.OUTRANKED}),
+    Fact.NODE_RESOURCE_CHANGED_HANDS: _DEVICES_MATCHING | {ReasonCode.NODE_RESOURCES, ReasonCode.OUTRANKED},
     # Labels decide which devices a node reaches, and whether the configuration gives them to us.
     Fact.NODE_LABELS_CHANGED: _DEVICES_MATCHING
     | {ReasonCode.NODE_AFFINITY, ReasonCode.CLAIM_ELSEWHERE, ReasonCode.OUTRANKED},
@@ -67,7 +69,8 @@ WAKES: Final[dict[Fact, frozenset[ReasonCode]]] = {
     Fact.NODE_UNCORDONED: frozenset({ReasonCode.NODE_UNSCHEDULABLE, ReasonCode.OUTRANKED}),
     Fact.NODE_ROOM_FREED: frozenset({ReasonCode.NODE_RESOURCES, ReasonCode.OUTRANKED}),
     Fact.DEVICES_FREED: _DEVICES_SHORT | {ReasonCode.OUTRANKED},
-    Fact.CLASS_CHANGED: _DEMANDS,
+    # A class may stand for an extended resource that the nodes do not have.
+    Fact.CLASS_CHANGED: _DEMANDS | {ReasonCode.NODE_RESOURCES},
     Fact.SLICE_CHANGED: _DEVICES_MATCHING | {ReasonCode.OUTRANKED},
     # Fewer slices can help: an older generation is whole again, `All` asks for less, a duplicate is gone.
     Fact.SLICE_DELETED: _DEVICES_MATCHING | {ReasonCode.OUTRANKED},

@@ -85,6 +85,13 @@ class Devices(_Section, frozen=True):
     owned: Owned = Owned()
     """What Dovetail may allocate; by default everything."""
 
+    allocate_where_plugins_serve: bool = False
+    """
+    Whether devices are also allocated on nodes that offer the extended resource of their class themselves (allocatable
+    above zero, from a device plugin). By default they are left alone there, because plugin and driver would give the
+    same hardware away twice. Turn it on only where the two have different hardware on one node.
+    """
+
 
 class SolverLimits(_Section, frozen=True):
     """What a decision may cost."""
@@ -255,7 +262,11 @@ class Settings(_Section, frozen=True):
     def policy(self, scheduler_name: str) -> Policy:
         """Give the solver's policy for the pods of one profile; `KeyError` for a name without one."""
         profiles = {profile.scheduler_name: profile for profile in self.profiles}
-        return Policy(name=profiles[scheduler_name].policy.value, owned=self.owned_devices())
+        return Policy(
+            name=profiles[scheduler_name].policy.value,
+            owned=self.owned_devices(),
+            allocates_where_plugins_serve=self.devices.allocate_where_plugins_serve,
+        )
 
     def owned_devices(self) -> OwnedDevices:
         """Give `devices.owned` in the solver's words."""

@@ -34,11 +34,7 @@ def decoded(kind: Kind, document: Document) -> tuple[Change | None, Problem | No
 def _value(kind: Kind, body: Body) -> tuple[Object | None, str, str]:
     """The object, and the field and message of what is wrong with it."""
     try:
-        raw = msgspec.json.encode(body)
-    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
-        return None, "", f"holds what JSON cannot: {error}"
-    try:
-        value = decode(kind, raw)
+        value = decode(kind, msgspec.json.encode(body))
     except DecodeError as error:
         field, message = in_our_words(error.message)
         outer = "" if error.field.startswith("(") else error.field

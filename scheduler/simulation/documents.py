@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import yaml
 
 from scheduler.simulation.fields import Body
@@ -159,6 +160,11 @@ def _add(value: Any, source: str, reading: Reading) -> None:
     missing = next((name for name in ("apiVersion", "kind") if not isinstance(value.get(name), str)), "")
     if missing:
         reading.problems.append(Problem(source, "", missing, "missing: a manifest starts with apiVersion and kind"))
+        return
+    try:
+        msgspec.json.encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        reading.problems.append(Problem(source, "", "(whole document)", f"holds what JSON cannot: {error}"))
         return
     reading.documents.append(Document(source, value))
 

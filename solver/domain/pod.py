@@ -36,7 +36,9 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     `requests` is what the pod takes from a node (containers, init containers, sidecars, overhead, pod-level
     resources as kube-scheduler sums them), sorted by resource: cpu in millicores, everything else in whole
     units; the one pod that it counts as is not in it. `creation` is the RFC 3339 creation timestamp.
-    `invalid` says what is wrong with an object that could not be read whole; it is never placed then.
+    `invalid` says what is wrong with an object that could not be read whole; it is never placed then. `unhonoured`
+    names fields that demand something of the pod's place that no rule knows yet: it is never placed either, rather
+    than placed where it must not run.
     """
 
     id: PodId
@@ -58,6 +60,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     scheduling_gates: tuple[str, ...] = ()
     is_deleting: bool = False
     is_terminal: bool = False
+    unhonoured: tuple[str, ...] = ()
     invalid: str = ""
 
     @property

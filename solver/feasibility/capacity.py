@@ -13,25 +13,37 @@ Consumption = tuple[tuple[str, int], ...]
 """Sorted pairs of capacity name and nano-units."""
 
 
-def consumption(device: Device, requests: Mapping[str, Quantity]) -> Consumption | None:
+def consumption(driver: str, device: Device, requests: Mapping[str, Quantity]) -> Consumption | None:
     """
     Give what one allocation takes of a device, or None where the request does not fit the device at all.
 
-    Every capacity of a shareable device is consumed, requested or not. Names are compared as published.
+    Every capacity of a shareable device is consumed, requested or not. A name is found as published, or with the
+    driver's domain added or left out (kube-scheduler compares the text alone, k/k#140650).
     """
     capacities = dict(device.capacities)
+    wanted: dict[str, Quantity] = {}
     for name, quantity in requests.items():
-        if name not in capacities or quantity.nano > capacities[name].value.nano:
+        published = _published_name(driver, name, capacities)
+        if published is None or published in wanted or quantity.nano > capacities[published].value.nano:
             return None
+        wanted[published] = quantity
     if not device.allow_multiple_allocations:
         return ()
     amounts: list[tuple[str, int]] = []
     for name, capacity in device.capacities:
-        amount = consumed(capacity, requests.get(name))
+        amount = consumed(capacity, wanted.get(name))
         if amount is None or amount > capacity.value.nano:
             return None
         amounts.append((name, amount))
     return tuple(amounts)
+
+
+def _published_name(driver: str, name: str, capacities: Mapping[str, Capacity]) -> str | None:
+    if name in capacities:
+        return name
+    domain, slash, bare = name.partition("/")
+    other = bare if slash and domain == driver else "" if slash else f"{driver}/{name}"
+    return other if other in capacities else None
 
 
 def consumed(capacity: Capacity, requested: Quantity | None) -> int | None:

@@ -41,6 +41,8 @@ def _not_pending(pod: Pod) -> str:
         return f"the pod is gated by {', '.join(pod.scheduling_gates)}"
     if pod.is_terminal or pod.is_deleting:
         return "the pod has ended" if pod.is_terminal else "the pod is being deleted"
+    if pod.unhonoured:
+        return f"{' and '.join(pod.unhonoured)} cannot be honoured by this scheduler yet"
     return ""
 
 
@@ -67,8 +69,8 @@ def _entry_objections(
 
 def _missing(entry: PodClaim) -> str:
     if entry.claim is not None:
-        return f"claim {entry.claim.name} does not exist"
-    return f"the claim of entry {entry.entry} was not created yet from template {entry.template}"
+        return f"claim {entry.claim.name} does not exist yet, and is waited for"
+    return f"the claim of entry {entry.entry} was not created yet from template {entry.template}, and is waited for"
 
 
 def _is_owned(pod: Pod, claim: Claim) -> bool:

@@ -1,7 +1,7 @@
 """What keeps a pod from a node whatever else runs there: cordons, taints, selectors (kube-scheduler's words)."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from solver.domain import Node, NodeSelector, Pod, Reason, ReasonCode, Toleration
 from solver.feasibility import affinity, taints
@@ -15,6 +15,12 @@ class NodeDemand(NamedTuple):
     tolerations: tuple[Toleration, ...]
     claim_selectors: tuple[NodeSelector, ...]
     """Node selectors of the claims that are allocated already."""
+
+
+_ELSEWHERE: Final = (
+    "node(s) cannot use a claim that is allocated elsewhere; hint: all consumers of a claim run where its devices are, "
+    "and a resourceClaimTemplateName gives each pod a claim of its own"
+)
 
 
 def demand_of(pod: Pod, claim_selectors: tuple[NodeSelector, ...]) -> NodeDemand:
@@ -34,7 +40,7 @@ def objection(demand: NodeDemand, node: Node, labels: Mapping[str, str]) -> Reas
     if demand.required_affinity is not None and not affinity.matches(demand.required_affinity, node.name, labels):
         return _reason(ReasonCode.NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector")
     if not all(affinity.matches(selector, node.name, labels) for selector in demand.claim_selectors):
-        return _reason(ReasonCode.CLAIM_ELSEWHERE, "node(s) cannot use a claim that is allocated elsewhere")
+        return _reason(ReasonCode.CLAIM_ELSEWHERE, _ELSEWHERE)
     return None
 
 

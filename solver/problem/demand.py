@@ -5,7 +5,16 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
-from solver.domain import AllocationMode, Device, DeviceClass, Policy, Quantity, SubRequest, Toleration
+from solver.domain import (
+    BINDING_FAILED_TAINT,
+    AllocationMode,
+    Device,
+    DeviceClass,
+    Policy,
+    Quantity,
+    SubRequest,
+    Toleration,
+)
 from solver.feasibility import capacity, selectors, taints
 from solver.feasibility.capacity import Consumption
 from solver.problem.inventory import DeviceRecord, Inventory
@@ -21,6 +30,7 @@ class Verdict(IntEnum):
     CAPACITY = 4
     NOT_OWNED = 5
     OFFERED_TWICE = 6
+    AVOIDED = 7
 
 
 class DemandKey(NamedTuple):
@@ -109,11 +119,12 @@ def _matches(compiled: list[selectors.Selector], driver: str, device: Device) ->
 
 
 def _judge(record: DeviceRecord, key: DemandKey, requested: Mapping[str, Quantity]) -> tuple[Verdict, Consumption]:
-    consumption = capacity.consumption(record.device, requested)
+    consumption = capacity.consumption(record.id.driver, record.device, requested)
     if consumption is None:
         return Verdict.CAPACITY, ()
-    if taints.first_untolerated(record.taints, key.tolerations) is not None:
-        return Verdict.TAINTED, ()
+    taint = taints.first_untolerated(record.taints, key.tolerations)
+    if taint is not None:
+        return Verdict.AVOIDED if taint.key == BINDING_FAILED_TAINT else Verdict.TAINTED, ()
     if not record.is_owned:
         return Verdict.NOT_OWNED, ()
     return Verdict.YES, consumption

@@ -23,6 +23,8 @@ from solver.feasibility.pools import Pool
 from solver.problem.owned import Ownership
 
 Mask = npt.NDArray[np.bool_]
+DemandHint = tuple[tuple[str, ...], tuple[str, ...]]
+"""The selectors of a class and of a request."""
 _VALUE_SCALE = 100
 
 
@@ -73,6 +75,8 @@ class Inventory:
     """Taints as published, also by pools that cannot be used and for nodes that are not there."""
     draws: dict[DeviceId, tuple[tuple[CounterId, int], ...]] = field(default_factory=dict)
     """What devices take of counters, those that no present node reaches included."""
+    hints: dict[DemandHint, str] = field(default_factory=dict)
+    """What `solver.hints` found to say about selectors that match nothing; it holds as long as the inventory."""
 
     def taints_of(self, device: DeviceId) -> tuple[Taint, ...]:
         """Give a device's taints of today, whether anybody could allocate it or not."""

@@ -24,7 +24,10 @@ ALLOWED = [
         for kind in ("deviceclasses", "devicetaintrules", "resourceslices")
         for verb in ("list", "watch")
     ],
-    *[(verb, "resource.k8s.io", "resourceclaims", "") for verb in ("get", "list", "watch", "update", "patch")],
+    *[
+        (verb, "resource.k8s.io", "resourceclaims", "")
+        for verb in ("get", "list", "watch", "create", "update", "patch", "delete")
+    ],
     *[(verb, "resource.k8s.io", "resourceclaims", "status") for verb in ("update", "patch")],
     *[(verb, "resource.k8s.io", "resourceclaims", "binding") for verb in ("update", "patch")],
     ("create", "", "pods", "binding"),
@@ -45,8 +48,7 @@ REFUSED = [
     ("create", "", "pods", "exec"),
     ("create", "", "pods", "eviction"),
     ("patch", "", "nodes", ""),
-    ("create", "resource.k8s.io", "resourceclaims", ""),
-    ("delete", "resource.k8s.io", "resourceclaims", ""),
+    ("deletecollection", "resource.k8s.io", "resourceclaims", ""),
     ("update", "resource.k8s.io", "resourceclaims", "driver"),
     ("create", "resource.k8s.io", "resourceslices", ""),
     ("delete", "resource.k8s.io", "resourceslices", ""),

@@ -8,18 +8,10 @@ import pytest
 
 from e2e.controlplane.plane import ControlPlane
 from tests.support.controlplane import wait_until
-from tests.support.shell_proxy import lossy, the_first
+from tests.support.shell_proxy import is_allocation, is_binding, lossy, the_first
 from tests.support.shell_world import RESOURCE, Start, World
 
 pytestmark = pytest.mark.controlplane
-
-
-def is_allocation(method: str, path: str) -> bool:
-    return method == "PATCH" and "/resourceclaims/" in path and path.endswith("/status")
-
-
-def is_binding(method: str, path: str) -> bool:
-    return method == "POST" and path.endswith("/binding")
 
 
 def once_before(wanted: Callable[[str, str], bool], do: Callable[[], object]) -> Callable[[str, str], str]:

@@ -3,16 +3,16 @@
 import concurrent.futures
 import os
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from e2e.controlplane.plane import ControlPlane
 from tests.support.controlplane import wait_until
-from tests.support.shell_proxy import Dam, lossy
+from tests.support.shell_proxy import Dam, LossyProxy, is_allocation, is_binding, lossy
 from tests.support.shell_world import Start, World, exit_status
 
 pytestmark = pytest.mark.controlplane
@@ -23,7 +23,7 @@ kind: DovetailConfiguration
 commit:
   requestTimeoutSeconds: 1
 leaderElection:
-  leaseName: {name}
+  leaseName: "{name}"
   leaseNamespace: {namespace}
   leaseDurationSeconds: 4
   renewDeadlineSeconds: 2.5
@@ -40,6 +40,11 @@ def fill(world: World, nodes: int, pods: int) -> None:
     wait_until(lambda: len(world.claims()) == pods, seconds=120)
 
 
+def allocated(world: World) -> int:
+    """Count the claims that are allocated."""
+    return sum("allocation" in each.get("status", {}) for each in world.claims())
+
+
 @contextmanager
 def stopped(pid: int) -> Iterator[None]:
     """Stop a process for the block, as a machine that hangs does."""
@@ -50,28 +55,40 @@ def stopped(pid: int) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
+@dataclass(frozen=True)
+class Dammed:
+    """A way to the server on which bindings stop after the first 20."""
+
+    dam: Dam
+    proxy: LossyProxy
+    kubeconfig: Path
+
+    def writes(self) -> list[str]:
+        """Give what was written on this way, but for the lease."""
+        return [each for each in self.proxy.writes if "/leases" not in each]
+
+
 @pytest.fixture
-def dam(control_plane: ControlPlane, tmp_path: Path) -> Iterator[tuple[Dam, Path]]:
-    """A way to the server on which bindings stop after the first 20, and a kubeconfig that leads there."""
-    made = Dam(passing=20)
+def dammed(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Dammed]:
+    """Bindings that stop until the dam is opened, or the test ends."""
+    made = Dam(20, is_binding)
     with lossy(control_plane.admin, before=made.before) as proxy:
         try:
-            yield made, proxy.write_kubeconfig(tmp_path / "dam.kubeconfig")
+            yield Dammed(made, proxy, proxy.write_kubeconfig(tmp_path / "dam.kubeconfig"))
         finally:
             made.open()
 
 
 def test_a_scheduler_that_was_killed_amid_300_pods_is_followed_by_one_that_finishes(
-    world: World, start: Start, dam: tuple[Dam, Path]
+    world: World, start: Start, dammed: Dammed
 ) -> None:
-    held, kubeconfig = dam
     fill(world, nodes=40, pods=300)
-    first = start(kubeconfig)
+    first = start(dammed.kubeconfig)
     wait_until(lambda: len(world.bound()) == 20)
 
     os.kill(first.pid, signal.SIGKILL)
     wait_until(lambda: not first.is_running())
-    held.open()
+    dammed.dam.open()
     start()
 
     wait_until(lambda: len(world.bound()) == 300, seconds=120)
@@ -79,43 +96,47 @@ def test_a_scheduler_that_was_killed_amid_300_pods_is_followed_by_one_that_finis
 
 
 def test_a_scheduler_that_is_told_to_stop_ends_its_writes_and_leaves_nothing_half_done(
-    world: World, start: Start, dam: tuple[Dam, Path]
+    world: World, start: Start, dammed: Dammed
 ) -> None:
-    held, kubeconfig = dam
     fill(world, nodes=15, pods=120)
-    running = start(kubeconfig)
+    running = start(dammed.kubeconfig)
     wait_until(lambda: len(world.bound()) == 20)
 
     os.kill(running.pid, signal.SIGTERM)
-    time.sleep(0.5)
-    held.open()
+    wait_until(lambda: '"stopping"' in running.log.read_text())
+    dammed.dam.open()
     wait_until(lambda: not running.is_running())
 
     bound = len(world.bound())
-    allocated = [each for each in world.claims() if "allocation" in each.get("status", {})]
-    assert (exit_status(running), len(allocated)) == (0, bound)
+    assert (exit_status(running), allocated(world)) == (0, bound)
     assert bound < 120, "what had not begun should have been left to the next one"
     assert world.problems() == []
 
 
 def test_a_leader_that_hangs_beyond_its_lease_writes_nothing_when_it_wakes_up(
-    control_plane: ControlPlane, world: World, start: Start, tmp_path: Path, dam: tuple[Dam, Path]
+    control_plane: ControlPlane, world: World, start: Start, tmp_path: Path, dammed: Dammed
 ) -> None:
-    held, kubeconfig = dam
     fill(world, nodes=40, pods=300)
     configuration = tmp_path / "config.yaml"
     configuration.write_text(LEASE.format(name=world.word, namespace=world.namespace))
-    first = start(kubeconfig, f"--config={configuration}", leader_elect=True)
-    second = start(control_plane.kubeconfig, f"--config={configuration}", leader_elect=True)
-    wait_until(lambda: len(world.bound()) == 20)
+    first = start(dammed.kubeconfig, f"--config={configuration}", leader_elect=True)
+    second_held = Dam(60, is_allocation)
+    with lossy(control_plane.admin, before=second_held.before) as proxy:
+        second_kubeconfig = proxy.write_kubeconfig(tmp_path / "second.kubeconfig")
+        start(second_kubeconfig, f"--config={configuration}", leader_elect=True)
+        wait_until(lambda: len(world.bound()) == 20)
 
-    with stopped(first.pid):
-        held.open()
+        with stopped(first.pid):
+            dammed.dam.open()
+            wait_until(lambda: allocated(world) >= 60 and len(world.bound()) > 60, seconds=60)
+            written = dammed.writes()
+        # It wakes up with a plan for claims that its successor has planned otherwise and not written yet.
+        wait_until(lambda: not first.is_running())
+        second_held.open()
         wait_until(lambda: len(world.bound()) == 300, seconds=120)
-    wait_until(lambda: not first.is_running())
 
+    assert dammed.writes() == written
     assert exit_status(first) == 1
-    assert second.is_running()
     assert world.problems() == []
 
 

@@ -7,15 +7,15 @@ import pytest
 
 from e2e.controlplane.plane import ControlPlane
 from tests.support.controlplane import wait_until
-from tests.support.shell_proxy import lossy, the_first
+from tests.support.shell_proxy import is_allocation, is_binding, lossy, the_first
 from tests.support.shell_world import Start, World
 
 pytestmark = pytest.mark.controlplane
 
 WRITES = {
     "finalizer": lambda method, path: method == "PATCH" and "/resourceclaims/" in path and not path.endswith("/status"),
-    "allocation": lambda method, path: method == "PATCH" and "/resourceclaims/" in path and path.endswith("/status"),
-    "binding": lambda method, path: method == "POST" and path.endswith("/binding"),
+    "allocation": is_allocation,
+    "binding": is_binding,
 }
 
 

@@ -352,6 +352,32 @@ def test_counters_of_devices_on_nodes_that_are_gone_still_count() -> None:
     assert s.plan(b.node("n1"), slices, GPU, held, claims, pods=pods).placements == ()
 
 
+def test_a_shareable_device_of_the_cluster_draws_its_counters_once() -> None:
+    slots = {"set": {"slots": 1}}
+    devices = (b.device("w0", consumes=slots), b.device("w1", is_shareable=True, consumes=slots))
+    slices = [
+        b.resource_slice("wide", *devices, driver=FABRIC, at=b.scope(all_nodes=True), slice_count=2),
+        b.resource_slice("wide", driver=FABRIC, slice_count=2, counter_sets={"set": {"slots": 2}}),
+        b.resource_slice("n2", b.device("d1")),
+    ]
+    claims = [b.claim("c", b.request("r", "any", count=3)), b.claim("d", b.request("r", "fabric"))]
+    nodes = [b.node("n1", pods=1), b.node("n2", pods=1)]
+    classes = (b.device_class("any"), FABRIC_CLASS)
+    decided = s.plan(nodes, slices, classes, claims, pods=[b.pod("p", "c"), b.pod("q", "d")])
+    assert s.nodes_of(decided) == {"p": "n2", "q": "n1"}
+
+
+def test_distinct_values_hold_within_a_claim_and_not_across_those_of_a_pod() -> None:
+    distinct = "x.io/root"
+    card = b.device("d", is_shareable=True, attributes={distinct: "q"})
+    claims = [
+        b.claim("c", b.request("r"), b.request("t"), constraints=(b.distinct(distinct, "t"),)),
+        b.claim("d", b.request("r"), constraints=(b.distinct(distinct),)),
+    ]
+    decided = s.plan(b.node("n1"), b.resource_slice("n1", card), GPU, claims, pods=[b.pod("p", "c", "d")])
+    assert s.nodes_of(decided) == {"p": "n1"}
+
+
 def test_32_devices_fit_into_a_claim() -> None:
     claim = b.claim("c", b.request("r", count=20), b.request("t", count=12))
     decided = s.plan(b.node("n1"), b.gpu_slice("n1", count=40), GPU, claim, pods=[b.pod("p", "c")])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from solver import greedy, solve, solve_greedily
-from solver.domain import Batch, Plan, Policy, Snapshot
+from solver.domain import Batch, Budget, Plan, Policy, Snapshot
 from solver.engines import cpsat
 from solver.engines.cpsat import Effort
 from solver.model import assignment, build, cells
@@ -15,7 +15,7 @@ from solver.model.form import Expression
 from solver.problem.memory import Engine
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
-from solver.search import bound
+from solver.search import bound, neighbourhoods
 from solver.search.values import values
 from tests.support import builders as b
 from tests.support import solver_problems as s
@@ -164,3 +164,15 @@ def test_whatever_the_model_allows_can_be_read_and_written(situation: Situation,
     solution = assignment.solution_of(variables, result.values)
     again = assignment.values_of(variables, solution)
     assert variables.form.broken_by(again) == ()
+
+
+@given(situations())
+@SMALL
+def test_neighbourhoods_give_what_the_model_accepts_and_never_lose(situation: Situation) -> None:
+    problem = problem_of(situation)
+    variables = build.build(problem, cells.single(problem))
+    start = greedy.candidates(problem)[-1]
+    limits = bound.bounds(problem, values(problem, start), s.PATIENT)
+    found = neighbourhoods.improve(problem, start, limits, Budget(seconds=60.0, deterministic_seconds=0.05)).solution
+    assert variables.form.broken_by(assignment.values_of(variables, found)) == ()
+    assert values(problem, found) >= values(problem, start)

@@ -219,11 +219,15 @@ _BY_RULE: Final[dict[Rule, tuple[tuple[Difference, _Holds], ...]]] = {
     Rule.COUNTER_OVERCOMMITTED: ((Difference.POOL_NAMES, _is_right_with_own_pool_names),),
     Rule.DEVICE_UNKNOWN: ((Difference.NEWER_ELSEWHERE, _has_newer_elsewhere),),
     Rule.DEVICE_POOL: ((Difference.NAME_TWICE_ELSEWHERE, _names_device_twice),),
+    Rule.DEVICE_SCOPE: ((Difference.NAME_TWICE_ELSEWHERE, _names_device_twice),),
+    Rule.ALLOCATION_NODES: ((Difference.NAME_TWICE_ELSEWHERE, _names_device_twice),),
+    Rule.REQUEST_UNSETTLED: ((Difference.NAME_TWICE_ELSEWHERE, _names_device_twice),),
     Rule.CONSTRAINT_DISTINCT: ((Difference.DISTINCT_FORGETS, _asks_several_to_differ),),
     Rule.DEVICE_TWICE: ((Difference.SHARE_OVERLAPS, _has_share_of_exclusive),),
     Rule.REQUEST_ALL: (
         (Difference.ALL_SHRINKS, _asks_all_of_shareable),
         (Difference.NEWER_ELSEWHERE, _has_newer_elsewhere),
+        (Difference.NAME_TWICE_ELSEWHERE, _names_device_twice),
     ),
     Rule.ALLOCATION_CONFIG: ((Difference.CONFIG_TWICE, _configures_two),),
 }

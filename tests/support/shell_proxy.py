@@ -30,7 +30,8 @@ class LossyProxy(ThreadingHTTPServer):
     """
     Forwards to an API server with the administrator's rights.
 
-    `lost` holds what was lost, as `METHOD path`; `listen` gets every piece of a watch just after it was passed on.
+    `writes` holds what came to be written and `lost` what was lost, as `METHOD path`; `listen` gets every piece of a
+    watch just after it was passed on.
     """
 
     daemon_threads = True
@@ -42,6 +43,7 @@ class LossyProxy(ThreadingHTTPServer):
         self.loses = loses
         self.before = before
         self.lost: list[str] = []
+        self.writes: list[str] = []
         self.listen: Callable[[bytes], object] = lambda _: None
         self.tls = ssl.create_default_context(cafile=str(access.ca))
 
@@ -76,6 +78,9 @@ class _Forward(BaseHTTPRequestHandler):
     def do_PATCH(self) -> None:
         self._forward()
 
+    def do_DELETE(self) -> None:
+        self._forward()
+
     def log_message(self, *_: object) -> None:
         pass
 
@@ -87,6 +92,8 @@ class _Forward(BaseHTTPRequestHandler):
         upstream = http.client.HTTPSConnection(access.host, access.port, context=self.server.tls)
         with contextlib.closing(upstream):
             path, mark, query = self.path.partition("?")
+            if self.command != "GET":
+                self.server.writes.append(f"{self.command} {path}")
             upstream.request(self.command, self.server.before(self.command, path) + mark + query, body or None, headers)
             answer = upstream.getresponse()
             if self.server.loses(self.command, path):
@@ -130,6 +137,16 @@ def lossy(
             thread.join()
 
 
+def is_allocation(method: str, path: str) -> bool:
+    """Whether a request allocates, reserves or releases a claim."""
+    return method == "PATCH" and "/resourceclaims/" in path and path.endswith("/status")
+
+
+def is_binding(method: str, path: str) -> bool:
+    """Whether a request binds a pod."""
+    return method == "POST" and path.endswith("/binding")
+
+
 def the_first(wanted: Loses) -> Loses:
     """Be true for the first request that is like this, and for no other."""
     lock, done = threading.Lock(), threading.Event()
@@ -147,19 +164,20 @@ def the_first(wanted: Loses) -> Loses:
 
 class Dam:
     """
-    Holds bindings back behind the first few, until it is opened: whatever happens then happens amid a batch.
+    Holds requests of one sort back behind the first few, until it is opened: what happens then happens amid a batch.
 
     What is held reaches the server when the dam opens, also where nobody waits for the answer any more.
     """
 
-    def __init__(self, passing: int) -> None:
+    def __init__(self, passing: int, wanted: Loses) -> None:
         self._left = passing
+        self._wanted = wanted
         self._lock = threading.Lock()
         self._is_open = threading.Event()
 
     def before(self, method: str, path: str) -> str:
-        """Hold a binding; to be given to `lossy`."""
-        if method == "POST" and path.endswith("/binding"):
+        """Hold such a request; to be given to `lossy`."""
+        if self._wanted(method, path):
             with self._lock:
                 self._left -= 1
                 is_held = self._left < 0

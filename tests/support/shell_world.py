@@ -33,6 +33,8 @@ class World:
         self.driver = f"{self.word}.example.com"
         self.scheduler = f"dovetail-{self.word}"
         self.nodes: list[str] = []
+        self.device: Json = {}
+        """What every device of nodes that are added has besides its name."""
 
     def add_nodes(self, count: int, devices: int) -> None:
         """Create nodes with so many equal devices each, and the class that selects them."""
@@ -67,9 +69,9 @@ class World:
             with contextlib.suppress(RequestError):
                 self.plane.request("DELETE", path)
 
-    def claim(self, name: str, count: int = 1) -> None:
+    def claim(self, name: str, count: int = 1, annotations: Json | None = None) -> None:
         """Create a named claim."""
-        body = {"metadata": {"name": name}, "spec": self._claim_spec(count)}
+        body = {"metadata": {"name": name, "annotations": annotations or {}}, "spec": self._claim_spec(count)}
         self.plane.request("POST", f"{RESOURCE}/namespaces/{self.namespace}/resourceclaims", body)
 
     def template(self, name: str = "one", count: int = 1) -> None:
@@ -223,7 +225,7 @@ class World:
                 "driver": self.driver,
                 "nodeName": node,
                 "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
-                "devices": [{"name": f"gpu-{index}"} for index in range(devices)],
+                "devices": [{"name": f"gpu-{index}", **self.device} for index in range(devices)],
             },
         }
 

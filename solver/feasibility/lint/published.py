@@ -1,12 +1,15 @@
 """What some devices publish, looked up by the names that CEL uses."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from solver.domain import AttributeKind, AttributeValue, Device, DeviceId, Quantity
 from solver.domain.quantity import NANO, format_nano
 from solver.feasibility.cel.reads import Read
 from solver.feasibility.cel.values import parse_semver
+
+_MEBIBYTE: Final = 2**20 * NANO
+_GIBIBYTE: Final = 2**30 * NANO
 
 Value = AttributeValue | Quantity
 
@@ -68,15 +71,15 @@ def written(read: Read) -> str:
 
 
 def size(nano: int) -> str:
-    """Write an amount of something as people do: in the largest binary unit that leaves a whole number."""
-    binary = format_nano(nano, "Gi")
-    return format_nano(nano) if nano % (1024 * NANO) else binary
+    """Write an amount as people do: in the largest binary unit that leaves a whole number, roughly where none does."""
+    if nano % (1024 * NANO) == 0:
+        return format_nano(nano, "Gi")
+    return f"about {nano // _MEBIBYTE}Mi" if nano >= _MEBIBYTE else format_nano(nano)
 
 
 def round_size(nano: int) -> str:
     """Write the largest size in whole Gi that an amount holds, or the amount itself where it is smaller."""
-    gibibyte = 2**30 * NANO
-    return format_nano(nano // gibibyte * gibibyte, "Gi") if nano >= gibibyte else size(nano)
+    return format_nano(nano // _GIBIBYTE * _GIBIBYTE, "Gi") if nano >= _GIBIBYTE else format_nano(nano, "Gi")
 
 
 def semantic(text: str) -> str:

@@ -42,6 +42,7 @@ class Desk:
         self.slots = Slow()
         self.metrics = Metrics()
         self.conditions: list[tuple[str, str]] = []
+        self.nominations: list[str | None] = []
         self.events: list[str] = []
         self.is_failing = False
         self.reports = Reports(
@@ -50,12 +51,22 @@ class Desk:
         monkeypatch.setattr(writes, "write_pod_condition", self._take_condition)
         monkeypatch.setattr(writes, "write_event", self._take_event)
 
-    async def _take_condition(self, _: Client, on: Pod, *, reason: str, message: str, timeout_seconds: float) -> None:
+    async def _take_condition(
+        self,
+        _: Client,
+        on: Pod,
+        *,
+        reason: str,
+        message: str,
+        nominated_node_name: str | None,
+        timeout_seconds: float,
+    ) -> None:
         assert timeout_seconds == 5.0
         await asyncio.sleep(0)
         if self.is_failing:
             raise ServerError(500)
         self.conditions.append((on.id.name, f"{reason}: {message}"))
+        self.nominations.append(nominated_node_name)
 
     async def _take_event(self, _: Client, event: EventRecord, *, timeout_seconds: float) -> None:
         assert timeout_seconds == 5.0
@@ -168,3 +179,34 @@ async def test_of_too_many_events_the_oldest_are_dropped_and_counted(monkeypatch
 
     assert len(at.events) == 10
     assert at.metrics.registry.get_sample_value("dovetail_events_dropped_total") == 5
+
+
+async def test_a_pod_whose_devices_get_ready_shows_its_node_and_one_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with desk(monkeypatch) as at:
+        at.reports.awaits(P, "n1", "waits for a and b", is_first=True)
+        await at.let_go()
+        at.reports.awaits(P, "n1", "waits for b", is_first=False)
+        await at.let_go()
+
+    pending = "BindingConditionsPending"
+    assert at.conditions == [("p", f"{pending}: waits for a and b"), ("p", f"{pending}: waits for b")]
+    assert at.nominations == ["n1", "n1"]
+    assert at.events == [pending]
+
+
+async def test_a_pod_whose_devices_did_not_get_ready_loses_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with desk(monkeypatch) as at:
+        at.reports.awaits(P, "n1", "waits for a", is_first=True)
+        await at.let_go()
+        at.reports.waits(P, (FULL,), 3)
+        await at.let_go()
+
+    assert at.nominations == ["n1", ""]
+
+
+async def test_a_pod_that_has_no_node_keeps_the_field_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with desk(monkeypatch) as at:
+        at.reports.waits(P, (FULL,), 3)
+        await at.let_go()
+
+    assert at.nominations == [None]

@@ -45,8 +45,20 @@ def other(each: Object, **fields: object) -> Object:
         pytest.param(
             NODE,
             node("n1", cpu=4, extended={"e.com/x": 1}),
-            {Fact.NODE_ALLOCATABLE_GREW},
+            {Fact.NODE_ALLOCATABLE_GREW, Fact.NODE_RESOURCE_CHANGED_HANDS},
             id="node with a new resource",
+        ),
+        pytest.param(
+            node("n1", cpu=4, extended={"e.com/x": 1}),
+            node("n1", cpu=4, extended={"e.com/x": 0}),
+            {Fact.NODE_RESOURCE_CHANGED_HANDS},
+            id="node without a resource",
+        ),
+        pytest.param(
+            node("n1", cpu=4, extended={"e.com/x": 2}),
+            node("n1", cpu=4, extended={"e.com/x": 1}),
+            set(),
+            id="node with less of a resource",
         ),
         pytest.param(NODE, node("n1", cpu=3), set(), id="node with less cpu"),
         pytest.param(NODE, node("n1", cpu=3, pods=111), {Fact.NODE_ALLOCATABLE_GREW}, id="node with less and more"),
@@ -123,9 +135,21 @@ def other(each: Object, **fields: object) -> Object:
         pytest.param(None, device_class("gpu"), {Fact.CLASS_CHANGED}, id="class added"),
         pytest.param(device_class("gpu"), device_class("gpu", "true"), {Fact.CLASS_CHANGED}, id="class selectors"),
         pytest.param(
-            device_class("gpu"), device_class("gpu", extended_resource_name="e.com/x"), set(), id="class otherwise"
+            device_class("gpu"),
+            device_class("gpu", extended_resource_name="e.com/x"),
+            {Fact.CLASS_CHANGED},
+            id="class with an extended resource",
+        ),
+        pytest.param(
+            device_class("gpu"), other(device_class("gpu"), creation_timestamp="x"), set(), id="class otherwise"
         ),
         pytest.param(device_class("gpu"), None, set(), id="class deleted"),
+        pytest.param(
+            device_class("gpu", extended_resource_name="e.com/x"),
+            None,
+            {Fact.CLASS_CHANGED},
+            id="class with an extended resource deleted",
+        ),
         pytest.param(None, SLICE, {Fact.SLICE_CHANGED}, id="slice added"),
         pytest.param(SLICE, other(SLICE, generation=2), {Fact.SLICE_CHANGED}, id="slice generation"),
         pytest.param(SLICE, other(TAINTED, generation=2), {Fact.SLICE_CHANGED}, id="slice changed and tainted"),

@@ -60,7 +60,8 @@ def nano(**amounts: b.Amount) -> Consumption:
 DEVICES: tuple[tuple[str, Device, dict[str, b.Amount], Consumption | None], ...] = (
     ("every capacity is consumed, asked or not", shared(a=PLAIN, b=OPEN), {"a": 3}, nano(a=3, b=4)),
     ("a capacity that the device lacks", shared(a=PLAIN), {"b": 1}, None),
-    ("a name with a domain is another name", shared(a=PLAIN), {"gpu.example.com/a": 1}, None),
+    ("a name with the driver's domain", shared(a=PLAIN), {"gpu.example.com/a": 1}, nano(a=1)),
+    ("a name with another domain", shared(a=PLAIN), {"other.example.com/a": 1}, None),
     ("more than the device has", shared(a=PLAIN), {"a": 21}, None),
     ("more than the device has after rounding", shared(a=b.capacity(6, default=2, minimum=2, step=3)), {"a": 6}, None),
     ("no capacities at all", shared(), {}, ()),
@@ -73,9 +74,9 @@ DEVICES: tuple[tuple[str, Device, dict[str, b.Amount], Consumption | None], ...]
 
 @pytest.mark.parametrize(("device", "asked", "expected"), [row[1:] for row in DEVICES], ids=[row[0] for row in DEVICES])
 def test_a_device_answers_a_request(device: Device, asked: dict[str, b.Amount], expected: Consumption | None) -> None:
-    assert capacity.consumption(device, {name: b.quantity(amount) for name, amount in asked.items()}) == expected
+    assert capacity.consumption(b.GPU_DRIVER, device, {name: b.quantity(amount) for name, amount in asked.items()}) == expected
 
 
 def test_amounts_beyond_64_bits_are_exact() -> None:
     eight_eighty = b.device("d", is_shareable=True, capacities={"memory": b.capacity("880Gi")})
-    assert capacity.consumption(eight_eighty, {}) == (("memory", 880 * 2**30 * 10**9),)
+    assert capacity.consumption(b.GPU_DRIVER, eight_eighty, {}) == (("memory", 880 * 2**30 * 10**9),)

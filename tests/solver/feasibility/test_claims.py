@@ -44,20 +44,20 @@ REFUSED: tuple[tuple[str, Pod, tuple[Claim, ...], ReasonCode, str], ...] = (
     ("a bound pod", b.pod("p", node_name="n1"), (), ReasonCode.POD_INVALID, "the pod is bound to node n1"),
     ("a gated pod", b.pod("p", scheduling_gates=("a", "b")), (), ReasonCode.POD_INVALID, "the pod is gated by a, b"),
     ("a pod that goes", b.pod("p", is_deleting=True), (), ReasonCode.POD_INVALID, "the pod is being deleted"),
-    ("a claim that is not there", POD, (), ReasonCode.CLAIM_MISSING, "claim c does not exist"),
+    ("a claim that is not there", POD, (), ReasonCode.CLAIM_MISSING, "claim c does not exist yet, and is waited for"),
     (
         "a claim of another namespace",
         POD,
         (b.claim("c", namespace="other"),),
         ReasonCode.CLAIM_MISSING,
-        "claim c does not exist",
+        "claim c does not exist yet, and is waited for",
     ),
     (
         "a claim that is not made yet",
         b.pod("p", b.waiting_entry("t")),
         (),
         ReasonCode.CLAIM_MISSING,
-        "the claim of entry waiting was not created yet from template t",
+        "the claim of entry waiting was not created yet from template t, and is waited for",
     ),
     (
         "a claim made for another pod",
@@ -213,3 +213,12 @@ def test_every_objection_is_given_and_each_once() -> None:
         ReasonCode.CLAIM_INVALID,
         ReasonCode.CLAIM_MISSING,
     ]
+
+
+def test_a_pod_whose_constraints_no_rule_knows_waits_and_says_which() -> None:
+    pod = replace(b.pod("p"), unhonoured=("spec.topologySpreadConstraints (DoNotSchedule)",))
+
+    (reason,) = claims.objections(pod, {}, {})
+
+    assert reason.code is ReasonCode.POD_INVALID
+    assert reason.message == "spec.topologySpreadConstraints (DoNotSchedule) cannot be honoured by this scheduler yet"

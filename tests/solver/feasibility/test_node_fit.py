@@ -6,6 +6,10 @@ from solver.domain import Node, NodeSelector, Pod, ReasonCode
 from solver.feasibility import node_fit
 from tests.support import builders as b
 
+ELSEWHERE = (
+    "node(s) cannot use a claim that is allocated elsewhere; hint: all consumers of a claim run where its devices are, "
+    "and a resourceClaimTemplateName gives each pod a claim of its own"
+)
 AFFINITY_MESSAGE = "node(s) didn't match Pod's node affinity/selector"
 CORDONED = b.node("n1", is_unschedulable=True)
 TAINTED = b.node("n1", taints=(b.taint("soft", effect="PreferNoSchedule"), b.taint("gpu", "only")))
@@ -50,7 +54,7 @@ REFUSED: tuple[tuple[str, Pod, Node, tuple[NodeSelector, ...], ReasonCode, str],
         IN_A,
         (b.on_node("n1"), b.on_node("n2")),
         ReasonCode.CLAIM_ELSEWHERE,
-        "node(s) cannot use a claim that is allocated elsewhere",
+        ELSEWHERE,
     ),
 )
 

@@ -77,7 +77,7 @@ def test_shares_of_a_device_add_up(amounts: tuple[str, ...], left: int) -> None:
 
 
 def test_a_capacity_that_is_not_published_any_more_is_forgotten() -> None:
-    consumed = {"memory": "10Gi", "gone": 5}
+    consumed: dict[str, b.Amount] = {"memory": "10Gi", "gone": 5}
     held = b.held("h", b.result("gpu", "d", "n1", share_id=b.share_id(1), consumed=consumed))
     assert left_of_card(held) == 7
 

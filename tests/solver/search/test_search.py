@@ -132,3 +132,31 @@ def test_neighbourhoods_without_budget_leave_things_as_they_are() -> None:
     start = Solution()
     found = neighbourhoods.improve(problem, start, nothing_known(problem), NONE)
     assert found.solution is start
+
+
+def test_neighbourhoods_leave_shared_claims_where_they_are() -> None:
+    claims = [
+        b.claim("shared"),
+        *(b.claim(f"c{index}", b.request(count=count)) for index, count in enumerate((1, 3, 3))),
+    ]
+    pods = [b.pod(name, "shared") for name in "xy"] + [b.pod(f"p{index}", f"c{index}") for index in range(3)]
+    nodes = [b.node(name) for name in ("n0", "n1", "n2")]
+    problem = s.problem(nodes, [b.gpu_slice(node.name, count=3) for node in nodes], GPU, claims, pods=pods)
+    start = Greedy(problem, Kept(problem), Order.QUEUE_FIRST_FIT).run()
+    found = improved(problem, start, Budget(seconds=60.0, deterministic_seconds=0.2))
+    assert found.shared == start.shared
+
+
+def test_the_search_finds_where_two_network_devices_reach() -> None:
+    labels: list[dict[str, str]] = [{"x": "y"}, {"x": "y", "z": "y"}, {"x": "y", "z": "y"}, {"z": "y"}]
+    nodes = [b.node(f"n{index}", pods=1, labels=each) for index, each in enumerate(labels)]
+    selectors = {"x": b.node_selector(x="y"), "z": b.node_selector(z="y")}
+    slices = [
+        b.resource_slice(name, b.device(name), driver=name, at=b.scope(selector=each))
+        for name, each in selectors.items()
+    ]
+    classes = [b.device_class(name, driver=name) for name in selectors]
+    claim = b.claim("c", b.request("r", "x"), b.request("t", "z"))
+    problem = s.problem(nodes, slices, classes, claim, pods=[b.pod(name, "c") for name in "pqr"])
+    found = exact.improve(problem, Solution(), nothing_known(problem), s.PATIENT)
+    assert sorted(choice.node for choice in found.solution.choices) == [1, 2]

@@ -10,6 +10,7 @@ from solver.domain import (
     AllocationMode,
     Batch,
     Claim,
+    ClaimId,
     DeviceId,
     DeviceResult,
     NodeSelector,
@@ -17,9 +18,12 @@ from solver.domain import (
     Plan,
     Pod,
     Policy,
+    RequestMapping,
     Snapshot,
+    SpecialClaim,
 )
 from tests.support import builders as b
+from tests.support import extended_builders as x
 
 
 class Case(NamedTuple):
@@ -258,7 +262,26 @@ def joined() -> Case:
     )
 
 
-VALID = (whole_cards, shares, partitions, fabric, choices, joined)
+def special() -> Case:
+    """A pod that asks for two extended resources, which devices serve by a claim that is yet to be made."""
+    placed = x.pod("placed", x.container(gpu=2))
+    made = SpecialClaim(
+        id=ClaimId("default", "placed-devices"),
+        requests=(b.request("container-0-request-0", count=2),),
+        mappings=(RequestMapping(container="main", resource=x.RESOURCE, request="container-0-request-0"),),
+    )
+    results = tuple(b.result("container-0-request-0", f"gpu-{i}", "n1") for i in range(2))
+    return Case(
+        b.snapshot(b.node("n1"), b.gpu_slice("n1"), x.gpu_class()),
+        b.batch(placed),
+        b.plan(
+            replace(b.placement(placed, "n1"), special=made, claims=(made.id,)),
+            b.claim_allocation(made.stand_in(placed.uid), *results, node_name="n1"),
+        ),
+    )
+
+
+VALID = (whole_cards, shares, partitions, fabric, choices, joined, special)
 
 
 # Changes
@@ -347,6 +370,18 @@ def placement(name: str, **changes: Any) -> Change:
             old,
             placements=tuple(replace(each, **changes) if each.pod.name == name else each for each in old.placements),
         )
+
+    return plan(edit)
+
+
+def special_claim(**changes: Any) -> Change:
+    """Change the claim that is to be made for the pod's extended resources."""
+
+    def edit(old: Plan) -> Plan:
+        (only,) = old.placements
+        if only.special is None:
+            raise LookupError("the placement makes no claim")
+        return replace(old, placements=(replace(only, special=replace(only.special, **changes)),))
 
     return plan(edit)
 

@@ -37,6 +37,16 @@ ACCEPTED: tuple[tuple[str, Callable[[], c.Case], c.Change], ...] = (
     ),
     ("the node is filled to the last millicore", c.whole_cards, c.pod("placed", requests=(("cpu", 4000),))),
     (
+        "the node is filled to the last pod",
+        c.whole_cards,
+        c.node("n1", allocatable=(("cpu", 99000), ("memory", 1 << 40), ("pods", 2))),
+    ),
+    (
+        "nothing of an overcommitted resource is asked for",
+        c.whole_cards,
+        c.both(c.running("running", requests=(("memory", 1 << 50),)), c.pod("placed", requests=(("memory", 0),))),
+    ),
+    (
         "what a pod does not ask for may be overcommitted",
         c.whole_cards,
         c.both(c.running("running", requests=(("memory", 1 << 50),)), c.pod("placed", requests=(("cpu", 1),))),

@@ -6,17 +6,17 @@ import pytest
 from msgspec.structs import replace
 
 from solver.domain import (
+    BINDING_FAILED_TAINT,
     AllocationMode,
     ConstraintKind,
+    RequestMapping,
 )
 from solver.verify import Rule, check
 from tests.solver.verify import cases as c
 from tests.support import builders as b
+from tests.support import extended_builders as x
 
 ON_N2 = b.on_node("n2")
-N1_AND_N2 = b.node_selector(
-    b.expressions(b.requirement("rack", "In", "r1")), b.expressions(b.requirement("rack", "In", "r2"))
-)
 
 BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
     # Pods
@@ -297,6 +297,53 @@ BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
         c.device("row-port", binds_to_node=True),
         {Rule.ALLOCATION_NODES},
     ),
+    # Extended resources
+    (
+        "nothing serves an extended resource",
+        c.special,
+        c.plan(
+            lambda old: replace(old, placements=(replace(old.placements[0], special=None, claims=()),), allocations=())
+        ),
+        {Rule.SPECIAL_MISSING},
+    ),
+    (
+        "a claim is made for what the node serves",
+        c.special,
+        c.both(c.node("n1", allocatable=((x.RESOURCE, 2), ("pods", 9))), c.device_class(extended_resource_name="")),
+        {Rule.SPECIAL_RESOURCES},
+    ),
+    (
+        "the claim asks for fewer devices than the containers",
+        c.special,
+        c.both(
+            c.special_claim(requests=(b.request("container-0-request-0"),)),
+            c.results(lambda old: old[:1]),
+        ),
+        {Rule.SPECIAL_REQUESTS, Rule.SPECIAL_MAPPINGS},
+    ),
+    (
+        "the claim asks for more than the class",
+        c.special,
+        c.special_claim(requests=(b.request("container-0-request-0", count=2, selectors=("true",)),)),
+        {Rule.SPECIAL_REQUESTS},
+    ),
+    (
+        "a container that asks for nothing gets the devices",
+        c.special,
+        c.special_claim(
+            mappings=(RequestMapping(container="other", resource=x.RESOURCE, request="container-0-request-0"),)
+        ),
+        {Rule.SPECIAL_MAPPINGS},
+    ),
+    (
+        "the node's device plugin offers the devices of a class as well",
+        c.whole_cards,
+        c.both(
+            c.device_class(extended_resource_name=x.RESOURCE),
+            c.node("n1", allocatable=(("cpu", 99000), (x.RESOURCE, 8), ("memory", 1 << 40), ("pods", 9))),
+        ),
+        {Rule.DEVICE_OFFERED_TWICE},
+    ),
     # Requests
     (
         "a result names no request",
@@ -566,6 +613,16 @@ BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
         "a rule with an empty selector taints everything",
         c.partitions,
         c.added(b.taint_rule("r", b.taint("broken"))),
+        {Rule.DEVICE_TAINT},
+    ),
+    (
+        "a binding that failed is tolerated by its own key alone",
+        c.partitions,
+        c.both(
+            c.device("half-1", taints=(b.taint(BINDING_FAILED_TAINT),)),
+            c.claim("half", requests=(b.request("half", "parts", tolerations=(b.toleration(),)),)),
+            c.result(0, tolerations=(b.toleration(),)),
+        ),
         {Rule.DEVICE_TAINT},
     ),
     (

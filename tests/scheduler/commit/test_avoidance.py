@@ -1,0 +1,38 @@
+"""Devices that failed are tainted for everybody but the API, for a while."""
+
+import asyncio
+
+from scheduler.change import Change, Kind
+from scheduler.commit.avoidance import Avoidance
+from solver.domain import BINDING_FAILED_TAINT, DeviceTaintRule
+from tests.support import builders as b
+
+DEVICE = b.device_id("g0", "n1")
+
+
+async def test_an_avoided_device_has_a_taint_rule_until_the_time_is_over() -> None:
+    changes: list[Change] = []
+    avoidance = Avoidance(0.05)
+    avoidance.connect(changes.extend)
+
+    avoidance.avoid((DEVICE, DEVICE))
+    (first,) = changes
+    assert isinstance(first.value, DeviceTaintRule)
+    assert first.value.taint.key == BINDING_FAILED_TAINT
+    assert (first.value.driver, first.value.pool, first.value.device) == tuple(DEVICE)
+
+    await asyncio.sleep(0.1)
+    assert changes[1:] == [Change(kind=Kind.TAINT_RULES, key=first.key, value=None)]
+
+
+async def test_a_device_that_fails_again_is_avoided_from_then_on() -> None:
+    changes: list[Change] = []
+    avoidance = Avoidance(0.2)
+    avoidance.connect(changes.extend)
+
+    avoidance.avoid((DEVICE,))
+    await asyncio.sleep(0.12)
+    avoidance.avoid((DEVICE,))
+    await asyncio.sleep(0.12)
+
+    assert all(each.value is not None for each in changes)

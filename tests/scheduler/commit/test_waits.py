@@ -1,0 +1,222 @@
+"""How long a unit waits for its devices, what ends it, and what is told and avoided."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+import msgspec
+import pytest
+
+from scheduler.change import Change
+from scheduler.commit.avoidance import Avoidance
+from scheduler.commit.reports import Reports
+from scheduler.commit.waits import Failed, Ready, Stopped, Waits
+from solver.domain import Claim, DeviceStatus, Pod, ReasonCode
+from tests.support import builders as b
+from tests.support.cluster_builders import cluster_of, gone, seen, unit
+
+ALLOCATED = 1_767_225_600.0  # 2026-01-01T00:00:00Z
+POD = b.pod("p", b.entry("c"))
+DEVICE = b.device_id("g0", "n1")
+CLAIM = msgspec.structs.replace(
+    b.claim(
+        "c",
+        allocation=b.allocation(
+            b.result("r", "g0", "n1", binding_conditions=("attached",), binding_failure_conditions=("broken",)),
+            node_name="n1",
+            timestamp="2026-01-01T00:00:00Z",
+        ),
+        reserved_for=(b.consumer("p"),),
+    ),
+    resource_version="5",
+)
+UNIT = unit(b.placement(POD, "n1"))
+
+
+def saying(**conditions: str) -> Claim:
+    status = DeviceStatus(device=DEVICE, conditions=tuple(conditions.items()))
+    return msgspec.structs.replace(CLAIM, device_status=(status,), resource_version="6")
+
+
+class Telling:
+    """Stands where users are told things."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str, bool]] = []
+        self.hushed: list[str] = []
+
+    def awaits(self, pod: Pod, node: str, message: str, *, is_first: bool) -> None:
+        self.told.append((pod.id.name, f"{node}: {message}", is_first))
+
+    async def hush(self, pod_uids: Iterable[str]) -> None:
+        self.hushed.extend(pod_uids)
+
+
+class Room:
+    """A wait with the real mirror and a clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.cluster = cluster_of(b.node("n1"), POD, CLAIM)
+        self.telling = Telling()
+        self.now = ALLOCATED + 1
+        self.begun = 0
+        self.waits = Waits(
+            self.cluster,
+            cast("Reports", self.telling),
+            Avoidance(300.0),
+            timeout_seconds=600.0,
+            clock=lambda: self.now,
+        )
+        self.waits.connect(self.see, self._begin)
+
+    def see(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            self.cluster.apply(change)
+            self.waits.see(change)
+
+    def avoided(self) -> list[str]:
+        return [str(each.device) for each in self.cluster.snapshot().taint_rules]
+
+    async def wait(self, claim: Claim = CLAIM) -> "asyncio.Task[Ready | Failed | Stopped]":
+        task = asyncio.create_task(self.waits.until_ready(UNIT, (claim,)))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return task
+
+    def _begin(self) -> None:
+        self.begun += 1
+
+
+async def test_a_claim_without_conditions_is_ready_at_once() -> None:
+    room = Room()
+    plain = b.claim("c", allocation=b.allocation(b.result("r", "g0", "n1"), node_name="n1"))
+
+    assert await room.waits.until_ready(UNIT, (plain,)) == Ready()
+    assert room.begun == 0
+
+
+async def test_the_wait_ends_when_the_condition_is_true() -> None:
+    room = Room()
+    task = await room.wait()
+    assert room.waits.count == 1
+    room.see([seen(saying(attached="True"))])
+
+    assert await task == Ready()
+    assert (room.waits.count, room.telling.hushed) == (0, [POD.uid])
+
+
+async def test_it_is_told_what_is_awaited_since_when_and_until_when() -> None:
+    room = Room()
+    task = await room.wait()
+    room.waits.close()
+    await task
+
+    ((pod, text, is_first),) = room.telling.told
+    assert (pod, is_first) == ("p", True)
+    assert text == (
+        "n1: the pod is to run on node n1 and waits for attached of device gpu.example.com/n1/g0 in claim c, "
+        "since 2026-01-01T00:00:00Z and until 2026-01-01T00:10:00Z"
+    )
+
+
+async def test_a_failure_ends_the_wait_and_the_device_is_avoided() -> None:
+    room = Room()
+    task = await room.wait()
+    room.see([seen(saying(broken="True"))])
+
+    end = await task
+    assert isinstance(end, Failed)
+    assert (end.reason.code, end.claims) == (ReasonCode.BINDING_FAILED, (CLAIM.id,))
+    assert "broken of device gpu.example.com/n1/g0" in end.reason.message
+    assert room.avoided() == ["g0"]
+
+
+@pytest.mark.parametrize(("later", "is_late"), [(599.0, False), (600.0, True)])
+async def test_the_time_runs_from_the_allocation_and_not_from_the_wait(later: float, is_late: bool) -> None:  # noqa: FBT001 - a table
+    room = Room()
+    room.now = ALLOCATED + later
+    task = await room.wait()
+    room.waits.close()
+
+    assert isinstance(await task, Failed if is_late else Stopped)
+    assert room.avoided() == (["g0"] if is_late else [])
+
+
+async def test_a_late_device_ends_a_wait_that_nothing_wakes() -> None:
+    room = Room()
+    room.now = ALLOCATED + 599.95
+    task = await room.wait()
+    room.now = ALLOCATED + 601
+
+    end = await asyncio.wait_for(task, 5)
+    assert isinstance(end, Failed)
+    assert end.reason.message.endswith("was not True within 600 s")
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "message"),
+    [
+        pytest.param(gone(POD), ReasonCode.CONFLICT, "pod default/p was deleted meanwhile", id="pod gone"),
+        pytest.param(
+            seen(msgspec.structs.replace(POD, is_deleting=True)),
+            ReasonCode.CONFLICT,
+            "pod default/p is being deleted or has ended",
+            id="pod deleting",
+        ),
+        pytest.param(
+            seen(msgspec.structs.replace(POD, node_name="n9")),
+            ReasonCode.CONFLICT,
+            "pod default/p was bound to node n9 by somebody else meanwhile",
+            id="pod bound",
+        ),
+        pytest.param(gone(CLAIM), ReasonCode.CLAIM_MISSING, "claim default/c was deleted meanwhile", id="claim gone"),
+        pytest.param(
+            seen(msgspec.structs.replace(CLAIM, is_deleting=True)),
+            ReasonCode.CLAIM_DELETING,
+            "claim default/c is being deleted",
+            id="claim deleting",
+        ),
+        pytest.param(
+            seen(msgspec.structs.replace(CLAIM, allocation=None, resource_version="6")),
+            ReasonCode.CONFLICT,
+            "claim default/c was deallocated meanwhile",
+            id="claim deallocated",
+        ),
+        pytest.param(
+            seen(msgspec.structs.replace(CLAIM, allocation=b.allocation(b.result("r", "g1", "n1")))),
+            ReasonCode.CONFLICT,
+            "claim default/c was allocated anew meanwhile",
+            id="claim allocated anew",
+        ),
+    ],
+)
+async def test_what_makes_the_wait_pointless_ends_it_and_blames_no_device(
+    change: Change, code: ReasonCode, message: str
+) -> None:
+    room = Room()
+    task = await room.wait()
+    room.see([change])
+
+    end = await task
+    assert isinstance(end, Failed)
+    assert (end.reason.code, end.reason.message, end.claims) == (code, message, ())
+    assert room.avoided() == []
+
+
+async def test_a_watch_that_is_behind_the_write_ends_nothing() -> None:
+    room = Room()
+    room.see([seen(msgspec.structs.replace(CLAIM, allocation=None, reserved_for=(), resource_version="4"))])
+    task = await room.wait()
+
+    assert not task.done()
+    room.waits.close()
+    assert await task == Stopped()
+
+
+async def test_a_node_that_is_gone_ends_the_wait_of_an_unready_unit() -> None:
+    room = Room()
+    room.see([gone(b.node("n1"))])
+
+    end = await (await room.wait())
+    assert isinstance(end, Failed)
+    assert end.reason.message == "node n1 is gone"

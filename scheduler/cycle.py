@@ -192,6 +192,7 @@ class Cycle:
 
     def _put_back(self, pod: Pod, reasons: Sequence[Reason], started: float) -> None:
         self._parts.pending.put_back(pod.id, pod.uid, reasons, self._clock())
+        self._count_incoming(pod.id, "ScheduleAttemptFailure")
         self._parts.tally.failed(pod, reasons, started)
         self._parts.reports.waits(pod, reasons, len(self._nodes))
         self._changed.set()
@@ -200,9 +201,12 @@ class Cycle:
         """Offer a pod to the queue, or let it go; what is remembered of pods that left the queue is dropped."""
         pending = self._parts.pending
         if isinstance(after, Pod):
+            is_known = pending.state(after.id) is not None
             pending.offer(after, now)
             if pending.state(after.id) is not None:
                 self._parts.tally.seen(after)
+                if not is_known:
+                    self._count_incoming(after.id, "PodAdd")
         for transition in transitions:
             before = transition.before
             if not isinstance(before, Pod):
@@ -212,6 +216,12 @@ class Cycle:
                 pending.remove(before.id)
             if not (is_here and pending.state(before.id) is not None):
                 self._forget(before.uid)
+
+    def _count_incoming(self, pod: PodId, event: str) -> None:
+        """Count a pod that was put into a queue, by kube-scheduler's names of queue and event."""
+        state = self._parts.pending.state(pod)
+        if state in _QUEUES:
+            self._parts.metrics.incoming_pods.labels(_QUEUES[state], event).inc()
 
     def _forget(self, pod_uid: str) -> None:
         self._parts.tally.gone(pod_uid)

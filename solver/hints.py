@@ -17,6 +17,7 @@ HINT: Final = "; hint: "
 """What stands between a reason and the hint that belongs to it."""
 _LONGEST: Final = 240
 _SAMPLES: Final = 4096
+_MOST_KNOWN: Final = 1024
 _ALIKE: Final = "node.kubernetes.io/instance-type"
 _MATCHING: Final = frozenset(set(Verdict) - {Verdict.NO, Verdict.FAILED})
 
@@ -40,6 +41,8 @@ class Hints:
         key, known = self.problem.demands[demand], self.problem.inventory.hints
         asked = (key.class_selectors, key.selectors)
         if asked not in known:
+            if len(known) >= _MOST_KNOWN:
+                known.clear()
             known[asked] = _cut(self._on_selectors(*asked))
         return known[asked]
 
@@ -76,7 +79,7 @@ class Hints:
         return f"the selectors of the device class itself match nothing; {found}" if found else ""
 
     def _samples(self) -> list[Candidate]:
-        """Give devices of every kind (same driver, names and sizes): all of a small kind, evenly some of a large one."""
+        """Give devices of every kind (driver, names, sizes): all of a small kind, evenly some of a large one."""
         if not self.kinds:
             kinds: defaultdict[tuple[object, ...], list[DeviceRecord]] = defaultdict(list)
             for record in self.problem.inventory.records:
@@ -120,8 +123,9 @@ class Hints:
         types = [labels.get(_ALIKE, "") for labels in inventory.labels]
         counts = Counter(types)
         for driver, nodes in sorted(publishing.items()):
+            having = Counter(types[each] for each in nodes)
             for node in left:
-                alike = sum(types[each] == types[node] for each in nodes)
+                alike = having[types[node]]
                 if node not in nodes and types[node] and 2 * alike > counts[types[node]] - 1 > 0:
                     others = counts[types[node]] - 1
                     do = (

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from scheduler.cluster import sharing
 from scheduler.cluster.check_nodes import written
 from scheduler.cluster.holdings import is_share
 from scheduler.cluster.inventory import Listing
@@ -39,7 +40,8 @@ def about_reservations(mirror: Mirror, unit: Unit) -> Iterator[str]:
         claim = mirror.claims.get(key)
         believed = mirror.believed_claims.get(key)
         if claim is not None and believed is not None:
-            count = len({each.uid for each in (*believed.reserved_for, *consumers)})
+            added = sharing.missing(claim, consumers, mirror.pods.get)
+            count = len({each.uid for each in (*believed.reserved_for, *added)})
             if count > MOST_CONSUMERS:
                 yield f"claim {key} would have {count} consumers, and a claim can have {MOST_CONSUMERS}"
 

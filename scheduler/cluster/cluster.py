@@ -7,7 +7,7 @@ import msgspec
 
 from scheduler.change import Change, Kind, Namespace, Object
 from scheduler.cluster import check as checks
-from scheduler.cluster import contention, specials
+from scheduler.cluster import contention, specials, sharing
 from scheduler.cluster.holdings import Duplicate
 from scheduler.cluster.ledger import Assumptions, Ledger
 from scheduler.cluster.mirror import Mirror
@@ -94,7 +94,8 @@ class Cluster:
         for key, consumers in reservations.items():
             claim, own = self._mirror.claims.get(key), allocations.get(key)
             if claim is not None and (own is None or own.claim_uid == claim.uid):
-                self._ledger.assume_claim(key, claim.uid, own.allocation if own is not None else None, consumers)
+                added = sharing.missing(claim, consumers, self._mirror.pods.get)
+                self._ledger.assume_claim(key, claim.uid, own.allocation if own is not None else None, added)
                 self._ledger.settle_claim(key, claim)
         for placement in unit.placements:
             pod = self._mirror.pods.get(placement.pod)

@@ -1,5 +1,6 @@
 """Pods that wait to be placed by us: which are ready, which rest, and which wait for something to change."""
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -16,6 +17,8 @@ from solver.domain import Batch, ClaimId, Pod, PodId, Reason, ReasonCode
 
 MOST_MOVES: Final = 2000
 """Pods that one call moves at most; the rest follows with the next calls, still in order."""
+TOGETHER_SECONDS: Final = 0.1
+"""Backoffs end on a grid of so many seconds: pods that failed together are decided together when they return."""
 NEW_SHARE: Final = 4
 """Of so many pods of one priority that are taken, one is new where new ones wait behind retried ones."""
 
@@ -56,6 +59,11 @@ class Entry:
     def rank(self) -> Rank:
         """Its place among all pods."""
         return Rank(-self.pod.priority, self.first_seen, self.pod.id)
+
+
+def _shared_moment(seconds: float) -> float:
+    """Round up to a grid, so that pods which failed at about the same time are asked again together."""
+    return math.ceil(round(seconds / TOGETHER_SECONDS, 6)) * TOGETHER_SECONDS
 
 
 class Pending:
@@ -165,7 +173,7 @@ class Pending:
         entry.codes = frozenset(reason.code for reason in reasons)
         if entry.codes != {ReasonCode.CLAIM_MISSING}:  # before its claims exist nothing was tried
             entry.attempts += 1
-            entry.not_before = now + self._backoff.seconds(entry.attempts)
+            entry.not_before = _shared_moment(now + self._backoff.seconds(entry.attempts))
         if entry.pod.scheduling_gates or self._is_awake(entry):
             self._activate(entry, now)
             return

@@ -23,7 +23,7 @@ def in_our_words(text: str) -> tuple[str, str]:
     """Split what the decoder says into the field's path and what is wrong with it."""
     match = _AT.match(text)
     part, message, path = (match["part"], match["message"], match["path"]) if match else (None, text, None)
-    if part is None and path is None:
+    if part is None and path is None and not _MISSING.search(message):
         named = _FIELD.match(text)
         return (named["field"], _told(named["message"])) if named else ("", _told(text))
     field = ".".join(each for each in (part, path) if each)

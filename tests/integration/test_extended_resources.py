@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -192,22 +193,24 @@ def test_a_claim_that_was_allocated_before_a_crash_does_not_hold_its_pod_up(worl
 
 
 @pytest.mark.parametrize(
-    ("method", "word"),
+    "lost",
     [
-        pytest.param("POST", "/resourceclaims", id="the claim was made"),
-        pytest.param("PATCH", "/resourceclaims/", id="its finalizer was written"),
-        pytest.param("PATCH", "/status", id="a status was written"),
-        pytest.param("POST", "/binding", id="the pod was bound"),
+        pytest.param(("POST", "/resourceclaims"), id="the claim was made"),
+        pytest.param(("PATCH", "/resourceclaims/"), id="its finalizer was written"),
+        pytest.param(("PATCH", "/p/status"), id="it was announced"),
+        pytest.param(("POST", "/binding"), id="the pod was bound"),
     ],
 )
 def test_an_answer_that_is_lost_leaves_one_claim(
-    control_plane: ControlPlane, world: World, start: Start, tmp_path: extended.Any, method: str, word: str
+    control_plane: ControlPlane, world: World, start: Start, tmp_path: Path, lost: tuple[str, str]
 ) -> None:
+    def is_it(asked: str, path: str) -> bool:
+        return asked == lost[0] and lost[1] in path and world.namespace in path
+
     world.add_nodes(1, devices=1)
     extended.map_class(world)
-    access = control_plane.access_for_service_account("dovetail-system", "dovetail")
-    with lossy(access, the_first(lambda m, path: m == method and word in path and world.namespace in path)) as proxy:
-        start(proxy.write_kubeconfig(tmp_path / "lossy"))
+    with lossy(control_plane.admin, the_first(is_it)) as proxy:
+        start(proxy.write_kubeconfig(tmp_path / "lossy.kubeconfig"))
         extended.pod(world, "p")
         wait_until(runs(world, "p"), seconds=60)
         time.sleep(1.5)

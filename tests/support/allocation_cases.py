@@ -185,6 +185,8 @@ class _Source:
         device: Json = {"name": name, "attributes": {"model": {"string": self._pick("AB")}}}
         if self._order.random() < 3 / 4:
             device["attributes"][NUMA] = self._numa()
+        if self._seldom():
+            device["attributes"][f"{DRIVERS[0]}/model"] = device["attributes"].pop("model")
         if self._half():
             device["attributes"]["driverVersion"] = {"version": self._pick(("1.2.3", "1.10.0", "1.2.3+a"))}
         if self._has("capacity"):
@@ -277,7 +279,7 @@ class _Source:
             wanted["allocationMode"] = "All"
             del wanted["count"]
         else:
-            wanted["count"] = self._pick((1, 1, 1, 1, 2, 3))
+            wanted["count"] = self._pick((1, 1, 1, 1, 2, 3)) if self._order.random() < 0.99 else 33
         if selectors := self._selectors():
             wanted["selectors"] = [{"cel": {"expression": each}} for each in selectors]
         if self._some("taints"):
@@ -286,6 +288,8 @@ class _Source:
             wanted["capacity"] = {"requests": {"memory": self._pick(("0", "1", "1", "2", "3", "1500m"))}}
             if self._seldom():
                 wanted["capacity"]["requests"]["cores"] = "2"
+            if self._seldom() and self._seldom():
+                wanted["capacity"]["requests"] = {f"{DRIVERS[0]}/memory": "1"}
         return wanted
 
     def _selectors(self) -> list[str]:

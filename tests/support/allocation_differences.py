@@ -35,6 +35,8 @@ class Difference(StrEnum):
     """A shareable device without capacities is charged its counters for every claim, not once."""
     ADMIN_CHARGED = "admin access charged"
     """Admin access takes counters and capacity, and keeps later requests of the pod from the device."""
+    CAPACITY_NAMES = "qualified capacity names"
+    """A requested name has to be written as the device writes it, with or without its driver as the domain."""
     CLAIM_ORDER = "order of claims"
     """The claim that comes first decides what later ones find, also where another choice would serve both."""
     NEWER_ELSEWHERE = "newer generation elsewhere"
@@ -136,6 +138,15 @@ def _without_admin(case: Case) -> Case:
     return case._replace(claims=tuple(claims))
 
 
+def _with_plain_capacity_names(case: Case) -> Case:
+    for claim in case.wanted:
+        for each in _asked(claim):
+            amounts = each.get("capacity", {}).get("requests", {})
+            for name in list(amounts):
+                amounts[name.rpartition("/")[2]] = amounts.pop(name)
+    return case
+
+
 def _with_claims_reversed(case: Case) -> Case:
     return case._replace(claims=tuple(reversed(case.claims)))
 
@@ -143,6 +154,7 @@ def _with_claims_reversed(case: Case) -> Case:
 _REPAIRS: Final[dict[Difference, Callable[[Case], Case]]] = {
     Difference.POOL_NAMES: _with_own_pool_names,
     Difference.COUNTERS_TWICE: _with_capacities,
+    Difference.CAPACITY_NAMES: _with_plain_capacity_names,
     Difference.CLAIM_ORDER: _with_claims_reversed,
     Difference.ADMIN_CHARGED: _without_admin,
 }

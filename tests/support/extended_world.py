@@ -12,7 +12,7 @@ MERGE = "application/merge-patch+json"
 
 def resource_of(world: World) -> str:
     """The extended resource that the world's class stands for."""
-    return f"{world.driver}/gpu"
+    return f"gpu.{world.driver}/card"
 
 
 def map_class(world: World) -> None:

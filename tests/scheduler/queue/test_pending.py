@@ -451,3 +451,16 @@ def test_a_due_time_in_the_past_is_now(pending: Pending) -> None:
     waiting(pending, pod("p"), ReasonCode.NODE_RESOURCES)
 
     assert pending.next_due(1000.0) == 1000.0
+
+
+def test_pods_that_failed_at_about_the_same_time_are_asked_again_together() -> None:
+    queue = Pending(["dovetail"])
+    for name in ("a", "b", "c"):
+        queue.offer(pod(name), 0.0)
+    queue.take_batch(0.0, 10)
+    for name, now in (("a", 43.772), ("b", 43.775), ("c", 43.780)):
+        queue.put_back(PodId("default", name), f"uid-default-{name}", [Reason(code=ReasonCode.BUDGET, message="")], now)
+
+    due = queue.next_due(43.78)
+    assert due is not None
+    assert len(queue.take_batch(due, 10).pods) == 3

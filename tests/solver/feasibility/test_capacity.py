@@ -74,7 +74,10 @@ DEVICES: tuple[tuple[str, Device, dict[str, b.Amount], Consumption | None], ...]
 
 @pytest.mark.parametrize(("device", "asked", "expected"), [row[1:] for row in DEVICES], ids=[row[0] for row in DEVICES])
 def test_a_device_answers_a_request(device: Device, asked: dict[str, b.Amount], expected: Consumption | None) -> None:
-    assert capacity.consumption(b.GPU_DRIVER, device, {name: b.quantity(amount) for name, amount in asked.items()}) == expected
+    assert (
+        capacity.consumption(b.GPU_DRIVER, device, {name: b.quantity(amount) for name, amount in asked.items()})
+        == expected
+    )
 
 
 def test_amounts_beyond_64_bits_are_exact() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from solver.domain import Taint, Toleration
+from solver.domain import BINDING_FAILED_TAINT, Taint, Toleration
 from solver.feasibility import taints
 from tests.support import builders as b
 
@@ -52,3 +52,8 @@ def test_how_long_a_taint_is_tolerated_plays_no_part() -> None:
 def test_every_taint_needs_its_toleration() -> None:
     both: list[Taint] = [TAINT, b.taint("key", "value", "NoExecute")]
     assert taints.first_untolerated(both, (b.toleration("key", effect="NoSchedule"),)) == both[1]
+
+
+@pytest.mark.parametrize(("key", "covers"), [("", False), ("other", False), (BINDING_FAILED_TAINT, True)])
+def test_a_device_that_did_not_get_ready_is_tolerated_by_name_alone(key: str, *, covers: bool) -> None:
+    assert taints.tolerates(b.toleration(key), b.taint(BINDING_FAILED_TAINT)) is covers

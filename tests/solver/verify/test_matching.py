@@ -2,7 +2,8 @@
 
 import pytest
 
-from solver.verify.matching import selects
+from solver.domain import BINDING_FAILED_TAINT
+from solver.verify.matching import selects, untolerated
 from tests.support import builders as b
 
 NODE = b.node("n1", labels={"zone": "a", "size": "8", "odd": "1_0"})
@@ -50,3 +51,8 @@ def test_all_requirements_of_a_term_have_to_hold() -> None:
 
 def test_a_selector_without_terms_matches_nothing() -> None:
     assert not selects(b.node_selector(), NODE)
+
+
+@pytest.mark.parametrize(("key", "is_tolerated"), [("", False), ("other", False), (BINDING_FAILED_TAINT, True)])
+def test_a_device_that_did_not_get_ready_is_tolerated_by_name_alone(key: str, *, is_tolerated: bool) -> None:
+    assert (not list(untolerated([b.taint(BINDING_FAILED_TAINT)], (b.toleration(key),)))) is is_tolerated

@@ -1,0 +1,156 @@
+"""What servers and controllers would add to manifests before a scheduler sees them."""
+
+from typing import Any
+
+import pytest
+
+from scheduler.change import Change, Kind
+from scheduler.simulation.assembly import Assembly
+from scheduler.simulation.case import Case
+from scheduler.simulation.documents import Document
+from solver.domain import Claim, PodClaim
+from tests.support import builders as b
+from tests.support import manifests as m
+
+CONTAINER = {"name": "main", "resources": {"limits": {"cpu": 0.5, "memory": "1Gi"}, "requests": {"memory": "1Mi"}}}
+
+
+def case(*manifests: m.Manifest, live: tuple[Change, ...] = (), name: str = "dovetail") -> Case:
+    assembly = Assembly(live=live)
+    assembly.add(Document(f"m{index}", each) for index, each in enumerate(manifests))
+    return assembly.case(name)
+
+
+def claims(found: Case) -> dict[str, Claim]:
+    return {each.id.name: each for each in found.snapshot.claims}
+
+
+def test_limits_are_requests_where_there_are_none() -> None:
+    (pod,) = case(m.pod(containers=[CONTAINER])).batch.pods
+    assert dict(pod.requests) == {"cpu": 500, "memory": 2**20}
+
+
+def test_a_claim_is_stamped_as_the_claim_controller_does() -> None:
+    found = case(m.template(), m.pod("p", template_name="t"))
+    (pod,), (claim,) = found.batch.pods, found.snapshot.claims
+    assert claim.id.name.startswith("p-gpu-")
+    assert len(claim.id.name) == len("p-gpu-") + 5
+    assert claim.owner_pod_uid == pod.uid != ""
+    assert pod.claims == (PodClaim(entry="gpu", claim=claim.id, template="t"),)
+    assert claim.requests[0].alternatives[0].count == 1
+
+
+def test_names_are_the_same_each_time_and_never_longer_than_allowed() -> None:
+    manifests = (m.template(), m.pod("p" * 70, template_name="t"))
+    first, second = claims(case(*manifests)), claims(case(*manifests))
+    assert first.keys() == second.keys()
+    assert [len(name) for name in first] == [63]
+
+
+def test_a_claim_that_the_controller_made_already_is_used() -> None:
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": True}
+    made = m.claim("p-gpu-abcde")
+    made["metadata"] |= {
+        "annotations": {"resource.kubernetes.io/pod-claim-name": "gpu"},
+        "ownerReferences": [owner],
+    }
+    pod = m.pod("p", template_name="t")
+    pod["metadata"]["uid"] = "u"
+    found = case(m.template(), made, pod)
+    assert list(claims(found)) == ["p-gpu-abcde"]
+    assert found.batch.pods[0].claim_ids == (found.snapshot.claims[0].id,)
+
+
+def test_an_entry_that_is_noted_is_not_stamped_again() -> None:
+    pod = m.pod("p", template_name="t") | {"status": {"resourceClaimStatuses": [{"name": "gpu"}]}}
+    found = case(m.template(), pod)
+    assert found.snapshot.claims == ()
+    assert found.batch.pods[0].claims[0].is_skipped
+
+
+def test_a_missing_namespace_is_default() -> None:
+    found = case(m.claim(), m.pod(claim_name="c"))
+    assert str(found.snapshot.claims[0].id) == "default/c"
+    assert str(found.batch.pods[0].id) == "default/p"
+
+
+@pytest.mark.parametrize(
+    ("status", "expected", "warning"),
+    [
+        pytest.param({"capacity": {"cpu": 2, "pods": 5}}, {"cpu": 2000, "pods": 5}, "", id="capacity counts"),
+        pytest.param(
+            {"allocatable": {"cpu": 1}}, {"cpu": 1000, "pods": 110}, "status.allocatable.pods: missing", id="no pods"
+        ),
+        pytest.param({}, None, "status.allocatable: missing", id="nothing"),
+    ],
+)
+def test_a_node_gets_allocatable(status: dict[str, Any], expected: dict[str, int] | None, warning: str) -> None:
+    found = case(m.node() | {"status": status})
+    (node,) = found.snapshot.nodes
+    assert expected is None or dict(node.allocatable) == expected
+    assert dict(node.allocatable)["pods"] == (5 if not warning else 110)
+    assert any(warning in each for each in found.warnings) if warning else not found.warnings
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "names"),
+    [
+        pytest.param("Deployment", {"replicas": 2}, ["w-0", "w-1"], id="Deployment"),
+        pytest.param("ReplicaSet", {}, ["w-0"], id="ReplicaSet"),
+        pytest.param("StatefulSet", {"replicas": 0}, [], id="StatefulSet of none"),
+        pytest.param("Job", {"parallelism": 3, "completions": 2}, ["w-0", "w-1"], id="Job"),
+        pytest.param("Job", {"parallelism": 3, "suspend": True}, [], id="suspended Job"),
+    ],
+)
+def test_workloads_give_pods(kind: str, spec: dict[str, Any], names: list[str]) -> None:
+    group = "batch/v1" if kind == "Job" else "apps/v1"
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": m.pod()["spec"]}
+    workload = {"apiVersion": group, "kind": kind, "metadata": {"name": "w"}, "spec": {**spec, "template": template}}
+    pods = case(workload).batch.pods
+    assert [pod.id.name for pod in pods] == names
+    assert all(pod.labels == (("a", "b"),) for pod in pods)
+
+
+def test_pods_wait_by_priority_and_then_by_age() -> None:
+    classes = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9}
+    young, old = m.pod("young"), m.pod("old")
+    young["metadata"]["creationTimestamp"] = "2026-01-02T00:00:00Z"
+    old["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    pods = (m.pod("new"), young, old, m.pod("first", priorityClassName="high"))
+    assert [pod.id.name for pod in case(*pods, classes).batch.pods] == ["first", "old", "young", "new"]
+
+
+def test_an_unknown_priority_class_is_named() -> None:
+    (warning,) = case(m.node(), m.pod(priorityClassName="absent")).warnings
+    assert warning == "m1 (Pod default/p): spec.priorityClassName: no PriorityClass absent: its priority counts as 0"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param({"status": {"phase": "Succeeded"}}, id="that has ended"),
+        pytest.param({"spec": m.pod()["spec"] | {"nodeName": "n1"}}, id="that runs"),
+    ],
+)
+def test_no_pod_waits(more: dict[str, Any]) -> None:
+    assert case(m.node(), m.pod() | more).batch.pods == ()
+
+
+def test_manifests_replace_objects_of_the_cluster() -> None:
+    live = (
+        Change(kind=Kind.NODES, key="n1", value=b.node("n1", labels={"from": "cluster"})),
+        Change(kind=Kind.NODES, key="n2", value=b.node("n2")),
+    )
+    nodes = case(m.node("n1"), live=live).snapshot.nodes
+    assert [(node.name, dict(node.labels).get("from")) for node in nodes] == [("n1", None), ("n2", None)]
+
+
+def test_what_is_null_counts_as_absent() -> None:
+    found = case(m.node(), m.pod("p", nodeSelector=None, tolerations=None) | {"status": None})
+    assert (found.problems, len(found.batch.pods)) == ((), 1)
+
+
+def test_the_newer_of_two_manifests_of_one_name_counts_and_is_told() -> None:
+    found = case(m.node("n1", cpu=1), m.node("n1", cpu=2))
+    assert dict(found.snapshot.nodes[0].allocatable)["cpu"] == 2000
+    assert found.warnings == ("m1 (Node n1): stands twice: the last one counts",)

@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     console = Console() if sys.stdout.isatty() else Console(width=table.WIDTH, color_system=None)
     try:
-        with Stage.set_up(console, scheduler=options.scheduler, folder=options.folder) as stage:
+        with Stage.set_up(console, scheduler=options.scheduler, gates=options.gates, folder=options.folder) as stage:
             return _show(stage, console, options)
     except (BuildError, ComponentError, KubectlError, RequestError) as error:
         print(error, file=sys.stderr)
@@ -86,6 +86,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--timeout", type=float, default=120, metavar="SECONDS", help="for the examples (120)")
     parser.add_argument("--folder", type=Path, metavar="DIR", help="keep state and logs here (else temporary)")
     parser.add_argument("--scheduler", choices=SCHEDULERS, default=SCHEDULERS[0], help="who schedules (dovetail)")
+    gates = ("on", "defaults")
+    parser.add_argument("--gates", choices=gates, default=gates[0], help="feature gates of the control plane (on)")
     return parser
 
 

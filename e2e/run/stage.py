@@ -12,6 +12,7 @@ from rich.console import Console
 
 from e2e import audit, dovetail, table
 from e2e.controlplane import build, wire
+from e2e.controlplane.gates import FeatureGates
 from e2e.controlplane.plane import ControlPlane
 from e2e.controlplane.processes import Component
 from e2e.fleet import fleets, publish
@@ -62,13 +63,20 @@ class Stage:
 
     @classmethod
     @contextlib.contextmanager
-    def set_up(cls, console: Console, *, scheduler: str = SCHEDULERS[0], folder: Path | None = None) -> Iterator[Self]:
+    def set_up(
+        cls,
+        console: Console,
+        *,
+        scheduler: str = SCHEDULERS[0],
+        gates: FeatureGates = "on",
+        folder: Path | None = None,
+    ) -> Iterator[Self]:
         """Build what is missing and start everything. Raises BuildError, ComponentError, KubectlError."""
         with contextlib.ExitStack() as ends:
             with _step(console, "control plane built"):
                 build.controlplane_binary()
             with _step(console, "etcd, API server, controllers started"):
-                plane = ends.enter_context(ControlPlane.start(kubelet=True, folder=folder))
+                plane = ends.enter_context(ControlPlane.start(feature_gates=gates, kubelet=True, folder=folder))
             fleet = fleets.demo_fleet()
             with _step(console, _describe(fleet)):
                 asyncio.run(_publish(plane, fleet))

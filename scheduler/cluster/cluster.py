@@ -7,7 +7,7 @@ import msgspec
 
 from scheduler.change import Change, Kind, Namespace, Object
 from scheduler.cluster import check as checks
-from scheduler.cluster import contention, specials, sharing
+from scheduler.cluster import contention, sharing, specials
 from scheduler.cluster.holdings import Duplicate
 from scheduler.cluster.ledger import Assumptions, Ledger
 from scheduler.cluster.mirror import Mirror
@@ -208,10 +208,7 @@ class Cluster:
     def _apply_claim(self, key: ClaimId, after: Claim | None) -> tuple[Transition, ...]:
         if self._mirror.claims.get(key) == after:
             return ()
-        if after is None:
-            del self._mirror.claims[key]
-        else:
-            self._mirror.claims[key] = after
+        self._mirror.see_claim(key, after)
         conflict = self._ledger.settle_claim(key, after)
         stand_in = self._ledger.settle_special(after) if after is not None else None
         if stand_in is not None:

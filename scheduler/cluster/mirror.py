@@ -31,6 +31,20 @@ class Mirror:
         self.holdings = Holdings(self.inventory)
         self.occupancy = Occupancy()
         self.users: dict[ClaimId, set[PodId]] = {}
+        self.specials: dict[str, dict[ClaimId, Claim]] = {}
+        """Claims that are there for the extended resources of pods, by the uid of the pod."""
+
+    def see_claim(self, key: ClaimId, after: Claim | None) -> None:
+        """Take a claim as the watch gave it; nothing is believed of it yet."""
+        before = self.claims.pop(key, None)
+        if before is not None and before.is_special:
+            self.specials[before.owner_pod_uid].pop(key, None)
+            if not self.specials[before.owner_pod_uid]:
+                del self.specials[before.owner_pod_uid]
+        if after is not None:
+            self.claims[key] = after
+            if after.is_special:
+                self.specials.setdefault(after.owner_pod_uid, {})[key] = after
 
     def see_slice(self, name: str, after: ResourceSlice | None) -> None:
         """Take a slice as it is now."""

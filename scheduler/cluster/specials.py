@@ -21,13 +21,12 @@ def planned(placement: Placement, special: SpecialClaim, allocations: Mapping[Cl
 
 def of_pod(mirror: Mirror, pod_uid: str) -> tuple[Claim, ...]:
     """Give the claims of one pod that are there."""
-    return tuple(each for each in mirror.claims.values() if each.is_special and each.owner_pod_uid == pod_uid)
+    return tuple(mirror.specials.get(pod_uid, {}).values())
 
 
 def left_behind(mirror: Mirror) -> tuple[tuple[Claim, Pod], ...]:
     """Give the claims whose pods are not believed to be bound: an earlier attempt made them, and none is under way."""
-    made = [each for each in mirror.claims.values() if each.is_special and not each.is_deleting]
-    if not made:
+    if not mirror.specials:
         return ()
-    waiting = {pod.uid: pod for pod in mirror.believed_pods.values() if not holds_node(pod)}
-    return tuple((claim, waiting[claim.owner_pod_uid]) for claim in made if claim.owner_pod_uid in waiting)
+    waiting = [pod for pod in mirror.believed_pods.values() if pod.uid in mirror.specials and not holds_node(pod)]
+    return tuple((claim, pod) for pod in waiting for claim in of_pod(mirror, pod.uid) if not claim.is_deleting)

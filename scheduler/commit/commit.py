@@ -104,7 +104,7 @@ class Commit:
 
     async def _write(self, unit: Unit, own: Mapping[ClaimId, asyncio.Event]) -> "Outcome | _Step":
         """Write the claims, up to where the pods can be bound."""
-        plan = operations(unit, self.specials.find)
+        plan = operations(unit, self.specials.find, self._cluster.seen_pod)
         if isinstance(plan, Reason):
             await self.specials.drop(unit.placements, ())
             return Refused(unit=unit, reasons=(plan,))

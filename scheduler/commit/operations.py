@@ -12,12 +12,15 @@ from typing import Final
 
 from scheduler.cluster import Unit
 from scheduler.cluster.ledger import is_same
+from scheduler.cluster.sharing import missing
 from solver.domain import (
     Allocation,
     Claim,
     ClaimId,
     ConsumerReference,
     Placement,
+    Pod,
+    PodId,
     Reason,
     ReasonCode,
 )
@@ -71,9 +74,11 @@ class Again:
 Judgement = Done | Again | Reason
 
 
-def operations(unit: Unit, find_claim: Callable[[ClaimId], Claim | None]) -> Operations | Reason:
+def operations(
+    unit: Unit, find_claim: Callable[[ClaimId], Claim | None], find_pod: Callable[[PodId], Pod | None]
+) -> Operations | Reason:
     """
-    Order a unit's writes; `find_claim` gives a claim as the watch last gave it, without assumptions.
+    Order a unit's writes; claims and pods are found as the watch last gave them, without assumptions.
 
     Give the reason where a claim of the unit is not there any more.
     """
@@ -86,7 +91,7 @@ def operations(unit: Unit, find_claim: Callable[[ClaimId], Claim | None]) -> Ope
         if new is not None:
             writes.append(Allocate(claim=claim, allocation=new.allocation, consumers=unit.consumers(key)))
         else:
-            writes.append(Reserve(claim=claim, consumers=unit.consumers(key)))
+            writes.append(Reserve(claim=claim, consumers=missing(claim, unit.consumers(key), find_pod)))
     return Operations(claims=tuple(writes), bindings=unit.placements)
 
 

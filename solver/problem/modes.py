@@ -49,8 +49,10 @@ class Modes:
         return self.known[mapped]
 
     def _mapped(self, pod: Pod) -> list[tuple[str, str]]:
-        names = (resource for resource, amount in pod.requests if amount > 0 and "/" in resource)
-        pairs = ((each, extended_resources.class_of(each, self.explicit, self.classes)) for each in names)
+        if not any("/" in resource for resource, _ in pod.requests):
+            return []
+        names = {resource for each in pod.containers for resource, amount in each.requests if amount > 0}
+        pairs = ((each, extended_resources.class_of(each, self.explicit, self.classes)) for each in sorted(names))
         return [(resource, device_class) for resource, device_class in pairs if device_class is not None]
 
     def _modes(self, mapped: tuple[tuple[str, str], ...]) -> tuple[Mode, ...]:

@@ -12,12 +12,19 @@ _BY_CLASS: Final = "deviceclass.resource.kubernetes.io"
 """Domain of the extended resource that every class is by its name."""
 
 
-def class_behind(resource: str, node: Node, picture: Picture) -> str | None:
+def served(pod: Pod, node: Node, picture: Picture) -> dict[str, str]:
+    """Give the resources of a pod's containers that devices serve on a node, with their classes."""
+    names = {name for each in pod.containers for name, amount in each.requests if amount > 0}
+    behind = {name: _class_behind(name, node, picture) for name in names if "/" in name}
+    return {name: device_class for name, device_class in behind.items() if device_class is not None}
+
+
+def _class_behind(resource: str, node: Node, picture: Picture) -> str | None:
     """Name the class whose devices serve a resource on a node; None where the node itself does, or nobody."""
     if dict(node.allocatable).get(resource, 0) > 0:
         return None
     named = [each for each in picture.classes.values() if each.extended_resource_name == resource]
-    if named and "/" in resource:
+    if named:
         newest = max(each.creation_timestamp for each in named)
         return min(each.name for each in named if each.creation_timestamp == newest)
     domain, _, name = resource.partition("/")
@@ -33,8 +40,7 @@ def violations(plan: Plan, picture: Picture) -> Iterator[Violation]:
 
 
 def _placed(placement: Placement, pod: Pod, node: Node, picture: Picture) -> Iterator[Violation]:
-    behind = {name: class_behind(name, node, picture) for name, amount in pod.requests if amount > 0}
-    expected = {name: device_class for name, device_class in behind.items() if device_class is not None}
+    expected = served(pod, node, picture)
     special = placement.special
     if special is None:
         if expected:
@@ -42,8 +48,8 @@ def _placed(placement: Placement, pod: Pod, node: Node, picture: Picture) -> Ite
             yield broken(Rule.SPECIAL_MISSING, pod.id, f"devices have to serve {names} on node {node.name}")
         return
     if special.resources != set(expected):
-        served, wanted = ", ".join(sorted(special.resources)), ", ".join(sorted(expected)) or "nothing"
-        message = f"its claim serves {served}; devices have to serve {wanted} on node {node.name}"
+        given, wanted = ", ".join(sorted(special.resources)), ", ".join(sorted(expected)) or "nothing"
+        message = f"its claim serves {given}; devices have to serve {wanted} on node {node.name}"
         yield broken(Rule.SPECIAL_RESOURCES, pod.id, message)
         return
     yield from _requests(pod, special, expected)

@@ -65,7 +65,7 @@ def _has_room(node: Node, arriving: list[Pod], running: list[Pod], picture: Pict
             resource
             for pod in arriving
             for resource, amount in pod.requests
-            if amount > 0 and extended.class_behind(resource, node, picture) is None
+            if amount > 0 and resource not in extended.served(pod, node, picture)
         }
     )
     for resource in asked:

@@ -175,8 +175,9 @@ def command(*arguments: str) -> list[str]:
 
 
 @pytest.mark.controlplane
-def test_once_ends_well_with_every_example_as_it_says(tmp_path: Path) -> None:
-    arguments = command("--once", "--timeout=60", f"--folder={tmp_path}")
+@pytest.mark.parametrize("gates", ["on", "defaults"])
+def test_once_ends_well_with_every_example_as_it_says(tmp_path: Path, gates: str) -> None:
+    arguments = command("--once", "--timeout=60", f"--folder={tmp_path}", f"--gates={gates}")
     done = subprocess.run(arguments, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=180)
     log = tmp_path / "dovetail.log"
     assert done.returncode == 0, done.stdout + done.stderr + (log.read_text()[-4000:] if log.exists() else "")

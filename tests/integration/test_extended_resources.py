@@ -1,5 +1,9 @@
 """Extended resources on the real API server: devices serve them where a class stands for them and no plugin does."""
 
+import os
+import re
+import signal
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +15,7 @@ from tests.support import extended_world as extended
 from tests.support.controlplane import wait_until
 from tests.support.extended_world import container, resource_of
 from tests.support.shell_proxy import lossy, the_first
-from tests.support.shell_world import Start, World
+from tests.support.shell_world import Json, Start, World
 
 pytestmark = pytest.mark.controlplane
 
@@ -21,7 +25,7 @@ def runs(world: World, name: str) -> Callable[[], bool]:
     return lambda: extended.phase(world, name) == "Running"
 
 
-def only_claim(world: World) -> extended.Json:
+def only_claim(world: World) -> Json:
     (claim,) = extended.special_claims(world)
     return claim
 
@@ -217,3 +221,105 @@ def test_an_answer_that_is_lost_leaves_one_claim(
 
         assert proxy.lost
         assert len(extended.special_claims(world)) == 1
+
+
+def test_the_claim_is_written_before_the_pod_is_bound(
+    control_plane: ControlPlane, world: World, start: Start, tmp_path: Path
+) -> None:
+    world.add_nodes(1, devices=1)
+    extended.map_class(world)
+    asked: list[str] = []
+
+    def before(method: str, path: str) -> str:
+        if method != "GET" and world.namespace in path and "/events" not in path:
+            asked.append(f"{method} {re.sub('.*/(?=resourceclaims|pods)', '', path)}")
+        return path
+
+    with lossy(control_plane.admin, before=before) as proxy:
+        start(proxy.write_kubeconfig(tmp_path / "proxy.kubeconfig"))
+        extended.pod(world, "p")
+        wait_until(runs(world, "p"))
+
+    name = only_claim(world)["metadata"]["name"]
+    assert asked == [
+        "POST resourceclaims",
+        f"PATCH resourceclaims/{name}",
+        f"PATCH resourceclaims/{name}/status",
+        "PATCH pods/p/status",
+        "POST pods/p/binding",
+    ]
+
+
+@pytest.mark.parametrize("word", ["/p/status", "/p/binding"])
+def test_a_crash_before_the_binding_leaves_nothing_that_blocks_the_pod(
+    control_plane: ControlPlane, world: World, start: Start, tmp_path: Path, word: str
+) -> None:
+    world.add_nodes(1, devices=1)
+    extended.map_class(world)
+    crashed = threading.Event()
+
+    def before(method: str, path: str) -> str:
+        if path.endswith(word) and world.namespace in path and not crashed.is_set():
+            os.kill(first.pid, signal.SIGKILL)
+            crashed.set()
+            return "/nothing"
+        return path
+
+    with lossy(control_plane.admin, before=before) as proxy:
+        first = start(proxy.write_kubeconfig(tmp_path / "proxy.kubeconfig"))
+        extended.pod(world, "p")
+        wait_until(crashed.is_set)
+        wait_until(lambda: not first.is_running())
+    left = only_claim(world)["metadata"]["name"]
+    assert world.devices(left) == [f"{world.nodes[0]}/gpu-0"]
+    start()
+
+    wait_until(runs(world, "p"))
+    wait_until(lambda: world.get_claim(left) is None)
+    assert extended.status(world, "p")["resourceClaimName"] == only_claim(world)["metadata"]["name"]
+
+
+def test_a_binding_that_is_refused_takes_the_claim_back(
+    control_plane: ControlPlane, world: World, start: Start, tmp_path: Path
+) -> None:
+    world.add_nodes(1, devices=1)
+    extended.map_class(world)
+
+    def before(method: str, path: str) -> str:
+        if path.endswith("/p/binding") and not deleted.is_set():
+            world.delete_pod("p")
+            deleted.set()
+        return path
+
+    deleted = threading.Event()
+    with lossy(control_plane.admin, before=before) as proxy:
+        start(proxy.write_kubeconfig(tmp_path / "proxy.kubeconfig"))
+        extended.pod(world, "p")
+        wait_until(deleted.is_set)
+
+        wait_until(lambda: extended.special_claims(world) == [])
+
+
+def test_a_server_that_does_not_keep_the_claim_in_the_status_binds_nobody(
+    control_plane: ControlPlane, world: World, start: Start, tmp_path: Path
+) -> None:
+    """With the feature gate off the server drops the field, as it drops any status that is written to the pod itself."""
+    world.add_nodes(1, devices=1)
+    extended.map_class(world)
+    asked: list[str] = []
+
+    def before(method: str, path: str) -> str:
+        if method == "PATCH" and path.endswith("/p/status") and not asked:
+            asked.append(path)
+            return path.removesuffix("/status")
+        return path
+
+    with lossy(control_plane.admin, before=before) as proxy:
+        start(proxy.write_kubeconfig(tmp_path / "proxy.kubeconfig"))
+        extended.pod(world, "p")
+        wait_until(lambda: bool(world.condition("p")))
+
+        assert "DRAExtendedResource" in world.condition("p")["message"]
+        wait_until(runs(world, "p"))
+
+    assert len(extended.special_claims(world)) == 1

@@ -21,12 +21,6 @@ def simulate(world: World, capsys: pytest.CaptureFixture[str], *arguments: str |
     return status, json.loads(printed.out), printed.err
 
 
-def claims(world: World) -> list[Any]:
-    path = f"/apis/resource.k8s.io/v1/namespaces/{world.namespace}/resourceclaims"
-    found: list[Any] = world.plane.request("GET", path)["items"]
-    return found
-
-
 def test_pending_pods_are_placed_where_the_scheduler_then_places_them(
     world: World, start: Start, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -34,26 +28,23 @@ def test_pending_pods_are_placed_where_the_scheduler_then_places_them(
     world.template()
     for number in range(3):
         world.pod(f"p{number}")
-    wait_until(lambda: len(claims(world)) == 3)
+    wait_until(lambda: len(world.claims()) == 3)
 
     status, found, _ = simulate(world, capsys)
 
     assert status == 0
     assert world.bound() == {}
-    assert not any("allocation" in claim.get("status", {}) for claim in claims(world))
+    assert not any("allocation" in claim.get("status", {}) for claim in world.claims())
     predicted = {each["pod"].partition("/")[2]: each["node"] for each in found["placements"]}
     start()
     wait_until(lambda: len(world.bound()) == 3)
-    assert sorted(predicted) == sorted(world.bound())
+    assert predicted == world.bound()
 
 
 def test_manifests_are_laid_over_the_cluster(world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     world.add_nodes(1, devices=1)
     world.template()
-    template = world.plane.request(
-        "GET", f"/apis/resource.k8s.io/v1/namespaces/{world.namespace}/resourceclaimtemplates"
-    )["items"][0]["metadata"]["name"]
-    pods = [m.pod(f"new-{index}", template_name=template, schedulerName=world.scheduler) for index in range(2)]
+    pods = [m.pod(f"new-{index}", template_name="one", schedulerName=world.scheduler) for index in range(2)]
     for pod in pods:
         pod["metadata"]["namespace"] = world.namespace
 
@@ -62,7 +53,7 @@ def test_manifests_are_laid_over_the_cluster(world: World, tmp_path: Path, capsy
     assert status == 1
     assert [each["pod"] for each in found["placements"]] == [f"{world.namespace}/new-0"]
     assert found["unplaced"][0]["reasons"][0]["code"] == "Outranked"
-    assert claims(world) == []
+    assert world.claims() == []
 
 
 def test_a_cluster_that_does_not_answer_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

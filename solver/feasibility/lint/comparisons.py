@@ -102,8 +102,10 @@ def of_attribute(node: tree.Node, candidates: Sequence[Candidate]) -> str:
         return f"{read.name} is {article} {kind.value}, and {mistaken} is none: as in {expressions.shown(example)}"
     if isinstance(constant, str):
         return _among(comparison, [str(each) for each in published.scalars(candidates, read, AttributeKind.STRING)])
-    numbers = [str(each) for each in published.scalars(candidates, read, AttributeKind.INT)]
-    return f"no {read.name} is {operator} {constant}: there is {listed(numbers)}" if numbers else ""
+    kind = AttributeKind.BOOL if isinstance(constant, bool) else AttributeKind.INT
+    others = [expressions.shown(each) for each in published.scalars(candidates, read, kind)]
+    wanted = expressions.shown(constant) if operator == "==" else f"{operator} {expressions.shown(constant)}"
+    return f"no {read.name} is {wanted}: there is {listed(others)}" if others else ""
 
 
 def _search_of(node: tree.Node) -> Comparison | None:

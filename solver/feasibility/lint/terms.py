@@ -15,7 +15,11 @@ from solver.feasibility.lint.published import Candidate
 from solver.feasibility.selectors import Selector, compile_selector
 
 _MOST_CANDIDATES: Final = 512
-_MOST_TERMS: Final = 64
+_MOST_COSTLY: Final = 16
+"""Devices that selectors with loops are tried on."""
+_MOST_NODES: Final = 100
+_LONGEST: Final = 4096
+"""Characters of selectors: those that are longer were made by programs."""
 
 
 class Term(NamedTuple):
@@ -35,17 +39,21 @@ def of_selectors(selectors: Sequence[str], candidates: Sequence[Candidate]) -> s
 
     Empty where they do select one, and where nothing helpful can be said.
     """
+    if sum(map(len, selectors)) > _LONGEST:
+        return ""
     terms = [term for text in selectors for term in _terms(text)]
-    kinds = _kinds(candidates, terms)
-    if not terms or len(terms) > _MOST_TERMS or not kinds:
+    is_costly = any(term.selector.is_metered for term in terms)
+    kinds = _kinds(candidates, terms, _MOST_COSTLY if is_costly else _MOST_CANDIDATES)
+    if not terms or not kinds:
         return ""
     holds = [[term.holds(each) for each in kinds] for term in terms]
     if any(all(column) for column in zip(*holds, strict=True)):
         return ""
-    for index, judged in _culprits(holds, kinds):
-        hint = _explained(terms[index].node, judged)
+    for culprit in _culprits(holds, kinds):
+        hint = _explained(terms[culprit.term].node, culprit.judged, [_MOST_NODES])
         if hint:
-            return hint
+            is_relative = any(holds[culprit.term])
+            return f"among the devices that meet its other conditions, {hint}" if is_relative else hint
     return ""
 
 
@@ -54,12 +62,20 @@ def is_selected(selectors: Sequence[str], candidate: Candidate) -> bool:
     return all(compile_selector(text).evaluate(candidate.driver, candidate.device) is True for text in selectors)
 
 
-def _culprits(holds: list[list[bool]], kinds: list[Candidate]) -> Iterator[tuple[int, list[Candidate]]]:
-    """
-    Give conditions that fail, with the devices to judge them against, the most telling first.
+class _Culprit(NamedTuple):
+    """A condition that fails, by its place, and the devices to judge it against."""
 
-    A condition that alone is in the way is judged against the devices that meet all others; then those that no device
-    meets, against every one; then the first that leaves none, against those that were left.
+    term: int
+    judged: list[Candidate]
+
+
+def _culprits(holds: list[list[bool]], kinds: list[Candidate]) -> Iterator[_Culprit]:
+    """
+    Give conditions that fail, the most telling first.
+
+    One that alone is in the way is judged against the devices that meet all others: those that no device meets come
+    first, then the last written (what is wanted of a device follows which one it is). Then those that no device meets,
+    against every one; then the first that leaves none, against those that were left.
     """
     alone, never = [], []
     for index, row in enumerate(holds):
@@ -69,36 +85,39 @@ def _culprits(holds: list[list[bool]], kinds: list[Candidate]) -> Iterator[tuple
             if all(other[place] for position, other in enumerate(holds) if position != index)
         ]
         if rest:
-            alone.append((index, rest))
+            alone.append(_Culprit(index, rest))
         elif not any(row):
-            never.append((index, kinds))
+            never.append(_Culprit(index, kinds))
+    alone.sort(key=lambda each: (any(holds[each.term]), -each.term))
     yield from (*alone, *never)
     left = list(range(len(kinds)))
     for index, row in enumerate(holds):
         kept = [place for place in left if row[place]]
         if not kept:
-            yield index, [kinds[place] for place in left]
+            yield _Culprit(index, [kinds[place] for place in left])
             return
         left = kept
 
 
-def _explained(node: tree.Node, candidates: Sequence[Candidate]) -> str:
+def _explained(node: tree.Node, candidates: Sequence[Candidate], nodes_left: list[int]) -> str:
     """Go through the parts of a condition and give the first thing that can be said."""
-    if _holds_somewhere(node, candidates):
+    nodes_left[0] -= 1
+    if nodes_left[0] < 0 or _holds_somewhere(node, candidates):
         return ""  # of alternatives joined by `||`, or below a negation: not what is in the way
     for rule in _RULES:
         hint = rule(node, candidates)
         if hint:
             return hint
-    return next((hint for child in node.children() if (hint := _explained(child, candidates))), "")
+    return next((hint for child in node.children() if (hint := _explained(child, candidates, nodes_left))), "")
 
 
 def _holds_somewhere(node: tree.Node, candidates: Sequence[Candidate]) -> bool:
+    """Whether a part holds for some device; parts that loop are not looked into, as if they did."""
     try:
-        term = Term(node, Selector("", compile_tree(check(node))))
+        program = compile_tree(check(node))
     except (ExpressionError, RecursionError):
         return False
-    return any(term.holds(each) for each in candidates)
+    return program.is_metered or any(Term(node, Selector("", program)).holds(each) for each in candidates)
 
 
 def _parts(node: tree.Node) -> Iterator[tree.Node]:
@@ -137,7 +156,7 @@ def _conjuncts(node: tree.Node) -> Iterator[tree.Node]:
         yield node
 
 
-def _kinds(candidates: Sequence[Candidate], terms: Sequence[Term]) -> list[Candidate]:
+def _kinds(candidates: Sequence[Candidate], terms: Sequence[Term], most: int) -> list[Candidate]:
     """Keep one device of each kind: of one driver, with the same names, sizes, and values of what is read."""
     reads = [read for term in terms for part in _parts(term.node) if (read := expressions.read_of(part)) is not None]
     kinds: dict[tuple[object, ...], Candidate] = {}
@@ -150,6 +169,6 @@ def _kinds(candidates: Sequence[Candidate], terms: Sequence[Term]) -> list[Candi
             tuple(published.value(each, Read(*read)) for read in reads),
         )
         kinds.setdefault(key, each)
-        if len(kinds) >= _MOST_CANDIDATES:
+        if len(kinds) >= most:
             break
     return list(kinds.values())

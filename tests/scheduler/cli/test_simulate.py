@@ -65,9 +65,7 @@ def test_pods_that_do_not_fit_give_status_1_and_their_reasons(cluster: Path, tmp
 
 def test_a_shared_claim_stands_under_every_pod(cluster: Path, tmp_path: Path, capsys: Capture) -> None:
     claim = m.claim("shared")
-    pods = m.write_yaml(
-        tmp_path / "pods.yaml", claim, m.pod("a", claim_name="shared"), m.pod("b", claim_name="shared")
-    )
+    pods = m.write_yaml(tmp_path / "pods.yaml", claim, m.pod("a", claim_name="shared"), m.pod("b", claim_name="shared"))
     _, found, _ = answer(capsys, "-f", cluster, pods)
     assert [[each["claim"] for each in placement["claims"]] for placement in found["placements"]] == [
         ["default/shared"],

@@ -34,7 +34,11 @@ def test_the_message_says_what_to_write_instead(case: Path, fleet: Path, capsys:
             for each in answer["unplaced"]
         },
     }
-    assert max(len(line) for lines in found["waiting"].values() for line in [*lines, ""]) < LONGEST if found["waiting"] else True
+    assert (
+        max(len(line) for lines in found["waiting"].values() for line in [*lines, ""]) < LONGEST
+        if found["waiting"]
+        else True
+    )
     output = case.with_name(case.name.replace(".input.", ".output."))
     if m.IS_UPDATE:
         output.write_text(yaml.safe_dump(found, sort_keys=False, width=10_000), encoding="utf-8")

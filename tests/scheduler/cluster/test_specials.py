@@ -1,0 +1,171 @@
+"""Claims that are to be made for extended resources: what is believed of them, and what an earlier attempt left."""
+
+import pytest
+from msgspec.structs import replace
+
+from scheduler.cluster import Cluster, Unit, split_plan
+from solver import solve
+from solver.domain import Claim, ClaimId, Placement, Plan, Policy
+from tests.support import builders as b
+from tests.support.cluster_builders import cluster_of, gone, seen
+from tests.support.extended_builders import RESOURCE, container, gpu_class, pod
+from tests.support.solver_problems import PATIENT
+
+POD = pod("p", container(cpu=1000, gpu=1))
+OBJECTS = (b.node("n"), b.gpu_slice("n", count=1), gpu_class())
+
+
+def _plan() -> Plan:
+    return solve(b.snapshot(*OBJECTS), b.batch(POD), Policy(), PATIENT)
+
+
+UNIT = split_plan(_plan())[0]
+STAND_IN = UNIT.stand_ins[0]
+
+
+def _made(*, is_allocated: bool, name: str = "p-extended-resources-abcde") -> Claim:
+    """The claim as the watch shows it once it was made."""
+    special = UNIT.placements[0].special
+    assert special is not None
+    return replace(
+        special.stand_in(POD.uid),
+        id=ClaimId(b.NAMESPACE, name),
+        uid=f"uid-{name}",
+        allocation=UNIT.allocations[0].allocation if is_allocated else None,
+        reserved_for=(b.consumer("p"),) if is_allocated else (),
+    )
+
+
+def _written() -> Unit:
+    """The unit as it is committed: with the name that the server gave."""
+    made = _made(is_allocated=False)
+    return Unit(
+        placements=(replace(UNIT.placements[0], claims=(made.id,)),),
+        allocations=(replace(UNIT.allocations[0], claim=made.id, claim_uid=made.uid),),
+    )
+
+
+def _holders(cluster: Cluster) -> list[str]:
+    """Names of the claims that hold something in the cluster's snapshot."""
+    return [each.id.name for each in cluster.snapshot().claims if each.allocation is not None]
+
+
+@pytest.fixture
+def assumed() -> Cluster:
+    cluster = cluster_of(*OBJECTS, POD)
+    cluster.assume(UNIT)
+    return cluster
+
+
+def test_a_unit_may_be_written_although_its_claim_is_not_there_and_its_node_lacks_the_resource() -> None:
+    assert cluster_of(*OBJECTS, POD).check(UNIT) == ()
+
+
+def test_its_own_assumption_does_not_keep_it_from_being_written(assumed: Cluster) -> None:
+    assert assumed.check(UNIT) == ()
+    assert assumed.compare_after_write(_written()) == ()
+
+
+def test_its_devices_are_held_before_the_claim_is_there(assumed: Cluster) -> None:
+    assert _holders(assumed) == [STAND_IN.name]
+
+
+def test_a_replica_believes_the_same(assumed: Cluster) -> None:
+    replica = cluster_of(*OBJECTS, POD)
+
+    assert replica.snapshot(assumed.assumptions()) == assumed.snapshot()
+
+
+def test_the_stand_in_stays_until_the_claim_is_seen_allocated(assumed: Cluster) -> None:
+    assumed.apply(seen(_made(is_allocated=False)))
+
+    assert _holders(assumed) == [STAND_IN.name]
+
+
+def test_the_claim_takes_over_when_it_is_seen_allocated(assumed: Cluster) -> None:
+    assumed.apply(seen(_made(is_allocated=True)))
+
+    assert _holders(assumed) == ["p-extended-resources-abcde"]
+    assert assumed.held_twice() == ()
+    assert assumed.compare_after_write(_written()) == ()
+
+
+def test_a_claim_of_an_earlier_attempt_does_not_take_over(assumed: Cluster) -> None:
+    old = _made(is_allocated=True, name="old")
+    allocation = b.allocation(b.result("container-0-request-1", "gpu-9", "n"), node_name="n")
+    assumed.apply(seen(replace(old, allocation=allocation)))
+
+    assert STAND_IN.name in _holders(assumed)
+
+
+def test_what_is_forgotten_is_free_again(assumed: Cluster) -> None:
+    transitions = assumed.forget(UNIT)
+
+    assert _holders(assumed) == []
+    assert str(STAND_IN) in {each.key for each in transitions}
+
+
+def test_it_is_forgotten_under_the_name_that_the_server_gave_too(assumed: Cluster) -> None:
+    assumed.forget(_written())
+
+    assert _holders(assumed) == []
+
+
+def test_it_goes_with_its_pod(assumed: Cluster) -> None:
+    assumed.apply(gone(POD))
+
+    assert _holders(assumed) == []
+
+
+def test_a_device_that_somebody_else_took_is_noticed() -> None:
+    cluster = cluster_of(*OBJECTS, POD, b.held("other", b.result("gpu", "gpu-0", "n"), node_name="n"))
+
+    assert [each.message for each in cluster.check(UNIT)] == [
+        "device gpu.example.com/n/gpu-0 is held by claim default/other"
+    ]
+
+
+def test_a_node_that_offers_the_resource_itself_by_now_is_noticed() -> None:
+    cluster = cluster_of(b.node("n", extended={RESOURCE: 1}), *OBJECTS[1:], POD)
+
+    assert [each.message for each in cluster.check(UNIT)] == [
+        f"node n offers {RESOURCE} itself now, and devices were planned for it"
+    ]
+
+
+def test_a_claim_of_a_pod_that_waits_is_left_behind() -> None:
+    left = _made(is_allocated=True)
+    cluster = cluster_of(*OBJECTS, POD, left)
+
+    assert cluster.left_behind() == ((left, POD),)
+    assert cluster.special_claims(POD.uid) == (left,)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda cluster: cluster.assume(UNIT), id="its pod is being placed"),
+        pytest.param(lambda cluster: cluster.apply(seen(replace(POD, node_name="n"))), id="its pod is bound"),
+        pytest.param(lambda cluster: cluster.apply(gone(POD)), id="its pod is gone"),
+        pytest.param(lambda cluster: cluster.apply(gone(_made(is_allocated=True))), id="it is gone"),
+        pytest.param(
+            lambda cluster: cluster.apply(seen(replace(_made(is_allocated=True), is_deleting=True))),
+            id="it is being deleted",
+        ),
+    ],
+)
+def test_no_claim_is_left_behind_where(change: object) -> None:
+    cluster = cluster_of(*OBJECTS, POD, _made(is_allocated=True))
+    assert callable(change)
+
+    change(cluster)
+
+    assert cluster.left_behind() == ()
+
+
+def test_claims_that_users_made_are_never_left_behind() -> None:
+    assert cluster_of(*OBJECTS, POD, replace(_made(is_allocated=True), is_special=False)).left_behind() == ()
+
+
+def test_a_placement_without_such_a_claim_has_no_stand_in() -> None:
+    assert Unit(placements=(Placement(pod=POD.id, pod_uid=POD.uid, node="n"),)).stand_ins == ()

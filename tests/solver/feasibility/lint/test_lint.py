@@ -1,0 +1,76 @@
+"""What is said of selectors that select nothing, in the small; the whole messages are golden files of the shell."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from solver.domain import Device, DeviceId
+from solver.feasibility import lint
+from solver.feasibility.device_attributes import AttributeName
+from solver.feasibility.lint import Candidate
+from tests.support import builders as b
+
+DRIVER = "gpu.example.com"
+A = 'device.attributes["gpu.example.com"]'
+C = 'device.capacity["gpu.example.com"]'
+
+
+def candidates(*devices: Device) -> list[Candidate]:
+    return [Candidate(DeviceId(DRIVER, "n1", each.name), each) for each in devices]
+
+
+SMALL = b.device("small", attributes={"model": "A10", "cores": 72, "isFast": False}, capacities={"memory": "24Gi"})
+LARGE = b.device("large", attributes={"model": "H100", "cores": 132, "isFast": True}, capacities={"memory": "80Gi"})
+BOTH = candidates(SMALL, LARGE)
+
+ROWS = [
+    ("it selects one", [f'{A}.model == "H100"'], ""),
+    ("the other conditions decide who is judged", [f'{A}.model == "A10" && {C}.memory.compareTo(quantity("40Gi")) >= 0'], "among the devices that meet its other conditions, the largest memory is 24Gi, 16Gi less than 40Gi (gpu.example.com/n1/small): write quantity(\"24Gi\")"),
+    ("conditions of several selectors", [f'{A}.model == "A10"', f"{A}.isFast == true"], "among the devices that meet its other conditions, no isFast is true: there is false"),
+    ("a constant on the left", [f'quantity("90Gi").compareTo({C}.memory) <= 0'], ""),
+    ("turned round", [f"100 * 2 < {A}.cores"], "no cores is > 200: there is 132, 72"),
+    ("an alternative that holds for some is not to blame", [f'({A}.model == "H100" || {A}.model == "B200") && {A}.cores == 7'], "no cores is 7: there is 132"),
+    ("another type", [f'{A}.cores == "72"'], 'cores is an int, and "72" is none: as in 72'),
+    ("a search", [f'{A}.model.startsWith("NVIDIA")'], 'no model startsWith "NVIDIA": there is "A10", "H100"'),
+    ("just the size", [f'{C}.memory.isGreaterThan(quantity("80Gi"))'], "no memory is larger than 80Gi, and the largest is just that: write compareTo(…) >= 0"),
+    ("at most", [f'{C}.memory.isLessThan(quantity("16Gi"))'], 'the smallest memory is 24Gi, 8Gi more than 16Gi (gpu.example.com/n1/small): write quantity("24Gi")'),
+    ("an optional read", [f'{A}.?modle.orValue("") == "H100"'], "no device that could be selected publishes attribute modle under gpu.example.com: write device.attributes[\"gpu.example.com\"].model"),
+    ("a domain given by the driver", ['device.attributes[device.driver].modle == "H100"'], "no device that could be selected publishes attribute modle under its driver: write device.attributes[\"gpu.example.com\"].model"),
+    ("nothing can be said", ["1 == 2"], ""),
+    ("what does not compile", ["device.nothing"], ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("selectors", "expected"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
+def test_of_selectors(selectors: Sequence[str], expected: str) -> None:
+    assert lint.of_selectors(selectors, BOTH) == expected
+
+
+def test_without_devices_nothing_is_said() -> None:
+    assert lint.of_selectors([f"{A}.cores == 1"], []) == ""
+
+
+def test_a_malformed_version_is_named() -> None:
+    devices = candidates(b.device("d", attributes={"driver": b.version("535.104.05")}))
+    hint = lint.of_selectors([f'{A}.driver.isGreaterThan(semver("1.0.0"))'], devices)
+    assert hint == "driver 535.104.05 as the driver publishes it is no semantic version"
+
+
+def test_capacity_requests_name_what_is_not_published() -> None:
+    hint = lint.of_capacity({"memry": b.quantity("1Gi")}, BOTH)
+    assert hint == "no device that it selects publishes capacity memry: did you mean memory?"
+
+
+def test_capacity_requests_that_fit_are_not_spoken_of() -> None:
+    assert lint.of_capacity({"memory": b.quantity("80Gi")}, BOTH) == ""
+
+
+@pytest.mark.parametrize(
+    ("attribute", "expected"),
+    [
+        pytest.param("modle", "no device that request r selects publishes gpu.example.com/modle: write gpu.example.com/model", id="misspelt"),
+        pytest.param("model", "", id="published"),
+    ],
+)  # fmt: skip
+def test_a_match_names_the_shared_attribute(attribute: str, expected: str) -> None:
+    assert lint.of_match(AttributeName(DRIVER, attribute), {"r": BOTH}, []) == expected

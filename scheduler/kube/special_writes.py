@@ -89,7 +89,10 @@ async def announce_claim(
         if "metadata.uid" not in error.message:
             raise
         raise Conflict(error.status, error.reason, error.message) from error
-    announced = _pod.decode(answer).status.extended
+    try:
+        announced = _pod.decode(answer).status.extended
+    except msgspec.MsgspecError as error:
+        raise AnswerLost(f"PATCH {paths.pod(pod[0], 'status')}: the answer cannot be read: {error}") from error
     if announced is None or announced.resource_claim_name != claim.name:
         raise NotServedError(_NO_GATE)
 

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from scheduler.settings import Settings
+from scheduler.simulation import stamping
 from scheduler.simulation.case import Case
 from scheduler.worker import record
 from scheduler.worker.record import Record
@@ -19,6 +20,7 @@ from solver.domain import (
     Batch,
     Budget,
     ClaimId,
+    Placement,
     Plan,
     Reason,
     ReasonCode,
@@ -99,6 +101,14 @@ def load(path: Path) -> Record:
         wanted = f"{record.API_VERSION} {record.KIND}"
         raise SavedError(f"{path}: is a {asked.api_version} {asked.kind}, and this version reads {wanted}")
     return asked
+
+
+def named(claim: ClaimId, placement: Placement) -> ClaimId:
+    """Name a claim of a placed pod; one that is still to be made, for extended resources, as the API server might."""
+    if placement.special is None or claim != placement.special.id:
+        return claim
+    base = claim.name.partition("<")[0]
+    return ClaimId(claim.namespace, stamping.generated(base, placement.pod_uid, claim.name))
 
 
 def _nobody(batch: Batch) -> Plan:

@@ -148,7 +148,8 @@ class Assembly:
     def _stamp(self) -> None:
         """Make the claims that pods want from templates."""
         claims = {_pair(document.body): document.body for document in self._documents(Kind.CLAIMS)}
-        made, taken = stamping.made(claims), set(claims)
+        made = stamping.made(claims)
+        taken = {*claims, *(change.value.id for change in self.live if isinstance(change.value, Claim))}
         for document in self._documents(Kind.PODS):
             pod = document.body
             for each in stamping.wanted(pod):

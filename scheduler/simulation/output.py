@@ -10,7 +10,7 @@ import msgspec
 import yaml
 
 from scheduler.kube import encode
-from scheduler.simulation.answer import Answer
+from scheduler.simulation.answer import Answer, named
 from solver.domain import Allocation, Placement, SearchReport, Unplaced
 
 Json = dict[str, Any]
@@ -38,7 +38,10 @@ def _document(answer: Answer) -> Json:
 
 def _placement(placement: Placement, answer: Answer) -> Json:
     claims = [
-        {"claim": str(claim), "allocation": encode.allocation_result(_complete(answer.allocations[claim]))}
+        {
+            "claim": str(named(claim, placement)),
+            "allocation": encode.allocation_result(_complete(answer.allocations[claim])),
+        }
         for claim in placement.claims
         if claim in answer.allocations
     ]

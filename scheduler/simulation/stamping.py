@@ -86,6 +86,11 @@ def note(pod: Body, entry: str, claim: str) -> None:
             noted.append({"name": entry, "resourceClaimName": claim})
 
 
+def generated(base: str, *seed: str) -> str:
+    """Complete a generateName as the API server would, the same way each time."""
+    return base[:_LONGEST_BASE] + _suffix(*seed)
+
+
 def _suffix(*seed: str) -> str:
     digest = hashlib.sha256("/".join(seed).encode()).digest()
     return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:5])

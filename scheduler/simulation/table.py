@@ -1,7 +1,7 @@
 """The answer as a table for people: where each pod goes and with which devices, or why it waits."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, TextIO
 
 from rich import box
@@ -53,19 +53,22 @@ def _name(pod: object) -> Text:
 
 def _claims(placement: Placement, answer: Answer) -> Iterator[str]:
     """Give one line a request, with the claim's name where the pod has several."""
+    special = placement.special
+    served = {each.request: f"{each.container} {each.resource}" for each in special.mappings} if special else {}
     for claim in placement.claims:
-        lead = f"{claim.name}: " if len(placement.claims) > 1 else ""
-        yield from (f"{lead}{line}" for line in _requests(answer.allocations.get(claim)))
+        lead = f"{claim.name}: " if len(placement.claims) > 1 and (special is None or claim != special.id) else ""
+        yield from (f"{lead}{line}" for line in _requests(answer.allocations.get(claim), served))
 
 
-def _requests(allocation: Allocation | None) -> Iterator[str]:
+def _requests(allocation: Allocation | None, names: Mapping[str, str]) -> Iterator[str]:
+    """Give one line a request; those made for extended resources are called by container and resource."""
     results = allocation.results if allocation is not None else ()
     if not results:
         yield "without devices"
     for request in dict.fromkeys(each.request for each in results):
         found = [each for each in results if each.request == request]
         pools = dict.fromkeys(str(each.device.pool_id) for each in found)
-        yield f"{request} = {', '.join(_runs(map(_device, found)))}  ({', '.join(pools)})"
+        yield f"{names.get(request, request)} = {', '.join(_runs(map(_device, found)))}  ({', '.join(pools)})"
 
 
 def _device(result: DeviceResult) -> str:

@@ -5,6 +5,7 @@ It ends when the shell closes its end of the pipe. It talks to nothing else and 
 the solver's memory between cycles.
 """
 
+import contextlib
 import resource
 import socket
 import time
@@ -35,7 +36,8 @@ def serve(connection: socket.socket, memory_limit_mib: int, solver: Solve = solv
     rehearse()
     limit = limit_memory(memory_limit_mib)
     replica, engine = Cluster(), Engine()
-    connection.sendall(frames.encode(frames.Ready(address_space_bytes=limit)))
+    with contextlib.suppress(ConnectionError):  # the shell went away meanwhile: the loop sees it and ends
+        connection.sendall(frames.encode(frames.Ready(address_space_bytes=limit)))
     while (order := frames.receive_order(connection)) is not None:
         match order:
             case frames.Apply(changes=changes):

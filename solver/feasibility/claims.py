@@ -21,6 +21,7 @@ from solver.feasibility import nearness, selectors
 
 MOST_RESULTS: Final = 32
 """AllocationResultsMaxSize: devices in one allocation."""
+_LONGEST_SHOWN: Final = 160
 MOST_CONSUMERS: Final = 256
 """ResourceClaimReservedForMaxSize: entries of status.reservedFor."""
 
@@ -131,6 +132,11 @@ def _least_count(alternative: SubRequest) -> int:
     return alternative.count if alternative.allocation_mode == AllocationMode.EXACT_COUNT else 1
 
 
+def _shown(expression: str) -> str:
+    """Shorten an expression for a message; the error has its position."""
+    return expression if len(expression) <= _LONGEST_SHOWN else f"{expression[:_LONGEST_SHOWN]}…"
+
+
 def _alternative_objections(
     where: str, alternative: SubRequest, classes: Mapping[str, DeviceClass]
 ) -> Iterator[Reason]:
@@ -156,4 +162,4 @@ def _alternative_objections(
         try:
             selectors.compile_selector(text)
         except selectors.SelectorError as error:
-            yield Reason(code=ReasonCode.SELECTOR_INVALID, message=f"{place}: selector {text!r}: {error}")
+            yield Reason(code=ReasonCode.SELECTOR_INVALID, message=f"{place}: selector {_shown(text)!r}: {error}")

@@ -44,11 +44,6 @@ class Selector:
         self._results: dict[Any, bool | SelectorFailure] = {}
         self._lookups: dict[str, tuple[_Lookup, ...]] = {}
 
-    @property
-    def is_metered(self) -> bool:
-        """Whether it has loops, or anything else whose cost depends on the values."""
-        return self._program.is_metered
-
     def evaluate(self, driver: str, device: Device) -> bool | SelectorFailure:
         """Decide whether it selects a device of a driver; never raises."""
         values = self._published(driver, device)

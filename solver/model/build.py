@@ -9,7 +9,7 @@ from solver.model.cells import Cell, Cells
 from solver.model.rules import components, devices, pods
 from solver.model.variables import Owner, PartAt, Pool, Variables
 from solver.problem.fit import PODS, Amounts
-from solver.problem.layout import GLOBAL, type_at
+from solver.problem.layout import GLOBAL, Group, type_at
 from solver.problem.option import Line, Option
 from solver.problem.problem import Part, PodClass, Problem, SharedClaim
 
@@ -36,12 +36,20 @@ def build(problem: Problem, cells: Cells) -> Variables:
 
 
 def estimated_terms(problem: Problem) -> int:
-    """Guess the size of the general model before building it: classes times the nodes that they may use."""
-    return sum(
-        int(np.count_nonzero(each.verdicts.allowed & problem.room.fits(each.requests)))
-        * (1 + 4 * sum(len(problem.components[part.component].requests) for part in each.parts))
-        for each in problem.classes
-    )
+    """Guess the size of the general model before building it: nodes that a class may use, times its types there."""
+    group_of = np.array(problem.layout.group_of, dtype=np.int64)
+    total = 0
+    for each in problem.classes:
+        fits = each.verdicts.allowed & problem.room.fits(each.requests)
+        groups, counts = np.unique(group_of[fits], return_counts=True)
+        for group, count in zip(groups.tolist(), counts.tolist(), strict=True):
+            total += count * (1 + _terms_on_a_node(problem, each, problem.layout.groups[group]))
+    return total
+
+
+def _terms_on_a_node(problem: Problem, pod_class: PodClass, group: Group) -> int:
+    options = (option for part in pod_class.parts for option in problem.options(part.component, group))
+    return sum(1 + 2 * len(line.types) for option in options for line in option.lines)
 
 
 def _add_shared(variables: Variables, shared: SharedClaim, cell: Cell) -> None:

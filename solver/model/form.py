@@ -41,15 +41,10 @@ class Row:
 
 @dataclass(slots=True)
 class Level:
-    """
-    One level of the objective, to be maximised (a cost is a level of negative coefficients).
-
-    `decides_pods` marks levels about which pods are placed and how; the others only pack better.
-    """
+    """One level of the objective, to be maximised (a cost is a level of negative coefficients)."""
 
     name: str
     expression: Expression
-    decides_pods: bool = False
 
 
 @dataclass(slots=True)

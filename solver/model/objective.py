@@ -11,9 +11,14 @@ from solver.model.variables import Variables
 def add_levels(variables: Variables) -> None:
     """Pods placed come first, strictly by priority; then the levels that the policy names."""
     for priority in variables.problem.tiers:
-        variables.form.levels.append(Level(f"placed:{priority}", _placed(variables, priority), decides_pods=True))
+        variables.form.levels.append(Level(f"placed:{priority}", _placed(variables, priority)))
     for name in variables.problem.policy.levels:
-        variables.form.levels.append(Level(name, _LEVELS[name](variables), decides_pods=name == _ALTERNATIVES))
+        variables.form.levels.append(Level(name, _LEVELS[name](variables)))
+
+
+def decides_pods(name: str) -> bool:
+    """Whether a level is about which pods are placed and how; the others only pack better."""
+    return name.startswith("placed:") or name == _ALTERNATIVES
 
 
 def _placed(variables: Variables, priority: int) -> Expression:

@@ -35,7 +35,8 @@ class DeviceRecord:
 
     `nodes` are the indices of the nodes that can use it, None for every node; `home` is the only node where
     there is exactly one, else -1. `counters` are nano-units drawn while the device is used. `value` says how much
-    would be lost with it: 1 plus the sum over its capacities of their percentage of the largest one published.
+    would be lost with it: 1 plus the sum over its capacities of their percentage of the largest one published, and
+    1 more where it has binding conditions.
     """
 
     index: int
@@ -207,6 +208,8 @@ def _set_values(records: list[DeviceRecord]) -> None:
             key = (record.id.driver, name)
             largest[key] = max(largest[key], capacity.value.nano)
     for record in records:
+        if record.device.binding_conditions:
+            record.value += 1  # of equal devices those that have to be got ready first come last
         for name, capacity in record.device.capacities:
             most = largest[record.id.driver, name]
             record.value += _VALUE_SCALE * capacity.value.nano // most if most else 0

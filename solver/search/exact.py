@@ -8,6 +8,7 @@ from solver.engines.cpsat import Effort
 from solver.engines.status import EngineStatus
 from solver.model import assignment, build, cells
 from solver.model.form import IntegerForm
+from solver.model.objective import decides_pods
 from solver.model.variables import Variables
 from solver.problem.problem import Problem
 from solver.search.bound import Bounds, require_at_least
@@ -74,7 +75,7 @@ class _Search:
 
     def _maximize(self, form: IntegerForm, index: int, bound: int | None) -> tuple[bool, int | None]:
         """Try briefly without presolve, then with it; whether the level is proven, and the best bound."""
-        thorough = self.budget.deterministic_seconds if form.levels[index].decides_pods else _PACKING_SECONDS
+        thorough = self.budget.deterministic_seconds if decides_pods(form.levels[index].name) else _PACKING_SECONDS
         for presolve, most in ((False, _QUICK_SECONDS), (True, thorough)):
             limit = min(most, self.budget.deterministic_seconds - self.spent)
             if limit <= 0 or self.budget.should_stop():

@@ -44,7 +44,7 @@ def _is_section(kind: object) -> bool:
 def test_every_setting_is_read() -> None:
     said_by_the_file_alone = {"api_version", "kind"}
     # The schema itself turns these into the solver's words.
-    read_by_the_schema = {"policy", "drivers", "match_labels", "scheduler_name"}
+    read_by_the_schema = {"policy", "drivers", "match_labels", "scheduler_name", "allocate_where_plugins_serve"}
     unread = (
         _fields(Settings) - said_by_the_file_alone - read_by_the_schema - _attributes_outside("scheduler/settings/")
     )

@@ -138,19 +138,6 @@ def test_an_entry_that_needs_no_claim_is_passed_over(world: World, start: Start)
     wait_until(lambda: "p" in world.bound())
 
 
-def test_a_claim_that_was_not_made_for_the_pod_is_not_taken_for_its_template(world: World, start: Start) -> None:
-    world.add_nodes(1, devices=1)
-    world.claim("foreign")
-    start()
-    world.pod("p", template="never-made")
-    status = [{"name": "devices", "resourceClaimName": "foreign"}]
-    patch_pod_status(world, "p", {"resourceClaimStatuses": status})
-
-    wait_until(lambda: "was made for another pod" in message(world, "p"))
-
-    assert world.devices("foreign") == []
-
-
 def test_a_pod_with_one_claim_allocated_and_one_not_gets_the_other_on_the_same_node(world: World, start: Start) -> None:
     world.add_nodes(2, devices=2)
     world.claim("old")

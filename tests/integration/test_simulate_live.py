@@ -1,4 +1,4 @@
-"""`dovetail simulate --from-cluster` on the real API server: it reads, decides as the scheduler does, and writes nothing."""
+"""`dovetail simulate --from-cluster` on the real API server: decides as the scheduler does, and writes nothing."""
 
 import json
 from pathlib import Path

@@ -1,9 +1,9 @@
 """
 One pod on one node, put to the allocator of Kubernetes and to ours.
 
-Where it gives an allocation that our checker accepts, we place the pod too; where the two differ otherwise, the
-reason is on the closed list of `tests.support.allocation_differences`. Its search is exponential: what it gives up
-decides nothing.
+Where it gives an allocation that our checker accepts, we place the pod too, with no worse alternatives; where the two
+differ otherwise, the reason is on the closed list of `tests.support.allocation_differences`. Its search is
+exponential: what it gives up decides nothing.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ import pytest
 from e2e.controlplane import build
 from tests.support.allocation_cases import case
 from tests.support.allocation_differences import Difference, of_allocation, of_refusal
-from tests.support.allocation_oracle import Allocator, judged, ours, question_of
+from tests.support.allocation_oracle import Allocator, judged, ours, question_of, ranks_given, ranks_of_plan
 
 pytestmark = pytest.mark.controlplane
 
@@ -51,7 +51,8 @@ def differences(allocator: Allocator, seed: int) -> frozenset[Difference]:
     """Compare the two sides on a case; fails on a difference that is not on the list."""
     asked = case(seed)
     question = question_of(asked)
-    is_placed = bool(ours(question).placements)
+    plan = ours(question)
+    is_placed = bool(plan.placements)
     answer = allocator.ask(asked)
     if answer.timed_out:
         return frozenset()
@@ -61,6 +62,9 @@ def differences(allocator: Allocator, seed: int) -> frozenset[Difference]:
         return found
     violations = judged(asked, question, answer.allocations)
     assert violations or is_placed, f"case {seed}: not placed, where the real allocator gives {answer.allocations}"
+    if not violations:
+        chosen, given = ranks_of_plan(asked, plan), ranks_given(asked, answer.allocations)
+        assert chosen <= given, f"case {seed}: alternatives of rank {chosen}, where the real allocator has {given}"
     explained = of_allocation(allocator, asked, violations)
     assert explained is not None, f"case {seed}: what the real allocator gives is refused: {violations}"
     return explained

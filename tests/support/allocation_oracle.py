@@ -123,6 +123,29 @@ def judged(case: Case, question: Question, allocations: tuple[Json, ...]) -> tup
     return check(question.snapshot, question.batch, b.plan(b.placement(pod, NODE), *given))
 
 
+def ranks_of_plan(case: Case, plan: Plan) -> int:
+    """Sum the positions of the alternatives that we chose."""
+    named = {each.claim.name: [result.request for result in each.allocation.results] for each in plan.allocations}
+    return sum(_ranks(each, named[each["metadata"]["name"]]) for each in case.wanted)
+
+
+def ranks_given(case: Case, allocations: tuple[Json, ...]) -> int:
+    """Sum the positions of the alternatives that the real allocator chose."""
+    return sum(
+        _ranks(wanted, [each["request"] for each in given["devices"].get("results", ())])
+        for wanted, given in zip(case.wanted, allocations, strict=True)
+    )
+
+
+def _ranks(claim: Json, names: list[str]) -> int:
+    positions = {
+        f"{request['name']}/{each['name']}": position
+        for request in claim["spec"]["devices"]["requests"]
+        for position, each in enumerate(request.get("firstAvailable", ()))
+    }
+    return sum(positions.get(name, 0) for name in set(names))
+
+
 def _claim(raw: Json) -> Claim:
     claim = _as(Claim, decode(Kind.CLAIMS, msgspec.json.encode(raw)))
     assert not claim.invalid, claim.invalid

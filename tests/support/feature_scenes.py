@@ -508,3 +508,60 @@ def capacity_of_an_exclusive_device(side: Side) -> Sequence[Stage]:
     asked = template("gpu", exactly(side, capacity={"requests": {"memory": "64Gi"}}))
     made = [*cluster(side, gpu(0, memory="40Gi"), gpu(1)), asked, pod(side, "pod0", "gpu")]
     return [Stage(create=made, ends={"pod0": "n1"}, results={"pod0": ["gpu=n1/gpu-1"]})]
+
+
+@scene("kube-scheduler looks at taints only when it allocates, not when a pod joins a claim that is allocated")
+def joining_a_claim_on_a_tainted_card(side: Side) -> Sequence[Stage]:
+    """A card is tainted while one pod uses it: a second pod of the same claim waits until the taint is gone."""
+    rule = taint_rule(side, "maintenance", "n1", "gpu-0")
+    objects = [*cluster(side, *gpus(1)), claim("gpu", exactly(side))]
+    first = Stage(create=[*objects, pod(side, "first", claims=["gpu"])], ends={"first": "n1"})
+    joins = pod(side, "second", claims=["gpu"])
+    if side.is_peer:
+        return [first, Stage(create=[rule]), Stage(create=[joins], ends={"second": "n1"})]
+    return [
+        first,
+        Stage(create=[rule]),
+        Stage(create=[joins], ends={"second": "pending"}),
+        Stage(delete=[rule], ends={"second": "n1"}),
+    ]
+
+
+@scene("kube-scheduler's admin access takes the card from what comes after it in the same pod")
+def admin_access_before_a_card_of_ones_own(side: Side) -> Sequence[Stage]:
+    """A pod that monitors all cards of its node and works on one."""
+    objects = [*cluster(side, *gpus(1), is_admin=True), template("gpu", exactly(side))]
+    objects.append(template("admin", exactly(side, allocationMode="All", adminAccess=True)))
+    made = [*objects, pod(side, "pod0", "admin", "gpu")]
+    if side.is_peer:
+        return [Stage(create=made, ends={"pod0": "pending"})]
+    return [Stage(create=made, ends={"pod0": "n1"}, results={"pod0": ["gpu=n1/gpu-0", "gpu=n1/gpu-0"]})]
+
+
+@scene("kube-scheduler gives up the pod for an error of a selector on any device that it looks at")
+def selector_that_fails_on_one_device(side: Side) -> Sequence[Stage]:
+    """A device that lacks the attribute is passed over; the next one has it."""
+    bare = gpu(0) | {"attributes": {"index": {"int": 0}}}
+    asked = template("gpu", exactly(side, cel=[f"device.attributes['{EXAMPLE}'].model == 'LATEST-GPU-MODEL'"]))
+    made = [*cluster(side, bare, gpu(1)), asked, pod(side, "pod0", "gpu")]
+    if side.is_peer:
+        return [Stage(create=made, ends={"pod0": "pending"})]
+    return [Stage(create=made, ends={"pod0": "n1"}, results={"pod0": ["gpu=n1/gpu-1"]})]
+
+
+@scene(
+    "kube-scheduler 1.36.3 keeps counters by the pool's name without its driver, and reads one driver's as the other's"
+)
+def partitions_of_two_drivers_in_pools_of_one_name(side: Side) -> Sequence[Stage]:
+    """A partition of a small card and one of a large card of another driver: both call their pool as the node."""
+    large = "large.example.com"
+    half = {"memory": {"value": "120Gi"}, "compute": {"value": "200"}}
+    whole = {"memory": {"value": "240Gi"}, "compute": {"value": "400"}}
+    card = {"name": "gpu-0-half", "consumesCounters": [{"counterSet": "gpu-0-counters", "counters": half}]}
+    budget = [{"name": "gpu-0-counters", "counters": whole}]
+    objects = [*cluster(side, *partitions(0, 2), counters=card_counters(0)), device_class(side, large)]
+    objects.append(resource_slice(side, "n1", counters=budget, driver=large, part="-counters", count=2))
+    objects.append(resource_slice(side, "n1", [card], driver=large, count=2))
+    asked = template("both", exactly(side), exactly(side, "large", of=large))
+    made = [*objects, asked, pod(side, "pod0", "both")]
+    return [Stage(create=made, ends={"pod0": "pending" if side.is_peer else "n1"})]

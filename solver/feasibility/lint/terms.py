@@ -42,7 +42,7 @@ def of_selectors(selectors: Sequence[str], candidates: Sequence[Candidate]) -> s
     if sum(map(len, selectors)) > _LONGEST:
         return ""
     terms = [term for text in selectors for term in _terms(text)]
-    is_costly = any(term.selector.is_metered for term in terms)
+    is_costly = any(_loops(term.node) for term in terms)
     kinds = _kinds(candidates, terms, _MOST_COSTLY if is_costly else _MOST_CANDIDATES)
     if not terms or not kinds:
         return ""
@@ -113,11 +113,17 @@ def _explained(node: tree.Node, candidates: Sequence[Candidate], nodes_left: lis
 
 def _holds_somewhere(node: tree.Node, candidates: Sequence[Candidate]) -> bool:
     """Whether a part holds for some device; parts that loop are not looked into, as if they did."""
+    if _loops(node):
+        return True
     try:
-        program = compile_tree(check(node))
+        term = Term(node, Selector("", compile_tree(check(node))))
     except (ExpressionError, RecursionError):
         return False
-    return program.is_metered or any(Term(node, Selector("", program)).holds(each) for each in candidates)
+    return any(term.holds(each) for each in candidates)
+
+
+def _loops(node: tree.Node) -> bool:
+    return any(isinstance(part, tree.Comprehension | tree.SortBy) for part in _parts(node))
 
 
 def _parts(node: tree.Node) -> Iterator[tree.Node]:

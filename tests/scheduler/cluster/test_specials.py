@@ -5,18 +5,17 @@ from msgspec.structs import replace
 
 from scheduler.cluster import Cluster, Unit, split_plan
 from solver import solve
-from solver.domain import Claim, ClaimId, Placement, Plan, Policy
+from solver.domain import Budget, Claim, ClaimId, Placement, Plan, Policy
 from tests.support import builders as b
 from tests.support.cluster_builders import cluster_of, gone, seen
 from tests.support.extended_builders import RESOURCE, container, gpu_class, pod
-from tests.support.solver_problems import PATIENT
 
 POD = pod("p", container(cpu=1000, gpu=1))
 OBJECTS = (b.node("n"), b.gpu_slice("n", count=1), gpu_class())
 
 
 def _plan() -> Plan:
-    return solve(b.snapshot(*OBJECTS), b.batch(POD), Policy(), PATIENT)
+    return solve(b.snapshot(*OBJECTS), b.batch(POD), Policy(), Budget(seconds=60.0))
 
 
 UNIT = split_plan(_plan())[0]

@@ -32,7 +32,11 @@ POD = "apiVersion: v1\nkind: Pod\nmetadata: {{name: {}}}\n"
         pytest.param(POD.format("a"), ["document 1"], id="one"),
         pytest.param(f"---\n{POD.format('a')}---\n{POD.format('b')}", ["document 1", "document 2"], id="two"),
         pytest.param(f"# words\n---\n{POD.format('a')}...\n", ["document 1"], id="comments and an end"),
-        pytest.param(f"--- # words\n{POD.format('a')}---\n---\n{POD.format('b')}", ["document 1", "document 2"], id="an empty one"),
+        pytest.param(
+            f"--- # words\n{POD.format('a')}---\n---\n{POD.format('b')}",
+            ["document 1", "document 2"],
+            id="an empty one",
+        ),
         pytest.param("{apiVersion: v1, kind: Pod, metadata: {name: a}}", ["document 1"], id="flow style"),
         pytest.param(json.dumps(m.pod()) + "\n" + json.dumps(m.pod()), ["document 1", "document 2"], id="JSON lines"),
         pytest.param(
@@ -46,7 +50,7 @@ POD = "apiVersion: v1\nkind: Pod\nmetadata: {{name: {}}}\n"
             id="a list of one kind",
         ),
     ],
-)  # fmt: skip
+)
 def test_documents_are_numbered_as_a_reader_counts_them(text: str, expected: list[str], tmp_path: Path) -> None:
     path = tmp_path / "f"
     reading = read(path, text)

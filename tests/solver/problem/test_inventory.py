@@ -138,3 +138,10 @@ def test_a_device_is_worth_its_share_of_the_largest() -> None:
     devices = (b.device(name, capacities={"memory": size}) for name, size in sizes.items())
     stock = s.inventory(NODES, b.resource_slice("n1", *devices))
     assert [record.value for record in stock.records] == [26, 101]
+
+
+def test_of_equal_devices_one_that_has_to_be_got_ready_is_worth_more_than_one_that_has_not() -> None:
+    devices = (b.device("a", binding_conditions=("attached",)), b.device("b"))
+    stock = s.inventory(NODES, b.resource_slice("n1", *devices))
+
+    assert [record.value for record in stock.records] == [2, 1]

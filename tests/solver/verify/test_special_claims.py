@@ -6,11 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from solver import solve, verify
-from solver.domain import Batch, Plan, Policy, Request, RequestMapping, Snapshot, SpecialClaim, SubRequest
+from solver.domain import Batch, Budget, Plan, Policy, Request, RequestMapping, Snapshot, SpecialClaim, SubRequest
 from solver.verify import Rule
 from tests.support import builders as b
 from tests.support.extended_builders import RESOURCE, container, gpu_class, init, pod, sidecar
-from tests.support.solver_problems import PATIENT
 
 POD = pod("p", sidecar("s", gpu=1), init("i", gpu=3), container("main", gpu=1))
 OBJECTS = (b.node("n"), b.gpu_slice("n", count=4), gpu_class())
@@ -18,7 +17,7 @@ SNAPSHOT = b.snapshot(*OBJECTS)
 
 
 def _plan() -> Plan:
-    return solve(SNAPSHOT, b.batch(POD), Policy(), PATIENT)
+    return solve(SNAPSHOT, b.batch(POD), Policy(), Budget(seconds=60.0))
 
 
 def _special(plan: Plan) -> SpecialClaim:
@@ -162,7 +161,7 @@ def test_a_device_that_a_plugin_offers_too_is_noticed() -> None:
     plain = b.snapshot(b.node("n"), b.gpu_slice("n"), gpu_class(), claim)
     offered = b.snapshot(b.node("n", extended={RESOURCE: 1}), b.gpu_slice("n"), gpu_class(), claim)
     batch = b.batch(b.pod("p", "c"))
-    plan = solve(plain, batch, Policy(), PATIENT)
+    plan = solve(plain, batch, Policy(), Budget(seconds=60.0))
 
     assert _rules(plan, offered, batch) == {Rule.DEVICE_OFFERED_TWICE}
     assert verify.check(offered, batch, plan, Policy(allocates_where_plugins_serve=True)) == ()

@@ -107,7 +107,7 @@ def _serve_rest(attempt: Attempt, rest: list[tuple[int, _Copy]], found: dict[int
 
 
 def _by_preference(attempt: Attempt, options: tuple[Option, ...]) -> list[int]:
-    """Best rank first; among equals the one whose devices are scarcest, so that larger groups stay whole."""
+    """Best rank first, then as the requests stand; among equals the scarcest devices, so that larger groups stay whole."""
     if len(options) == 1:
         return [0]
 
@@ -116,7 +116,7 @@ def _by_preference(attempt: Attempt, options: tuple[Option, ...]) -> list[int]:
         devices = [(type_at(attempt.problem.layout, attempt.group, each), demand) for each, demand in types]
         return sum(attempt.most(device, demand) * device.value for device, demand in devices)
 
-    return sorted(range(len(options)), key=lambda i: (options[i].rank, supply(options[i]), i))
+    return sorted(range(len(options)), key=lambda i: (options[i].rank, options[i].alternatives, supply(options[i]), i))
 
 
 @dataclass(slots=True, eq=False)

@@ -107,7 +107,7 @@ def _serve_rest(attempt: Attempt, rest: list[tuple[int, _Copy]], found: dict[int
 
 
 def _by_preference(attempt: Attempt, options: tuple[Option, ...]) -> list[int]:
-    """Best rank first, then as the requests stand; among equals the scarcest devices, so that larger groups stay whole."""
+    """Best rank first, then as the requests stand, then the scarcest devices, so that larger groups stay whole."""
     if len(options) == 1:
         return [0]
 

@@ -45,9 +45,7 @@ class _NodeAffinity(Wire, frozen=True):
 
 
 class _PodAffinity(Wire, frozen=True):
-    required: list[_Present] | None = msgspec.field(
-        name="requiredDuringSchedulingIgnoredDuringExecution", default=None
-    )
+    required: list[_Present] | None = msgspec.field(name="requiredDuringSchedulingIgnoredDuringExecution", default=None)
 
 
 class _Affinity(Wire, frozen=True):

@@ -1,7 +1,8 @@
 """The answer as a table for people: where each pod goes and with which devices, or why it waits."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, TextIO
 
 from rich import box
@@ -10,13 +11,14 @@ from rich.table import Table
 from rich.text import Text
 
 from scheduler.simulation.answer import Answer
-from solver.domain import Allocation, DeviceResult, Placement, Reason, SearchStatus, Unplaced
+from solver.domain import Allocation, DeviceResult, Placement, Reason, SearchStatus
 from solver.hints import HINT
 
 _WIDTH: Final = 120
 """Columns where the output is no terminal."""
 _NUMBERED: Final = re.compile(r"^(.*?)(\d+)$")
 _LEAST_RUN: Final = 3
+_MOST_NAMES: Final = 8
 _STATUS: Final = {
     SearchStatus.OPTIMAL: "proven to be the best plan",
     SearchStatus.FEASIBLE: "not proven to be the best plan",
@@ -42,9 +44,20 @@ def _table(answer: Answer) -> Table:
     for placement in answer.plan.placements:
         devices = "\n".join(_claims(placement, answer))
         table.add_row(_name(placement.pod), Text(placement.node, "green"), Text(devices))
+    alike: defaultdict[tuple[Reason, ...], list[str]] = defaultdict(list)
     for unplaced in answer.plan.unplaced:
-        table.add_row(_name(unplaced.pod), Text("waits", "yellow"), _reasons(unplaced))
+        alike[unplaced.reasons].append(str(_name(unplaced.pod)))
+    for reasons, names in alike.items():
+        table.add_row(Text(_names(names)), Text("waits", "yellow"), _reasons(reasons))
     return table
+
+
+def _names(names: Sequence[str]) -> str:
+    """Give pods that wait for the same reasons: p-0 … p-9, and at most a few lines."""
+    lines = list(_runs(names))
+    if len(lines) > _MOST_NAMES:
+        lines = [*lines[: _MOST_NAMES - 1], f"… {len(names)} pods in all"]
+    return "\n".join(lines)
 
 
 def _name(pod: object) -> Text:
@@ -92,10 +105,10 @@ def _follows(before: str, after: str) -> bool:
     return bool(first and second and first[1] == second[1] and int(first[2]) + 1 == int(second[2]))
 
 
-def _reasons(unplaced: Unplaced) -> Text:
+def _reasons(reasons: Iterable[Reason]) -> Text:
     """Give one line a reason, its hint below it."""
     text = Text()
-    for reason in unplaced.reasons:
+    for reason in reasons:
         message, _, hint = reason.message.partition(HINT)
         text.append("\n" if text else "").append(f"{_nodes(reason)}{message}", "yellow")
         if hint:

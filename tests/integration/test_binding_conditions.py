@@ -101,12 +101,12 @@ def test_many_that_wait_hold_up_nobody(conditioned: World, start: Start) -> None
         conditioned.pod(f"waiting{number}", claim=f"c{number}")
     start()
     wait_until(lambda: sum("allocation" in each.get("status", {}) for each in conditioned.claims()) == 80, seconds=60)
-    conditioned.claim("ready", annotations={BINDING_SECONDS: "0"})
-    conditioned.pod("p", claim="ready")
+    for name in ("first", "second"):  # by the second one the plan that waits is the one before the last
+        conditioned.claim(name, annotations={BINDING_SECONDS: "0"})
+        conditioned.pod(name, claim=name)
+        wait_until(lambda: name in conditioned.bound())  # noqa: B023 - called before the next turn
 
-    wait_until(lambda: "p" in conditioned.bound())
-
-    assert list(conditioned.bound()) == ["p"]
+    assert sorted(conditioned.bound()) == ["first", "second"]
 
 
 def test_a_device_that_fails_is_given_back_and_another_one_taken(conditioned: World, start: Start) -> None:

@@ -12,7 +12,7 @@ from solver.problem.problem import Problem
 from tests.support import builders as b
 
 EVERYTHING = Ownership(frozenset(), None)
-PATIENT = Budget(seconds=60.0, deterministic_seconds=4.0)
+PATIENT = Budget(seconds=86_400.0, deterministic_seconds=4.0)  # a day from the import on: work is the limit
 """Ended by work done and never by the clock of a busy machine."""
 
 Objects = b.SnapshotObject | Iterable[b.SnapshotObject]

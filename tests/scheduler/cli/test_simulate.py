@@ -183,6 +183,18 @@ def test_the_table_shows_devices_reasons_and_hints(cluster: Path, tmp_path: Path
     assert lines[-1].startswith("1 of 2 pods placed on 1 node with 1 device; proven to be the best plan, ")
 
 
+def test_pods_that_wait_for_the_same_reasons_share_a_row(cluster: Path, tmp_path: Path, capsys: Capture) -> None:
+    names = ["a", *(f"p-{index}" for index in range(20)), *(f"q{index}" for index in range(0, 20, 2))]
+    pods = m.write_yaml(
+        tmp_path / "pods.yaml", m.template("many", 3), *(m.pod(each, template_name="many") for each in names)
+    )
+    m.run("simulate", "-f", cluster, pods)
+    lines = [line.split()[:3] for line in capsys.readouterr().out.splitlines()]
+    assert lines[3][:2] == ["a", "waits"]
+    assert lines[4] == ["p-0", "…", "p-19"]
+    assert lines[10] == ["…", "31", "pods"]
+
+
 def test_a_saved_case_gives_the_same_plan(tmp_path: Path, capsys: Capture) -> None:
     fleet = demo_fleet()
     hardware = m.write_json(tmp_path / "fleet.json", (*fleet.nodes, *fleet.classes, *fleet.slices))

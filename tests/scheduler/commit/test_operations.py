@@ -59,7 +59,7 @@ def test_every_pod_of_the_unit_is_bound_where_it_was_placed() -> None:
 
 
 def test_a_unit_whose_claim_is_gone_has_no_writes() -> None:
-    answer = operations(unit(placement(pod("p", "old"), "n1")), lambda _: None, {}.get)
+    answer = operations(unit(placement(pod("p", "old"), "n1")), lambda _: None, lambda _: None)
 
     assert not isinstance(answer, Operations)
     assert answer.code is ReasonCode.CLAIM_MISSING
@@ -136,6 +136,6 @@ def test_claims_are_looked_up_by_key() -> None:
         asked.append(key)
         return OLD
 
-    operations(unit(placement(pod("p", "old"), "n1")), find, {}.get)
+    operations(unit(placement(pod("p", "old"), "n1")), find, lambda _: None)
 
     assert asked == [OLD.id]

@@ -33,6 +33,9 @@ def of(*results: DeviceResult, says: tuple[DeviceStatus, ...] = (), timestamp: s
         pytest.param(of(conditioned("g0"), says=(status("g0", attached="True"),)), 0, 0, id="True"),
         pytest.param(of(conditioned("g0"), says=(status("g1", attached="True"),)), 1, 0, id="True for another device"),
         pytest.param(
+            of(conditioned("g0", "s1"), says=(status("g0", "s1", attached="True"),)), 0, 0, id="True for the share"
+        ),
+        pytest.param(
             of(conditioned("g0", "s1"), says=(status("g0", "s2", attached="True"),)), 1, 0, id="True for another share"
         ),
         pytest.param(

@@ -83,8 +83,12 @@ def shorten(devices: Sequence[str], limit: int = DEVICES_SHOWN) -> str:
     return ", ".join(parts)
 
 
-def render(all_rows: Sequence[Row], *, title: str = "") -> Table:
-    """Lay the rows out; names that are too long for their column end in `…`, reasons wrap."""
+def render(all_rows: Sequence[Row], *, title: str = "", longest_reason: int = 0) -> Table:
+    """
+    Lay the rows out; names that are too long for their column end in `…`, reasons wrap.
+
+    `longest_reason` cuts reasons to so many characters, so that rows stay short on a small terminal (0: no limit).
+    """
     table = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False, expand=True)
     table.add_column("POD", no_wrap=True, overflow="ellipsis", max_width=36)
     table.add_column("STATE", no_wrap=True, min_width=7)
@@ -92,7 +96,10 @@ def render(all_rows: Sequence[Row], *, title: str = "") -> Table:
     table.add_column("DEVICES / WHY IT WAITS", overflow="fold", ratio=1)
     for row in all_rows:
         style = COLOURS.get(row.state, "") if row.is_as_expected or row.state == "Pending" else "red"
-        last = Text(shorten(row.devices)) if row.devices or not row.waits_because else Text(row.waits_because, "yellow")
+        why = row.waits_because
+        if longest_reason and len(why) > longest_reason:
+            why = why[: longest_reason - 1].rstrip() + "…"
+        last = Text(shorten(row.devices)) if row.devices or not why else Text(why, "yellow")
         table.add_row(Text(row.short_name), Text(row.state, style), Text(row.node), last)
     return table
 

@@ -41,7 +41,7 @@ from scheduler.observe import logs
 from scheduler.observe.health import Health, serving
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import Backoff, Pending
-from scheduler.settings import Settings, parse_address
+from scheduler.settings import Address, Settings, parse_address
 from scheduler.worker.decider import Decider
 from scheduler.worker.process import Limits, Worker
 from scheduler.worker.sight import Sight
@@ -103,9 +103,21 @@ class Process:
             Client.connect(kubeconfig, max_connections=2) as lease_client,
         ):
             process = cls(settings, client, lease_client, Health())
-            async with serving(parse_address(settings.bind_address), process._health, process.metrics) as address:
+            async with contextlib.AsyncExitStack() as ends:
+                address = await process._listen(ends)
                 _log.info(logs.STARTED, server=client.server, address=str(address), version=_version())
                 yield process
+
+    async def _listen(self, ends: contextlib.AsyncExitStack) -> Address:
+        """Serve health and metrics; raises ConfigurationError where the address cannot be listened on."""
+        wanted = self._settings.bind_address
+        try:
+            return await ends.enter_async_context(serving(parse_address(wanted), self._health, self.metrics))
+        except OSError as error:
+            reason = os.strerror(error.errno).lower() if error.errno else str(error)
+            raise ConfigurationError(
+                f"bindAddress: {wanted} cannot be listened on: {reason}; write another one with --bind-address"
+            ) from error
 
     async def run(self, stop: asyncio.Event) -> int:
         """Wait until the server can be scheduled on and the lease is ours, then schedule until told to stop."""

@@ -13,6 +13,7 @@ from e2e.run.stage import Stage
 from e2e.table import Row
 
 POLL_SECONDS = 0.4
+_OTHER_COLUMNS = 62  # characters that pod, state and node take of a table's line
 
 Show = Callable[[Sequence[Row], str], None]
 
@@ -75,7 +76,12 @@ def _count(rows: Sequence[Row]) -> str:
 def _display(console: Console, *, keeps_table: bool) -> Iterator[Show]:
     if console.is_terminal:
         with Live(console=console, auto_refresh=False, transient=not keeps_table) as live:
-            yield lambda rows, status: live.update(Group(table.render(rows), Text(status, "dim")), refresh=True)
+            longest = 2 * max(20, console.width - _OTHER_COLUMNS)  # two lines; kubectl describe shows the whole
+
+            def update(rows: Sequence[Row], status: str) -> None:
+                live.update(Group(table.render(rows, longest_reason=longest), Text(status, "dim")), refresh=True)
+
+            yield update
         return
     shown: Sequence[Row] = ()
 

@@ -5,6 +5,7 @@ Pure. The text follows kube-scheduler's: `0/12 nodes are available: 8 Insufficie
 taint.`, then what is not about nodes: `request gpus: 12 devices match, 3 are free, 2 needed.`
 """
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Final
 
@@ -28,6 +29,21 @@ _ERRORS: Final = frozenset(
         ReasonCode.API_ERROR,
     }
 )
+_NO_DEVICES: Final = "cannot allocate all claims"
+_ABOUT_DEVICES: Final = frozenset(
+    {
+        ReasonCode.SELECTOR_FAILED,
+        ReasonCode.DEVICES_NONE,
+        ReasonCode.DEVICES_IN_USE,
+        ReasonCode.DEVICES_TAINTED,
+        ReasonCode.DEVICES_CAPACITY,
+        ReasonCode.DEVICES_COUNTERS,
+        ReasonCode.DEVICES_CONSTRAINT,
+        ReasonCode.DEVICES_NOT_OWNED,
+        ReasonCode.DEVICES_OFFERED_TWICE,
+    }
+)
+"""Reasons that say why nodes cannot serve a pod's claims, in more words than a histogram has room for."""
 _LONGEST_BYTES: Final = 8 * 1024
 _REWRITE_SECONDS: Final = 60.0
 
@@ -38,11 +54,20 @@ def condition_reason(reasons: Sequence[Reason]) -> str:
 
 
 def condition_message(reasons: Sequence[Reason], node_count: int) -> str:
-    """Compose the condition's message of the reasons, in their order; the histogram of nodes stands first."""
-    per_node = [reason for reason in reasons if reason.node_count]
-    per_node.sort(key=lambda reason: -reason.node_count)
-    histogram = ", ".join(f"{reason.node_count} {_fragment(reason)}" for reason in per_node)
-    others = [_sentence(reason) for reason in reasons if not reason.node_count]
+    """
+    Compose the condition's message of the reasons: a histogram of nodes in kube-scheduler's words, then the rest.
+
+    Nodes whose devices do not do are counted as kube-scheduler counts them, and what is wrong with the devices
+    follows in sentences.
+    """
+    counts = Counter[str]()
+    for reason in reasons:
+        if reason.code in _ABOUT_DEVICES:
+            counts[_NO_DEVICES] = max(counts[_NO_DEVICES], reason.node_count)
+        elif reason.node_count:
+            counts[_fragment(reason)] += reason.node_count
+    histogram = ", ".join(f"{count} {text}" for text, count in counts.most_common() if count)
+    others = [_sentence(reason) for reason in reasons if not reason.node_count or reason.code in _ABOUT_DEVICES]
     head = f"0/{node_count} nodes are available" + (f": {histogram}." if histogram else ".")
     return shortened(" ".join((head, *others)), _LONGEST_BYTES)
 
@@ -60,7 +85,8 @@ def _fragment(reason: Reason) -> str:
 
 
 def _sentence(reason: Reason) -> str:
-    return _fragment(reason) + "."
+    text = _fragment(reason)
+    return text if text.endswith("?") else text + "."
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):

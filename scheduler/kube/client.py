@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import functools
 import math
+import os
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from pathlib import Path
@@ -260,7 +261,9 @@ class _Call(NamedTuple):
 
 
 def _because(error: BaseException) -> str:
-    """Say why; a time-out has no text of its own."""
+    """Say why; a time-out has no text of its own, and aiohttp's names objects of Python's."""
+    if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno:
+        return os.strerror(error.os_error.errno).lower()
     return str(error) or ("timed out" if isinstance(error, TimeoutError) else type(error).__name__)
 
 

@@ -17,7 +17,7 @@ from solver.domain import (
     Request,
 )
 from solver.domain.claim import SubRequest
-from solver.feasibility import nearness, selectors
+from solver.feasibility import lint, nearness, selectors
 
 MOST_RESULTS: Final = 32
 """AllocationResultsMaxSize: devices in one allocation."""
@@ -162,4 +162,7 @@ def _alternative_objections(
         try:
             selectors.compile_selector(text)
         except selectors.SelectorError as error:
-            yield Reason(code=ReasonCode.SELECTOR_INVALID, message=f"{place}: selector {_shown(text)!r}: {error}")
+            hint = lint.of_uncompiled(text)
+            wrong = f"{str(error).partition(': write ')[0]}; hint: {hint}" if hint else str(error)
+            message = f"{place}: selector {_shown(text)!r}: {wrong}"
+            yield Reason(code=ReasonCode.SELECTOR_INVALID, message=message)

@@ -10,6 +10,7 @@ calls it when pods are explained.
 from solver.feasibility.lint.capacities import of_capacity
 from solver.feasibility.lint.constraints import of_match
 from solver.feasibility.lint.published import Candidate
+from solver.feasibility.lint.rewrites import of_uncompiled
 from solver.feasibility.lint.terms import is_selected, of_selectors
 
-__all__ = ["Candidate", "is_selected", "of_capacity", "of_match", "of_selectors"]
+__all__ = ["Candidate", "is_selected", "of_capacity", "of_match", "of_selectors", "of_uncompiled"]

@@ -1,5 +1,6 @@
 """Parts of expressions as the lint sees them: what is read, what it is compared with."""
 
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from solver.domain import Quantity, QuantityError
@@ -25,6 +26,13 @@ class Comparison(NamedTuple):
     read: Read
     operator: str
     constant: Any
+
+
+def parts(node: tree.Node) -> Iterator[tree.Node]:
+    """Give a node and all below it, comparisons before what they compare."""
+    yield node
+    for child in node.children():
+        yield from parts(child)
 
 
 def read_of(node: tree.Node) -> Read | None:

@@ -123,14 +123,7 @@ def _holds_somewhere(node: tree.Node, candidates: Sequence[Candidate]) -> bool:
 
 
 def _loops(node: tree.Node) -> bool:
-    return any(isinstance(part, tree.Comprehension | tree.SortBy) for part in _parts(node))
-
-
-def _parts(node: tree.Node) -> Iterator[tree.Node]:
-    """Give a node and all below it, comparisons before what they compare."""
-    yield node
-    for child in node.children():
-        yield from _parts(child)
+    return any(isinstance(part, tree.Comprehension | tree.SortBy) for part in expressions.parts(node))
 
 
 _Rule = Callable[[tree.Node, Sequence[Candidate]], str]
@@ -164,7 +157,12 @@ def _conjuncts(node: tree.Node) -> Iterator[tree.Node]:
 
 def _kinds(candidates: Sequence[Candidate], terms: Sequence[Term], most: int) -> list[Candidate]:
     """Keep one device of each kind: of one driver, with the same names, sizes, and values of what is read."""
-    reads = [read for term in terms for part in _parts(term.node) if (read := expressions.read_of(part)) is not None]
+    reads = [
+        read
+        for term in terms
+        for part in expressions.parts(term.node)
+        if (read := expressions.read_of(part)) is not None
+    ]
     kinds: dict[tuple[object, ...], Candidate] = {}
     for each in candidates:
         device = each.device

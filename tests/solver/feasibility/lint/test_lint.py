@@ -8,6 +8,7 @@ from solver.domain import Device, DeviceId
 from solver.feasibility import lint
 from solver.feasibility.device_attributes import AttributeName
 from solver.feasibility.lint import Candidate
+from solver.feasibility.selectors import SelectorError, compile_selector
 from tests.support import builders as b
 
 DRIVER = "gpu.example.com"
@@ -108,3 +109,29 @@ def test_capacity_requests_that_fit_are_not_spoken_of() -> None:
 )
 def test_a_match_names_the_shared_attribute(attribute: str, expected: str) -> None:
     assert lint.of_match(AttributeName(DRIVER, attribute), {"r": BOTH}, []) == expected
+
+
+REWRITTEN = [
+    ("an operator", f'{C}.memory >= quantity("16Gi")', f'{C}.memory.compareTo(quantity("16Gi")) >= 0'),
+    ("a text", f'{C}.memory > "40Gi"', f'{C}.memory.isGreaterThan(quantity("40Gi"))'),
+    ("bytes", f"{C}.memory == 40*1024*1024*1024", f'{C}.memory.compareTo(quantity("40Gi")) >= 0'),
+    ("turned round", f'quantity("1Gi") < {C}.memory', f'{C}.memory.isGreaterThan(quantity("1Gi"))'),
+    ("a method of a text", f'{C}.memory.compareTo("1Gi") <= 0', f'{C}.memory.compareTo(quantity("1Gi")) <= 0'),
+    ("a version", f'{A}.driver < semver("2.0.0")', f'{A}.driver.isLessThan(semver("2.0.0"))'),
+    ("an attribute that is a size", f'{A}.memory >= quantity("1Gi")', f'{C}.memory.compareTo(quantity("1Gi")) >= 0'),
+]
+
+
+@pytest.mark.parametrize(("expression", "instead"), [row[1:] for row in REWRITTEN], ids=[row[0] for row in REWRITTEN])
+def test_what_does_not_compile_is_rewritten_so_that_it_does(expression: str, instead: str) -> None:
+    with pytest.raises(SelectorError):
+        compile_selector(expression)
+    assert lint.of_uncompiled(expression) == f"write {instead}"
+    compile_selector(instead)
+
+
+@pytest.mark.parametrize(
+    "expression", ["device.", f"{A}.model + 1", "1 +", "a" * 5000], ids=["cut", "a sum", "half", "long"]
+)
+def test_nothing_is_written_where_the_meaning_is_not_clear(expression: str) -> None:
+    assert lint.of_uncompiled(expression) == ""

@@ -88,7 +88,7 @@ class Explanation:
         rooms = [(pod_class, *self._rooms(pod_class)) for pod_class in family]
         fitting = sum(self._fitting(pod_class, roomy) for pod_class, roomy, _ in rooms)
         if fitting:
-            yield _outranked(fitting, is_proven=is_proven)
+            yield _outranked(is_proven=is_proven)
         for pod_class, roomy, _ in rooms if not fitting else ():
             if roomy.any():
                 yield from self._device_reasons(pod_class, roomy)
@@ -321,12 +321,14 @@ def _sees(reach: frozenset[int] | None, roomy: Mask) -> bool:
     return bool(roomy.any()) and (reach is None or bool(roomy[list(reach)].any()))
 
 
-def _outranked(nodes: int, *, is_proven: bool) -> Reason:
-    place = f"the pod alone would fit {nodes} node{'s' if nodes > 1 else ''}"
+def _outranked(*, is_proven: bool) -> Reason:
     if is_proven:
-        message = f"{place}; pods of higher priority, or more pods of the same one, take that room"
+        message = (
+            "alone it would fit, but pods of the same or a higher priority that are decided with it get the room, "
+            "and no plan places more of them"
+        )
         return Reason(code=ReasonCode.OUTRANKED, message=message)
-    message = f"{place}; no plan that places it was found in time, and none was ruled out"
+    message = "alone it would fit, but no plan that places it too was found in time, and none was ruled out"
     return Reason(code=ReasonCode.BUDGET, message=message)
 
 

@@ -1,13 +1,26 @@
 """The story on one page: problem → greedy → bounds → exact search → plan."""
 
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 
-from solver import extract, greedy
-from solver.domain import Batch, Budget, Plan, Policy, SearchReport, SearchStatus, Snapshot, Unplaced
+from solver import aftermath, extract, greedy
+from solver.domain import (
+    Batch,
+    Budget,
+    ClaimAllocation,
+    Plan,
+    Policy,
+    Reason,
+    ReasonCode,
+    SearchReport,
+    SearchStatus,
+    Snapshot,
+    Unplaced,
+)
 from solver.explain import Explanation
 from solver.problem.memory import Engine
 from solver.problem.prepare import prepare
-from solver.problem.problem import Problem
+from solver.problem.problem import PodClass, Problem
 from solver.search import bound, exact, staged
 from solver.search.values import values
 from solver.solution import Solution
@@ -62,24 +75,46 @@ def _plan(problem: Problem, solution: Solution, report: SearchReport) -> Plan:
     return Plan(
         placements=extracted.placements,
         allocations=extracted.allocations,
-        unplaced=_unplaced(problem, solution, report),
+        unplaced=_unplaced(problem, solution, report, extracted.allocations),
         report=report,
     )
 
 
-def _unplaced(problem: Problem, solution: Solution, report: SearchReport) -> tuple[Unplaced, ...]:
+def _unplaced(
+    problem: Problem, solution: Solution, report: SearchReport, allocations: tuple[ClaimAllocation, ...]
+) -> tuple[Unplaced, ...]:
     """Explain every pod without a place, in batch order."""
     placed = Counter(problem.classes[choice.pod_class].family for choice in solution.choices)
     proven: defaultdict[str, bool] = defaultdict(bool, ((level.name, level.proven) for level in report.levels))
     reasons = dict(problem.rejected)
-    explanation = Explanation(problem)
+    before, later = Explanation(problem), _Later(problem, solution, allocations)
     for family in problem.families:
         first = family[0]
         waiting = first.members[placed[first.index] :]
         if waiting:
-            found = explanation.reasons(family, is_proven=proven[f"placed:{first.priority}"])
+            found = before.reasons(family, is_proven=proven[f"placed:{first.priority}"])
+            if found[0].code in _LOST:
+                found = (found[0], *later.reasons(family))
             reasons.update((position, found) for position in waiting)
     return tuple(
         Unplaced(pod=problem.pod(position).id, pod_uid=problem.pod(position).uid, reasons=reasons[position])
         for position in sorted(reasons)
     )
+
+
+_LOST = frozenset({ReasonCode.OUTRANKED, ReasonCode.BUDGET})
+
+
+@dataclass(slots=True, eq=False)
+class _Later:
+    """What stands in the way of pods that lost, once the plan is carried out; worked out when it is asked for."""
+
+    problem: Problem
+    solution: Solution
+    allocations: tuple[ClaimAllocation, ...]
+    explanation: Explanation | None = None
+
+    def reasons(self, family: tuple[PodClass, ...]) -> tuple[Reason, ...]:
+        if self.explanation is None:
+            self.explanation = Explanation(aftermath.after(self.problem, self.solution, self.allocations))
+        return tuple(reason for reason in self.explanation.reasons(family, is_proven=True) if reason.code not in _LOST)

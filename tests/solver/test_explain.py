@@ -11,7 +11,10 @@ from tests.support import solver_problems as s
 ROOT = "resource.kubernetes.io/pcieRoot"
 GPU = b.gpu_class()
 N1 = b.node("n1")
-FIT_ALONE = "the pod alone would fit 1 node"
+OUTRANKED = (
+    "alone it would fit, but pods of the same or a higher priority that are decided with it get the room, "
+    "and no plan places more of them"
+)
 Told = tuple[ReasonCode, str, int]
 Row = tuple[str, Sequence[s.Objects], Told]
 
@@ -317,7 +320,15 @@ def test_a_full_node_has_too_many_pods() -> None:
     assert reasons((b.node("n1", pods=1), running), b.pod("p")) == [(ReasonCode.NODE_RESOURCES, "Too many pods", 1)]
 
 
-def test_a_pod_that_lost_to_a_higher_priority_is_outranked() -> None:
+def test_a_pod_that_lost_to_a_higher_priority_is_outranked_and_says_what_the_plan_leaves() -> None:
     objects = (N1, b.gpu_slice("n1", count=1), GPU, b.claim("c"), b.claim("d"))
-    message = f"{FIT_ALONE}; pods of higher priority, or more pods of the same one, take that room"
-    assert reasons(objects, b.pod("q", "d", priority=1), POD) == [(ReasonCode.OUTRANKED, message, 0)]
+    left = "request gpu: needs 1 device, 1 matches, 0 free, 1 in use"
+    assert reasons(objects, b.pod("q", "d", priority=1), POD) == [
+        (ReasonCode.OUTRANKED, OUTRANKED, 0),
+        (ReasonCode.DEVICES_IN_USE, left, 1),
+    ]
+
+
+def test_a_pod_that_lost_the_room_of_a_node_says_what_is_short_there() -> None:
+    found = reasons((b.node("n1", cpu=3),), b.pod("q", cpu=2, priority=1), b.pod("p", cpu=2))
+    assert found == [(ReasonCode.OUTRANKED, OUTRANKED, 0), (ReasonCode.NODE_RESOURCES, "Insufficient cpu", 1)]

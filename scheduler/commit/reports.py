@@ -97,6 +97,8 @@ class Reports:
     def awaits(self, pod: Pod, node: str, message: str, *, is_first: bool) -> None:
         """Tell what a pod with a node waits for before it can be bound, by an event only the first time."""
         told = self._told.say(pod.uid, message, self._clock())
+        if told is None:
+            return
         self._conditions[pod.uid] = _Condition(pod, told, node)
         self._nominated.add(pod.uid)
         if is_first:

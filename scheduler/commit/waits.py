@@ -124,9 +124,9 @@ class Waits:
             state = self._judge(unit, claims, started)
             if not isinstance(state, _Pending):
                 return state
-            if state.awaited != told:
-                self._tell(unit, state, is_first=not told)
-                told = state.awaited
+            self._log(unit, state, told)
+            self._tell(unit, state, is_first=not told)  # again and again: what could not be written is not told
+            told = state.awaited
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(state.until - self._clock(), _LONGEST_SECONDS)):
                     await changed.wait()
@@ -197,13 +197,17 @@ class Waits:
             claims=tuple(dict.fromkeys(each.claim for each in conditions)),
         )
 
+    def _log(self, unit: Unit, state: _Pending, told: tuple[DeviceCondition, ...]) -> None:
+        """Write a line when what is awaited has changed."""
+        if state.awaited != told:
+            _log.info(
+                logs.UNIT_WAITING,
+                pods=[str(each.pod) for each in unit.placements],
+                conditions=[str(each) for each in state.awaited],
+                until=_time(state.until),
+            )
+
     def _tell(self, unit: Unit, state: _Pending, *, is_first: bool) -> None:
-        _log.info(
-            logs.UNIT_WAITING,
-            pods=[str(each.pod) for each in unit.placements],
-            conditions=[str(each) for each in state.awaited],
-            until=_time(state.until),
-        )
         for placement in unit.placements:
             pod = self._cluster.seen_pod(placement.pod)
             own = [each for each in state.awaited if each.claim in placement.claims]

@@ -35,9 +35,13 @@ def serve(connection: socket.socket, memory_limit_mib: int, solver: Solve = solv
     """
     rehearse()
     limit = limit_memory(memory_limit_mib)
+    with contextlib.suppress(ConnectionError):  # the shell went away: nobody waits for an answer any more
+        _serve(connection, limit, solver)
+
+
+def _serve(connection: socket.socket, limit: int, solver: Solve) -> None:
     replica, engine = Cluster(), Engine()
-    with contextlib.suppress(ConnectionError):  # the shell went away meanwhile: the loop sees it and ends
-        connection.sendall(frames.encode(frames.Ready(address_space_bytes=limit)))
+    connection.sendall(frames.encode(frames.Ready(address_space_bytes=limit)))
     while (order := frames.receive_order(connection)) is not None:
         match order:
             case frames.Apply(changes=changes):

@@ -181,7 +181,11 @@ def test_a_class_whose_selector_is_wrong_is_no_way_and_plugins_still_serve() -> 
     found = _plan(snapshot, pod("p", container(gpu=1)), pod("q", container(gpu=1)))
 
     assert len(found.placements) == 1
-    assert [each.code for each in found.unplaced[0].reasons] == [ReasonCode.OUTRANKED, ReasonCode.SELECTOR_INVALID]
+    assert [each.code for each in found.unplaced[0].reasons] == [
+        ReasonCode.OUTRANKED,
+        ReasonCode.SELECTOR_INVALID,
+        ReasonCode.NODE_RESOURCES,
+    ]
 
 
 def test_a_special_claim_of_another_scheduler_is_usage() -> None:

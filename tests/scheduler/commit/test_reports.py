@@ -210,3 +210,18 @@ async def test_a_pod_that_has_no_node_keeps_the_field_as_it_is(monkeypatch: pyte
         await at.let_go()
 
     assert at.nominations == [None]
+
+
+async def test_what_a_pod_waits_for_is_written_again_only_where_it_could_not_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with desk(monkeypatch) as at:
+        at.is_failing = True
+        at.reports.awaits(P, "n1", "waits for a", is_first=True)
+        await at.let_go()
+        at.is_failing = False
+        for _ in range(3):
+            at.reports.awaits(P, "n1", "waits for a", is_first=False)
+            await at.let_go()
+
+    assert at.conditions == [("p", "BindingConditionsPending: waits for a")]

@@ -128,10 +128,8 @@ class Conditions:
     def say(self, pod_uid: str, message: str, now: float) -> Told | None:
         """Give what is to be written about a pod that waits for its devices to get ready, None where it was told."""
         message = shortened(message, _LONGEST_BYTES)
-        told, before = (
-            Told(reason=BINDING_CONDITIONS, message=message, codes=frozenset(), at=now),
-            self._told.get(pod_uid),
-        )
+        told = Told(reason=BINDING_CONDITIONS, message=message, codes=frozenset(), at=now)
+        before = self._told.get(pod_uid)
         if before is not None and (before.reason, before.message) == (told.reason, told.message):
             return None
         self._told[pod_uid] = told

@@ -1,5 +1,6 @@
 """The queue against a model that looks at every pod every time."""
 
+import math
 from dataclasses import dataclass, field
 
 import msgspec
@@ -9,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from scheduler.cluster import Transition
 from scheduler.queue import Backoff, Pending, State, facts_of
+from scheduler.queue.pending import TOGETHER_SECONDS
 from scheduler.queue.wakeups import OF_ONE_CLAIM, RETRIED, WAKES
 from solver.domain import Pod, Reason, ReasonCode
 from tests.support.builders import allocation, claim, consumer, device_class, node, pod, result, taint
@@ -140,8 +142,10 @@ class Queue(RuleBasedStateMachine):
         reasons = [Reason(code=code, message="because") for code in sorted(codes)]
         self.pending.put_back(each.pod.id, each.pod.uid, reasons, self.now)
         each.is_taken = False
-        each.attempts += 1
-        each.not_before = self.now + self.backoff.seconds(each.attempts)
+        if codes != {ReasonCode.CLAIM_MISSING}:  # nothing was tried before the claim is there
+            each.attempts += 1
+            ends = self.now + self.backoff.seconds(each.attempts)
+            each.not_before = math.ceil(round(ends / TOGETHER_SECONDS, 6)) * TOGETHER_SECONDS
         each.codes = frozenset(codes)
         each.sweep_at = self.now + 300.0
         missed = any(isinstance(one, str) or each.is_woken_by(one) for one in each.seen)

@@ -34,6 +34,10 @@ from solver.domain import (
     Violation,
 )
 
+_DROPPED: Final = "the solver's plans broke a rule and were dropped"
+_MOST_SAVED: Final = 64
+"""Cases that are remembered as saved."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
@@ -53,6 +57,7 @@ class Decider:
         self._limits: Final = limits
         self._sight: Final = sight
         self._suspects: Final = Suspects()
+        self._saved: Final[dict[tuple[str, frozenset[str]], None]] = {}
 
     def divide(self, batch: Batch) -> tuple[Batch, ...]:
         """Split a batch into what may be decided together; one part, unless the process was lost before."""
@@ -80,12 +85,25 @@ class Decider:
             self._sight.lost(error, batch)
             self._accuse(batch, policy, error)
             return await self._cover(batch, policy, "the solver failed on a batch that held the pod")
-        self._suspects.clear(batch)
         self._sight.solved()
         if answer.violations:
             self._sight.violated(answer.violations)
             self._save(batch, policy, "the plan broke a rule")
-        return answer.plan or nobody(batch, "the solver's plans broke a rule and were dropped")
+        plan = answer.plan or nobody(batch, _DROPPED)
+        self._judge(batch, plan, policy)
+        return plan
+
+    def _judge(self, batch: Batch, plan: Plan, policy: Policy) -> None:
+        """Clear the pods that were planned for; suspect those that had to be left out, so that they come back apart."""
+        failed = {
+            each.pod
+            for each in plan.unplaced
+            if any(reason.code is ReasonCode.SOLVER_FAILED for reason in each.reasons)
+        }
+        self._suspects.clear(Batch(pods=tuple(pod for pod in batch.pods if pod.id not in failed)))
+        if failed:
+            left = Batch(pods=tuple(pod for pod in batch.pods if pod.id in failed))
+            self._accuse(left, policy, WorkerError(_DROPPED))
 
     async def _cover(self, batch: Batch, policy: Policy, failure: str) -> Plan:
         """Decide greedily; `failure` is told to the pods that get no place."""
@@ -99,7 +117,7 @@ class Decider:
         if violations:
             self._sight.violated(violations)
         if plan is None:
-            return nobody(batch, "the solver's plans broke a rule and were dropped")
+            return nobody(batch, _DROPPED)
         return _blamed(plan, failure) if failure else plan
 
     def _accuse(self, batch: Batch, policy: Policy, error: Exception) -> None:
@@ -108,6 +126,13 @@ class Decider:
             self._save(batch, policy, f"the solver failed on pod {pod.id} alone: {error}")
 
     def _save(self, batch: Batch, policy: Policy, cause: str) -> None:
+        """Save a case, once for one cause and the same pods."""
+        case = (cause, frozenset(pod.uid for pod in batch.pods))
+        if case in self._saved:
+            return
+        self._saved[case] = None
+        if len(self._saved) > _MOST_SAVED:
+            del self._saved[next(iter(self._saved))]
         self._sight.save(
             record.Record(
                 cause=cause,

@@ -18,6 +18,8 @@ KIND: Final = "Decision"
 
 _MOST_FILES: Final = 20
 """Files kept in one folder; the oldest go first."""
+_MOST_BYTES: Final = 128 * 1024 * 1024
+"""Bytes that they may have together: a large cluster's take tens of megabytes each. The newest always stays."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -41,9 +43,17 @@ def save(folder: Path, record: Record, now: datetime | None = None) -> Path:
     moment = (now or datetime.now(UTC)).strftime("%Y%m%dT%H%M%S.%fZ")
     path = folder / f"dovetail-decision-{moment}.json"
     path.write_bytes(msgspec.json.encode(without_parameters(record)))
-    for old in sorted(folder.glob("dovetail-decision-*.json"))[:-_MOST_FILES]:
-        old.unlink(missing_ok=True)
+    _prune(folder)
     return path
+
+
+def _prune(folder: Path) -> None:
+    """Remove the oldest files while there are too many, or too large ones."""
+    total = 0
+    for number, each in enumerate(sorted(folder.glob("dovetail-decision-*.json"), reverse=True), start=1):
+        total += each.stat().st_size
+        if number > 1 and (number > _MOST_FILES or total > _MOST_BYTES):
+            each.unlink(missing_ok=True)
 
 
 def read(path: Path) -> Record:

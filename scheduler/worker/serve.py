@@ -15,15 +15,20 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from scheduler.cluster import Cluster
 from scheduler.worker import frames
 from solver import Engine, rehearse, solve, solve_greedily, verify
-from solver.domain import Batch, Budget, Plan, Policy, Snapshot, Violation
+from solver.domain import Batch, Budget, Plan, Policy, Reason, ReasonCode, Snapshot, Unplaced, Violation
 
 Solve = Callable[..., Plan]
 """What turns a batch into a plan, called as `solve` is."""
 
 _MIB: Final = 1024 * 1024
+_DROPPED: Final = Reason(
+    code=ReasonCode.SOLVER_FAILED, message="a plan for the pods that were decided together broke a rule and was dropped"
+)
 
 
 def serve(connection: socket.socket, memory_limit_mib: int, solver: Solve = solve) -> None:
@@ -65,16 +70,34 @@ def decide(
     snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, solver: Solve
 ) -> tuple[Plan | None, tuple[Violation, ...]]:
     """
-    Solve and check; a plan that breaks a rule is replaced by the greedy one, checked as well.
+    Solve and check; a plan that breaks a rule is replaced by a greedy one, for as many pods as possible.
 
     Give the plan to use, None where neither will do, and what was wrong with the first one.
     """
     plan = solver(snapshot, batch, policy, budget)
     violations = verify.check(snapshot, batch, plan, policy)
-    if not violations:
-        return plan, ()
-    greedy = solve_greedily(snapshot, batch, policy, budget)
-    return (None if verify.check(snapshot, batch, greedy, policy) else greedy), violations
+    return (_salvaged(snapshot, batch, policy, budget) if violations else plan), violations
+
+
+def _salvaged(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget) -> Plan | None:
+    """
+    Plan greedily for as much of a batch as keeps every rule: all of it, else a half, a quarter and so on.
+
+    One pod whose plan breaks a rule must not hold up the others. Those that are left out are said to have failed,
+    and come back; None where not even a single pod can be planned for, or the time is up.
+    """
+    plan = solve_greedily(snapshot, batch, policy, budget)
+    if not verify.check(snapshot, batch, plan, policy):
+        return plan
+    middle = len(batch.pods) // 2
+    for part, rest in ((batch.pods[:middle], batch.pods[middle:]), (batch.pods[middle:], batch.pods[:middle])):
+        if not part or not rest or budget.should_stop():
+            continue
+        found = _salvaged(snapshot, Batch(pods=part), policy, budget)
+        if found is not None:
+            failed = tuple(Unplaced(pod=pod.id, pod_uid=pod.uid, reasons=(_DROPPED,)) for pod in rest)
+            return msgspec.structs.replace(found, unplaced=(*found.unplaced, *failed))
+    return None
 
 
 def _answer(replica: Cluster, order: frames.Decide, engine: Engine, solver: Solve) -> frames.Answer:

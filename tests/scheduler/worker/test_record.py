@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from scheduler.worker import record
 from solver.domain import Policy
@@ -51,3 +52,19 @@ def test_only_the_newest_records_are_kept(tmp_path: Path) -> None:
     paths = [record.save(tmp_path, made(), NOW + timedelta(seconds=second)) for second in range(25)]
 
     assert sorted(tmp_path.iterdir()) == paths[5:]
+
+
+def test_large_records_do_not_fill_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = record.save(tmp_path, made())
+    monkeypatch.setattr(record, "_MOST_BYTES", int(first.stat().st_size * 2.5))
+    paths = [first, *(record.save(tmp_path, made()) for _ in range(4))]
+
+    assert sorted(tmp_path.iterdir()) == sorted(paths[-2:])
+
+
+def test_the_newest_record_stays_however_large_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record, "_MOST_BYTES", 1)
+    record.save(tmp_path, made())
+    newest = record.save(tmp_path, made())
+
+    assert list(tmp_path.iterdir()) == [newest]

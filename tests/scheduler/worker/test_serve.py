@@ -1,0 +1,85 @@
+"""What the solver's process does with a plan that breaks a rule."""
+
+from pathlib import Path
+
+import pytest
+
+from scheduler.cluster import Cluster
+from scheduler.observe.health import Health
+from scheduler.observe.metrics import Metrics
+from scheduler.worker import frames, serve
+from scheduler.worker.decider import Decider
+from scheduler.worker.process import Limits, Worker
+from scheduler.worker.sight import Sight
+from solver import solve
+from solver.domain import Batch, Budget, Plan, Pod, Policy, ReasonCode, Snapshot, Violation
+from solver.verify import check as honest_check
+from tests.support.builders import batch, claim, gpu_class, gpu_slice, node, pod, snapshot
+from tests.support.shell_clock import VirtualClock
+
+LIMITS = Limits(seconds=1.0, deterministic_seconds=1.0, workers=1, memory_limit_mib=512)
+GOOD = tuple(pod(f"good-{index}", f"c{index}") for index in range(7))
+POISON = pod("poison", "c7")
+WORLD = snapshot(node("n1"), gpu_slice("n1", count=8), gpu_class(), *(claim(f"c{index}") for index in range(8)))
+
+
+@pytest.fixture(autouse=True)
+def _poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checker that finds a broken rule in every plan that places the poisonous pod."""
+
+    def check(world: Snapshot, pods: Batch, plan: Plan, policy: Policy) -> tuple[Violation, ...]:
+        poisonous = [each for each in plan.placements if each.pod == POISON.id]
+        found = tuple(Violation(rule="Poison", subject=str(each.pod), message="is poison") for each in poisonous)
+        return honest_check(world, pods, plan, policy) + found
+
+    monkeypatch.setattr("scheduler.worker.serve.verify.check", check)
+
+
+def decided(*pods: Pod) -> tuple[Plan | None, tuple[Violation, ...]]:
+    return serve.decide(WORLD, batch(*pods), Policy(), Budget(seconds=60.0), solve)
+
+
+def failed(plan: Plan) -> set[str]:
+    return {
+        each.pod.name for each in plan.unplaced if any(why.code is ReasonCode.SOLVER_FAILED for why in each.reasons)
+    }
+
+
+def test_a_pod_whose_plan_breaks_a_rule_takes_no_more_than_its_half_with_it() -> None:
+    plan, violations = decided(*GOOD, POISON)
+
+    assert [each.rule for each in violations] == ["Poison"]
+    assert plan is not None
+    assert len(plan.placements) == 4
+    assert failed(plan) == {"good-4", "good-5", "good-6", "poison"}
+
+
+def test_alone_it_gets_no_plan() -> None:
+    plan, _ = decided(POISON)
+    assert plan is None
+
+
+async def test_the_others_are_placed_after_a_few_decisions_and_only_the_guilty_pod_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metrics = Metrics()
+    worker = Worker(LIMITS, ["unused"])
+    sight = Sight(metrics, Health().ready("solver"), tmp_path, VirtualClock())
+    decider = Decider(worker, Cluster(), LIMITS, sight)
+
+    async def decide(pods: Batch, _assumptions: object, _policy: Policy) -> frames.Decided:
+        plan, violations = decided(*pods.pods)
+        return frames.Decided(plan=plan, violations=violations)
+
+    monkeypatch.setattr(worker, "decide", decide)
+    waiting, rounds = [*GOOD, POISON], 0
+    while len(waiting) > 1:
+        rounds += 1
+        assert rounds < 12
+        placed = set()
+        for part in decider.divide(batch(*waiting)):
+            decision = await decider.decide(part, Policy())
+            placed |= {each.pod for each in decision.plan.placements}
+        waiting = [each for each in waiting if each.id not in placed]
+
+    assert waiting == [POISON]

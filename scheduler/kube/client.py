@@ -262,6 +262,10 @@ class _Call(NamedTuple):
 
 def _because(error: BaseException) -> str:
     """Say why; a time-out has no text of its own, and aiohttp's names objects of Python's."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return str(error.certificate_error)
+    if isinstance(error, aiohttp.ClientSSLError):
+        return str(error)
     if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno:
         return os.strerror(error.os_error.errno).lower()
     return str(error) or ("timed out" if isinstance(error, TimeoutError) else type(error).__name__)

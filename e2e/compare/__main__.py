@@ -33,7 +33,8 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 1 when a run failed or the audit found something wrong."""
     options = _parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM):  # SIGINT too: a shell's background job inherits it as ignored
+        signal.signal(number, _interrupt)
     try:
         measured = samples.read(options.show) if options.show else _measure(options)
     except (BuildError, ComponentError, KubectlError, RequestError, TimeoutError) as error:

@@ -18,7 +18,8 @@ CHECK_SECONDS = 1.0
 def main() -> None:
     """Start, say how to use it, and stay until told to end or until a component ends."""
     arguments = _arguments()
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM):  # SIGINT too: a shell's background job inherits it as ignored
+        signal.signal(number, _interrupt)
     print("starting the control plane …", file=sys.stderr, flush=True)
     try:
         with ControlPlane.start(

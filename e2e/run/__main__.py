@@ -25,7 +25,8 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 0 when every pod ended as its example says."""
     options = _parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM):  # SIGINT too: a shell's background job inherits it as ignored
+        signal.signal(number, _interrupt)
     console = Console() if sys.stdout.isatty() else Console(width=table.WIDTH, color_system=None)
     try:
         with Stage.set_up(console, scheduler=options.scheduler, gates=options.gates, folder=options.folder) as stage:

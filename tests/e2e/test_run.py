@@ -204,7 +204,10 @@ def test_its_end_is_the_end_of_everything_that_it_started(tmp_path: Path, number
                 break
         assert any("e2e.dovetail" in words for words in processes_in(tmp_path)), said
         run.send_signal(number)
-        assert run.wait(30) == status, said
+        try:
+            assert run.wait(30) == status, said
+        finally:
+            run.kill()  # or the block would wait for it for ever
     wait_until(lambda: processes_in(tmp_path) == [])
 
 

@@ -124,7 +124,7 @@ def _line_bound(variables: Variables, line: Line, cell: Cell) -> int:
             per_type.append(1 << 20)
             continue
         left = (
-            variables.problem.wide_state[budget - GLOBAL] // amount
+            variables.problem.wide_left(budget) // amount
             if budget >= GLOBAL
             else cell.state[budget] // amount * cell.multiplicity
             for budget, amount in takes

@@ -203,7 +203,7 @@ def type_of(variables: Variables, cell: int, each: int) -> DeviceType:
 
 def left(variables: Variables, cell: int, budget: int) -> int:
     """Units left of a budget, of one node of the cell or of the cluster."""
-    return variables.problem.wide_state[budget - GLOBAL] if budget >= GLOBAL else variables.cell(cell).state[budget]
+    return variables.problem.wide_left(budget) if budget >= GLOBAL else variables.cell(cell).state[budget]
 
 
 def most_of(variables: Variables, cell: int, device: DeviceType, takes: tuple[tuple[int, int], ...]) -> int:

@@ -17,6 +17,7 @@ from solver.problem.fit import PODS, Amounts
 from solver.problem.inventory import Mask
 from solver.problem.problem import Part, PodClass, Problem, State
 from solver.solution import Choice, SharedChoice, Solution
+from solver.tracking import Tracker, trackers
 
 _FREE: Final = -1
 """The score of a way that takes no device."""
@@ -58,12 +59,14 @@ class Greedy:
     condition_of: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     scores: dict[tuple[tuple[Part, ...], State], npt.NDArray[np.int64]] = field(default_factory=dict)
     anchors: dict[int, Mask] = field(default_factory=dict)
+    trackers: list[Tracker] = field(default_factory=list)
 
     def run(self) -> Solution:
         """Place what can be placed."""
         problem = self.problem
         self.free = {resource: amounts.copy() for resource, amounts in problem.room.free.items()}
         self.wide = problem.wide_state
+        self.trackers = trackers(problem)
         groups = problem.layout.group_of
         self.condition_of = np.array(
             [
@@ -119,6 +122,9 @@ class Greedy:
         for each in pod_class.shared:
             if each in self.anchors:
                 mask = mask & self.anchors[each]
+        for tracker in self.trackers:
+            kept = tracker.mask(pod_class)
+            mask = mask if kept is None else mask & kept
         return mask
 
     def _free(self, resource: str) -> Amounts:
@@ -170,6 +176,8 @@ class Greedy:
         for resource, amount in pod_class.requests:
             if amount > 0:
                 self._free(resource)[node] -= amount
+        for tracker in self.trackers:
+            tracker.take(pod_class, node)
         if not parts:
             self.solution.choices.append(Choice(pod_class.index, node, ()))
             return

@@ -27,6 +27,8 @@ def values_of(variables: Variables, solution: Solution) -> list[int]:
         cell, picks = _placed_shared(variables, solution, shared, cell_of)
         counts.add(Owner(is_shared=True, number=shared.shared), cell, picks)
     counts.open()
+    for complete in variables.completions:
+        complete(counts.values)
     return counts.values
 
 

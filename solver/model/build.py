@@ -6,7 +6,7 @@ import numpy as np
 
 from solver.model import objective
 from solver.model.cells import Cell, Cells
-from solver.model.rules import components, devices, pods
+from solver.model.rules import components, devices, limits, pods
 from solver.model.variables import Owner, PartAt, Pool, Variables
 from solver.problem.fit import PODS, Amounts
 from solver.problem.layout import GLOBAL, Group, type_at
@@ -26,6 +26,7 @@ def build(problem: Problem, cells: Cells) -> Variables:
     _fill_pools(variables)
     pods.place_each_once(variables)
     pods.fit_nodes(variables)
+    limits.keep_limits(variables)
     pods.allocate_shared_once(variables)
     devices.supply_pools(variables)
     devices.keep_distinct(variables)

@@ -1,6 +1,7 @@
 """Variable containers with the questions that rules ask; a rule reads as a sentence and owns no indexing."""
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -49,7 +50,8 @@ class Variables:
     `pods[class, cell]` counts pods, `allocated[shared, cell]` is 0 or 1, `copies[part][option]` counts copies of
     a component served that way, `devices[pool][type]` counts devices; the last two may be expressions of others
     where there is no choice. `opened_nodes[cell]` and `opened_devices[cell, type]`
-    (see `device_key`) count what was untouched.
+    (see `device_key`) count what was untouched. A rule with variables of its own adds to `completions` how their values
+    follow from those of the others, which makes hints complete.
     """
 
     problem: Problem
@@ -63,6 +65,7 @@ class Variables:
     devices: dict[Pool, dict[int, Expression]] = field(default_factory=dict)
     opened_nodes: dict[int, int] = field(default_factory=dict)
     opened_devices: dict[tuple[int, int], int] = field(default_factory=dict)
+    completions: list[Callable[[list[int]], None]] = field(default_factory=list)
 
     def cell(self, index: int) -> Cell:
         """Give a cell of either sort."""

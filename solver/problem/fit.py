@@ -1,5 +1,6 @@
 """Nodes as arrays: which ones a pod may use at all, and what they have left."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -35,6 +36,18 @@ def judge(demand: node_fit.NodeDemand, nodes: tuple[Node, ...], labels: tuple[Ma
             allowed[index] = False
             counts[objection] = counts.get(objection, 0) + 1
     return NodeVerdicts(allowed, tallied(counts))
+
+
+def narrowed(verdicts: NodeVerdicts, objections: Mapping[int, Reason]) -> NodeVerdicts:
+    """Take nodes away that something else speaks against; those that were out already keep their first reason."""
+    if not objections:
+        return verdicts
+    allowed, counts = verdicts.allowed.copy(), Counter[Reason]()
+    for node, reason in objections.items():
+        if allowed[node]:
+            allowed[node] = False
+            counts[reason] += 1
+    return NodeVerdicts(allowed, (*verdicts.reasons, *tallied(counts)))
 
 
 def tallied(counts: Mapping[Reason, int]) -> tuple[Reason, ...]:

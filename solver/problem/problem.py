@@ -10,6 +10,7 @@ from solver.problem.demand import Answers, DemandKey
 from solver.problem.fit import NodeVerdicts, Room
 from solver.problem.inventory import Inventory, Mask
 from solver.problem.layout import GLOBAL, Group, Layout
+from solver.problem.limits import Limit
 from solver.problem.option import Option
 from solver.problem.options import options
 from solver.problem.usage import Usage
@@ -80,7 +81,7 @@ class Problem:
     Everything that greedy, model and extraction look at.
 
     `states` are per node, `wide_state` is of the cluster-wide budgets; `is_whole` marks nodes none of whose
-    devices was in use. `rejected` are pods that nothing can place, by batch position.
+    devices was in use. `rejected` are pods that nothing can place, by batch position. `limits` are rules among pods.
     """
 
     snapshot: Snapshot
@@ -101,6 +102,7 @@ class Problem:
     wide_state: State
     is_whole: Mask
     rejected: dict[int, tuple[Reason, ...]]
+    limits: tuple[Limit, ...] = ()
 
     @property
     def node_count(self) -> int:
@@ -127,6 +129,10 @@ class Problem:
     def pod(self, position: int) -> Pod:
         """Give a pod of the batch."""
         return self.batch.pods[position]
+
+    def is_tied(self, pod_class: PodClass) -> bool:
+        """Whether pods of a class depend on where others are, so that no part of the cluster can be solved alone."""
+        return bool(pod_class.shared) or any(pod_class.index in limit.takes for limit in self.limits)
 
     @property
     def families(self) -> list[tuple[PodClass, ...]]:

@@ -145,7 +145,7 @@ class _Search:
             {
                 each.index: each.size - placed[each.family]
                 for each in self.problem.classes
-                if each.size > placed[each.family] and not each.shared
+                if each.size > placed[each.family] and not self.problem.is_tied(each)
             }
         )
 
@@ -153,7 +153,7 @@ class _Search:
         return Counter(self.problem.classes[choice.pod_class].family for choice in choices)
 
     def _is_tied(self, choice: Choice) -> bool:
-        return bool(self.problem.classes[choice.pod_class].shared)
+        return self.problem.is_tied(self.problem.classes[choice.pod_class])
 
     def _restricted(self, nodes: list[int]) -> Problem:
         """The problem of some nodes: pods without a place and those released compete for them."""
@@ -162,7 +162,7 @@ class _Search:
         waiting = self._waiting()
         classes = [_limited(each, released[each.family] + waiting[each.index]) for each in self.problem.classes]
         outside = [choice for choice in self.best.choices if choice.node not in inside]
-        return replace(self.problem, classes=classes, shared=[], wide_state=self._wide_left(outside))
+        return replace(self.problem, classes=classes, shared=[], limits=(), wide_state=self._wide_left(outside))
 
     def _wide_left(self, outside: list[Choice]) -> tuple[int, ...]:
         """What pods elsewhere, and shared claims, leave of the cluster-wide budgets."""

@@ -1,0 +1,73 @@
+"""
+What the greedy asks besides room and devices: rules among pods, followed while pods are placed one after the other.
+
+Each kind of rule is one tracker. A rule that the model has rows for needs one here too, or the greedy proposes what
+the model refuses.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from solver.problem.inventory import Mask
+from solver.problem.limits import NO_DOMAIN, Limit
+from solver.problem.problem import PodClass, Problem
+
+
+class Tracker(Protocol):
+    """Follows one kind of rule; `copy` gives an independent one in the same state."""
+
+    def mask(self, pod_class: PodClass) -> Mask | None:
+        """Nodes where one pod more of a class keeps the rule; None where the rule does not concern the class."""
+
+    def take(self, pod_class: PodClass, node: int) -> None:
+        """Note that a pod of a class was placed."""
+
+    def copy(self) -> "Tracker":
+        """Give a tracker in the same state that is changed on its own."""
+
+
+def trackers(problem: Problem) -> list[Tracker]:
+    """Give the trackers that a problem needs, with nothing placed yet."""
+    found: list[Tracker] = []
+    if problem.limits:
+        found.append(LimitTracker.of(problem.limits))
+    return found
+
+
+@dataclass(slots=True, eq=False)
+class LimitTracker:
+    """What is left of every limit."""
+
+    by_class: dict[int, list[tuple[Limit, int]]]
+    left: list[npt.NDArray[np.int64]]
+
+    @classmethod
+    def of(cls, limits: tuple[Limit, ...]) -> "LimitTracker":
+        """Start with nothing taken."""
+        by_class: dict[int, list[tuple[Limit, int]]] = {}
+        for position, limit in enumerate(limits):
+            for pod_class in limit.takes:
+                by_class.setdefault(pod_class, []).append((limit, position))
+        return cls(by_class, [np.array(limit.left, dtype=np.int64) for limit in limits])
+
+    def mask(self, pod_class: PodClass) -> Mask | None:
+        """Nodes in whose domains enough is left of every limit."""
+        found: Mask | None = None
+        for limit, position in self.by_class.get(pod_class.index, ()):
+            fits = limit.open_nodes(self.left[position], pod_class.index)
+            found = fits if found is None else found & fits
+        return found
+
+    def take(self, pod_class: PodClass, node: int) -> None:
+        """Take from every limit of the class."""
+        for limit, position in self.by_class.get(pod_class.index, ()):
+            domain = limit.domain_of[node]
+            if domain != NO_DOMAIN:
+                self.left[position][domain] -= limit.takes[pod_class.index]
+
+    def copy(self) -> "LimitTracker":
+        """Copy what is left."""
+        return LimitTracker(self.by_class, [each.copy() for each in self.left])

@@ -17,7 +17,7 @@ SEED := $(or $(SEED),$(shell echo $$RANDOM))
 PYTEST = $(VENV)/pytest -q --randomly-seed=$(SEED)
 VENV := .venv/bin
 
-.PHONY: help run compare controlplane test unit integration lint types layers format fix config sync
+.PHONY: help run compare differential bench controlplane test unit integration lint types layers format fix config sync
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -28,6 +28,12 @@ run: sync ## Watch Dovetail schedule the examples on a real control plane (ARGS=
 
 compare: sync ## The same workloads with Dovetail and with kube-scheduler, in one table
 	@$(VENV)/python -m e2e.compare $(ARGS)
+
+differential: sync ## Which nodes can take a pod, by kube-scheduler and by Dovetail, on thousands of generated cases
+	@$(VENV)/python -m e2e.differential $(ARGS)
+
+bench: sync ## How good plans are, how much of it is proven, and what it takes, without a cluster
+	@$(VENV)/python -m e2e.bench $(ARGS)
 
 controlplane: sync ## Start a control plane to try things on; prints its kubeconfig, stays until Ctrl-C
 	@$(VENV)/python -m e2e.controlplane $(ARGS)

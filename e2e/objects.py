@@ -13,7 +13,20 @@ from e2e.controlplane.access import RequestError
 Manifest = dict[str, Any]
 
 ATTEMPTS = 6
-CLUSTER_SCOPED = frozenset({"Node", "Namespace", "DeviceClass", "ResourceSlice"})
+CLUSTER_SCOPED = frozenset(
+    {
+        "Node",
+        "Namespace",
+        "DeviceClass",
+        "ResourceSlice",
+        "DeviceTaintRule",
+        "RuntimeClass",
+        "StorageClass",
+        "PersistentVolume",
+        "CSINode",
+        "CSIDriver",
+    }
+)
 PLURALS = {
     "Node": "nodes",
     "Namespace": "namespaces",
@@ -23,6 +36,18 @@ PLURALS = {
     "ResourceSlice": "resourceslices",
     "ResourceClaim": "resourceclaims",
     "ResourceClaimTemplate": "resourceclaimtemplates",
+    "DeviceTaintRule": "devicetaintrules",
+    "RuntimeClass": "runtimeclasses",
+    "StorageClass": "storageclasses",
+    "PersistentVolume": "persistentvolumes",
+    "PersistentVolumeClaim": "persistentvolumeclaims",
+    "CSINode": "csinodes",
+    "CSIDriver": "csidrivers",
+    "CSIStorageCapacity": "csistoragecapacities",
+    "StatefulSet": "statefulsets",
+    "Job": "jobs",
+    "Service": "services",
+    "PodGroup": "podgroups",
 }
 
 

@@ -8,7 +8,24 @@ from enum import StrEnum
 
 import msgspec
 
-from solver.domain import Claim, DeviceClass, DeviceTaintRule, Node, Pod, ResourceSlice
+from solver.domain import (
+    Claim,
+    DeviceClass,
+    DeviceTaintRule,
+    DisruptionBudget,
+    Namespace,
+    Node,
+    NodeDrivers,
+    Pod,
+    PodGroup,
+    ResourceSlice,
+    StorageCapacity,
+    StorageClass,
+    StorageDriver,
+    Volume,
+    VolumeAttachment,
+    VolumeClaim,
+)
 
 
 class Kind(StrEnum):
@@ -21,16 +38,31 @@ class Kind(StrEnum):
     CLASSES = "deviceclasses"
     CLAIMS = "resourceclaims"
     TAINT_RULES = "devicetaintrules"
+    VOLUMES = "persistentvolumes"
+    VOLUME_CLAIMS = "persistentvolumeclaims"
+    STORAGE_CLASSES = "storageclasses"
+    NODE_DRIVERS = "csinodes"
+    STORAGE_CAPACITIES = "csistoragecapacities"
+    STORAGE_DRIVERS = "csidrivers"
+    ATTACHMENTS = "volumeattachments"
+    BUDGETS = "poddisruptionbudgets"
+    POD_GROUPS = "podgroups"
+    COSCHEDULING_GROUPS = "podgroups.scheduling.x-k8s.io"
 
 
-class Namespace(msgspec.Struct, frozen=True, kw_only=True):
-    """A namespace with its labels, sorted by key."""
-
-    name: str
-    labels: tuple[tuple[str, str], ...] = ()
-
-
-Object = Node | Pod | Namespace | ResourceSlice | DeviceClass | Claim | DeviceTaintRule
+StorageObject = Volume | VolumeClaim | StorageClass | NodeDrivers | StorageCapacity | StorageDriver | VolumeAttachment
+Object = (
+    Node
+    | Pod
+    | Namespace
+    | ResourceSlice
+    | DeviceClass
+    | Claim
+    | DeviceTaintRule
+    | StorageObject
+    | DisruptionBudget
+    | PodGroup
+)
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,9 +19,13 @@ from functools import partial
 from itertools import groupby
 from typing import Final, assert_never
 
+import msgspec
+
 from scheduler.change import Change, Kind, Object
-from scheduler.cluster import Cluster, Transition, Unit, split_plan
+from scheduler.cluster import Cluster, Transition, Unit, split_held, split_plan
 from scheduler.commit.commit import Commit
+from scheduler.commit.evictions import Evictions
+from scheduler.commit.groups import Groups
 from scheduler.commit.outcome import Bound, Halted, Outcome, PartlyBound, Refused, Undone, Yielded
 from scheduler.commit.repairs import Repairs
 from scheduler.commit.reports import Reports
@@ -29,7 +33,7 @@ from scheduler.commit.tally import Tally
 from scheduler.commit.waits import Waits
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics
-from scheduler.queue import Pending, State
+from scheduler.queue import PassedOver, Pending, State
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.process import Worker
 from solver.domain import Batch, Placement, Pod, PodId, Policy, Reason, ReasonCode
@@ -52,11 +56,14 @@ class Parts:
 
     cluster: Cluster
     pending: Pending
+    passed_over: PassedOver
     worker: Worker
     decider: Decider
     commit: Commit
     waits: Waits
     repairs: Repairs
+    groups: Groups
+    evictions: Evictions
     reports: Reports
     tally: Tally
     metrics: Metrics
@@ -107,7 +114,8 @@ class Cycle:
             await self._wait_for_room()
             batch = self._parts.pending.take_batch(self._clock(), self._max_pods)
             for part in self._divide(batch):
-                await self._decide(part)
+                for apart in split_held(part, self._parts.cluster.nominated()):
+                    await self._decide(apart)
 
     async def finish(self, seconds: float) -> bool:
         """Wait for the writes that are under way, at most so long; give whether all have ended. Cancel the rest."""
@@ -117,23 +125,32 @@ class Cycle:
         for commit in rest:
             commit.cancel()
         await asyncio.gather(*rest, return_exceptions=True)
+        await self._parts.evictions.finish()
         return not rest
 
     async def _decide(self, batch: Batch) -> None:
         started = self._clock()
+        batch = msgspec.structs.replace(batch, gangs=self._parts.cluster.gangs(batch.pods))
         profile = batch.pods[0].scheduler_name
-        decision = await self._parts.decider.decide(batch, self._policies[profile])
+        batch = self._parts.passed_over.marked(batch, started)
+        policy = self._parts.evictions.allowed(profile, self._policies[profile])
+        decision = await self._parts.decider.decide(batch, policy)
         pods = {pod.id: pod for pod in batch.pods}
-        units = split_plan(decision.plan)
+        units = split_plan(decision.plan, batch)
         for unit in units:
             self._wake(self._parts.cluster.assume(unit))
             task = asyncio.create_task(self._commit(unit, pods, started))
             self._commits.add(task)
             task.add_done_callback(self._end)
         self._last_units = len(units)
+        for preemption in decision.plan.preemptions:
+            self._wake(self._parts.evictions.begin(profile, preemption, pods))
         for unplaced in decision.plan.unplaced:
             self._put_back(pods[unplaced.pod], unplaced.reasons, started)
             self._parts.repairs.loosen(pods[unplaced.pod], unplaced.reasons)
+        self._parts.groups.decided(batch, decision.plan)
+        if self._parts.passed_over.decided(batch, decision.plan, self._clock()):
+            self._release()
         self._report(decision, profile)
 
     async def _commit(self, unit: Unit, pods: Mapping[PodId, Pod], started: float) -> None:
@@ -150,6 +167,7 @@ class Cycle:
     def _settle(self, outcome: Outcome, pods: Mapping[PodId, Pod], started: float) -> None:
         """Confirm or forget what was assumed, and put back who was not bound."""
         metrics = self._parts.metrics
+        self._parts.groups.settled(outcome, pods)
         match outcome:
             case Bound(unit=unit, seconds=seconds):
                 metrics.commit_seconds.observe(seconds)
@@ -227,6 +245,12 @@ class Cycle:
         self._parts.tally.gone(pod_uid)
         self._parts.reports.forget(pod_uid)
         self._parts.decider.forget(pod_uid)
+        if self._parts.passed_over.gone(pod_uid):
+            self._release()
+
+    def _release(self) -> None:
+        self._parts.pending.release()
+        self._changed.set()
 
     def _count(self, state: State) -> int:
         return self._parts.pending.counts()[state]

@@ -13,20 +13,25 @@ import os
 import signal
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from scheduler.change import Kind
+from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
+from scheduler.commit.allowance import Allowance
 from scheduler.commit.avoidance import Avoidance
 from scheduler.commit.commit import Commit
 from scheduler.commit.events import Narrator
+from scheduler.commit.evictions import Evictions
+from scheduler.commit.groups import Groups
 from scheduler.commit.leftovers import Leftovers
 from scheduler.commit.pace import Limit, Pace
 from scheduler.commit.repairs import Repairs
 from scheduler.commit.reports import Reports
+from scheduler.commit.strays import Strays
 from scheduler.commit.tally import Tally
 from scheduler.commit.waits import Waits
 from scheduler.commit.writer import Gate, Writer
@@ -40,7 +45,7 @@ from scheduler.kube.reflector import Reflector
 from scheduler.observe import logs
 from scheduler.observe.health import Health, serving
 from scheduler.observe.metrics import Metrics
-from scheduler.queue import Backoff, Pending
+from scheduler.queue import Backoff, Musters, PassedOver, Pending
 from scheduler.settings import Address, Settings, parse_address
 from scheduler.worker.decider import Decider
 from scheduler.worker.process import Limits, Worker
@@ -197,16 +202,23 @@ class Process:
         """Schedule as the leader. What was known before is not used: everything is listed anew."""
         gate: Gate = OpenGate() if elector is None else LeaderGate(elector, self._timing())
         parts, worker = self._assemble(gate)
+        parts.groups.connect(served.path(Kind.POD_GROUPS))
         policies = {name: self._settings.policy(name) for name in self._settings.scheduler_names}
         cycle = Cycle(parts, policies, self._settings.batch.max_pods)
-        reflectors = self._reflectors(served, cycle)
+        strays = Strays(parts.cluster, parts.reports, self._settings.scheduler_names)
+
+        def see(changes: Sequence[Change]) -> None:
+            cycle.see(changes)
+            strays.see(changes)
+
+        reflectors = self._reflectors(served, see)
         async with asyncio.TaskGroup() as group:
             keeping = [] if elector is None else [group.create_task(elector.hold())]
             keeping += [group.create_task(each.run()) for each in reflectors]
             keeping.append(group.create_task(worker.run()))
             if await _unless_stopped(stop, self._wait_until_ready(reflectors, elector, worker)):
                 leftovers = Leftovers(parts.cluster, parts.pending, parts.commit.specials)
-                behind = (parts.repairs.run(), leftovers.run())
+                behind = (parts.repairs.run(), leftovers.run(), strays.run(), parts.groups.run())
                 working = [group.create_task(each) for each in (cycle.decide(), *behind)]
                 keeping.append(group.create_task(parts.reports.run()))
                 await stop.wait()
@@ -231,11 +243,16 @@ class Process:
                 ceiling_seconds=settings.queue.max_backoff_seconds,
             ),
             sweep_seconds=settings.queue.retry_after_seconds,
+            musters=Musters(lambda gang: cluster.gang_standing(gang, settings.scheduler_names)),
+            muster_seconds=settings.queue.report_missing_members_seconds,
         )
         pace = Pace(Limit(most=settings.commit.max_concurrency))
         metrics.write_concurrency.set_function(lambda: pace.limit)
         writer = Writer(pace, gate, settings.commit.request_timeout_seconds)
-        reports = Reports(self._client, writer, metrics, Narrator(socket.gethostname()))
+        reports = Reports(
+            self._client, writer, metrics, Narrator(socket.gethostname()), Allowance(settings.commit.status_share)
+        )
+        writer.connect(partial(_count_write, metrics, reports))
         waits = Waits(
             cluster,
             reports,
@@ -255,17 +272,20 @@ class Process:
         return Parts(
             cluster=cluster,
             pending=pending,
+            passed_over=PassedOver(settings.queue.max_passed_over_seconds),
             worker=worker,
             decider=Decider(worker, cluster, limits, sight),
             commit=commit,
             waits=waits,
+            groups=Groups(self._client, writer, cluster, (reports, metrics)),
             repairs=Repairs(cluster, pending, commit.withdrawal, reports, metrics),
+            evictions=Evictions(self._client, writer, cluster, reports, metrics),
             reports=reports,
             tally=Tally(metrics),
             metrics=metrics,
         ), worker
 
-    def _reflectors(self, served: discovery.Served, cycle: Cycle) -> list[Reflector]:
+    def _reflectors(self, served: discovery.Served, see: Callable[[Sequence[Change]], None]) -> list[Reflector]:
         def on_error(kind: Kind, error: Exception) -> None:
             if isinstance(error, Gone):
                 self.metrics.watch_relists.labels(kind).inc()
@@ -274,7 +294,7 @@ class Process:
                 event = logs.WATCH_FAILED if isinstance(error, KubeError) else logs.OBJECT_UNREADABLE
                 _log.warning(event, kind=kind, error=str(error))
 
-        return [Reflector(self._client, kind, cycle.see, on_error, path=path) for kind, path in served.paths]
+        return [Reflector(self._client, kind, see, on_error, path=path) for kind, path in served.paths]
 
     async def _wait_until_ready(
         self, reflectors: Iterable[Reflector], elector: LeaderElector | None, worker: Worker
@@ -292,6 +312,13 @@ class Process:
                 await worker.wait_until_ready()
         if elector is not None:
             await elector.settled()
+
+
+def _count_write(metrics: Metrics, reports: Reports, is_status: bool) -> None:  # noqa: FBT001 - a callback
+    """Count a write that is sent; those that place pods earn what may be told."""
+    metrics.writes.labels("telling" if is_status else "placing").inc()
+    if not is_status:
+        reports.earn()
 
 
 class OpenGate:

@@ -9,8 +9,9 @@ reasons; an exception is a bug or invalid input.
 find plans over `model`, `extract` and `explain` put them into words, `verify` checks them independently.
 """
 
+from solver.feasible import Feasible, feasible_nodes
 from solver.problem.memory import Engine
 from solver.rehearse import rehearse
 from solver.solve import solve, solve_greedily
 
-__all__ = ["Engine", "rehearse", "solve", "solve_greedily"]
+__all__ = ["Engine", "Feasible", "feasible_nodes", "rehearse", "solve", "solve_greedily"]

@@ -3,19 +3,23 @@
 from dataclasses import replace
 
 from solver.domain import ClaimAllocation
+from solver.extract import Extracted
 from solver.problem import states
 from solver.problem.fit import PODS, Room
 from solver.problem.problem import Problem
 from solver.problem.usage import Usage
+from solver.settling import taken
 from solver.solution import Solution
 
 
-def after(problem: Problem, solution: Solution, allocations: tuple[ClaimAllocation, ...]) -> Problem:
-    """Count a solution, and the allocations made of it, as usage; for explanations only."""
+def after(problem: Problem, solution: Solution, extracted: Extracted) -> Problem:
+    """Count a solution, and what was made of it, as usage; for explanations only."""
+    allocations = extracted.allocations
     usage = _usage(problem, allocations)
     local, wide = states.states(problem.layout, problem.inventory, usage)
     whole = states.whole_nodes(problem.inventory, usage)
-    return replace(problem, usage=usage, room=_room(problem, solution), states=local, wide_state=wide, is_whole=whole)
+    classes, room = taken(problem, extracted.placements), _room(problem, solution)
+    return replace(problem, classes=classes, usage=usage, room=room, states=local, wide_state=wide, is_whole=whole)
 
 
 def _usage(problem: Problem, allocations: tuple[ClaimAllocation, ...]) -> Usage:

@@ -27,6 +27,7 @@ from solver.problem.inventory import DeviceRecord
 from solver.problem.layout import DeviceType, Group, type_at
 from solver.problem.option import Option
 from solver.problem.problem import Part, Problem, Source
+from solver.settling import Settled, bindings, settle
 from solver.solution import Pick, Solution
 
 _SHARES: Final = uuid.UUID("5a1d7c0e-92c4-4f0b-8f4e-3c1b6a2d9e77")
@@ -41,9 +42,10 @@ class Extracted:
     allocations: tuple[ClaimAllocation, ...]
 
 
-def extract(problem: Problem, solution: Solution) -> Extracted:
-    """Name devices for every choice, in the order in which slices publish them."""
-    return _Extraction(problem).run(solution)
+def extract(problem: Problem, solution: Solution | Settled) -> Extracted:
+    """Name devices for every choice, in the order in which slices publish them; choices that cannot be served go."""
+    settled = solution if isinstance(solution, Settled) else settle(problem, solution)
+    return _Extraction(problem, settled).run()
 
 
 @dataclass(slots=True, eq=False)
@@ -51,26 +53,27 @@ class _Extraction:
     """Devices handed out so far, and results per claim: (request position, alternative, record)."""
 
     problem: Problem
+    settled: Settled
     handed: defaultdict[tuple[int, int], int] = field(default_factory=lambda: defaultdict(int))
     free: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     results: dict[ClaimId, list[tuple[int, int, int]]] = field(default_factory=dict)
     allocations: dict[ClaimId, ClaimAllocation] = field(default_factory=dict)
 
-    def run(self, solution: Solution) -> Extracted:
-        problem = self.problem
+    def run(self) -> Extracted:
+        problem, solution = self.problem, self.settled.solution
         for shared in solution.shared.values():
             owner = problem.shared[shared.shared]
             self._serve((shared.node, shared.described(problem)), owner.parts, owner.sources, shared.picks)
             self._allocate((owner.claim.id,), shared.node)
         served: defaultdict[int, int] = defaultdict(int)
-        nodes: dict[int, int] = {}
+        choices: dict[int, int] = {}
         specials: dict[int, SpecialClaim] = {}
-        for choice in solution.choices:
+        for number, choice in enumerate(solution.choices):
             pod_class = problem.classes[choice.pod_class]
             member = served[pod_class.family]
             served[pod_class.family] += 1
             position, sources = pod_class.members[member], pod_class.sources[member]
-            nodes[position] = choice.node
+            choices[position] = number
             special = pod_class.specials[member]
             self._serve((choice.node, problem.group(choice.node)), pod_class.parts, sources, choice.picks)
             pod = problem.pod(position)
@@ -83,15 +86,16 @@ class _Extraction:
                 own += (special.id,)
             self._allocate(own, choice.node)
         placements = tuple(
-            self._placement(position, nodes[position], specials.get(position)) for position in sorted(nodes)
+            self._placement(position, choices[position], specials.get(position)) for position in sorted(choices)
         )
         return Extracted(placements, tuple(self.allocations.values()))
 
-    def _placement(self, position: int, node: int, special: SpecialClaim | None) -> Placement:
-        pod = self.problem.pod(position)
-        name = self.problem.inventory.nodes[node].name
+    def _placement(self, position: int, choice: int, special: SpecialClaim | None) -> Placement:
+        pod, store, names = self.problem.pod(position), self.problem.store, self.settled.names[choice]
+        name = self.problem.inventory.nodes[self.settled.solution.choices[choice].node].name
         claims = pod.claim_ids if special is None else (*pod.claim_ids, special.id)
-        return Placement(pod=pod.id, pod_uid=pod.uid, node=name, claims=claims, special=special)
+        volumes = bindings(store, pod, names) if store is not None and names else ()
+        return Placement(pod=pod.id, pod_uid=pod.uid, node=name, claims=claims, special=special, volumes=volumes)
 
     def _serve(
         self,

@@ -5,24 +5,43 @@ Pods are taken by strict priority. Within a priority the order differs by candid
 first); the best candidate wins, and the first-fit plan in queue order is always one of them.
 """
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from solver import units
 from solver.placing import Condition, Cost, Kept, Served
+from solver.problem import groups
 from solver.problem.fit import PODS, Amounts
 from solver.problem.inventory import Mask
-from solver.problem.problem import Part, PodClass, Problem, State
+from solver.problem.problem import Part, PodClass, Problem, State, Tier
+from solver.problem.tastes.taste import Tally
 from solver.solution import Choice, SharedChoice, Solution
 from solver.tracking import Tracker, trackers
+from solver.units import Saved
 
-_FREE: Final = -1
-"""The score of a way that takes no device."""
 _NEVER: Final = np.iinfo(np.int64).max
 _RANK, _NODE, _DEVICE, _VALUE = 10**15, 10**13, 10**10, 10**4
+_MOST_FREE: Final = 10**4
+"""Free devices of a node beyond which no difference is made."""
+
+
+class Rating(NamedTuple):
+    """How good a place is, less being better: alternatives, then preferences, then what it costs of devices."""
+
+    rank: int
+    taste: int
+    devices: int
+
+
+_FREE: Final = Rating(-1, 0, 0)
+"""A way that takes no device."""
+_FIRST: Final = Rating(0, 0, 0)
 
 
 class Order(Enum):
@@ -52,7 +71,7 @@ class Greedy:
     kept: Kept
     order: Order
     solution: Solution = field(default_factory=Solution)
-    free: dict[str, Amounts] = field(default_factory=dict)
+    _left: dict[str, Amounts] = field(default_factory=dict)
     wide: State = ()
     conditions: list[tuple[int, State, bool]] = field(default_factory=list)
     numbers: dict[tuple[int, State, bool], int] = field(default_factory=dict)
@@ -60,11 +79,19 @@ class Greedy:
     scores: dict[tuple[tuple[Part, ...], State], npt.NDArray[np.int64]] = field(default_factory=dict)
     anchors: dict[int, Mask] = field(default_factory=dict)
     trackers: list[Tracker] = field(default_factory=list)
+    spreads: bool = field(init=False)
+    preferring: Tally = field(init=False)
+    scoring: Tally = field(init=False)
 
-    def run(self) -> Solution:
-        """Place what can be placed."""
+    def __post_init__(self) -> None:
+        self.spreads = "crowded-nodes" in self.problem.policy.levels
+        self.preferring = Tally(self.problem.tastes.preferences)
+        self.scoring = Tally(self.problem.tastes.scores)
+
+    def start(self) -> "Greedy":
+        """Take stock of what is left before the first pod."""
         problem = self.problem
-        self.free = {resource: amounts.copy() for resource, amounts in problem.room.free.items()}
+        self._left = {resource: amounts.copy() for resource, amounts in problem.room.free.items()}
         self.wide = problem.wide_state
         self.trackers = trackers(problem)
         groups = problem.layout.group_of
@@ -75,16 +102,43 @@ class Greedy:
             ],
             dtype=np.int64,
         )
-        for family in self._sequence():
-            self._place(family)
+        return self
+
+    def run(self) -> Solution:
+        """Place what can be placed."""
+        self.start()
+        for unit in units.units(self.problem, self._sequence()):
+            units.place(self, unit)
+        while self._try_again():
+            pass
         return self.solution
 
+    def _try_again(self) -> bool:
+        """Place pods that came too early for their neighbours: those that they wanted to be with are there by now."""
+        concerned = self.problem.neighbours.concerned
+        if not concerned:
+            return False
+        in_gangs = {index for rule in self.problem.gangs for index in rule.classes}
+        placed = Counter(self.problem.classes[choice.pod_class].family for choice in self.solution.choices)
+        missing = [each for each in self._sequence() if each[0].index in concerned - in_gangs]
+        tried: set[int] = set()
+        is_better = False
+        for family in missing:
+            first = family[0]
+            if placed[first.family] < first.size and first.family not in tried:
+                if self.place(family, {}):
+                    placed[first.family] += 1
+                    is_better = True
+                else:
+                    tried.add(first.family)
+        return is_better
+
     def _sequence(self) -> list[tuple[PodClass, ...]]:
-        """One entry per pod, by priority and then by the order of this run."""
+        """One entry per pod, by priority and then by the order of this run; a gang goes by its first pod."""
         entries = [(member, family) for family in self.problem.families for member in family[0].members]
         sign = {Order.LARGE_BEST_FIT: -1, Order.SMALL_BEST_FIT: 1}.get(self.order, 0)
         sizes = {family[0].index: sign * max(map(self._size, family)) for family in self.problem.families}
-        entries.sort(key=lambda entry: (-entry[1][0].priority, sizes[entry[1][0].index], entry[0]))
+        entries.sort(key=lambda entry: (_first(entry[1][0].tier), sizes[entry[1][0].index], entry[0]))
         return [family for _, family in entries]
 
     def _size(self, pod_class: PodClass) -> int:
@@ -101,24 +155,61 @@ class Greedy:
             self.conditions.append(condition)
         return self.numbers[condition]
 
-    def _place(self, family: tuple[PodClass, ...]) -> None:
-        """Place one pod in the best of the ways that its family has; one that takes no device beats all others."""
+    def save(self) -> Saved:
+        """Remember everything that placing changes."""
+        return Saved(
+            free={resource: amounts.copy() for resource, amounts in self._left.items()},
+            wide=self.wide,
+            condition_of=self.condition_of.copy(),
+            anchors=dict(self.anchors),
+            trackers=[each.copy() for each in self.trackers],
+            tallies=(self.preferring.copy(), self.scoring.copy()),
+            choices=len(self.solution.choices),
+            shared=dict(self.solution.shared),
+        )
+
+    def restore(self, saved: Saved) -> None:
+        """Go back; what was saved stays as it is."""
+        self._left = {resource: amounts.copy() for resource, amounts in saved.free.items()}
+        self.wide, self.condition_of = saved.wide, saved.condition_of.copy()
+        self.anchors = dict(saved.anchors)
+        self.trackers = [each.copy() for each in saved.trackers]
+        self.preferring, self.scoring = (each.copy() for each in saved.tallies)
+        del self.solution.choices[saved.choices :]
+        self.solution.shared = dict(saved.shared)
+
+    def place(self, family: tuple[PodClass, ...], within: Mapping[int, Mask]) -> bool:
+        """
+        Place one pod in the best of the ways that its family has; one that takes no device beats all others.
+
+        `within` narrows the nodes of some classes.
+        """
         fresh = tuple(each for each in family[0].shared if each not in self.anchors)
         joined = tuple(part for each in fresh for part in self.problem.shared[each].parts)
-        best: tuple[int, int, PodClass] | None = None
+        best: tuple[Rating, int, PodClass] | None = None
         for pod_class in family:
-            mask = self._mask(pod_class)
+            mask = self.open_nodes(pod_class)
+            if pod_class.index in within:
+                mask = mask & within[pod_class.index]
             chosen = self._choose(pod_class, pod_class.parts + joined, mask) if mask.any() else None
             if chosen is not None and (best is None or chosen < best[:2]):
                 best = (*chosen, pod_class)
-        if best is not None:
-            self._take(best[2], best[2].parts + joined, fresh, best[1])
+        if best is None:
+            return False
+        self._take(best[2], best[2].parts + joined, fresh, best[1])
+        return True
 
-    def _mask(self, pod_class: PodClass) -> Mask:
-        mask: Mask = pod_class.verdicts.allowed & (self._free(PODS) >= 1)
+    def occupy(self, choice: Choice) -> None:
+        """Count a pod as placed whose devices do not matter any more."""
+        pod_class = self.problem.classes[choice.pod_class]
+        self._use(pod_class, choice.node)
+
+    def open_nodes(self, pod_class: PodClass) -> Mask:
+        """Nodes that a class may use and that have room for one pod more, devices apart."""
+        mask: Mask = pod_class.verdicts.allowed & (self.free(PODS) >= 1)
         for resource, amount in pod_class.requests:
             if amount > 0:
-                mask = mask & (self._free(resource) >= amount)
+                mask = mask & (self.free(resource) >= amount)
         for each in pod_class.shared:
             if each in self.anchors:
                 mask = mask & self.anchors[each]
@@ -127,31 +218,43 @@ class Greedy:
             mask = mask if kept is None else mask & kept
         return mask
 
-    def _free(self, resource: str) -> Amounts:
-        if resource not in self.free:
-            self.free[resource] = np.zeros(self.problem.node_count, dtype=np.int64)
-        return self.free[resource]
+    def free(self, resource: str) -> Amounts:
+        """What nodes have left of a resource; nothing of one that none has."""
+        if resource not in self._left:
+            self._left[resource] = np.zeros(self.problem.node_count, dtype=np.int64)
+        return self._left[resource]
 
-    def _choose(self, pod_class: PodClass, parts: tuple[Part, ...], mask: Mask) -> tuple[int, int] | None:
-        """Give the best node behind its score, which is the same for all nodes where the first one that fits is it."""
+    def _choose(self, pod_class: PodClass, parts: tuple[Part, ...], mask: Mask) -> tuple[Rating, int] | None:
+        """Give the best node behind its rating, which is the same for all nodes where the first one that fits is it."""
         is_first_fit = self.order is Order.QUEUE_FIRST_FIT
         if not parts:
-            return (0 if is_first_fit else _FREE, self._roomiest(pod_class, mask))
+            return (_FIRST if is_first_fit else _FREE, self._best_liked(pod_class, mask))
         scores = self._scores(parts, self.condition_of[mask])
         per_node = np.where(mask, scores[self.condition_of], _NEVER)
-        best = int(np.argmax(per_node < _NEVER) if is_first_fit else np.argmin(per_node))
-        return (0 if is_first_fit else int(per_node[best]), best) if per_node[best] < _NEVER else None
+        fits = per_node < _NEVER
+        if is_first_fit or not fits.any():
+            return (_FIRST, int(np.argmax(fits))) if fits.any() else None
+        costs = self.preferring.marginal(pod_class.index)
+        if costs is None:
+            best = int(np.argmin(per_node))
+            return (Rating(int(per_node[best]) // _RANK, 0, int(per_node[best])), best)
+        ranks = per_node // _RANK
+        fits &= ranks == ranks[fits].min()
+        fits &= costs == costs[fits].min()
+        best = int(np.argmin(np.where(fits, per_node, _NEVER)))
+        return (Rating(int(ranks[best]), int(costs[best]), int(per_node[best])), best)
 
-    def _roomiest(self, pod_class: PodClass, mask: Mask) -> int:
-        """For pods without claims: nodes without devices first, then the one with most room left."""
+    def _best_liked(self, pod_class: PodClass, mask: Mask) -> int:
+        """For pods that take no device: the first node, or the one that is preferred, and of those the best score."""
         if self.order is Order.QUEUE_FIRST_FIT:
             return int(np.argmax(mask))
-        share = np.zeros(self.problem.node_count)
-        for resource, amount in pod_class.requests:
-            if amount > 0:
-                share = np.maximum(share, amount / np.maximum(self._free(resource), 1))
-        share = share + self.problem.inventory.has_devices
-        return int(np.argmin(np.where(mask, share, np.inf)))
+        costs = self.preferring.marginal(pod_class.index)
+        if costs is not None:
+            mask = mask & (costs == costs[mask].min())
+        scores = self.scoring.marginal(pod_class.index)
+        if scores is None:
+            scores = self.problem.inventory.has_devices.astype(np.int64)
+        return int(np.argmin(np.where(mask, scores, _NEVER)))
 
     def _scores(self, parts: tuple[Part, ...], wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Score of every known condition for some parts; unknown ones are asked for."""
@@ -164,20 +267,34 @@ class Greedy:
             scores = self.scores[key] = grown
         for number in np.unique(wanted[scores[wanted] < 0]).tolist():
             served = self._serve(parts, number)
-            scores[number] = _NEVER if served is None else _score(served.cost)
+            scores[number] = _NEVER if served is None else self._rated(number, served.cost)
         return scores
+
+    def _rated(self, number: int, cost: Cost) -> int:
+        """Fold what a way costs into one number; where devices are to be spread, the node with most free is best."""
+        if not self.spreads:
+            return _score(cost)
+        group, state, _ = self.conditions[number]
+        free = min(groups.free_devices(self.problem.layout.groups[group], state), _MOST_FREE)
+        return cost.rank * _RANK + (_MOST_FREE - free) * _DEVICE + cost.value * _VALUE
 
     def _serve(self, parts: tuple[Part, ...], number: int) -> Served | None:
         group, state, is_whole = self.conditions[number]
         return self.kept.serve(parts, Condition(group, state, self.wide, is_whole))
 
-    def _take(self, pod_class: PodClass, parts: tuple[Part, ...], fresh: tuple[int, ...], node: int) -> None:
-        self._free(PODS)[node] -= 1
+    def _use(self, pod_class: PodClass, node: int) -> None:
+        """Count everything that a pod takes or changes besides devices."""
+        self.free(PODS)[node] -= 1
         for resource, amount in pod_class.requests:
             if amount > 0:
-                self._free(resource)[node] -= amount
+                self.free(resource)[node] -= amount
         for tracker in self.trackers:
             tracker.take(pod_class, node)
+        self.preferring.take(pod_class.index, node)
+        self.scoring.take(pod_class.index, node)
+
+    def _take(self, pod_class: PodClass, parts: tuple[Part, ...], fresh: tuple[int, ...], node: int) -> None:
+        self._use(pod_class, node)
         if not parts:
             self.solution.choices.append(Choice(pod_class.index, node, ()))
             return
@@ -194,6 +311,11 @@ class Greedy:
             own += count
             self.solution.shared[each] = choice
             self.anchors[each] = reach(self.problem, choice)
+
+
+def _first(tier: Tier) -> tuple[int, bool]:
+    """Order tiers the first one first."""
+    return -tier.priority, not tier.is_overdue
 
 
 def _score(cost: Cost) -> int:

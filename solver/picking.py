@@ -97,7 +97,7 @@ def _pick_line(attempt: Attempt, line: Line) -> tuple[tuple[int, int], ...] | No
     devices = {each: type_at(layout, attempt.group, each) for each in line.types}
     counts: list[tuple[int, int]] = []
     needed = line.needed
-    for each in sorted(line.types, key=lambda each: _eagerness(attempt, devices[each], each)):
+    for each in sorted(line.types, key=lambda each: _eagerness(attempt, devices[each], each, line)):
         most = attempt.most(devices[each], line.demand)
         if line.takes_each and most < devices[each].total:
             return None
@@ -111,11 +111,17 @@ def _pick_line(attempt: Attempt, line: Line) -> tuple[tuple[int, int], ...] | No
     return None
 
 
-def _eagerness(attempt: Attempt, device: DeviceType, reference: int) -> tuple[int, int, int, int, int]:
-    """Which type to take first: the least valuable, the least demanded, a shared one in use, the fullest."""
+def _eagerness(attempt: Attempt, device: DeviceType, reference: int, line: Line) -> tuple[int, ...]:
+    """
+    Which type to take first: the least valuable, the least demanded, a shared one in use, the fullest.
+
+    Of those the one with the fewest left that are enough, else the one with the most, so that others stay whole.
+    """
     is_fresh = int(device.fresh >= 0 and attempt.left(device.fresh) > 0)
     remaining = sum(attempt.left(budget) for budget in device.capacities.values())
-    return (is_fresh, device.value, len(device.takes), remaining, abs(reference))
+    most = 0 if device.is_shareable else attempt.most(device, line.demand)
+    fit = (0, most) if most >= line.needed else (1, -most)
+    return (is_fresh, device.value, len(device.takes), remaining, *fit, abs(reference))
 
 
 @dataclass(slots=True, eq=False)

@@ -45,10 +45,3 @@ class Solution:
 
     choices: list[Choice] = field(default_factory=list)
     shared: dict[int, SharedChoice] = field(default_factory=dict)
-
-    def placed_by_tier(self, problem: Problem) -> tuple[int, ...]:
-        """Pods placed per priority, highest first."""
-        counts = dict.fromkeys(problem.tiers, 0)
-        for choice in self.choices:
-            counts[problem.classes[choice.pod_class].priority] += 1
-        return tuple(counts.values())

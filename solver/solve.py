@@ -3,11 +3,12 @@
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 
-from solver import aftermath, extract, greedy
+from msgspec import structs
+
+from solver import aftermath, extract, greedy, reserve, tracking
 from solver.domain import (
     Batch,
     Budget,
-    ClaimAllocation,
     Plan,
     Policy,
     Reason,
@@ -18,11 +19,15 @@ from solver.domain import (
     Unplaced,
 )
 from solver.explain import Explanation
+from solver.extract import Extracted
+from solver.gang_reasons import GangReasons
+from solver.preemption import holding, preempt
 from solver.problem.memory import Engine
 from solver.problem.prepare import prepare
 from solver.problem.problem import PodClass, Problem
-from solver.search import bound, exact, staged
+from solver.search import bound, exact, last
 from solver.search.values import values
+from solver.settling import settle, told
 from solver.solution import Solution
 
 
@@ -33,8 +38,10 @@ def solve(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engi
     Total: every pod ends once, as a placement or as unplaced with reasons. Deterministic for one seed while the
     budget's wall time is not what ends it. `engine` carries memory from one solve to the next.
     """
-    problem = prepare(snapshot, _each_once(batch), policy, engine or Engine())
-    searched = staged.search(problem, _best(problem), budget)
+    engine = engine or Engine()
+    batch = _each_once(batch)
+    problem = prepare(holding.held(snapshot, batch, policy, engine), batch, policy, engine)
+    searched = last.search(problem, _best(problem), budget)
     is_proven = all(level.proven for level in searched.levels)
     report = SearchReport(
         status=SearchStatus.OPTIMAL if is_proven else SearchStatus.FEASIBLE,
@@ -44,7 +51,7 @@ def solve(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engi
         row_count=searched.size[1],
         deterministic_seconds=searched.deterministic_seconds,
     )
-    return _plan(problem, searched.solution, report)
+    return preempt.extended(problem, _plan(problem, searched.solution, report, engine), budget, engine)
 
 
 def solve_greedily(
@@ -52,47 +59,55 @@ def solve_greedily(
 ) -> Plan:
     """Give the greedy plan alone: the fall-back while no search is available. Same contract as `solve`."""
     del budget  # the greedy is quick and always runs to its end
-    problem = prepare(snapshot, _each_once(batch), policy, engine or Engine())
+    engine = engine or Engine()
+    batch = _each_once(batch)
+    problem = prepare(holding.held(snapshot, batch, policy, engine), batch, policy, engine)
     start = _best(problem)
     nothing = bound.Bounds((None,) * len(values(problem, start)), (0, 0))
     levels = exact.levels_from_bounds(problem, values(problem, start), nothing)
     report = SearchReport(status=SearchStatus.FALLBACK, levels=levels, stages=("greedy",))
-    return _plan(problem, start, report)
+    return _plan(problem, start, report, engine)
 
 
 def _each_once(batch: Batch) -> Batch:
     """Drop repetitions of a pod: every pod gets one answer."""
     pods = {pod.id: pod for pod in reversed(batch.pods)}
-    return batch if len(pods) == len(batch.pods) else Batch(pods=tuple(reversed(pods.values())))
+    return batch if len(pods) == len(batch.pods) else structs.replace(batch, pods=tuple(reversed(pods.values())))
 
 
 def _best(problem: Problem) -> Solution:
     return max(greedy.candidates(problem), key=lambda solution: values(problem, solution))
 
 
-def _plan(problem: Problem, solution: Solution, report: SearchReport) -> Plan:
-    extracted = extract.extract(problem, solution)
-    return Plan(
+def _plan(problem: Problem, solution: Solution, report: SearchReport, engine: Engine) -> Plan:
+    settled = settle(problem, solution)
+    extracted = extract.extract(problem, settled)
+    unplaced = _unplaced(problem, settled.solution, report, extracted)
+    plan = Plan(
         placements=extracted.placements,
         allocations=extracted.allocations,
-        unplaced=_unplaced(problem, solution, report, extracted.allocations),
+        unplaced=told(problem, settled, unplaced),
         report=report,
     )
+    return reserve.extended(plan, problem, settled.solution, extracted, engine)
 
 
 def _unplaced(
-    problem: Problem, solution: Solution, report: SearchReport, allocations: tuple[ClaimAllocation, ...]
+    problem: Problem, solution: Solution, report: SearchReport, extracted: Extracted
 ) -> tuple[Unplaced, ...]:
     """Explain every pod without a place, in batch order."""
     placed = Counter(problem.classes[choice.pod_class].family for choice in solution.choices)
     proven: defaultdict[str, bool] = defaultdict(bool, ((level.name, level.proven) for level in report.levels))
     reasons = dict(problem.rejected)
-    before, later = Explanation(problem), _Later(problem, solution, allocations)
+    before, later = Explanation(problem, tracking.trackers(problem)), _Later(problem, solution, extracted)
+    of_gangs = GangReasons.of(problem, solution, before)
     for family in problem.families:
         first = family[0]
         waiting = first.members[placed[first.index] :]
         if waiting:
-            found = before.reasons(family, is_proven=proven[f"placed:{first.priority}"])
+            level = next(each.name for each in problem.placed_levels if first.index in each.worth)
+            found = before.reasons(family, is_proven=proven[level])
+            found = of_gangs.added(family, found)
             if found[0].code in _LOST:
                 found = (found[0], *later.reasons(family))
             reasons.update((position, found) for position in waiting)
@@ -111,10 +126,12 @@ class _Later:
 
     problem: Problem
     solution: Solution
-    allocations: tuple[ClaimAllocation, ...]
+    extracted: Extracted
     explanation: Explanation | None = None
 
     def reasons(self, family: tuple[PodClass, ...]) -> tuple[Reason, ...]:
         if self.explanation is None:
-            self.explanation = Explanation(aftermath.after(self.problem, self.solution, self.allocations))
-        return tuple(reason for reason in self.explanation.reasons(family, is_proven=True) if reason.code not in _LOST)
+            left = aftermath.after(self.problem, self.solution, self.extracted)
+            self.explanation = Explanation(left, tracking.after(self.problem, self.solution))
+        then = tuple(self.explanation.problem.classes[each.index] for each in family)
+        return tuple(reason for reason in self.explanation.reasons(then, is_proven=True) if reason.code not in _LOST)

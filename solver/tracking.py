@@ -5,15 +5,20 @@ Each kind of rule is one tracker. A rule that the model has rows for needs one h
 the model refuses.
 """
 
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from solver.domain import Reason
 from solver.problem.inventory import Mask
 from solver.problem.limits import NO_DOMAIN, Limit
 from solver.problem.problem import PodClass, Problem
+from solver.solution import Solution
+from solver.tracking_neighbours import ApartTracker, SpreadTracker, TogetherTracker
 
 
 class Tracker(Protocol):
@@ -21,6 +26,9 @@ class Tracker(Protocol):
 
     def mask(self, pod_class: PodClass) -> Mask | None:
         """Nodes where one pod more of a class keeps the rule; None where the rule does not concern the class."""
+
+    def objections(self, pod_class: PodClass) -> Iterable[tuple[Mask, Reason]]:
+        """Give masks of nodes where the rule is kept, each with what speaks against the other nodes (one of them)."""
 
     def take(self, pod_class: PodClass, node: int) -> None:
         """Note that a pod of a class was placed."""
@@ -34,7 +42,32 @@ def trackers(problem: Problem) -> list[Tracker]:
     found: list[Tracker] = []
     if problem.limits:
         found.append(LimitTracker.of(problem.limits))
+    rules = problem.neighbours
+    found += map(ApartTracker.of, rules.apart)
+    found += map(TogetherTracker.of, rules.together)
+    found += map(SpreadTracker.of, rules.spreads)
     return found
+
+
+def after(problem: Problem, solution: Solution) -> list[Tracker]:
+    """Give the trackers of a problem once a solution is placed."""
+    found = trackers(problem)
+    for choice in solution.choices if found else ():
+        for each in found:
+            each.take(problem.classes[choice.pod_class], choice.node)
+    return found
+
+
+def refused(found: Iterable[Tracker], pod_class: PodClass, nodes: Mask) -> tuple[Mask, Counter[Reason]]:
+    """Give those of some nodes where one pod more keeps every rule, and on how many others which reason comes first."""
+    counts = Counter[Reason]()
+    for tracker in found:
+        for kept, reason in tracker.objections(pod_class):
+            lost = int(np.count_nonzero(nodes & ~kept))
+            if lost:
+                counts[reason] += lost
+                nodes = nodes & kept
+    return nodes, counts
 
 
 @dataclass(slots=True, eq=False)
@@ -60,6 +93,12 @@ class LimitTracker:
             fits = limit.open_nodes(self.left[position], pod_class.index)
             found = fits if found is None else found & fits
         return found
+
+    def objections(self, pod_class: PodClass) -> Iterator[tuple[Mask, Reason]]:
+        """Give the nodes that are left by each limit that has a reason."""
+        for limit, position in self.by_class.get(pod_class.index, ()):
+            if limit.reason is not None:
+                yield limit.open_nodes(self.left[position], pod_class.index), limit.reason
 
     def take(self, pod_class: PodClass, node: int) -> None:
         """Take from every limit of the class."""

@@ -1,9 +1,10 @@
 """
 An audit of what is in an API server: whether allocations and bindings there keep the rules, whoever made them.
 
-Reads pods, claims, slices, classes and nodes as raw JSON and checks them from the API's text alone: it shares no code
-with `solver.verify` or the solver, except the door to CEL. Used for Dovetail and for kube-scheduler alike. It looks at
-a cluster at rest: a slice or taint that changed after an allocation is judged as it is now.
+Reads pods, nodes, claims, slices, classes and volumes as raw JSON and checks them from the API's text alone: it shares
+no code with `solver.verify` or the solver, except the door to CEL. Used for Dovetail and for kube-scheduler alike. It
+looks at a cluster at rest: a slice, taint or label that has changed since an allocation or a binding is judged as it is
+now, and pods that are gone are missed. Pods that were not bound by a scheduler may be where they want.
 
     python -m e2e.audit --kubeconfig FILE [--kubectl PATH]      # prints a summary; 1 when something is wrong
 
@@ -19,11 +20,15 @@ from typing import Any
 
 from e2e.audit.claims import all_findings, claim_findings
 from e2e.audit.inventory import Inventory
+from e2e.audit.neighbours import Neighbourhood
+from e2e.audit.places import place_findings
 from e2e.audit.pods import node_findings, pod_findings
-from e2e.audit.reading import Finding, Json, Objects, device_of, holds_node, key_of, results_of
+from e2e.audit.reading import Finding, Json, Objects, device_of, holds_node, is_scheduled, key_of, results_of
+from e2e.audit.selectors import labels_of
 from e2e.audit.usage import usage_findings
+from e2e.audit.volumes import Storage
 
-__all__ = ["Finding", "Objects", "audit", "read", "read_with_kubectl", "summary"]
+__all__ = ["Finding", "Objects", "audit", "read", "read_with_kubectl", "results_of", "summary"]
 
 PATHS = {
     "pods": "/api/v1/pods",
@@ -31,8 +36,19 @@ PATHS = {
     "claims": "/apis/resource.k8s.io/v1/resourceclaims",
     "slices": "/apis/resource.k8s.io/v1/resourceslices",
     "classes": "/apis/resource.k8s.io/v1/deviceclasses",
+    "namespaces": "/api/v1/namespaces",
+    "volumes": "/api/v1/persistentvolumes",
+    "volume_claims": "/api/v1/persistentvolumeclaims",
+    "volume_limits": "/apis/storage.k8s.io/v1/csinodes",
 }
-KUBECTL_NAMES = {"claims": "resourceclaims", "slices": "resourceslices", "classes": "deviceclasses"}
+KUBECTL_NAMES = {
+    "claims": "resourceclaims",
+    "slices": "resourceslices",
+    "classes": "deviceclasses",
+    "volumes": "persistentvolumes",
+    "volume_claims": "persistentvolumeclaims",
+    "volume_limits": "csinodes",
+}
 
 
 def read(request: Callable[[str, str], Any]) -> Objects:
@@ -68,7 +84,24 @@ def audit(objects: Objects) -> list[Finding]:
         found += pod_findings(pod, claims, nodes, inventory)
     found += all_findings(objects, classes, inventory)
     found += node_findings(objects.pods, nodes)
-    return found
+    return found + _around(objects, nodes)
+
+
+def _around(objects: Objects, nodes: dict[str, Json]) -> list[Finding]:
+    """Check pods against the labels and taints of their nodes, against each other, and against their volumes."""
+    holding = [each for each in objects.pods if holds_node(each)]
+    scheduled = [each for each in holding if is_scheduled(each) and each["spec"]["nodeName"] in nodes]
+    namespaces = {each["metadata"]["name"]: labels_of(each) for each in objects.namespaces}
+    storage = Storage(
+        claims={key_of(each): each for each in objects.volume_claims},
+        volumes={each["metadata"]["name"]: each for each in objects.volumes},
+        limits={each["metadata"]["name"]: each for each in objects.volume_limits},
+    )
+    return [
+        *(finding for pod in scheduled for finding in place_findings(pod, nodes[pod["spec"]["nodeName"]])),
+        *Neighbourhood(holding, scheduled, nodes, namespaces).findings(),
+        *storage.findings(scheduled, nodes),
+    ]
 
 
 def summary(objects: Objects, findings: list[Finding]) -> str:

@@ -33,6 +33,10 @@ class Objects(NamedTuple):
     claims: list[Json]
     slices: list[Json]
     classes: list[Json]
+    namespaces: list[Json] = []  # noqa: RUF012 - nobody changes it
+    volumes: list[Json] = []  # noqa: RUF012 - nobody changes it
+    volume_claims: list[Json] = []  # noqa: RUF012 - nobody changes it
+    volume_limits: list[Json] = []  # noqa: RUF012 - nobody changes it
 
 
 class Key(NamedTuple):
@@ -78,6 +82,12 @@ def amount_of(quantity: str | float) -> Fraction:
     if "e" in number or "E" in number:
         return Fraction(number)
     return Fraction(number) * SUFFIXES[text[len(number) :]]
+
+
+def is_scheduled(pod: Json) -> bool:
+    """Say whether a scheduler has bound a pod, and not its author, who may put it anywhere."""
+    conditions = {each["type"]: each["status"] for each in pod["status"].get("conditions") or ()}
+    return holds_node(pod) and conditions.get("PodScheduled") == "True"
 
 
 def holds_node(pod: Json) -> bool:

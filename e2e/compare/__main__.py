@@ -23,9 +23,10 @@ from e2e.controlplane.build import BuildError
 from e2e.controlplane.plane import ControlPlane, KubectlError
 from e2e.controlplane.processes import ComponentError
 from e2e.fleet import publish
+from e2e.scenarios.joint import joint_scenarios
 from e2e.scenarios.workload import Scenario, large_scenarios, scenarios
 
-WIDTH = 110
+WIDTH = 100
 CONNECTIONS = 64
 INTERRUPTED = 130
 
@@ -67,8 +68,7 @@ async def _measure_on(plane: ControlPlane, kubeconfig: Path, options: argparse.N
     measured = []
     async with wire.session(plane.kubeconfig, CONNECTIONS) as session:
         race = Race(plane, session, kubeconfig)
-        known = {**scenarios(), **large_scenarios()}
-        chosen_scenarios = [known[name] for name in options.scenario or scenarios()]
+        chosen_scenarios = [_known()[name] for name in options.scenario or _usual()]
         chosen = [contestants()[name] for name in options.scheduler or contestants()]
         for scenario, runs in turns(chosen_scenarios, chosen, options.repeat):
             print(f"{scenario.name}: {scenario.about}", file=sys.stderr)
@@ -95,15 +95,22 @@ def _sentence(sample: Sample) -> str:
     return "\n    wrong: ".join((first, *sample.findings))
 
 
+def _usual() -> dict[str, Scenario]:
+    """Return the scenarios that are run unless others are named, by name."""
+    return {**scenarios(), **joint_scenarios()}
+
+
+def _known() -> dict[str, Scenario]:
+    return {**_usual(), **large_scenarios()}
+
+
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make compare", description="Compare Dovetail with kube-scheduler.")
-    parser.add_argument(
-        "--scenario", action="append", choices=[*scenarios(), *large_scenarios()], help="only this one; repeatable"
-    )
+    parser.add_argument("--scenario", action="append", choices=[*_known()], help="only this one; repeatable")
     parser.add_argument("--scheduler", action="append", choices=[*contestants()], help="only this one; repeatable")
     parser.add_argument("--repeat", type=_positive, default=1, metavar="N", help="runs of each (1)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured")

@@ -5,13 +5,17 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+import yaml
 
 from e2e.controlplane.plane import WITHOUT_CLIENT_LIMITS, ControlPlane
 from e2e.controlplane.processes import Component
 from e2e.dovetail import Dovetail
 
 START_SECONDS = 60.0
+Profile = Mapping[str, Any]
+"""Settings of a Dovetail profile beside those that it has anyway; other contestants have none."""
 
 
 class Bindings(Protocol):
@@ -32,12 +36,14 @@ class Contestant:
 
     name: str
     scheduler_name: str
-    launch: Callable[[ControlPlane, Path], Component]
+    launch: Callable[[ControlPlane, Path, Profile], Component]
     starter: str = ""
 
-    async def start(self, plane: ControlPlane, kubeconfig: Path, bindings: Bindings) -> tuple[Component, float]:
+    async def start(
+        self, plane: ControlPlane, kubeconfig: Path, bindings: Bindings, profile: Profile
+    ) -> tuple[Component, float]:
         """Start it and return it with the moment at which it was ready to begin. Raises ComponentError."""
-        component = await asyncio.to_thread(self.launch, plane, kubeconfig)
+        component = await asyncio.to_thread(self.launch, plane, kubeconfig, profile)
         began = time.monotonic()
         if not self.starter:
             return component, began
@@ -55,13 +61,20 @@ def contestants() -> Mapping[str, Contestant]:
     return {"dovetail": DOVETAIL, "kube-scheduler": PEER_UNLIMITED, "kube-scheduler-50qps": PEER_DEFAULT}
 
 
-def _dovetail(plane: ControlPlane, kubeconfig: Path) -> Component:
+def _dovetail(plane: ControlPlane, kubeconfig: Path, profile: Profile) -> Component:
+    settings = {
+        "apiVersion": "config.dovetail.dev/v1alpha1",
+        "kind": "DovetailConfiguration",
+        "profiles": [{"schedulerName": DOVETAIL.scheduler_name, **profile}],
+    }
+    path = plane.folder / "dovetail.yaml"
+    path.write_text(yaml.safe_dump(settings), encoding="utf-8")
     # Without the Lease, as the peer runs: who comes second would wait until the first one's has run out.
-    return Dovetail.start(kubeconfig, plane.folder / "dovetail.log", leader_elect=False)
+    return Dovetail.start(kubeconfig, plane.folder / "dovetail.log", f"--config={path}", leader_elect=False)
 
 
-def _peer(client_qps: int | None) -> Callable[[ControlPlane, Path], Component]:
-    return lambda plane, _: plane.start_kube_scheduler(client_qps=client_qps)
+def _peer(client_qps: int | None) -> Callable[[ControlPlane, Path, Profile], Component]:
+    return lambda plane, _kubeconfig, _profile: plane.start_kube_scheduler(client_qps=client_qps)
 
 
 DOVETAIL = Contestant("dovetail", "dovetail", _dovetail)

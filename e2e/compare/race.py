@@ -60,17 +60,22 @@ class Race:
         """Run a scenario, whose fleet is there, once. Raises ComponentError and RequestError."""
         namespace = f"{scenario.name}-{next(self._runs)}"
         manifests = _unique(scenario.manifests(namespace, contestant.scheduler_name, turn))
+        later = scenario.later(namespace, contestant.scheduler_name, turn) if scenario.later else []
+        first = scenario.pods - len(later)
         if contestant.starter:
             manifests.append(_starter(contestant, namespace))
         async with (
-            self._waiting(manifests, scenario.pods + bool(contestant.starter)),
+            self._waiting(manifests, first + bool(contestant.starter)),
             self._watching(manifests) as watch,
         ):
-            component, began = await contestant.start(self._plane, self._kubeconfig, watch)
+            component, began = await contestant.start(self._plane, self._kubeconfig, watch, scenario.profile)
             try:
+                if later:
+                    await self._finished(watch, contestant.starter, first, began, component)
+                    await objects.create(self._session, later)
                 await self._finished(watch, contestant.starter, scenario.placeable, began, component)
                 bound = watch.without(contestant.starter)
-                findings = await asyncio.to_thread(self._audit, _namespaces(manifests))
+                left = await asyncio.to_thread(audit.read, self._plane.request)
             finally:
                 await asyncio.to_thread(component.stop)
         return Sample(
@@ -79,8 +84,9 @@ class Race:
             turn=turn,
             pods=scenario.pods,
             bound=len(bound),
-            seconds=max(began, *bound.values()) - began,
-            findings=findings,
+            seconds=max([began, *bound.values()]) - began,
+            whole=whole_nodes(left),
+            findings=_findings(left, _namespaces(manifests)),
         )
 
     async def _finished(self, watch: Watch, starter: str, placeable: int, began: float, component: Component) -> None:
@@ -141,15 +147,6 @@ class Race:
         ]
         return len(pods) + len(claims)
 
-    def _audit(self, namespaces: frozenset[str]) -> tuple[str, ...]:
-        """Check what this run has left in the API server, whoever wrote it."""
-        found = audit.read(self._plane.request)
-        own = found._replace(
-            pods=[each for each in found.pods if each["metadata"]["namespace"] in namespaces],
-            claims=[each for each in found.claims if each["metadata"]["namespace"] in namespaces],
-        )
-        return tuple(f"{each.rule}: {each.subject}: {each.message}" for each in audit.audit(own))
-
     async def _until(self, count: Callable[[], Awaitable[int]], what: str) -> None:
         """Wait until a number is zero. Raises TimeoutError that says what it should have meant."""
         end = time.monotonic() + SETTLE_SECONDS
@@ -163,6 +160,40 @@ class Race:
         answer = await objects.request(self._session, "GET", path, query={"resourceVersion": "0"})
         items: list[dict[str, Any]] = answer["items"]
         return items
+
+
+def whole_nodes(found: audit.Objects) -> int:
+    """Count the nodes that have devices none of which is in use."""
+    pools = {
+        (each["spec"]["driver"], each["spec"]["pool"]["name"]): each["spec"]["nodeName"]
+        for each in found.slices
+        if each["spec"].get("nodeName") and each["spec"].get("devices")
+    }
+    results = (result for claim in found.claims for result in audit.results_of(claim))
+    used = {pools.get((result["driver"], result["pool"])) for result in results}
+    return len(set(pools.values()) - used)
+
+
+def _findings(found: audit.Objects, namespaces: frozenset[str]) -> tuple[str, ...]:
+    """Check what a run has left in the API server, whoever wrote it."""
+    own = found._replace(
+        pods=[each for each in found.pods if each["metadata"]["namespace"] in namespaces],
+        claims=[each for each in found.claims if each["metadata"]["namespace"] in namespaces],
+    )
+    return (
+        *(f"{each.rule}: {each.subject}: {each.message}" for each in audit.audit(own)),
+        *(f"gang: {name}: {count} of {size} bound" for name, count, size in partial_gangs(own)),
+    )
+
+
+def partial_gangs(found: audit.Objects) -> list[tuple[str, int, int]]:
+    """Name the groups of pods of which some are bound and some are not, with how many are and how many there are."""
+    gangs: dict[str, list[bool]] = {}
+    for pod in found.pods:
+        name = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
+        if name:
+            gangs.setdefault(name, []).append(bool(pod["spec"].get("nodeName")))
+    return [(name, sum(bound), len(bound)) for name, bound in gangs.items() if 0 < sum(bound) < len(bound)]
 
 
 def _has_its_claims(pod: dict[str, Any]) -> bool:

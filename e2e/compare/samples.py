@@ -8,11 +8,11 @@ import msgspec
 from rich import box
 from rich.table import Table
 
-COLUMNS = ("SCENARIO", "SCHEDULER", "BOUND", "UNPLACED", "LAST BIND", "PODS/S", "AUDIT")
+COLUMNS = ("SCENARIO", "SCHEDULER", "BOUND", "WAITING", "LAST BIND", "PODS/S", "WHOLE", "AUDIT")
 
 CAPTION = (
     "From the moment that the scheduler was ready, with all pods waiting, to the last binding. "
-    "Of several runs the median (least–most)."
+    "Of several runs the median (least–most). WHOLE: nodes none of whose devices is in use afterwards."
 )
 
 
@@ -21,7 +21,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     One run of one scenario with one scheduler.
 
     `seconds` is from the moment that the scheduler was ready to begin, with all pods waiting, to the last binding;
-    `findings` is what the audit found wrong with what was in the API server afterwards.
+    `whole` counts the nodes none of whose devices was in use afterwards (None where it was not recorded), `findings`
+    is what the audit found wrong with what was in the API server then.
     """
 
     scenario: str
@@ -30,6 +31,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     pods: int
     bound: int
     seconds: float
+    whole: int | None = None
     findings: tuple[str, ...] = ()
 
     @property
@@ -52,6 +54,7 @@ class Line(msgspec.Struct, frozen=True):
     unplaced: str
     last_bind: str
     rate: str
+    whole: str
     audit: str
 
 
@@ -77,7 +80,9 @@ def render(samples: Sequence[Sample]) -> Table:
             table.add_section()
         name = "" if line.scenario == shown else line.scenario
         shown = line.scenario
-        table.add_row(name, line.scheduler, line.bound, line.unplaced, line.last_bind, line.rate, line.audit)
+        table.add_row(
+            name, line.scheduler, line.bound, line.unplaced, line.last_bind, line.rate, line.whole, line.audit
+        )
     return table
 
 
@@ -94,6 +99,7 @@ def read(path: Path) -> tuple[Sample, ...]:
 def _line(samples: Sequence[Sample]) -> Line:
     first = samples[0]
     findings = sum(len(sample.findings) for sample in samples)
+    whole = [sample.whole for sample in samples if sample.whole is not None]
     return Line(
         first.scenario,
         first.scheduler,
@@ -101,6 +107,7 @@ def _line(samples: Sequence[Sample]) -> Line:
         _spread([sample.unplaced for sample in samples], "{:.0f}"),
         _spread([sample.seconds for sample in samples], "{:.1f}") + " s",
         _spread([sample.rate for sample in samples], "{:.0f}" if first.rate >= 10 else "{:.1f}"),
+        _spread(whole, "{:.0f}") if whole else "",
         f"{findings} wrong" if findings else "clean",
     )
 

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from e2e.fleet import hami
@@ -37,7 +37,8 @@ class Scenario:
 
     `pods` is how many there are, `placeable` how many of them fit when all is decided well; a run ends early when
     as many are bound. `manifests` makes them for a namespace and a scheduler's name; pods of several sizes have come
-    in an order that the seed decides, neither all small nor all large ones first.
+    in an order that the seed decides, neither all small nor all large ones first. `later` makes pods that come when
+    all others are bound; they count among `pods`. `profile` are settings that Dovetail gets beside its own.
     """
 
     name: str
@@ -46,6 +47,8 @@ class Scenario:
     pods: int
     placeable: int
     manifests: Callable[[str, str, int], list[Manifest]]
+    later: Callable[[str, str, int], list[Manifest]] | None = None
+    profile: Mapping[str, Any] = field(default_factory=dict)
 
 
 def scenarios() -> dict[str, Scenario]:
@@ -73,7 +76,7 @@ def examples() -> Scenario:
 
     def manifests(namespace: str, scheduler: str, _: int) -> list[Manifest]:
         return [
-            _moved(manifest, namespace, scheduler)
+            moved(manifest, namespace, scheduler)
             for example in read
             for manifest in example.manifests
             if manifest["kind"] != "Namespace"
@@ -97,13 +100,13 @@ def one_gpu(*, nodes: int = 50, pods: int = 300) -> Scenario:
         fleet=lambda: gpu_fleet(nodes),
         pods=pods,
         placeable=min(pods, nodes * 8),
-        manifests=_workload({"one": _gpu_pods(1, pods)}),
+        manifests=_workload({"one": gpu_pods(1, pods)}),
     )
 
 
 def gpu_pairs(*, nodes: int = 50, pods: int = 150) -> Scenario:
     """Make pods with two GPUs of one PCIe root each."""
-    pair = _gpu_pods(2, pods, {"constraints": [{"matchAttribute": PCIE_ROOT}]})
+    pair = gpu_pods(2, pods, {"constraints": [{"matchAttribute": PCIE_ROOT}]})
     return Scenario(
         name="gpu-pairs",
         about=f"{pods} pods × 2 GPUs of one PCIe root, {nodes} nodes × 4 pairs",
@@ -117,7 +120,7 @@ def gpu_pairs(*, nodes: int = 50, pods: int = 150) -> Scenario:
 def mixed_sizes(*, nodes: int = 10, whole: int = 8) -> Scenario:
     """Make pods that take a whole node, and as many small ones as fill two other nodes and a bit."""
     small = 8 * (nodes - whole) - 6
-    kinds = {"small": _gpu_pods(1, small), "whole": _gpu_pods(8, whole)}
+    kinds = {"small": gpu_pods(1, small), "whole": gpu_pods(8, whole)}
     return Scenario(
         name="mixed-sizes",
         about=f"{small} pods × 1 and {whole} × 8 GPUs, {nodes} nodes × 8",
@@ -148,14 +151,15 @@ def _workload(kinds: Mapping[str, Kind]) -> Callable[[str, str, int], list[Manif
     def manifests(namespace: str, scheduler: str, seed: int) -> list[Manifest]:
         names = [name for name, kind in kinds.items() for _ in range(kind.count)]
         random.Random(seed).shuffle(names)  # noqa: S311 - an order, not a secret
-        pods = [_pod(f"p{index:04}", name, kinds[name]) for index, name in enumerate(names)]
-        made = [_template(name, kind) for name, kind in kinds.items()] + pods
-        return [_moved(manifest, namespace, scheduler) for manifest in made]
+        pods = [pod(f"p{index:04}", name, kinds[name]) for index, name in enumerate(names)]
+        made = [template(name, kind) for name, kind in kinds.items()] + pods
+        return [moved(manifest, namespace, scheduler) for manifest in made]
 
     return manifests
 
 
-def _template(name: str, kind: Kind) -> Manifest:
+def template(name: str, kind: Kind) -> Manifest:
+    """Make the template of a kind's claims."""
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaimTemplate",
@@ -164,7 +168,8 @@ def _template(name: str, kind: Kind) -> Manifest:
     }
 
 
-def _pod(prefix: str, template: str, kind: Kind) -> Manifest:
+def pod(prefix: str, template: str, kind: Kind) -> Manifest:
+    """Make a pod of a kind, whose claim is made from the template."""
     requests = {"cpu": str(kind.cpu), "memory": f"{kind.memory_gib}Gi"}
     resources = {"requests": requests, "claims": [{"name": "devices"}]}
     return {
@@ -179,7 +184,8 @@ def _pod(prefix: str, template: str, kind: Kind) -> Manifest:
     }
 
 
-def _gpu_pods(gpus: int, count: int, devices: Manifest | None = None) -> Kind:
+def gpu_pods(gpus: int, count: int, devices: Manifest | None = None) -> Kind:
+    """Make pods with so many whole GPUs, and their part of the node's processors and memory."""
     request = {"name": "gpus", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": gpus}}
     return Kind({"requests": [request], **(devices or {})}, CPU_PER_GPU * gpus, MEMORY_GIB_PER_GPU * gpus, count)
 
@@ -190,7 +196,7 @@ def _sharing_pods(memory: str, count: int) -> Kind:
     return Kind({"requests": [request]}, CPU_PER_SHARE, MEMORY_GIB_PER_SHARE, count)
 
 
-def _moved(manifest: Manifest, namespace: str, scheduler: str) -> Manifest:
+def moved(manifest: Manifest, namespace: str, scheduler: str) -> Manifest:
     """Put an object into a namespace, or into one beside it if it has its own, and give its pods to a scheduler."""
     if manifest["kind"] == "DeviceClass":
         return manifest

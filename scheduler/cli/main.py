@@ -5,10 +5,10 @@ import sys
 from collections.abc import Sequence
 from typing import Final, NoReturn
 
-from scheduler.cli import config, replay, run, simulate, version
+from scheduler.cli import config, defrag, explain, replay, run, simulate, version
 from scheduler.settings import SettingsError
 
-_COMMANDS: Final = (run, simulate, replay, config, version)
+_COMMANDS: Final = (run, simulate, explain, defrag, replay, config, version)
 _DEFAULT: Final = "run"
 _WRONG_USE: Final = 2
 

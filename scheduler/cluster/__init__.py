@@ -7,6 +7,7 @@ state of the cluster asks here; nothing here decides where a pod goes.
 """
 
 from scheduler.cluster.cluster import Cluster
+from scheduler.cluster.held_apart import split_held
 from scheduler.cluster.holdings import Duplicate
 from scheduler.cluster.ledger import Assumptions, ClaimAssumption, PodAssumption
 from scheduler.cluster.transition import Transition
@@ -20,5 +21,6 @@ __all__ = [
     "PodAssumption",
     "Transition",
     "Unit",
+    "split_held",
     "split_plan",
 ]

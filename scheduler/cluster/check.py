@@ -2,32 +2,50 @@
 
 from collections.abc import Iterator
 
-from scheduler.cluster import check_claims, check_nodes
+from scheduler.cluster import check_claims, check_neighbours, check_nodes
 from scheduler.cluster.contention import duplicates
 from scheduler.cluster.mirror import Mirror
+from scheduler.cluster.storage import Storage
 from scheduler.cluster.unit import Unit
 from solver.domain import Placement, Reason, ReasonCode
 
 
-def objections(mirror: Mirror, unit: Unit) -> tuple[Reason, ...]:
+def objections(mirror: Mirror, storage: Storage, unit: Unit) -> tuple[Reason, ...]:
     """
     Give everything that speaks against writing the unit, each once.
 
     All have the code `Conflict`: the plan was right when it was made, so its pods are to be decided again and not
     to wait for the one thing that changed.
     """
-    messages = dict.fromkeys(_messages(mirror, unit))
+    messages = dict.fromkeys(_messages(mirror, storage, unit))
     return tuple(Reason(code=ReasonCode.CONFLICT, message=message) for message in messages)
 
 
-def _messages(mirror: Mirror, unit: Unit) -> Iterator[str]:
+def _messages(mirror: Mirror, storage: Storage, unit: Unit) -> Iterator[str]:
     for placement in unit.placements:
         yield from _about_pod(mirror, placement)
         yield from check_nodes.about_node(mirror, placement)
+        yield from storage.objections(placement)
+    yield from _about_gangs(mirror, unit)
     yield from check_nodes.about_room(mirror, unit)
+    yield from check_neighbours.about_neighbours(mirror, unit)
     yield from check_claims.about_reservations(mirror, unit)
     yield from check_claims.about_allocations(mirror, unit)
     yield from (each.message for each in duplicates(mirror, unit))
+
+
+def _about_gangs(mirror: Mirror, unit: Unit) -> Iterator[str]:
+    """Whether enough of each gang would run: members that another unit was to place may have come to nothing."""
+    own = {placement.pod for placement in unit.placements}
+    for planned in unit.gangs:
+        gang = mirror.gangs.gang(planned.id)
+        if gang.invalid:
+            yield gang.invalid
+        others = sum(pod.id not in own for pod in mirror.gangs.running(planned.id))
+        arriving = sum(pod.id in own for pod in mirror.gangs.members(planned.id))
+        if others + arriving < gang.min_count:
+            message = f"{others} of its pods run and {arriving} more are planned"
+            yield f"gang {planned.id.name} would be partial: {message}, {gang.min_count} have to run together"
 
 
 def _about_pod(mirror: Mirror, placement: Placement) -> Iterator[str]:

@@ -1,16 +1,19 @@
 """The public door of the mirror: changes in, snapshots and checks out, assumptions in between."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TypeVar
 
 import msgspec
 
-from scheduler.change import Change, Kind, Namespace, Object
+from scheduler.change import Change, Kind, Object
 from scheduler.cluster import check as checks
-from scheduler.cluster import contention, sharing, specials
+from scheduler.cluster import contention, gangs, sharing, specials
+from scheduler.cluster.gangs import Standing
 from scheduler.cluster.holdings import Duplicate
 from scheduler.cluster.ledger import Assumptions, Ledger
 from scheduler.cluster.mirror import Mirror
+from scheduler.cluster.nominations import Nominations
+from scheduler.cluster.storage import KINDS, Storage
 from scheduler.cluster.table import Table
 from scheduler.cluster.transition import Transition
 from scheduler.cluster.unit import Unit
@@ -20,12 +23,21 @@ from solver.domain import (
     DeviceClass,
     DeviceId,
     DeviceTaintRule,
+    DisruptionBudget,
+    Gang,
+    GangId,
+    Namespace,
     Node,
     Pod,
+    PodGroup,
     PodId,
+    Preemption,
     Reason,
     ResourceSlice,
     Snapshot,
+    Volume,
+    VolumeClaim,
+    VolumeClaimId,
 )
 
 T = TypeVar("T")
@@ -41,6 +53,8 @@ class Cluster:
     def __init__(self) -> None:
         self._mirror = Mirror()
         self._ledger = Ledger()
+        self._nominations = Nominations()
+        self._storage = Storage()
 
     def apply(self, change: Change) -> tuple[Transition, ...]:
         """
@@ -56,6 +70,10 @@ class Cluster:
                 return self._apply_pod(PodId(*_split(change.key)), _expect(change.value, Pod))
             case Kind.CLAIMS:
                 return self._apply_claim(ClaimId(*_split(change.key)), _expect(change.value, Claim))
+            case kind if kind in gangs.KINDS:
+                return self._mirror.gangs.apply(kind, change.key, change.value)
+            case kind if kind in KINDS:
+                return self._storage.apply(kind, change.key, change.value)
             case _:
                 return self._apply_other(change)
 
@@ -67,21 +85,47 @@ class Cluster:
         """
         if assumptions is not None:
             pods, claims = self._ledger.replace(assumptions)
+            pods |= self._nominations.replace(assumptions.nominations, assumptions.leaving)
             self._believe(pods, claims)
+            self._storage.replace(assumptions.volumes)
         mirror = self._mirror
-        return Snapshot(
+        snapshot = Snapshot(
             nodes=mirror.nodes.values(),
             slices=mirror.slices.values(),
             classes=mirror.classes.values(),
             taint_rules=mirror.taint_rules.values(),
             claims=mirror.believed_claims.values(),
             pods=mirror.seated.values(),
+            namespaces=mirror.namespaces.values(),
             draws=mirror.holdings.altered() if assumptions is None else assumptions.draws,
+            budgets=mirror.budgets.values(),
+            nominated=mirror.nominated.values(),
+            leaving=self._nominations.export()[1],
         )
+        return self._storage.laid_over(snapshot)
 
     def assumptions(self) -> Assumptions:
         """Give what is assumed and not confirmed, for a replica's `snapshot`."""
-        return msgspec.structs.replace(self._ledger.export(), draws=self._mirror.holdings.altered())
+        nominations, leaving = self._nominations.export()
+        draws, volumes = self._mirror.holdings.altered(), self._storage.export()
+        exported = msgspec.structs.replace(self._ledger.export(), draws=draws, volumes=volumes)
+        return msgspec.structs.replace(exported, nominations=nominations, leaving=leaving)
+
+    def preempt(self, preemption: Preemption) -> tuple[Transition, ...]:
+        """Believe that its pods are nominated and its victims about to leave, until the watch shows it."""
+        return self._believe(self._nominations.begin(preemption), ())
+
+    def withdraw(self, preemption: Preemption) -> tuple[Transition, ...]:
+        """Stop believing in what of a preemption no watch has shown."""
+        return self._believe(self._nominations.withdraw(preemption), ())
+
+    def stays(self, pod: PodId, uid: str) -> None:
+        """Note that a victim is not evicted after all."""
+        self._nominations.stays(pod, uid)
+
+    def nominated(self) -> tuple[Pod, ...]:
+        """Give the pods without a node that have one nominated, of any scheduler, sorted by key."""
+        return self._mirror.nominated.values()
 
     def assume(self, unit: Unit) -> tuple[Transition, ...]:
         """
@@ -97,14 +141,16 @@ class Cluster:
                 added = sharing.missing(claim, consumers, self._mirror.pods.get)
                 self._ledger.assume_claim(key, claim.uid, own.allocation if own is not None else None, added)
                 self._ledger.settle_claim(key, claim)
+        volumes: list[Transition] = []
         for placement in unit.placements:
             pod = self._mirror.pods.get(placement.pod)
             if pod is not None and pod.uid == placement.pod_uid:
+                volumes += self._storage.assume(placement)
                 if placement.special is not None:
                     self._ledger.assume_special(specials.planned(placement, placement.special, allocations))
                 self._ledger.assume_pod(placement.pod, placement.pod_uid, placement.node)
                 self._ledger.settle_pod(placement.pod, pod)
-        return self._believe([each.pod for each in unit.placements], reservations)
+        return (*self._believe([each.pod for each in unit.placements], reservations), *volumes)
 
     def acknowledge(self, claim: Claim) -> None:
         """
@@ -125,10 +171,12 @@ class Cluster:
         An allocation that the server has acknowledged stays until the watch shows what became of it.
         """
         self._ledger.forget(unit)
+        volumes: list[Transition] = []
         for placement in unit.placements:
             self._ledger.forget_special(placement.pod_uid)
+            volumes += self._storage.forget(placement.pod_uid)
         claims = dict.fromkeys((*unit.claims, *unit.stand_ins))
-        return self._believe([each.pod for each in unit.placements], claims)
+        return (*self._believe([each.pod for each in unit.placements], claims), *volumes)
 
     def check(self, unit: Unit) -> tuple[Reason, ...]:
         """
@@ -137,7 +185,7 @@ class Cluster:
         Judged by the mirror as it is now, without the unit's own assumptions: its pods still wait, its nodes are
         there with room, its claims are as planned, its devices are published, free and untainted.
         """
-        return checks.objections(self._mirror, unit)
+        return checks.objections(self._mirror, self._storage, unit)
 
     def compare_after_write(self, unit: Unit) -> tuple[Duplicate, ...]:
         """
@@ -177,6 +225,30 @@ class Cluster:
         """Give a namespace."""
         return self._mirror.namespaces.get(name)
 
+    def seen_volume(self, name: str) -> Volume | None:
+        """Give a PersistentVolume as the watch last gave it, without assumptions."""
+        return self._storage.volumes.get(name)
+
+    def seen_volume_claim(self, key: VolumeClaimId) -> VolumeClaim | None:
+        """Give a PersistentVolumeClaim as the watch last gave it, without assumptions."""
+        return self._storage.claims.get(str(key))
+
+    def gangs(self, pods: Iterable[Pod]) -> tuple[Gang, ...]:
+        """Give the gangs that pods name, as they are now."""
+        return self._mirror.gangs.gangs(pods)
+
+    def gang_standing(self, gang: GangId, scheduler_names: Collection[str]) -> Standing:
+        """Say how far a gang is from being decidable by these schedulers."""
+        return self._mirror.gangs.standing(gang, scheduler_names)
+
+    def pod_group(self, gang: GangId) -> PodGroup | None:
+        """Give the PodGroup of a gang."""
+        return self._mirror.gangs.group(gang)
+
+    def gang_members(self, gang: GangId) -> tuple[Pod, ...]:
+        """Give the pods that name a gang, as they are believed to be, sorted by key."""
+        return self._mirror.gangs.members(gang)
+
     def pods_using(self, claim: ClaimId) -> tuple[Pod, ...]:
         """Give the pods that reference a claim, as they are believed to be, sorted by key."""
         pods = self._mirror.believed_pods
@@ -199,6 +271,9 @@ class Cluster:
         else:
             self._mirror.pods[key] = after
         conflict = self._ledger.settle_pod(key, after)
+        if before is not None and (after is None or after.uid != before.uid or after.node_name):
+            self._storage.forget(before.uid)  # its volumes are bound by now, or nobody binds them any more
+        self._nominations.settle(key, after)
         if before is None or (after is not None and after.uid == before.uid):
             return (self._believe_pod(key, conflict),)
         self._ledger.forget_consumer(before.uid, before.claim_ids)
@@ -225,6 +300,8 @@ class Cluster:
                 before = _swap(mirror.namespaces, key, _expect(value, Namespace))
             case Kind.CLASSES:
                 before = _swap(mirror.classes, key, _expect(value, DeviceClass))
+            case Kind.BUDGETS:
+                before = _swap(mirror.budgets, key, _expect(value, DisruptionBudget))
             case Kind.TAINT_RULES:
                 before = _swap(mirror.taint_rules, key, _expect(value, DeviceTaintRule))
             case _:
@@ -242,7 +319,7 @@ class Cluster:
 
     def _believe_pod(self, key: PodId, conflict: Reason | None = None) -> Transition:
         pod = self._mirror.pods.get(key)
-        shown = self._ledger.lay_over_pod(pod) if pod is not None else None
+        shown = self._nominations.lay_over(self._ledger.lay_over_pod(pod)) if pod is not None else None
         before = self._mirror.believe_pod(key, shown)
         return Transition(kind=Kind.PODS, key=str(key), before=before, after=shown, conflict=conflict)
 

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 
 import msgspec
 
+from scheduler.cluster.nominations import Nomination
+from scheduler.cluster.storage import VolumeAssumption
 from scheduler.cluster.unit import Unit
 from solver.domain import (
     Allocation,
@@ -57,6 +59,9 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
     specials: tuple[Claim, ...] = ()
     """Claims for extended resources that are going to be made, allocated and reserved, under their stand-in ids."""
     draws: tuple[tuple[DeviceId, tuple[tuple[CounterId, int], ...]], ...] = ()
+    nominations: tuple[Nomination, ...] = ()
+    leaving: tuple[PodId, ...] = ()
+    volumes: tuple[VolumeAssumption, ...] = ()
 
 
 class Ledger:

@@ -1,11 +1,23 @@
 """The mirror: objects as the watch gave them and as they are believed to be, with everything indexed from them."""
 
-from scheduler.change import Namespace
+from scheduler.cluster.company import Company
+from scheduler.cluster.gangs import Gangs
 from scheduler.cluster.holdings import Holdings
 from scheduler.cluster.inventory import Inventory, device_ids
 from scheduler.cluster.occupancy import Occupancy, holds_node
 from scheduler.cluster.table import Table
-from solver.domain import Claim, ClaimId, DeviceClass, DeviceTaintRule, Node, Pod, PodId, ResourceSlice
+from solver.domain import (
+    Claim,
+    ClaimId,
+    DeviceClass,
+    DeviceTaintRule,
+    DisruptionBudget,
+    Namespace,
+    Node,
+    Pod,
+    PodId,
+    ResourceSlice,
+)
 
 
 class Mirror:
@@ -22,14 +34,19 @@ class Mirror:
         self.slices: Table[str, ResourceSlice] = Table()
         self.classes: Table[str, DeviceClass] = Table()
         self.taint_rules: Table[str, DeviceTaintRule] = Table()
+        self.budgets: Table[str, DisruptionBudget] = Table()
         self.pods: dict[PodId, Pod] = {}
         self.claims: dict[ClaimId, Claim] = {}
         self.believed_pods: dict[PodId, Pod] = {}
         self.believed_claims: Table[ClaimId, Claim] = Table()
         self.seated: Table[PodId, Pod] = Table()
+        self.nominated: Table[PodId, Pod] = Table()
+        """Believed pods without a node that have one nominated."""
         self.inventory = Inventory()
         self.holdings = Holdings(self.inventory)
         self.occupancy = Occupancy()
+        self.gangs = Gangs()
+        self.company = Company()
         self.users: dict[ClaimId, set[PodId]] = {}
         self.specials: dict[str, dict[ClaimId, Claim]] = {}
         """Claims that are there for the extended resources of pods, by the uid of the pod."""
@@ -63,10 +80,17 @@ class Mirror:
         else:
             self.believed_pods[key] = after
         self.occupancy.replace(before, after)
+        self.gangs.believe(before, after)
+        seen = self.pods.get(key)
+        self.company.replace(key, before, after, is_seen=seen is not None and bool(seen.node_name))
         if after is not None and holds_node(after):
             self.seated.replace(key, after)
         elif before is not None and holds_node(before):
             self.seated.replace(key, None)
+        if after is not None and _is_nominated(after):
+            self.nominated.replace(key, after)
+        elif before is not None and _is_nominated(before):
+            self.nominated.replace(key, None)
         self._index_claims(key, before, after)
         return before
 
@@ -90,3 +114,8 @@ class Mirror:
                 del self.users[claim]
         for claim in new:
             self.users.setdefault(claim, set()).add(key)
+
+
+def _is_nominated(pod: Pod) -> bool:
+    is_waiting = not (pod.node_name or pod.is_terminal or pod.is_deleting or pod.scheduling_gates)
+    return is_waiting and bool(pod.nominated_node_name)

@@ -1,21 +1,40 @@
-"""Units: what is committed together, because it shares claims that the plan allocates."""
+"""Units: what is committed together, because it is one gang or shares claims that the plan allocates."""
 
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 import msgspec
 
-from solver.domain import ClaimAllocation, ClaimId, ConsumerReference, Placement, Plan
+from solver.domain import (
+    Batch,
+    ClaimAllocation,
+    ClaimId,
+    ConsumerReference,
+    Gang,
+    GangId,
+    Placement,
+    Plan,
+    Pod,
+    PodId,
+)
+
+_NO_BATCH: Final = Batch(pods=())
 
 
 class Unit(msgspec.Struct, frozen=True, kw_only=True):
     """
     Pods that are placed together or not at all, with the claims that are allocated for them.
 
-    Both tuples are in the plan's order; every allocation is of a claim that at least one placement reserves.
+    The first two tuples are in the plan's order; every allocation is of a claim that at least one placement reserves.
+    `gangs` are those that it places pods of and that tie them together. `for_groups` names the claims that a pod shares
+    through its PodGroup, with the entry that the group has in status.reservedFor for all its pods (KEP-5729).
     """
 
     placements: tuple[Placement, ...]
     allocations: tuple[ClaimAllocation, ...] = ()
+    gangs: tuple[Gang, ...] = ()
+    for_groups: tuple[tuple[PodId, ClaimId, ConsumerReference], ...] = ()
 
     @property
     def claims(self) -> tuple[ClaimId, ...]:
@@ -33,24 +52,27 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
 
     def reservations(self) -> dict[ClaimId, tuple[ConsumerReference, ...]]:
         """Give the entries that it adds to status.reservedFor, by claim, both in the placements' order."""
-        found: dict[ClaimId, tuple[ConsumerReference, ...]] = {}
+        found: dict[ClaimId, dict[ConsumerReference, None]] = {}
+        for_groups = {(pod, claim): reference for pod, claim, reference in self.for_groups}
         for placement in self.placements:
-            reference = ConsumerReference(resource="pods", name=placement.pod.name, uid=placement.pod_uid)
+            own = ConsumerReference(resource="pods", name=placement.pod.name, uid=placement.pod_uid)
             for claim in placement.claims:
-                found[claim] = (*found.get(claim, ()), reference)
-        return found
+                found.setdefault(claim, {})[for_groups.get((placement.pod, claim), own)] = None
+        return {claim: tuple(consumers) for claim, consumers in found.items()}
 
 
-def split_plan(plan: Plan) -> tuple[Unit, ...]:
+def split_plan(plan: Plan, batch: Batch = _NO_BATCH) -> tuple[Unit, ...]:
     """
-    Split a plan into units: connected components of its placements through newly allocated claims.
+    Split a plan into units: connected components of its placements through newly allocated claims and through gangs.
 
     Units are ordered by their first placement, so they follow the batch. A claim that was allocated before ties
     nothing together. An allocation that no placement reserves would be collected by nobody (it has no consumer
     whose end frees it), so it is in no unit.
     """
     new = {allocation.claim for allocation in plan.allocations}
-    root = _roots(plan, new)
+    pods, gangs = {pod.id: pod for pod in batch.pods}, {gang.id: gang for gang in batch.gangs}
+    gang_of = _gangs(plan, pods, gangs)
+    root = _roots(plan, new, gang_of)
     members: defaultdict[int, list[Placement]] = defaultdict(list)
     unit_of: dict[ClaimId, int] = {}
     for index, placement in enumerate(plan.placements):
@@ -60,10 +82,41 @@ def split_plan(plan: Plan) -> tuple[Unit, ...]:
     for allocation in plan.allocations:
         if allocation.claim in unit_of:
             allocations[unit_of[allocation.claim]].append(allocation)
-    return tuple(Unit(placements=tuple(members[key]), allocations=tuple(allocations[key])) for key in members)
+    return tuple(
+        Unit(
+            placements=tuple(placements),
+            allocations=tuple(allocations[key]),
+            gangs=tuple(dict.fromkeys(gang_of[each.pod] for each in placements if _is_tying(gang_of.get(each.pod)))),
+            for_groups=tuple(_for_groups(placements, pods, gang_of)),
+        )
+        for key, placements in members.items()
+    )
 
 
-def _roots(plan: Plan, new: set[ClaimId]) -> list[int]:
+def _gangs(plan: Plan, pods: Mapping[PodId, Pod], gangs: Mapping[GangId, Gang]) -> dict[PodId, Gang]:
+    named = {each.pod: pods[each.pod].gang for each in plan.placements if each.pod in pods}
+    return {pod: gangs[gang] for pod, gang in named.items() if gang is not None and gang in gangs}
+
+
+def _is_tying(gang: Gang | None) -> bool:
+    return gang is not None and gang.min_count > 0
+
+
+def _for_groups(
+    placements: Iterable[Placement], pods: Mapping[PodId, Pod], gang_of: Mapping[PodId, Gang]
+) -> Iterator[tuple[PodId, ClaimId, ConsumerReference]]:
+    """Find the claims that pods share through their groups: entries of the pod that the group has just so."""
+    for placement in placements:
+        gang = gang_of.get(placement.pod)
+        if gang is None or not gang.claims:
+            continue
+        reference = ConsumerReference(api_group=gang.id.source, resource="podgroups", name=gang.id.name, uid=gang.uid)
+        for each in pods[placement.pod].claims:
+            if each.claim is not None and gang.reserves(each.entry, each.claim, each.template):
+                yield placement.pod, each.claim, reference
+
+
+def _roots(plan: Plan, new: set[ClaimId], gang_of: Mapping[PodId, Gang]) -> list[int]:
     """Give for each placement the index of one that stands for all that it is connected with."""
     parent = list(range(len(plan.placements)))
 
@@ -73,8 +126,11 @@ def _roots(plan: Plan, new: set[ClaimId]) -> list[int]:
             index = parent[index]
         return index
 
-    first_user: dict[ClaimId, int] = {}
+    first_user: dict[ClaimId | GangId, int] = {}
     for index, placement in enumerate(plan.placements):
+        gang = gang_of.get(placement.pod)
+        if gang is not None and _is_tying(gang):
+            parent[find(index)] = find(first_user.setdefault(gang.id, index))
         for claim in placement.claims:
             if claim in new:
                 parent[find(index)] = find(first_user.setdefault(claim, index))

@@ -95,12 +95,12 @@ class ClaimWriter:
             return NotWritten(write=write, reason=api_reason(error))
 
     async def _insist(self, write: ClaimWrite) -> Written | NotWritten:
-        was_lost = False
+        was_lost, last = False, api_reason(KubeError("the claim was not written"))
         for attempt in range(_TRIES):
             try:
                 return self._written(write, await self._send(write))
             except KubeError as error:
-                was_lost = was_lost or error.may_have_acted
+                was_lost, last = was_lost or error.may_have_acted, self._failure(write, error)
                 if not (error.may_have_acted or isinstance(error, Conflict | NotFound)):
                     return NotWritten(write=write, reason=api_reason(error), may_have_acted=was_lost)
             await self._writer.pause(attempt)
@@ -112,10 +112,16 @@ class ClaimWriter:
             if isinstance(outcome, Written | NotWritten):
                 return outcome
             write = outcome
-        message = f"claim {write.claim.id} changed under each of {_TRIES} attempts to write it"
-        return NotWritten(
-            write=write, reason=Reason(code=ReasonCode.CONFLICT, message=message), may_have_acted=was_lost
-        )
+        return NotWritten(write=write, reason=last, may_have_acted=was_lost)
+
+    @staticmethod
+    def _failure(write: ClaimWrite, error: KubeError) -> Reason:
+        """Say what the last of several attempts failed at: the claim changes all the time, or no answer comes."""
+        if isinstance(error, Conflict | NotFound):
+            message = f"claim {write.claim.id} changed under each of {_TRIES} attempts to write it"
+            return Reason(code=ReasonCode.CONFLICT, message=message)
+        message = f"claim {write.claim.id} could not be written in {_TRIES} attempts: {error}"
+        return Reason(code=ReasonCode.API_ERROR, message=message)
 
     def _after(self, write: ClaimWrite, live: Claim | None) -> Written | NotWritten | ClaimWrite:
         """Say what a newer state of the claim makes of the write: done, not to be done, or to be done on it."""

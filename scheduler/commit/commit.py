@@ -1,13 +1,13 @@
 """
-The story of one unit: check, write the claims, compare, wait for devices that have to be got ready, bind.
+The story of one unit: check, write the claims, compare, wait for devices and volumes that are got ready, bind.
 
 When it goes wrong before a binding, what was written is taken back.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar, assert_never
 
 from scheduler.cluster import Cluster, Unit
@@ -17,11 +17,12 @@ from scheduler.commit.operations import operations
 from scheduler.commit.outcome import Bound, Halted, Outcome, PartlyBound, Refused, Undone, Yielded
 from scheduler.commit.readiness import has_conditions
 from scheduler.commit.special_claims import NotMade, SpecialClaims
+from scheduler.commit.volumes import Prepared, VolumeBinder
 from scheduler.commit.waits import Failed, Ready, Stopped, Waits
 from scheduler.commit.withdrawal import Withdrawal
 from scheduler.commit.writer import GateClosedError, Writer
 from scheduler.kube.client import Client
-from solver.domain import Claim, ClaimId, Placement, Reason, ReasonCode
+from solver.domain import Claim, ClaimId, GangId, Placement, PodId, Reason, ReasonCode
 
 T = TypeVar("T")
 
@@ -43,8 +44,10 @@ class Commit:
         self._clock: Final = clock
         self._is_closed = False
         self._allocating: Final[dict[ClaimId, asyncio.Event]] = {}
+        self._gangs: Final[dict[GangId, asyncio.Event]] = {}
         self._claims: Final = ClaimWriter(client, writer, cluster.acknowledge)
         self._pods: Final = PodBinder(client, writer)
+        self._volumes: Final = VolumeBinder(client, cluster, writer)
         self.withdrawal: Final = Withdrawal(client, writer, self._pods, cluster.acknowledge)
         self.specials: Final = SpecialClaims(client, cluster, writer, self.withdrawal)
 
@@ -59,6 +62,22 @@ class Commit:
 
         The caller has assumed the unit, and confirms or forgets it by the outcome.
         """
+        settled = asyncio.Event()
+        before = [self._gangs.get(gang.id) for gang in unit.gangs]
+        self._gangs.update((gang.id, settled) for gang in unit.gangs)
+        try:
+            for each in before:
+                if each is not None:
+                    await each.wait()
+            return await self._commit_next(unit)
+        finally:
+            settled.set()
+            for gang in unit.gangs:
+                if self._gangs.get(gang.id) is settled:
+                    del self._gangs[gang.id]
+
+    async def _commit_next(self, unit: Unit) -> Outcome:
+        """Commit a unit when the units of its gangs before it have come to an end."""
         await self._wait_for_allocations(unit)
         own = {each.claim: asyncio.Event() for each in unit.allocations}
         self._allocating.update(own)
@@ -85,16 +104,17 @@ class Commit:
             step = await self._write(unit, own)
             if not isinstance(step, _Step):
                 return step
-            if not any(has_conditions(claim) for claim in step.claims):
+            if not step.volumes and not any(has_conditions(claim) for claim in step.claims):
                 return await self._bind(unit, step, started)
         waiting = self._clock()
-        end = await self._waits.until_ready(unit, step.claims)
+        end = await self._waits.until_ready(unit, step.claims, step.volumes)
         async with self._writer.turns:
             match end:
                 case Ready():
                     started += self._clock() - waiting
                     return await self._yielded(unit, step) or await self._bind(unit, step, started)
                 case Failed(reason=reason, claims=claims):
+                    await self._volumes.take_back(step.volumes, is_begun=True)
                     kept = await self._take_back(unit, step.written, unit.placements, claims)
                     return Undone(unit=unit, reasons=(reason,), kept=kept)
                 case Stopped():
@@ -115,7 +135,15 @@ class Commit:
             kept = await self._take_back(unit, written, unit.placements)
             return Undone(unit=unit, reasons=tuple(each.reason for each in failed), kept=kept)
         step = _Step(written=written, bindings=plan.bindings)
-        return await self._yielded(unit, step) or step
+        return await self._yielded(unit, step) or await self._prepare(unit, step)
+
+    async def _prepare(self, unit: Unit, step: "_Step") -> "Undone | _Step":
+        """Write what volumes need, which is harder to take back than claims."""
+        volumes = await self._volumes.prepare(unit.placements)
+        if isinstance(volumes, Reason):
+            kept = await self._take_back(unit, step.written, unit.placements)
+            return Undone(unit=unit, reasons=(volumes,), kept=kept)
+        return replace(step, volumes=volumes)
 
     async def _yielded(self, unit: Unit, step: "_Step") -> Yielded | None:
         """Compare with what others have allocated by now; where it is the same, take ours back."""
@@ -156,8 +184,9 @@ class Commit:
         unbound = [each for each in bindings if isinstance(each, NotBound)]
         if not unbound:
             return Bound(unit=unit, seconds=self._clock() - started)
-        kept = await self._take_back(unit, written, [each.placement for each in unbound])
         bound = tuple(each for each in bindings if isinstance(each, Placement))
+        given_up = [each for each in unbound if not (bound and _is_held(unit, each))]
+        kept = await self._take_back(unit, written, [each.placement for each in given_up])
         if not bound:
             return Undone(unit=unit, reasons=tuple(each.reason for each in unbound), kept=kept)
         pairs = tuple((each.placement, each.reason) for each in unbound)
@@ -182,22 +211,43 @@ class Commit:
             tuple(claim for claim in claims if claim in mine),
             tuple((each.pod, each.pod_uid) for each in placements),
             allocated,
+            groups=self._idle_groups(unit, placements),
         )
         await self.specials.drop(placements, kept)
         return kept
 
+    def _idle_groups(self, unit: Unit, placements: Sequence[Placement]) -> frozenset[str]:
+        """Give the uids of groups that none of whose pods runs, so that what is reserved for them can be free again."""
+        given_up = {placement.pod for placement in placements}
+        references = {each.uid: pod for pod, _, each in unit.for_groups if pod in given_up}
+        return frozenset(uid for uid, pod in references.items() if not self._has_others(pod, given_up))
+
+    def _has_others(self, pod: PodId, given_up: Collection[PodId]) -> bool:
+        """Whether others of a pod's gang hold a node, or are about to."""
+        known = self._cluster.pod(pod)
+        if known is None or known.gang is None:
+            return False
+        members = self._cluster.gang_members(known.gang)
+        return any(each.node_name and each.id not in given_up for each in members)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Step:
-    """Claims that are written, and the bindings that are next."""
+    """Claims that are written, volumes that are under way, and the bindings that are next."""
 
     written: tuple[Written | NotWritten, ...]
     bindings: tuple[Placement, ...]
+    volumes: tuple[Prepared, ...] = ()
 
     @property
     def claims(self) -> tuple[Claim, ...]:
         """The claims as the server answered."""
         return tuple(each.claim for each in self.written if isinstance(each, Written))
+
+
+def _is_held(unit: Unit, unbound: NotBound) -> bool:
+    """Whether a pod keeps its claims: of a gang that runs in part, while nothing speaks against the pod itself."""
+    return bool(unit.gangs) and unbound.reason.code is ReasonCode.API_ERROR
 
 
 def _touched(written: Iterable[Written | NotWritten]) -> Iterable[ClaimId]:

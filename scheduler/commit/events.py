@@ -4,6 +4,8 @@ import datetime as dt
 from collections.abc import Iterable
 from typing import Final
 
+import msgspec
+
 from scheduler.commit.conditions import shortened
 from scheduler.kube.encode import NOTE_BYTES, EventRecord, ObjectReference
 from solver.domain import DeviceId, Pod
@@ -36,6 +38,26 @@ class Narrator:
             "Another scheduler may be allocating from the same pools"
         )
         return self._event(pod, now, ("Warning", "DeviceHeldTwice", "Scheduling"), note)
+
+    def preempted(self, victim: Pod, preemptor: Pod, node: str, now: dt.datetime) -> EventRecord:
+        """Say that a pod was evicted for another, as kube-scheduler does."""
+        note = f"Preempted by pod {preemptor.uid} on node {node}"
+        event = self._event(victim, now, ("Normal", "Preempted", "Preempting"), note)
+        related = ObjectReference(namespace=preemptor.id.namespace, name=preemptor.id.name, uid=preemptor.uid)
+        return msgspec.structs.replace(event, related=related, reporting_controller=preemptor.scheduler_name)
+
+    def preempting(self, victim: Pod, preemptor: Pod, node: str, now: dt.datetime) -> EventRecord:
+        """Say for whom room is made."""
+        note = f"Pod {victim.id} of priority {victim.priority} was evicted from node {node} to make room"
+        return self._event(preemptor, now, ("Normal", "Preempting", "Preempting"), note)
+
+    def partly_bound(self, pod: Pod, message: str, now: dt.datetime) -> EventRecord:
+        """Say that other pods of a pod's gang are bound, and this one could not be yet."""
+        return self._event(pod, now, ("Warning", "GangPartlyBound", "Binding"), message)
+
+    def misplaced(self, pod: Pod, message: str, now: dt.datetime) -> EventRecord:
+        """Say that a pod was given its node by hand, so that nobody allocates its claims."""
+        return self._event(pod, now, ("Warning", "BoundWithoutDevices", "Scheduling"), message)
 
     def _event(self, pod: Pod, now: dt.datetime, kind: tuple[str, str, str], note: str) -> EventRecord:
         event_type, reason, action = kind

@@ -64,8 +64,8 @@ def allocated_at(claim: Claim) -> dt.datetime | None:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
 
 
-def listed(conditions: Iterable[DeviceCondition]) -> str:
-    """Name some conditions, the rest as a number."""
+def listed(conditions: Iterable[object]) -> str:
+    """Name some conditions, or whatever else is awaited, the rest as a number."""
     names = [str(each) for each in conditions]
     rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + rest

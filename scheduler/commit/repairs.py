@@ -9,19 +9,19 @@ fits only elsewhere, so the claim is given free and allocated anew with the next
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
 
 from scheduler.cluster import Cluster
 from scheduler.commit.reports import Reports
-from scheduler.commit.withdrawal import Withdrawal
+from scheduler.commit.withdrawal import NO_GROUPS, Pods, Withdrawal
 from scheduler.commit.writer import GateClosedError
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import Pending
-from solver.domain import Claim, ClaimId, DeviceId, Pod, Reason, ReasonCode
+from solver.domain import Claim, ClaimId, DeviceId, Pod, PodId, Reason, ReasonCode
 
 _PERIOD_SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 30.0
@@ -30,6 +30,7 @@ _PASSING: Final = frozenset(
     {ReasonCode.BUDGET, ReasonCode.OUTRANKED, ReasonCode.SOLVER_FAILED, ReasonCode.CONFLICT, ReasonCode.API_ERROR}
 )
 """Reasons that another attempt may not meet: an allocation is not given up for them."""
+_ELSEWHERE: Final = frozenset({ReasonCode.CLAIM_ELSEWHERE, ReasonCode.CLAIM_OUT_OF_REACH})
 
 _log: Final = logs.logger()
 
@@ -89,7 +90,7 @@ class Repairs:
             claim = self._cluster.seen_claim(key)
             if claim is None or claim.allocation is None or key in self._written:
                 continue
-            if _is_left_behind(claim, pod.uid, is_elsewhere=ReasonCode.CLAIM_ELSEWHERE in codes):
+            if _is_left_behind(claim, self._kin(pod), is_elsewhere=bool(codes & _ELSEWHERE)):
                 self._loose[key] = pod
 
     async def run(self) -> None:
@@ -128,14 +129,30 @@ class Repairs:
         while self._loose:
             claim, pod = self._loose.popitem()
             if self._is_time(claim):
-                await self._reclaim(claim, partial(_is_reserved_at_most_for, pod.uid))
+                await self._reclaim(claim, partial(_is_reserved_at_most_for, self._kin(pod)), self._group(pod))
 
-    async def _reclaim(self, claim: ClaimId, is_wanted: Callable[[Claim], bool]) -> bool:
+    def _kin(self, pod: Pod) -> frozenset[str]:
+        """Give the uids of those that hold nothing for others: a pod, or a whole gang while no member of it runs."""
+        members = self._cluster.gang_members(pod.gang) if pod.gang is not None else ()
+        if any(each.node_name for each in members):
+            return frozenset((pod.uid,))
+        return frozenset((pod.uid, *(each.uid for each in members), *self._group(pod)))
+
+    def _group(self, pod: Pod) -> dict[str, tuple[tuple[PodId, str], ...]]:
+        """Give the pods of a pod's PodGroup by the group's uid; nothing where there is no such object."""
+        group = self._cluster.pod_group(pod.gang) if pod.gang is not None else None
+        if group is None or not group.uid:
+            return {}
+        return {group.uid: tuple((each.id, each.uid) for each in self._cluster.gang_members(group.id))}
+
+    async def _reclaim(
+        self, claim: ClaimId, is_wanted: Callable[[Claim], bool], groups: Mapping[str, Pods] = NO_GROUPS
+    ) -> bool:
         if claim in self._written:
             return False
         self._repaired = claim
         try:
-            return await self._withdrawal.reclaim(claim, is_wanted)
+            return await self._withdrawal.reclaim(claim, is_wanted, groups)
         finally:
             self._repaired = None
             self._is_repaired.set()
@@ -156,13 +173,13 @@ class Repairs:
         return self._looked_at.setdefault(subject, now) == now
 
 
-def _is_left_behind(claim: Claim, pod_uid: str, *, is_elsewhere: bool) -> bool:
-    """Whether only this pod holds the claim; one that nobody reserved counts where it keeps the pod from its node."""
-    return _is_reserved_at_most_for(pod_uid, claim) and (bool(claim.reserved_for) or is_elsewhere)
+def _is_left_behind(claim: Claim, uids: frozenset[str], *, is_elsewhere: bool) -> bool:
+    """Whether only these hold the claim; one that nobody reserved counts where it keeps the pod from its node."""
+    return _is_reserved_at_most_for(uids, claim) and (bool(claim.reserved_for) or is_elsewhere)
 
 
-def _is_reserved_at_most_for(pod_uid: str, claim: Claim) -> bool:
-    return all(each.uid == pod_uid for each in claim.reserved_for)
+def _is_reserved_at_most_for(uids: frozenset[str], claim: Claim) -> bool:
+    return all(each.uid in uids for each in claim.reserved_for)
 
 
 def _holds(device: DeviceId) -> Callable[[Claim], bool]:

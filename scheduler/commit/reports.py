@@ -1,23 +1,23 @@
 """
 What users are told about their pods: conditions and events, behind the writes that place pods.
 
-A bounded queue, emptied by few tasks that hold a small share of the slots. When it is full the oldest event is
-dropped and counted. A condition is never written for a pod whose commit has begun: `hush` sees to it.
+A bounded outbox, emptied by few tasks that hold a small share of the slots, as far as the allowance goes. A condition
+is never written for a pod whose commit has begun: `hush` sees to it.
 """
 
 import asyncio
+import contextlib
 import datetime as dt
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-import msgspec
-
-from scheduler.commit.conditions import Conditions, Told
+from scheduler.commit.allowance import Allowance
+from scheduler.commit.conditions import Told
 from scheduler.commit.events import Narrator
+from scheduler.commit.outbox import Outbox, Telling
 from scheduler.commit.writer import GateClosedError, Writer
 from scheduler.kube import writes
 from scheduler.kube.client import Client
@@ -25,33 +25,27 @@ from scheduler.kube.encode import EventRecord
 from scheduler.kube.errors import KubeError
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics
-from solver.domain import DeviceId, Pod, Reason, ReasonCode
+from solver.domain import DeviceId, Pod, Reason, ReasonCode, Victim
 
-_MOST_EVENTS: Final = 5000
 _WRITERS: Final = 4
+_LEAST_SECONDS: Final = 0.02
+"""Credit is looked at again after this time at the earliest, however much is earned meanwhile."""
 _PATIENCE_SECONDS: Final = 2.0
 """A claim that is missing for so long is told about."""
 
 _log: Final = logs.logger()
 
 
-class _Condition(msgspec.Struct, frozen=True):
-    """A condition that waits to be written."""
-
-    pod: Pod
-    told: Told
-    nominated_node_name: str | None = None
-    """The node to show on the pod; an empty one is taken away, None is left as it is."""
-
-
 class _Hushed(Exception):  # noqa: N818 - a signal between two lines of this file
     """The pod's commit has begun before its condition was sent."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Writing:
     """A condition that is being written, or is next in line for a slot."""
 
+    before: "_Writing | None" = None
+    """An older condition of the same pod that is still under way: the newer one comes after it."""
     is_sent: bool = False
     is_hushed: bool = False
     done: asyncio.Event = field(default_factory=asyncio.Event)
@@ -66,20 +60,25 @@ class Reports:
         writer: Writer,
         metrics: Metrics,
         narrator: Narrator,
+        allowance: Allowance,
+        *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client: Final = client
         self._writer: Final = writer
         self._metrics: Final = metrics
         self._narrator: Final = narrator
+        self._allowance: Final = allowance
         self._clock: Final = clock
-        self._told: Final = Conditions()
-        self._conditions: Final[dict[str, _Condition]] = {}
-        self._events: Final[deque[EventRecord]] = deque()
+        self._outbox: Final = Outbox(narrator)
         self._in_writing: Final[dict[str, _Writing]] = {}
-        self._nominated: Final[set[str]] = set()
         self._later: Final[dict[str, asyncio.TimerHandle]] = {}
         self._has_work: Final = asyncio.Event()
+
+    def earn(self) -> None:
+        """Note a write that places pods: more may be told."""
+        self._allowance.earn(self._outbox.event_count)
+        self._has_work.set()
 
     def waits(self, pod: Pod, reasons: Sequence[Reason], node_count: int) -> None:
         """
@@ -96,14 +95,10 @@ class Reports:
 
     def awaits(self, pod: Pod, node: str, message: str, *, is_first: bool) -> None:
         """Tell what a pod with a node waits for before it can be bound, by an event only the first time."""
-        told = self._told.say(pod.uid, message, self._clock())
-        if told is None:
-            return
-        self._conditions[pod.uid] = _Condition(pod, told, node)
-        self._nominated.add(pod.uid)
-        if is_first:
-            self._add(self._narrator.awaits(pod, message, _now()))
-        self._has_work.set()
+        if self._outbox.awaits(pod, node, message):
+            if is_first:
+                self._add(self._narrator.awaits(pod, message, _now()))
+            self._has_work.set()
 
     def bound(self, pod: Pod, node: str) -> None:
         """Tell that a pod was bound."""
@@ -113,12 +108,23 @@ class Reports:
         """Tell that a pod's devices were given up because another allocation holds them."""
         self._add(self._narrator.yielded(pod, devices, _now()))
 
+    def preempted(self, victim: Pod, preemptor: Pod, eviction: Victim) -> None:
+        """Tell both sides that a pod was evicted for another."""
+        self._add(self._narrator.preempted(victim, preemptor, eviction.node, _now()))
+        self._add(self._narrator.preempting(victim, preemptor, eviction.node, _now()))
+
+    def partly_bound(self, pod: Pod, message: str) -> None:
+        """Tell that other pods of a pod's gang are bound, and this one could not be yet."""
+        self._add(self._narrator.partly_bound(pod, message, _now()))
+
+    def misplaced(self, pod: Pod, message: str) -> None:
+        """Tell that a pod was given its node by hand although it has claims that nobody allocates then."""
+        self._add(self._narrator.misplaced(pod, message, _now()))
+
     def forget(self, pod_uid: str) -> None:
         """Drop what was and would be told about a pod that is gone or bound."""
         self._cancel_later(pod_uid)
-        self._told.forget((pod_uid,))
-        self._conditions.pop(pod_uid, None)
-        self._nominated.discard(pod_uid)
+        self._outbox.forget(pod_uid)
 
     def is_telling(self, pod_uid: str) -> bool:
         """Whether a condition of the pod is on its way to the API server."""
@@ -133,13 +139,13 @@ class Reports:
         """
         for uid in pod_uids:
             self._cancel_later(uid)
-            if self._conditions.pop(uid, None) is not None:
-                self._told.forget((uid,))
+            self._outbox.withdraw(uid)
             writing = self._in_writing.get(uid)
-            if writing is not None:
+            while writing is not None:
                 writing.is_hushed = True
                 if writing.is_sent:
                     await writing.done.wait()
+                writing = writing.before
 
     async def run(self) -> None:
         """Write what is to be told, until no write may start any more."""
@@ -149,12 +155,8 @@ class Reports:
 
     def _tell(self, pod: Pod, reasons: Sequence[Reason], node_count: int) -> None:
         self._cancel_later(pod.uid)
-        told = self._told.next(pod.uid, reasons, node_count, self._clock())
-        if told is not None:
-            is_nominated = bool(pod.nominated_node_name) or pod.uid in self._nominated
-            self._conditions[pod.uid] = _Condition(pod, told, "" if is_nominated else None)
-            self._nominated.discard(pod.uid)
-            self._add(self._narrator.failed(pod, told.message, _now()))
+        self._outbox.waits(pod, reasons, node_count)
+        self._has_work.set()
 
     def _cancel_later(self, pod_uid: str) -> None:
         if timer := self._later.pop(pod_uid, None):
@@ -162,16 +164,12 @@ class Reports:
 
     async def _write_all(self) -> None:
         while True:
+            telling = await self._next()
             try:
-                if self._conditions:
-                    uid = next(iter(self._conditions))
-                    await self._write_condition(self._conditions.pop(uid))
-                elif self._events:
-                    event = self._events.popleft()
-                    await self._writer.write(partial(_write_event, self._client, event), is_status=True)
-                else:
-                    self._has_work.clear()
-                    await self._has_work.wait()
+                if telling.pod is not None and telling.told is not None:
+                    await self._write_condition(telling.pod, telling.told, telling.nominated_node_name)
+                if telling.event is not None:
+                    await self._writer.write(partial(_write_event, self._client, telling.event), is_status=True)
             except GateClosedError:
                 return
             except _Hushed:
@@ -179,8 +177,24 @@ class Reports:
             except KubeError as error:
                 _log.debug(logs.EVENT_DROPPED, error=str(error))
 
-    async def _write_condition(self, condition: _Condition) -> None:
-        pod, told, writing = condition.pod, condition.told, _Writing()
+    async def _next(self) -> Telling:
+        """Wait for something to tell that may be told now."""
+        while True:
+            self._has_work.clear()
+            is_free = self._outbox.is_free()
+            wait = self._allowance.wait_seconds()
+            telling = self._outbox.next(self._clock(), may_pay=wait <= 0)
+            if telling is not None:
+                if not is_free:
+                    self._allowance.spend(telling.cost)
+                return telling
+            due = self._outbox.due_in(self._clock())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(None if due is None else max(wait, due, _LEAST_SECONDS)):
+                    await self._has_work.wait()
+
+    async def _write_condition(self, pod: Pod, told: Told, nominated_node_name: str | None) -> None:
+        writing = _Writing(before=self._in_writing.get(pod.uid))
 
         async def send(seconds: float) -> None:
             if writing.is_hushed:
@@ -191,25 +205,28 @@ class Reports:
                 pod,
                 reason=told.reason,
                 message=told.message,
-                nominated_node_name=condition.nominated_node_name,
+                nominated_node_name=nominated_node_name,
                 timeout_seconds=seconds,
             )
 
         self._in_writing[pod.uid] = writing
         try:
+            if writing.before is not None:
+                await writing.before.done.wait()
+                writing.before = None
             await self._writer.write(send, is_status=True)
         except (KubeError, _Hushed):
-            self._told.forget((pod.uid,))
+            self._outbox.untold(pod.uid)
             raise
         finally:
-            del self._in_writing[pod.uid]
+            if self._in_writing[pod.uid] is writing:
+                del self._in_writing[pod.uid]
             writing.done.set()
 
     def _add(self, event: EventRecord) -> None:
-        if len(self._events) >= _MOST_EVENTS:
-            self._events.popleft()
-            self._metrics.events_dropped.inc()
-        self._events.append(event)
+        dropped = self._outbox.dropped
+        self._outbox.add(event)
+        self._metrics.events_dropped.inc(self._outbox.dropped - dropped)
         self._has_work.set()
 
 

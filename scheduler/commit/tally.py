@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler.commit.conditions import SCHEDULER_ERROR, condition_reason
+from scheduler.commit.condition_reasons import ConditionReason, condition_reason
 from scheduler.observe.metrics import Metrics
 from solver.domain import Pod, Reason
 
@@ -49,7 +49,7 @@ class Tally:
         """Note that an attempt that started then ended without a binding."""
         if wait := self._waits.get(pod.uid):
             wait.attempts += 1
-        result = "error" if condition_reason(reasons) == SCHEDULER_ERROR else "unschedulable"
+        result = "error" if condition_reason(reasons) is ConditionReason.SCHEDULER_ERROR else "unschedulable"
         self._attempted(result, pod.scheduler_name, self._clock() - attempt_started)
 
     def _attempted(self, result: str, profile: str, seconds: float) -> None:

@@ -13,7 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster, Unit
@@ -21,11 +21,17 @@ from scheduler.cluster.ledger import is_same
 from scheduler.commit.avoidance import Avoidance
 from scheduler.commit.readiness import DeviceCondition, allocated_at, has_conditions, listed, readiness
 from scheduler.commit.reports import Reports
+from scheduler.commit.volume_readiness import AwaitedVolume
+from scheduler.commit.volume_readiness import readiness as readiness_of_volumes
+from scheduler.commit.volumes import Prepared
 from scheduler.observe import logs
 from solver.domain import Claim, ClaimId, Placement, Reason, ReasonCode
 
 _LONGEST_SECONDS: Final = 10.0
 """What no watch tells, a node that is gone say, is looked at that often."""
+
+_PATIENCE_SECONDS: Final = 2.0
+"""A volume that is bound sooner is not told about."""
 
 _log: Final = logs.logger()
 
@@ -52,9 +58,18 @@ class Stopped:
 class _Pending:
     """What is awaited, and in which time (seconds since the epoch)."""
 
-    awaited: tuple[DeviceCondition, ...]
+    awaited: tuple[DeviceCondition | AwaitedVolume, ...]
     since: float
     until: float
+
+
+class _Work(NamedTuple):
+    """A unit, its claims with binding conditions, its volumes, and when the wait began (seconds since the epoch)."""
+
+    unit: Unit
+    claims: tuple[Claim, ...]
+    volumes: tuple[Prepared, ...]
+    started: float
 
 
 class Waits:
@@ -101,53 +116,73 @@ class Waits:
             for event in events:
                 event.set()
 
-    async def until_ready(self, unit: Unit, claims: Sequence[Claim]) -> Ready | Failed | Stopped:
+    async def until_ready(
+        self, unit: Unit, claims: Sequence[Claim], volumes: Sequence[Prepared] = ()
+    ) -> Ready | Failed | Stopped:
         """
-        Wait until every device of these claims of the unit is ready, or until it is clear that one will not be.
+        Wait until every device of these claims and every volume is ready, or until it is clear that one will not be.
 
         `claims` are as the server answered when they were allocated or reserved. No condition of the unit's pods is
         on its way any more when this ends.
         """
         relevant = tuple(claim for claim in claims if has_conditions(claim))
-        if not relevant:
+        if not relevant and not volumes:
             return Ready()
-        with self._registered(unit, relevant) as changed:
-            end = await self._watch(unit, relevant, changed)
+        work = _Work(unit, relevant, tuple(volumes), self._clock())
+        with self._registered(work) as changed:
+            end = await self._watch(work, changed)
         await self._reports.hush(each.pod_uid for each in unit.placements)
         return end
 
-    async def _watch(self, unit: Unit, claims: Sequence[Claim], changed: asyncio.Event) -> Ready | Failed | Stopped:
-        started = self._clock()
-        told: tuple[DeviceCondition, ...] = ()
+    async def _watch(self, work: "_Work", changed: asyncio.Event) -> Ready | Failed | Stopped:
+        unit, told = work.unit, tuple[DeviceCondition | AwaitedVolume, ...]()
         while not self._is_closed:
             changed.clear()
-            state = self._judge(unit, claims, started)
+            state = self._judge(work)
             if not isinstance(state, _Pending):
                 return state
-            self._log(unit, state, told)
-            self._tell(unit, state, is_first=not told)  # again and again: what could not be written is not told
-            told = state.awaited
+            seconds = min(state.until - self._clock(), _LONGEST_SECONDS)
+            patience = work.started + _PATIENCE_SECONDS - self._clock()
+            if patience > 0 and not any(isinstance(each, DeviceCondition) for each in state.awaited):
+                seconds = min(seconds, patience)
+            else:
+                self._log(unit, state, told)
+                self._tell(unit, state, is_first=not told)  # again and again: what could not be written is not told
+                told = state.awaited
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(state.until - self._clock(), _LONGEST_SECONDS)):
+                async with asyncio.timeout(seconds):
                     await changed.wait()
         return Stopped()
 
-    def _judge(self, unit: Unit, written: Sequence[Claim], started: float) -> Ready | Failed | _Pending:
-        for placement in unit.placements:
+    def _judge(self, work: "_Work") -> Ready | Failed | _Pending:
+        for placement in work.unit.placements:
             if problem := self._objection(placement):
                 return Failed(reason=Reason(code=ReasonCode.CONFLICT, message=problem))
         claims: list[Claim] = []
-        for each in written:
+        for each in work.claims:
             now = self._newest(each)
             if isinstance(now, Reason):
                 return Failed(reason=now)
             claims.append(now)
         if failed := tuple(each for claim in claims for each in readiness(claim).failed):
             return self._fail(failed, f"{listed(failed)} says that it does not get ready")
-        pending = [self._pending(claim, started) for claim in claims]
-        late = tuple(each for wait in pending for each in wait.awaited if wait.until <= self._clock())
+        volumes = readiness_of_volumes(self._cluster, work.volumes)
+        if volumes.problem:
+            return Failed(reason=Reason(code=ReasonCode.VOLUME_BINDING_FAILED, message=volumes.problem))
+        pending = [self._pending(claim, work.started) for claim in claims]
+        late = tuple(
+            each
+            for wait in pending
+            for each in wait.awaited
+            if wait.until <= self._clock() and isinstance(each, DeviceCondition)
+        )
         if late:
             return self._fail(late, f"{listed(late)} was not True within {self._timeout_seconds:g} s")
+        until = work.started + self._timeout_seconds
+        if volumes.awaited and until <= self._clock():
+            message = f"binding volumes: {listed(volumes.awaited)} was not bound within {self._timeout_seconds:g} s"
+            return Failed(reason=Reason(code=ReasonCode.VOLUME_BINDING_FAILED, message=message))
+        pending.append(_Pending(awaited=volumes.awaited, since=work.started, until=until))
         waiting = [wait for wait in pending if wait.awaited]
         if not waiting:
             return Ready()
@@ -197,7 +232,7 @@ class Waits:
             claims=tuple(dict.fromkeys(each.claim for each in conditions)),
         )
 
-    def _log(self, unit: Unit, state: _Pending, told: tuple[DeviceCondition, ...]) -> None:
+    def _log(self, unit: Unit, state: _Pending, told: tuple[DeviceCondition | AwaitedVolume, ...]) -> None:
         """Write a line when what is awaited has changed."""
         if state.awaited != told:
             _log.info(
@@ -210,7 +245,7 @@ class Waits:
     def _tell(self, unit: Unit, state: _Pending, *, is_first: bool) -> None:
         for placement in unit.placements:
             pod = self._cluster.seen_pod(placement.pod)
-            own = [each for each in state.awaited if each.claim in placement.claims]
+            own = [each for each in state.awaited if _is_of(each, placement)]
             if pod is not None:
                 message = (
                     f"the pod is to run on node {placement.node} and waits for {listed(own or state.awaited)}, "
@@ -219,11 +254,12 @@ class Waits:
                 self._reports.awaits(pod, placement.node, message, is_first=is_first)
 
     @contextlib.contextmanager
-    def _registered(self, unit: Unit, claims: Sequence[Claim]) -> Iterator[asyncio.Event]:
-        """Wake the unit by its pods and claims."""
+    def _registered(self, work: "_Work") -> Iterator[asyncio.Event]:
+        """Wake the unit by its pods and claims, for devices and volumes."""
         changed = asyncio.Event()
-        keys = [(Kind.PODS, str(each.pod)) for each in unit.placements]
-        keys += [(Kind.CLAIMS, str(claim.id)) for claim in claims]
+        keys = [(Kind.PODS, str(each.pod)) for each in work.unit.placements]
+        keys += [(Kind.CLAIMS, str(claim.id)) for claim in work.claims]
+        keys += [(Kind.VOLUME_CLAIMS, str(each.binding.claim)) for each in work.volumes]
         for key in keys:
             self._waiters[key].append(changed)
         self._count += 1
@@ -236,6 +272,12 @@ class Waits:
                 self._waiters[key].remove(changed)
                 if not self._waiters[key]:
                     del self._waiters[key]
+
+
+def _is_of(awaited: DeviceCondition | AwaitedVolume, placement: Placement) -> bool:
+    if isinstance(awaited, AwaitedVolume):
+        return awaited.pod_uid == placement.pod_uid
+    return awaited.claim in placement.claims
 
 
 def _is_behind(seen: Claim, written: Claim) -> bool:

@@ -7,7 +7,8 @@ allocation and goes on with it.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from scheduler.commit.bindings import PodBinder
@@ -24,6 +25,7 @@ _log: Final = logs.logger()
 
 Pods = Iterable[tuple[PodId, str]]
 """Pods by key and uid."""
+NO_GROUPS: Final[Mapping[str, Pods]] = MappingProxyType({})
 
 
 class Withdrawal:
@@ -36,13 +38,19 @@ class Withdrawal:
         self._on_answer: Final = on_answer
 
     async def take_back(
-        self, claims: Collection[ClaimId], pods: Pods, deallocatable: Collection[ClaimId]
+        self,
+        claims: Collection[ClaimId],
+        pods: Pods,
+        deallocatable: Collection[ClaimId],
+        *,
+        groups: frozenset[str] = frozenset(),
     ) -> tuple[ClaimId, ...]:
         """
         Remove the pods from the claims, and the allocation of a `deallocatable` claim that has no other consumer.
 
-        Give the claims that stay reserved for one of the pods, because it is bound after all or because the API
-        server could not be asked. Raise `GateClosedError` when writing is not allowed any more.
+        With all of the pods, the PodGroups go too whose uids are among `groups`. Give the claims that stay reserved for
+        one of the pods, because it is bound after all or because the API server could not be asked. Raise
+        `GateClosedError` when writing is not allowed any more.
         """
         if not claims:
             return ()
@@ -53,23 +61,28 @@ class Withdrawal:
             _log.warning(logs.UNIT_FAILED, error=str(error), kept=[str(claim) for claim in claims])
             return tuple(claims)
         uids = {uid for (_, uid), is_free in zip(pods, free, strict=True) if is_free}
+        if all(free):
+            uids |= groups
         done = await asyncio.gather(
             *(self._release(claim, uids, may_deallocate=claim in deallocatable) for claim in claims)
         )
         return tuple(claim for claim, is_done in zip(claims, done, strict=True) if not (is_done and all(free)))
 
-    async def reclaim(self, key: ClaimId, is_wanted: Callable[[Claim], bool]) -> bool:
+    async def reclaim(
+        self, key: ClaimId, is_wanted: Callable[[Claim], bool], groups: Mapping[str, Pods] = NO_GROUPS
+    ) -> bool:
         """
         Take back an allocation that no pod is bound to, whoever left it behind; give whether that was done.
 
-        `is_wanted` judges the claim as a live read shows it. Consumers other than pods keep their claim.
+        `is_wanted` judges the claim as a live read shows it. Consumers other than pods keep their claim, unless they
+        are PodGroups whose pods `groups` gives by their uids, and none of those is bound.
         """
         for attempt in range(_TRIES):
             try:
                 claim = await self._read(key)
                 if claim is None or claim.allocation is None or claim.is_deleting or not is_wanted(claim):
                     return False
-                if not await self._has_no_bound_consumer(claim):
+                if not await self._has_no_bound_consumer(claim, groups):
                     return False
                 await self._send(claim, tuple(each.uid for each in claim.reserved_for), deallocate=True)
             except KubeError as error:
@@ -81,11 +94,15 @@ class Withdrawal:
             await self._writer.pause(attempt)
         return False
 
-    async def _has_no_bound_consumer(self, claim: Claim) -> bool:
+    async def _has_no_bound_consumer(self, claim: Claim, groups: Mapping[str, Pods]) -> bool:
         for each in claim.reserved_for:
             is_pod = (each.api_group, each.resource) == ("", "pods")
-            if not is_pod or not await self._is_unbound(PodId(claim.id.namespace, each.name), each.uid):
+            if not is_pod and each.uid not in groups:
                 return False
+            pods = ((PodId(claim.id.namespace, each.name), each.uid),) if is_pod else groups[each.uid]
+            for pod, uid in pods:
+                if not await self._is_unbound(pod, uid):
+                    return False
         return True
 
     async def _is_unbound(self, pod: PodId, uid: str) -> bool:

@@ -55,6 +55,11 @@ class Writer:
         self._timeout_seconds: Final = timeout_seconds
         self._clock: Final = clock
         self._sleep: Final = sleep
+        self._on_write: Callable[[bool], None] = lambda _: None
+
+    def connect(self, on_write: Callable[[bool], None]) -> None:
+        """Say who hears of every write that is sent, with whether it is status traffic."""
+        self._on_write = on_write
 
     async def write(self, request: Callable[[float], Awaitable[T]], *, is_status: bool = False) -> T:
         """
@@ -90,6 +95,7 @@ class Writer:
     async def _write_once(self, request: Callable[[float], Awaitable[T]], *, is_status: bool) -> T:
         def seconds() -> float:
             self.require_open()
+            self._on_write(is_status)
             return min(self._gate.write_seconds(), self._timeout_seconds)
 
         return await self._once(request, seconds, is_status=is_status)

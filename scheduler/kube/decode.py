@@ -11,8 +11,11 @@ from typing import NamedTuple
 import msgspec
 
 from scheduler.change import Kind, Object
+from scheduler.kube import decode_storage
+from scheduler.kube.decode_budgets import decode_budget
 from scheduler.kube.decode_claims import decode_claim
 from scheduler.kube.decode_classes import decode_class, decode_taint_rule
+from scheduler.kube.decode_gangs import decode_coscheduling_group, decode_pod_group
 from scheduler.kube.decode_nodes import decode_namespace, decode_node
 from scheduler.kube.decode_pods import decode_pod
 from scheduler.kube.decode_shared import MalformedError, Wire
@@ -27,6 +30,16 @@ _DECODERS: dict[Kind, Callable[[bytes | msgspec.Raw], Object]] = {
     Kind.CLASSES: decode_class,
     Kind.CLAIMS: decode_claim,
     Kind.TAINT_RULES: decode_taint_rule,
+    Kind.VOLUMES: decode_storage.decode_volume,
+    Kind.VOLUME_CLAIMS: decode_storage.decode_volume_claim,
+    Kind.STORAGE_CLASSES: decode_storage.decode_storage_class,
+    Kind.NODE_DRIVERS: decode_storage.decode_node_drivers,
+    Kind.STORAGE_CAPACITIES: decode_storage.decode_storage_capacity,
+    Kind.STORAGE_DRIVERS: decode_storage.decode_storage_driver,
+    Kind.ATTACHMENTS: decode_storage.decode_attachment,
+    Kind.BUDGETS: decode_budget,
+    Kind.POD_GROUPS: decode_pod_group,
+    Kind.COSCHEDULING_GROUPS: decode_coscheduling_group,
 }
 
 

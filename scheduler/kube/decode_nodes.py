@@ -2,9 +2,8 @@
 
 import msgspec
 
-from scheduler.change import Namespace
 from scheduler.kube.decode_shared import MalformedError, Metadata, TaintWire, Wire, labels, quantity, taints
-from solver.domain import Node, QuantityError
+from solver.domain import Namespace, Node, QuantityError
 from solver.domain.quantity import milli_rounded_up, units_rounded_up
 
 

@@ -1,8 +1,12 @@
 """Pods (core/v1)."""
 
+from collections.abc import Iterator
+
 import msgspec
 
-from scheduler.kube import pod_requests
+from scheduler.kube import decode_eviction, decode_gangs, decode_neighbours, pod_requests
+from scheduler.kube.decode_neighbours import PodAffinityWire, PortWire, PreferredNodeWire, SpreadWire, Subject
+from scheduler.kube.decode_pod_volumes import VolumeWire, pod_volumes
 from scheduler.kube.decode_shared import (
     MalformedError,
     Metadata,
@@ -14,7 +18,7 @@ from scheduler.kube.decode_shared import (
     tolerations,
 )
 from scheduler.kube.pod_requests import ContainerAmounts, PodAmounts, Resized, amounts
-from solver.domain import ClaimId, ContainerRequests, Pod, PodClaim, PodId
+from solver.domain import ClaimId, ContainerRequests, Controller, Pod, PodClaim, PodId
 
 _TERMINAL = frozenset({"Succeeded", "Failed"})
 
@@ -23,44 +27,31 @@ class _Resources(Wire, frozen=True):
     requests: dict[str, str] | None = None
 
 
-class _Present(Wire, frozen=True):
-    """An object of which only matters that it is there."""
-
-
-class _Port(Wire, frozen=True):
-    host_port: int = 0
-
-
 class _Container(Wire, frozen=True):
     name: str
     resources: _Resources = _Resources()
     restart_policy: str | None = None
-    ports: list[_Port] | None = None
+    ports: list[PortWire] | None = None
+    image: str = ""
 
 
 class _NodeAffinity(Wire, frozen=True):
     required: NodeSelectorWire | None = msgspec.field(
         name="requiredDuringSchedulingIgnoredDuringExecution", default=None
     )
-
-
-class _PodAffinity(Wire, frozen=True):
-    required: list[_Present] | None = msgspec.field(name="requiredDuringSchedulingIgnoredDuringExecution", default=None)
+    preferred: list[PreferredNodeWire] | None = msgspec.field(
+        name="preferredDuringSchedulingIgnoredDuringExecution", default=None
+    )
 
 
 class _Affinity(Wire, frozen=True):
     node_affinity: _NodeAffinity | None = None
-    pod_affinity: _PodAffinity | None = None
-    pod_anti_affinity: _PodAffinity | None = None
+    pod_affinity: PodAffinityWire | None = None
+    pod_anti_affinity: PodAffinityWire | None = None
 
 
-class _Spread(Wire, frozen=True):
-    when_unsatisfiable: str = ""
-
-
-class _Volume(Wire, frozen=True):
-    persistent_volume_claim: _Present | None = None
-    ephemeral: _Present | None = None
+_NO_AFFINITY = _Affinity()
+_NO_NODE_AFFINITY = _NodeAffinity()
 
 
 class _Claim(Wire, frozen=True):
@@ -92,8 +83,8 @@ class _Spec(Wire, frozen=True):
     resource_claims: list[_Claim] | None = None
     scheduling_gates: list[_Gate] | None = None
     scheduling_group: _Group | None = None
-    topology_spread_constraints: list[_Spread] | None = None
-    volumes: list[_Volume] | None = None
+    topology_spread_constraints: list[SpreadWire] | None = None
+    volumes: list[VolumeWire] | None = None
 
 
 class _ContainerStatus(Wire, frozen=True):
@@ -126,6 +117,7 @@ class _Condition(Wire, frozen=True):
 
 class _Status(Wire, frozen=True):
     phase: str = ""
+    start_time: str | None = None
     nominated_node_name: str = ""
     conditions: list[_Condition] | None = None
     container_statuses: list[_ContainerStatus] | None = None
@@ -137,10 +129,14 @@ class _Status(Wire, frozen=True):
     extended_resource_claim_status: _ExtendedClaim | None = None
 
 
+class _PodMetadata(Metadata, frozen=True):
+    annotations: dict[str, str] | None = None
+
+
 class PodWire(Wire, frozen=True):
     """Pod."""
 
-    metadata: Metadata
+    metadata: _PodMetadata
     spec: _Spec = _Spec()
     status: _Status = _Status()
 
@@ -190,50 +186,59 @@ def _invalid(raw: bytes | msgspec.Raw, why: str) -> Pod:
 
 def _convert(wire: PodWire) -> Pod:
     metadata, spec, status = wire.metadata, wire.spec, wire.status
-    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
-    group = spec.scheduling_group
+    affinity = spec.affinity or _NO_AFFINITY
+    node_affinity = affinity.node_affinity or _NO_NODE_AFFINITY
+    subject = Subject(metadata.namespace, metadata.labels or {})
+    pod_group = (spec.scheduling_group.pod_group_name or "") if spec.scheduling_group is not None else ""
     return Pod(
         id=PodId(metadata.namespace, metadata.name),
         uid=metadata.uid,
         scheduler_name=spec.scheduler_name,
         node_name=spec.node_name,
-        nominated_node_name=status.nominated_node_name,
+        nominated_node_name=status.nominated_node_name or (metadata.annotations or {}).get(decode_eviction.RESERVE, ""),
         labels=labels(metadata.labels),
         priority=spec.priority or 0,
         preemption_policy=spec.preemption_policy or "PreemptLowerPriority",
         creation=metadata.creation_timestamp or "",
+        controller=_controller(metadata),
         requests=_requests(spec, status),
         containers=_containers(spec),
         node_selector=labels(spec.node_selector),
-        required_affinity=node_selector(affinity.required) if affinity is not None else None,
+        required_affinity=node_selector(node_affinity.required),
+        preferred_node_affinity=decode_neighbours.preferred_nodes(node_affinity.preferred or ()),
+        host_ports=decode_neighbours.host_ports(_lasting_ports(spec)),
+        affinity=decode_neighbours.required_terms(affinity.pod_affinity, subject),
+        anti_affinity=decode_neighbours.required_terms(affinity.pod_anti_affinity, subject),
+        preferred_affinity=decode_neighbours.preferred_terms(affinity.pod_affinity, subject),
+        preferred_anti_affinity=decode_neighbours.preferred_terms(affinity.pod_anti_affinity, subject),
+        spread=decode_neighbours.spread(spec.topology_spread_constraints or (), subject),
+        images=tuple(each.image for each in (*(spec.init_containers or ()), *(spec.containers or ())) if each.image),
         tolerations=tolerations(spec.tolerations),
         claims=_claims(wire) if spec.resource_claims else (),
-        pod_group=(group.pod_group_name or "") if group is not None else "",
+        volumes=pod_volumes(spec.volumes, metadata.namespace, metadata.name) if spec.volumes else (),
+        pod_group=pod_group,
+        gang=decode_gangs.gang_of(metadata.namespace, pod_group, metadata.labels),
+        gang_note=decode_gangs.note_of(metadata.annotations),
         scheduling_gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
+        started=decode_eviction.seconds(status.start_time),
+        is_preemptible=decode_eviction.is_preemptible(metadata.annotations),
         is_deleting=metadata.deletion_timestamp is not None,
         is_terminal=status.phase in _TERMINAL,
-        unhonoured=() if spec.node_name else _unhonoured(spec),
     )
 
 
-def _unhonoured(spec: _Spec) -> tuple[str, ...]:
-    """Name the fields that bind a pod to places in ways that no rule of the solver knows."""
-    affinity = spec.affinity or _Affinity()
-    asked = {
-        "spec.affinity.podAffinity (required)": affinity.pod_affinity is not None and affinity.pod_affinity.required,
-        "spec.affinity.podAntiAffinity (required)": affinity.pod_anti_affinity is not None
-        and affinity.pod_anti_affinity.required,
-        "spec.topologySpreadConstraints (DoNotSchedule)": any(
-            each.when_unsatisfiable == "DoNotSchedule" for each in spec.topology_spread_constraints or ()
-        ),
-        "spec.containers[].ports[].hostPort": any(
-            port.host_port for each in spec.containers or () for port in each.ports or ()
-        ),
-        "spec.volumes[] of persistent volume claims": any(
-            each.persistent_volume_claim is not None or each.ephemeral is not None for each in spec.volumes or ()
-        ),
-    }
-    return tuple(field for field, is_asked in asked.items() if is_asked)
+def _lasting_ports(spec: _Spec) -> Iterator[PortWire]:
+    """Ports of containers that run as long as the pod does: sidecars too, init containers that end not."""
+    for each in spec.init_containers or ():
+        if each.restart_policy == "Always":
+            yield from each.ports or ()
+    for each in spec.containers or ():
+        yield from each.ports or ()
+
+
+def _controller(metadata: Metadata) -> Controller | None:
+    owner = metadata.controller
+    return Controller(kind=owner.kind, uid=owner.uid) if owner is not None else None
 
 
 def _requests(spec: _Spec, status: _Status) -> tuple[tuple[str, int], ...]:

@@ -55,6 +55,7 @@ class Metadata(Wire, frozen=True):
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
     finalizers: tuple[str, ...] | None = None
     owner_references: list[OwnerReference] | None = None
 

@@ -9,8 +9,16 @@ from scheduler.kube import paths
 from scheduler.kube.client import Client
 
 _NEEDED: Final = "v1"
+_POD_GROUPS: Final = "podgroups"
+_OTHER_SHAPE: Final = frozenset({"v1alpha1"})
+"""Versions of scheduling.k8s.io before PodGroups were objects of their own (Kubernetes 1.35)."""
+_COSCHEDULING_VERSIONS: Final = frozenset({"v1alpha1"})
 _TAINT_RULES: Final = ("v1", "v1beta2", "v1alpha3")
 """Versions of DeviceTaintRule that say the same, the newest first."""
+
+
+Versions = tuple[tuple[str, frozenset[str]], ...]
+"""What a server has of a group: (version, resources) pairs, its preferred version first."""
 
 
 class Served(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +31,10 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
     paths: tuple[tuple[Kind, str], ...] = ()
     problem: str = ""
 
+    def path(self, kind: Kind) -> str:
+        """Give the path of all objects of a kind; empty where the server does not have it."""
+        return dict(self.paths).get(kind, "")
+
     def has(self, kind: Kind) -> bool:
         """Whether the server has the kind."""
         return any(kind is served for served, _ in self.paths)
@@ -33,7 +45,10 @@ async def discover(client: Client) -> Served:
     versions = await client.discover(paths.RESOURCE_GROUP)
     served = served_kinds(versions)
     if not served.problem:
-        return served
+        groups = group_kinds(
+            await client.discover(paths.SCHEDULING_GROUP), await client.discover(paths.COSCHEDULING_GROUP)
+        )
+        return Served(paths=(*served.paths, *groups))
     version = await client.server_version()
     return Served(problem=f"the API server ({version.git}) {served.problem}")
 
@@ -54,3 +69,16 @@ def served_kinds(versions: tuple[tuple[str, frozenset[str]], ...]) -> Served:
     if version:
         kinds.append((Kind.TAINT_RULES, paths.collection(paths.RESOURCE_GROUP, version, rules)))
     return Served(paths=tuple(kinds))
+
+
+def group_kinds(scheduling: Versions, coscheduling: Versions) -> tuple[tuple[Kind, str], ...]:
+    """Choose the PodGroups to watch by what discovery gave for both groups; the server's preferred version wins."""
+    found: list[tuple[Kind, str]] = []
+    own = [version for version, resources in scheduling if _POD_GROUPS in resources and version not in _OTHER_SHAPE]
+    if own:
+        found.append((Kind.POD_GROUPS, paths.collection(paths.SCHEDULING_GROUP, own[0], _POD_GROUPS)))
+    other = [version for version, resources in coscheduling if _POD_GROUPS in resources]
+    if _COSCHEDULING_VERSIONS & set(other):
+        path = paths.collection(paths.COSCHEDULING_GROUP, "v1alpha1", _POD_GROUPS)
+        found.append((Kind.COSCHEDULING_GROUPS, path))
+    return tuple(found)

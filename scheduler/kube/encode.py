@@ -22,6 +22,7 @@ from solver.domain import (
     NodeSelector,
     NodeSelectorRequirement,
     OpaqueConfig,
+    PodGroup,
     PodId,
     Toleration,
 )
@@ -71,6 +72,15 @@ class EventRecord(msgspec.Struct, frozen=True, kw_only=True):
     def namespace(self) -> str:
         """Where the Event is kept: with its object, or in `default` for those without a namespace."""
         return self.regarding.namespace or "default"
+
+
+class GroupCondition(msgspec.Struct, frozen=True, kw_only=True):
+    """What PodGroupScheduled is to say, since an aware time."""
+
+    is_true: bool
+    reason: str
+    message: str
+    since: dt.datetime
 
 
 def timestamp(moment: dt.datetime) -> str:
@@ -148,6 +158,19 @@ def pod_condition_patch(
     if nominated_node_name is not None:
         status["nominatedNodeName"] = nominated_node_name or None
     return msgspec.json.encode({"metadata": {"uid": pod_uid}, "status": status})
+
+
+def group_condition_patch(group: PodGroup, condition: GroupCondition) -> bytes:
+    """PodGroupScheduled of a PodGroup; its uid guards against a namesake."""
+    entry = {
+        "type": "PodGroupScheduled",
+        "status": "True" if condition.is_true else "False",
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": timestamp(condition.since),
+        "observedGeneration": group.generation,
+    }
+    return msgspec.json.encode({"metadata": {"uid": group.uid}, "status": {"conditions": [entry]}})
 
 
 def event(record: EventRecord) -> bytes:

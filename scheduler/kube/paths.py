@@ -3,11 +3,15 @@
 from typing import Final
 
 from scheduler.change import Kind
-from solver.domain import ClaimId, PodId
+from solver.domain import ClaimId, PodId, VolumeClaimId
 
 RESOURCE_GROUP: Final = "resource.k8s.io"
+SCHEDULING_GROUP: Final = "scheduling.k8s.io"
+COSCHEDULING_GROUP: Final = "scheduling.x-k8s.io"
 CORE: Final = "/api/v1"
 RESOURCE: Final = f"/apis/{RESOURCE_GROUP}/v1"
+STORAGE: Final = "/apis/storage.k8s.io/v1"
+POLICY: Final = "/apis/policy/v1"
 COORDINATION: Final = "/apis/coordination.k8s.io/v1"
 EVENTS: Final = "/apis/events.k8s.io/v1"
 
@@ -18,6 +22,14 @@ COLLECTIONS: Final[dict[Kind, str]] = {
     Kind.SLICES: f"{RESOURCE}/resourceslices",
     Kind.CLASSES: f"{RESOURCE}/deviceclasses",
     Kind.CLAIMS: f"{RESOURCE}/resourceclaims",
+    Kind.VOLUMES: f"{CORE}/persistentvolumes",
+    Kind.VOLUME_CLAIMS: f"{CORE}/persistentvolumeclaims",
+    Kind.STORAGE_CLASSES: f"{STORAGE}/storageclasses",
+    Kind.NODE_DRIVERS: f"{STORAGE}/csinodes",
+    Kind.STORAGE_CAPACITIES: f"{STORAGE}/csistoragecapacities",
+    Kind.STORAGE_DRIVERS: f"{STORAGE}/csidrivers",
+    Kind.ATTACHMENTS: f"{STORAGE}/volumeattachments",
+    Kind.BUDGETS: f"{POLICY}/poddisruptionbudgets",
 }
 """The kinds that every server we support has; DeviceTaintRule's version is found by `discovery`."""
 
@@ -28,6 +40,12 @@ FIELD_SELECTORS: Final[dict[Kind, str]] = {Kind.PODS: "status.phase!=Succeeded,s
 def collection(group: str, version: str, resource: str) -> str:
     """Path of all objects of a resource of a named group."""
     return f"/apis/{group}/{version}/{resource}"
+
+
+def in_namespace(collection: str, namespace: str, name: str, subresource: str = "") -> str:
+    """Path of one object (or a subresource of it), by the path of all objects of its resource."""
+    base, _, resource = collection.rpartition("/")
+    return _below(f"{base}/namespaces/{namespace}/{resource}/{name}", subresource)
 
 
 def claim(claim_id: ClaimId, subresource: str = "") -> str:
@@ -43,6 +61,16 @@ def claims(namespace: str) -> str:
 def pod(pod_id: PodId, subresource: str = "") -> str:
     """Path of a pod, or of its `status` or `binding`."""
     return _below(f"{CORE}/namespaces/{pod_id.namespace}/pods/{pod_id.name}", subresource)
+
+
+def volume(name: str) -> str:
+    """Path of a PersistentVolume."""
+    return f"{CORE}/persistentvolumes/{name}"
+
+
+def volume_claim(claim_id: VolumeClaimId) -> str:
+    """Path of a PersistentVolumeClaim."""
+    return f"{CORE}/namespaces/{claim_id.namespace}/persistentvolumeclaims/{claim_id.name}"
 
 
 def leases(namespace: str, name: str = "") -> str:

@@ -19,9 +19,9 @@ from scheduler.kube import encode, paths, protobuf
 from scheduler.kube.client import JSON_PATCH, STRATEGIC_MERGE_PATCH, Client
 from scheduler.kube.decode import decode
 from scheduler.kube.decode_claims import decode_claim
-from scheduler.kube.encode import EventRecord
+from scheduler.kube.encode import EventRecord, GroupCondition
 from scheduler.kube.errors import AnswerLost, Conflict, Invalid, NotFound
-from solver.domain import Allocation, Claim, ClaimId, ConsumerReference, Pod, PodId
+from solver.domain import Allocation, Claim, ClaimId, ConsumerReference, Pod, PodGroup, PodId
 
 WRITE_SECONDS: Final = 5.0
 """The default lease duration (15 s) less its renew deadline (10 s): a write ends before the lease does."""
@@ -148,6 +148,24 @@ async def read_pod(client: Client, pod: PodId, *, timeout_seconds: float = WRITE
     except NotFound:
         return None
     return cast("Pod", decode(Kind.PODS, body))
+
+
+async def write_group_condition(
+    client: Client,
+    collection: str,
+    group: PodGroup,
+    condition: GroupCondition,
+    *,
+    timeout_seconds: float = WRITE_SECONDS,
+) -> None:
+    """Write PodGroupScheduled of a PodGroup, guarded by its uid; `collection` is the path of all PodGroups."""
+    await client.request(
+        "PATCH",
+        paths.in_namespace(collection, group.id.namespace, group.id.name, "status"),
+        body=encode.group_condition_patch(group, condition),
+        content_type=STRATEGIC_MERGE_PATCH,
+        timeout_seconds=timeout_seconds,
+    )
 
 
 async def write_pod_condition(

@@ -110,6 +110,18 @@ class Metrics:
             ("reason",),
             tuple(ReasonCode),
         )
+        self.preemption_attempts = self._counter(
+            "scheduler_preemption_attempts", "Preemptions in plans: pods that wait until others are gone."
+        )
+        self.preemption_victims = self._histogram(
+            "scheduler_preemption_victims", "Pods evicted by one preemption.", _doubling(1, 7)
+        )
+        self.evictions = self._counter(
+            "dovetail_evictions",
+            "Evictions for pods of higher priority: evicted, shielded (by a PodDisruptionBudget), failed.",
+            ("result",),
+            ("evicted", "shielded", "failed"),
+        )
         self.plan_violations = self._counter(
             "dovetail_plan_violations",
             "Broken rules that the independent check found in plans, which were dropped. Every one is a defect.",
@@ -128,8 +140,18 @@ class Metrics:
         self.commit_seconds = self._histogram(
             "dovetail_commit_seconds", "Seconds from the first write for a unit to its last binding.", _ATTEMPT_SECONDS
         )
+        self.writes = self._counter(
+            "dovetail_writes",
+            "Writes sent to the API server: placing (claims, bindings), telling (conditions and events).",
+            ("purpose",),
+            ("placing", "telling"),
+        )
         self.commit_conflicts = self._counter(
             "dovetail_commit_conflicts", "Units given up because the cluster had changed before or during their writes."
+        )
+        self.gangs_partly_bound = self._counter(
+            "dovetail_gangs_partly_bound",
+            "Gangs of which some pods were bound and others could not be; the others are tried again.",
         )
         self.duplicate_devices = self._counter(
             "dovetail_duplicate_devices",

@@ -7,6 +7,8 @@ batches and puts back what was not placed. What a pod needs is not known here be
 
 from scheduler.queue.backoff import Backoff
 from scheduler.queue.facts import Fact, facts_of
+from scheduler.queue.musters import Musters
+from scheduler.queue.passed_over import PassedOver
 from scheduler.queue.pending import Pending, State
 
-__all__ = ["Backoff", "Fact", "Pending", "State", "facts_of"]
+__all__ = ["Backoff", "Fact", "Musters", "PassedOver", "Pending", "State", "facts_of"]

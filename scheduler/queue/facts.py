@@ -6,7 +6,29 @@ import msgspec
 
 from scheduler.cluster.occupancy import holds_node
 from scheduler.cluster.transition import Transition
-from solver.domain import Claim, ClaimId, DeviceClass, DeviceTaintRule, Node, Pod, ResourceSlice, Taint, TaintEffect
+from solver.domain import (
+    Claim,
+    ClaimId,
+    DeviceClass,
+    DeviceTaintRule,
+    DisruptionBudget,
+    GangId,
+    Namespace,
+    Node,
+    NodeDrivers,
+    Pod,
+    PodGroup,
+    ResourceSlice,
+    StorageCapacity,
+    StorageClass,
+    StorageDriver,
+    Taint,
+    TaintEffect,
+    Volume,
+    VolumeAttachment,
+    VolumeClaim,
+    VolumeClaimId,
+)
 
 
 class Fact(StrEnum):
@@ -20,9 +42,27 @@ class Fact(StrEnum):
     NODE_LABELS_CHANGED = "NodeLabelsChanged"
     NODE_TAINT_REMOVED = "NodeTaintRemoved"
     """A taint is gone or was changed."""
+    NODE_TAINT_ADDED = "NodeTaintAdded"
+    """A node got a taint that keeps pods away: it is no longer a domain for constraints that honour taints."""
+    NODE_GONE = "NodeGone"
+    """A node went away, and with it what ran there and perhaps a domain that others were measured against."""
     NODE_UNCORDONED = "NodeUncordoned"
     NODE_ROOM_FREED = "NodeRoomFreed"
     """A pod ended, was deleted, is no longer assumed on its node, or asks for less than it did."""
+    PORTS_FREED = "PortsFreed"
+    """A pod with host ports ended, was deleted, or is no longer assumed on its node."""
+    NEIGHBOUR_ARRIVED = "NeighbourArrived"
+    """A pod holds a node that did not before: others may want to be with it, or count it."""
+    NEIGHBOUR_LEFT = "NeighbourLeft"
+    """A pod no longer holds its node, so that nobody has to keep away from it."""
+    NEIGHBOUR_LEAVING = "NeighbourLeaving"
+    """A pod is being deleted: it holds its node still, and no spread constraint counts it any more."""
+    NEIGHBOUR_CHANGED = "NeighbourChanged"
+    """The labels of a pod that holds a node changed."""
+    NAMESPACE_CHANGED = "NamespaceChanged"
+    """A namespace was added or deleted, or its labels changed, so that other pods are meant by some terms."""
+    HOLD_RELEASED = "HoldReleased"
+    """A node is not held any more for a pod that was passed over."""
     DEVICES_FREED = "DevicesFreed"
     """A claim that held devices was deallocated or deleted."""
     CLASS_CHANGED = "ClassChanged"
@@ -39,6 +79,24 @@ class Fact(StrEnum):
     CLAIM_CHANGED = "ClaimChanged"
     """A claim has another owner, or can be read now."""
     CLAIM_DELETED = "ClaimDeleted"
+    GANG_CHANGED = "GangChanged"
+    """A PodGroup was added or changed, or another member of a gang makes it complete or says something else of it."""
+    DISRUPTIONS_ALLOWED = "DisruptionsAllowed"
+    """A PodDisruptionBudget allows more evictions than it did, protects other pods, or is gone."""
+    VOLUMES_RELEASED = "VolumesReleased"
+    """A pod with volumes ended, was deleted, or is no longer assumed on its node."""
+    VOLUME_CLAIM_CREATED = "VolumeClaimCreated"
+    VOLUME_CLAIM_CHANGED = "VolumeClaimChanged"
+    """A PersistentVolumeClaim was bound, has another node selected, or asks for something else."""
+    VOLUME_CLAIM_DELETED = "VolumeClaimDeleted"
+    VOLUME_OFFERED = "VolumeOffered"
+    """A PersistentVolume was added, became free, or can be used elsewhere or otherwise than before."""
+    STORAGE_CLASS_CHANGED = "StorageClassChanged"
+    """A StorageClass was added or changed."""
+    STORAGE_GREW = "StorageGrew"
+    """There is more room for volumes of a class, or a driver no longer tells how much."""
+    ATTACHMENTS_GREW = "AttachmentsGrew"
+    """A node can have more volumes of a driver attached, or has fewer."""
 
 
 def facts_of(transition: Transition) -> frozenset[Fact]:
@@ -51,8 +109,12 @@ def facts_of(transition: Transition) -> frozenset[Fact]:
     match transition.before, transition.after:
         case (Node() | None as before, Node() as after):
             found = _node_facts(before, after)
-        case (Pod() as before, Pod() | None as after):
-            found = _pod_facts(before, after)
+        case (Node(), None):
+            found = {Fact.NODE_GONE}
+        case (Pod() | None as before, Pod() | None as after) if before is not None or after is not None:
+            found = (_pod_facts(before, after) if before is not None else set()) | _neighbour_facts(before, after)
+        case (Namespace() | None, Namespace()) | (Namespace(), None):
+            found = {Fact.NAMESPACE_CHANGED}
         case (Claim() as before, Claim() | None as after):
             found = _claim_facts(before, after)
         case (None, Claim()):
@@ -66,15 +128,92 @@ def facts_of(transition: Transition) -> frozenset[Fact]:
             found = _slice_facts(before, after)
         case (DeviceTaintRule(), _):
             found = {Fact.DEVICE_TAINT_REMOVED}
+        case (DisruptionBudget() as before, DisruptionBudget() | None as after):
+            found = {Fact.DISRUPTIONS_ALLOWED} if _allows_more(before, after) else set()
+        case _:
+            found = _gang_facts(transition) or _storage_facts(transition)
     return frozenset(found)
 
 
-def claim_of(transition: Transition) -> ClaimId | None:
-    """Give the claim that a transition is about, if it is about one."""
+def claim_of(transition: Transition) -> ClaimId | VolumeClaimId | None:
+    """Give the claim, for devices or for a volume, that a transition is about, if it is about one."""
     for each in (transition.after, transition.before):
-        if isinstance(each, Claim):
+        if isinstance(each, Claim | VolumeClaim):
             return each.id
     return None
+
+
+def _gang_facts(transition: Transition) -> set[Fact]:
+    match transition.before, transition.after:
+        case (PodGroup() | None as before, PodGroup() as after):
+            return {Fact.GANG_CHANGED} if before is None or _demands(before) != _demands(after) else set()
+        case _:
+            return set()
+
+
+def gang_of(transition: Transition) -> GangId | None:
+    """Give the gang that a transition is about, if it is about a PodGroup."""
+    return transition.after.id if isinstance(transition.after, PodGroup) else None
+
+
+def _demands(group: PodGroup) -> PodGroup:
+    return msgspec.structs.replace(group, condition=("", "", ""))
+
+
+def _allows_more(before: DisruptionBudget, after: DisruptionBudget | None) -> bool:
+    """Whether a pod may be evicted now that could not be before."""
+    if after is None or after.selector != before.selector:
+        return True
+    return (after.allowed > before.allowed and not after.is_stale) or (before.is_stale and not after.is_stale)
+
+
+def _storage_facts(transition: Transition) -> set[Fact]:
+    match transition.before, transition.after:
+        case (VolumeClaim() as before, VolumeClaim() | None as after):
+            return _volume_claim_facts(before, after)
+        case (None, VolumeClaim()):
+            return {Fact.VOLUME_CLAIM_CREATED}
+        case (Volume() | None as before, Volume() as after):
+            return {Fact.VOLUME_OFFERED} if before is None or _offering(before) != _offering(after) else set()
+        case (StorageClass() | None, StorageClass()):
+            return {Fact.STORAGE_CLASS_CHANGED}
+        case (NodeDrivers() | None as before, NodeDrivers() as after):
+            return {Fact.ATTACHMENTS_GREW} if _can_attach_more(before, after) else set()
+        case (VolumeAttachment(), _):
+            return {Fact.ATTACHMENTS_GREW}
+        case (StorageCapacity() | None as before, StorageCapacity() as after):
+            is_more = before is None or before.topology != after.topology or (after.most or 0) > (before.most or 0)
+            return {Fact.STORAGE_GREW} if is_more else set()
+        case (StorageDriver() as before, StorageDriver() | None as after):
+            was_tracked = before.tracks_capacity and not (after is not None and after.tracks_capacity)
+            return {Fact.STORAGE_GREW} if was_tracked else set()
+    return set()
+
+
+def _volume_claim_facts(before: VolumeClaim, after: VolumeClaim | None) -> set[Fact]:
+    if after is None:
+        return {Fact.VOLUME_CLAIM_DELETED}
+    if after.uid != before.uid:
+        return {Fact.VOLUME_CLAIM_DELETED, Fact.VOLUME_CLAIM_CREATED}
+    same = msgspec.structs.replace(before, resource_version=after.resource_version)
+    return {Fact.VOLUME_CLAIM_CHANGED} if same != after else set()
+
+
+def _offering(each: Volume) -> tuple[object, ...]:
+    """What decides who can use a volume; that somebody has taken it is no offer."""
+    taken_by = each.claim if each.claim_uid == "" else None
+    is_free = each.phase == "Available" and each.claim is None
+    terms = (each.storage_class, each.capacity, each.access_modes, each.mode, each.attributes_class)
+    return (*terms, each.labels, each.node_affinity, each.uid, taken_by, is_free)
+
+
+def _can_attach_more(before: NodeDrivers | None, after: NodeDrivers) -> bool:
+    """Whether a driver is new on the node or has a higher limit, or none any more."""
+    had = dict(before.limits) if before is not None else {}
+    return any(
+        name not in had or (limit is None) != (had[name] is None) or (limit or 0) > (had[name] or 0)
+        for name, limit in after.limits
+    )
 
 
 def _node_facts(before: Node | None, after: Node) -> set[Fact]:
@@ -86,6 +225,7 @@ def _node_facts(before: Node | None, after: Node) -> set[Fact]:
         Fact.NODE_RESOURCE_CHANGED_HANDS: _offered(before) != _offered(after),
         Fact.NODE_LABELS_CHANGED: before.labels != after.labels,
         Fact.NODE_TAINT_REMOVED: _lost(before.taints, after.taints),
+        Fact.NODE_TAINT_ADDED: _lost(after.taints, before.taints),
         Fact.NODE_UNCORDONED: before.is_unschedulable and not after.is_unschedulable,
     }
     return {fact for fact, holds in found.items() if holds}
@@ -104,10 +244,24 @@ def _pod_facts(before: Pod, after: Pod | None) -> set[Fact]:
     if not holds_node(before):
         return set()
     if after is None or not holds_node(after) or (after.uid, after.node_name) != (before.uid, before.node_name):
-        return {Fact.NODE_ROOM_FREED}
+        return {Fact.NODE_ROOM_FREED, Fact.VOLUMES_RELEASED} if before.volumes else {Fact.NODE_ROOM_FREED}
     asks = dict(after.requests)
     is_less = any(asks.get(name, 0) < amount for name, amount in before.requests)
     return {Fact.NODE_ROOM_FREED} if is_less else set()
+
+
+def _neighbour_facts(before: Pod | None, after: Pod | None) -> set[Fact]:
+    """What a pod on a node means for others that want to be with it, or away from it."""
+    had = before if before is not None and holds_node(before) else None
+    has = after if after is not None and holds_node(after) else None
+    if had is not None and has is not None and (had.uid, had.node_name) == (has.uid, has.node_name):
+        is_leaving = has.is_deleting and not had.is_deleting
+        found = {Fact.NEIGHBOUR_LEAVING: is_leaving, Fact.NEIGHBOUR_CHANGED: had.labels != has.labels}
+    else:
+        is_free = had is not None and bool(had.host_ports)
+        gone, come = had is not None, has is not None
+        found = {Fact.NEIGHBOUR_LEFT: gone, Fact.PORTS_FREED: is_free, Fact.NEIGHBOUR_ARRIVED: come}
+    return {fact for fact, holds in found.items() if holds}
 
 
 def _claim_facts(before: Claim, after: Claim | None) -> set[Fact]:

@@ -10,10 +10,13 @@ import msgspec
 
 from scheduler.cluster.transition import Transition
 from scheduler.queue.backoff import Backoff
-from scheduler.queue.facts import Fact, claim_of, facts_of
+from scheduler.queue.facts import Fact, claim_of, facts_of, gang_of
 from scheduler.queue.line import Due, Line, Rank
+from scheduler.queue.musters import Musters
 from scheduler.queue.wakeups import OF_ONE_CLAIM, RETRIED, WAKES
-from solver.domain import Batch, ClaimId, Pod, PodId, Reason, ReasonCode
+from solver.domain import Batch, ClaimId, GangId, Pod, PodId, Reason, ReasonCode, VolumeClaimId
+
+AnyClaim = ClaimId | VolumeClaimId
 
 MOST_MOVES: Final = 2000
 """Pods that one call moves at most; the rest follows with the next calls, still in order."""
@@ -41,7 +44,8 @@ class Entry:
 
     `not_before` ends its backoff, `taken` is the number of the last wake-up before it was taken, `missed` are the
     reasons that facts about its claims have woken since then, `is_changed` says that the pod itself has changed
-    since. `lines` are the lines that it stands in.
+    since. `is_told` says that it was decided about since its gang lacks members. `lines` are the lines that it stands
+    in.
     """
 
     pod: Pod
@@ -53,12 +57,14 @@ class Entry:
     taken: int = 0
     missed: frozenset[ReasonCode] = frozenset()
     is_changed: bool = False
+    is_completing: bool = False
+    is_told: bool = False
     lines: list[Line[Rank] | Line[Due]] = field(default_factory=list)
 
     @property
     def rank(self) -> Rank:
-        """Its place among all pods."""
-        return Rank(-self.pod.priority, self.first_seen, self.pod.id)
+        """Its place among all pods; who completes a gang that runs in part goes before all of the same priority."""
+        return Rank(-self.pod.priority, -math.inf if self.is_completing else self.first_seen, self.pod.id)
 
 
 def _shared_moment(seconds: float) -> float:
@@ -75,13 +81,21 @@ class Pending:
     """
 
     def __init__(
-        self, scheduler_names: Collection[str], *, backoff: Backoff | None = None, sweep_seconds: float = 300.0
+        self,
+        scheduler_names: Collection[str],
+        *,
+        backoff: Backoff | None = None,
+        sweep_seconds: float = 300.0,
+        musters: Musters | None = None,
+        muster_seconds: float = 10.0,
     ) -> None:
+        self._musters: Final = musters or Musters()
+        self._muster_seconds: Final = muster_seconds
         self._scheduler_names: Final = frozenset(scheduler_names)
         self._backoff: Final = backoff or Backoff()
         self._sweep_seconds: Final = sweep_seconds
         self._entries: Final[dict[PodId, Entry]] = {}
-        self._users: Final[dict[ClaimId, dict[PodId, None]]] = {}
+        self._users: Final[dict[AnyClaim, dict[PodId, None]]] = {}
         self._counts: Final = dict.fromkeys(State, 0)
         self._new: Final[Line[Rank]] = Line()
         self._retried: Final[Line[Rank]] = Line()
@@ -118,16 +132,24 @@ class Pending:
             self.remove(pod.id)
             entry = None
         if not self._is_ours(pod):
+            self._wake_gang(pod.gang)
             return
         if entry is None:
             entry = self._entries[pod.id] = Entry(pod=pod, first_seen=now)
+            entry.is_completing = self._musters.is_partial(pod)
             self._counts[entry.state] += 1
             self._reference(entry, ())
+            self._musters.enter(pod)
             self._activate(entry, now)
+            self._wake_gang(pod.gang)
             return
         before, entry.pod = entry.pod, pod
-        if before.claim_ids != pod.claim_ids:
-            self._reference(entry, before.claim_ids)
+        if before.gang != pod.gang or before.gang_note != pod.gang_note:
+            self._musters.leave(before)
+            self._musters.enter(pod)
+            self._wake_gang(pod.gang)
+        if _referenced(before) != _referenced(pod):
+            self._reference(entry, _referenced(before))
         if not _is_only_ours(before, pod):
             self._wake_changed(entry, now)
 
@@ -137,8 +159,9 @@ class Pending:
         if entry is None:
             return
         self._step_out(entry)
+        self._musters.leave(entry.pod)
         self._counts[entry.state] -= 1
-        for claim in entry.pod.claim_ids:
+        for claim in _referenced(entry.pod):
             self._unreference(claim, pod)
 
     def take_batch(self, now: float, limit: int) -> Batch:
@@ -146,17 +169,20 @@ class Pending:
         Take up to `limit` pods that are ready, in queue order; empty where none is.
 
         Priorities are strict. Within the priority that is cut off by the limit, pods that were never tried keep a
-        share of one in `NEW_SHARE`, so that a crowd of retried ones does not starve them.
+        share of one in `NEW_SHARE`, so that a crowd of retried ones does not starve them. A gang is taken whole, those
+        of its pods too that rest or wait; one that is larger than the limit is taken alone.
         """
         self._advance(now)
         taken: list[Entry] = []
         while len(taken) < limit:
             entry = self._next(len(taken))
-            if entry is None:
+            together = self._together(entry) if entry is not None else ()
+            if not together or (taken and len(taken) + len(together) > limit):
                 break
-            self._stand(entry, State.IN_FLIGHT)
-            entry.taken, entry.missed, entry.is_changed = self._wake_count, frozenset(), False
-            taken.append(entry)
+            for each in together:
+                self._stand(each, State.IN_FLIGHT)
+                each.taken, each.missed, each.is_changed = self._wake_count, frozenset(), False
+            taken += together
         return Batch(pods=tuple(entry.pod for entry in sorted(taken, key=lambda entry: entry.rank)))
 
     def put_back(self, pod: PodId, uid: str, reasons: Collection[Reason], now: float) -> None:
@@ -171,17 +197,16 @@ class Pending:
         if entry is None or entry.pod.uid != uid or entry.state is not State.IN_FLIGHT:
             return
         entry.codes = frozenset(reason.code for reason in reasons)
-        if entry.codes != {ReasonCode.CLAIM_MISSING}:  # before its claims exist nothing was tried
+        entry.is_completing = self._musters.is_partial(entry.pod)
+        is_missing_some = self._musters.is_missing_some(entry.pod)
+        entry.is_told = is_missing_some
+        if entry.codes != {ReasonCode.CLAIM_MISSING} and not is_missing_some:  # before all exists nothing was tried
             entry.attempts += 1
             entry.not_before = _shared_moment(now + self._backoff.seconds(entry.attempts))
         if entry.pod.scheduling_gates or self._is_awake(entry):
             self._activate(entry, now)
             return
-        self._stand(entry, State.WAITING)
-        for code in entry.codes:
-            _enter(entry, self._waiting.setdefault(code, Line()))
-        self._sweep.add(pod, Due(now + self._sweep_seconds, entry.rank))
-        entry.lines.append(self._sweep)
+        self._wait(entry, now, self._sweep_seconds)
 
     def wake(self, transition: Transition) -> None:
         """Wake the pods whose reasons a transition could remove; they are ready when their backoff is over."""
@@ -191,11 +216,19 @@ class Pending:
         self._wake_count += 1
         claim = claim_of(transition)
         for fact in facts:
-            if fact not in OF_ONE_CLAIM:
+            if fact is Fact.GANG_CHANGED:
+                self._wake_gang(gang_of(transition))
+            elif fact not in OF_ONE_CLAIM:
                 for code in WAKES[fact]:
                     self._wake_all(code)
             elif claim is not None:
                 self._wake_users(claim, fact)
+
+    def release(self) -> None:
+        """Wake the pods that a node was held against, because it is not any more."""
+        self._wake_count += 1
+        for code in WAKES[Fact.HOLD_RELEASED]:
+            self._wake_all(code)
 
     def next_due(self, now: float) -> float | None:
         """Give the time from which `take_batch` may have something: now, later, or None where nothing is waited for."""
@@ -208,10 +241,19 @@ class Pending:
         is_waiting = not pod.node_name and not pod.is_deleting and not pod.is_terminal
         return is_waiting and pod.scheduler_name in self._scheduler_names
 
+    def _together(self, entry: Entry) -> list[Entry]:
+        """Give a pod with all of its gang that can be taken with it."""
+        if entry.pod.gang is None:
+            return [entry]
+        members = (self._entries[each] for each in self._musters.members(entry.pod.gang))
+        return [each for each in members if each.state not in {State.IN_FLIGHT, State.GATED}]
+
     def _is_awake(self, entry: Entry) -> bool:
         """Whether a pod that comes back has no need to wait for anything."""
+        is_complete = ReasonCode.GANG_INCOMPLETE in entry.codes and not self._musters.is_missing_some(entry.pod)
         return (
             not entry.codes
+            or is_complete
             or entry.is_changed
             or bool(entry.codes & (RETRIED | entry.missed))
             or any(self._last_wake.get(code, 0) > entry.taken for code in entry.codes)
@@ -233,7 +275,7 @@ class Pending:
         moves = MOST_MOVES
         for line in (self._resting, self._sweep):
             while moves and (due := line.head()) is not None and due.at <= now:
-                self._activate(self._entries[due.rank.pod], now)
+                self._activate(self._entries[due.rank.pod], now, is_swept=line is self._sweep)
                 moves -= 1
         while moves and (rank := self._first_woken()) is not None:
             self._activate(self._entries[rank.pod], now)
@@ -251,13 +293,22 @@ class Pending:
         if line:
             self._woken.append(line)
 
-    def _wake_users(self, claim: ClaimId, fact: Fact) -> None:
+    def _wake_gang(self, gang: GangId | None) -> None:
+        """Wake the pods of a gang that wait for what may be different now, if enough of them exist."""
+        members = self._musters.members(gang) if gang is not None else ()
+        if members and not self._musters.is_missing_some(self._entries[members[0]].pod):
+            for pod in members:
+                self._wake_singly(self._entries[pod], Fact.GANG_CHANGED)
+
+    def _wake_users(self, claim: AnyClaim, fact: Fact) -> None:
         for pod in self._users.get(claim, ()):
-            entry = self._entries[pod]
-            if entry.state is State.IN_FLIGHT:
-                entry.missed |= WAKES[fact]
-            elif entry.state is State.WAITING and entry.codes & WAKES[fact] and pod not in self._woken_singly:
-                _enter(entry, self._woken_singly)
+            self._wake_singly(self._entries[pod], fact)
+
+    def _wake_singly(self, entry: Entry, fact: Fact) -> None:
+        if entry.state is State.IN_FLIGHT:
+            entry.missed |= WAKES[fact]
+        elif entry.state is State.WAITING and entry.codes & WAKES[fact] and entry.pod.id not in self._woken_singly:
+            _enter(entry, self._woken_singly)
 
     def _wake_changed(self, entry: Entry, now: float) -> None:
         if entry.state is State.IN_FLIGHT:
@@ -265,7 +316,7 @@ class Pending:
         elif entry.state is not State.BACKING_OFF or entry.pod.scheduling_gates:
             self._activate(entry, now)
 
-    def _activate(self, entry: Entry, now: float) -> None:
+    def _activate(self, entry: Entry, now: float, *, is_swept: bool = False) -> None:
         """Let a pod stand where it can be taken, or rest until its backoff is over, or wait at its gate."""
         pod = entry.pod.id
         if entry.pod.scheduling_gates:
@@ -274,9 +325,20 @@ class Pending:
             self._stand(entry, State.BACKING_OFF)
             self._resting.add(pod, Due(entry.not_before, entry.rank))
             entry.lines.append(self._resting)
+        elif not is_swept and self._musters.is_missing_some(entry.pod):
+            entry.codes = frozenset({ReasonCode.GANG_INCOMPLETE})
+            self._wait(entry, now, self._sweep_seconds if entry.is_told else self._muster_seconds)
         else:
             self._stand(entry, State.ACTIVE)
             _enter(entry, self._retried if entry.attempts else self._new)
+
+    def _wait(self, entry: Entry, now: float, seconds: float) -> None:
+        """Let a pod wait for what its reasons name, at most so long."""
+        self._stand(entry, State.WAITING)
+        for code in entry.codes:
+            _enter(entry, self._waiting.setdefault(code, Line()))
+        self._sweep.add(entry.pod.id, Due(now + seconds, entry.rank))
+        entry.lines.append(self._sweep)
 
     def _stand(self, entry: Entry, state: State) -> None:
         self._step_out(entry)
@@ -289,17 +351,24 @@ class Pending:
             line.discard(entry.pod.id)
         entry.lines.clear()
 
-    def _reference(self, entry: Entry, before: tuple[ClaimId, ...]) -> None:
+    def _reference(self, entry: Entry, before: tuple[AnyClaim, ...]) -> None:
         for claim in before:
             self._unreference(claim, entry.pod.id)
-        for claim in entry.pod.claim_ids:
+        for claim in _referenced(entry.pod):
             self._users.setdefault(claim, {})[entry.pod.id] = None
 
-    def _unreference(self, claim: ClaimId, pod: PodId) -> None:
+    def _unreference(self, claim: AnyClaim, pod: PodId) -> None:
         users = self._users[claim]
         del users[pod]
         if not users:
             del self._users[claim]
+
+
+def _referenced(pod: Pod) -> tuple[AnyClaim, ...]:
+    """Give the claims whose facts concern a pod; a claim for devices and one for a volume may have the same name."""
+    if not pod.volumes:
+        return pod.claim_ids
+    return tuple(dict.fromkeys((*pod.claim_ids, *pod.volume_claims)))
 
 
 def _enter(entry: Entry, line: Line[Rank]) -> None:

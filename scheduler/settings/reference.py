@@ -97,7 +97,7 @@ def _entry(key: str, value: Any, indent: str) -> Iterator[str]:
     if isinstance(value, msgspec.Struct):
         yield f"{indent}{key}:"
         yield from _mapping(value, indent + "  ")
-    elif isinstance(value, tuple) and value:
+    elif isinstance(value, tuple) and any(isinstance(item, msgspec.Struct) for item in value):
         yield f"{indent}{key}:"
         for item in value:
             yield from _item(item, indent + "  ")

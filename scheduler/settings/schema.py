@@ -11,20 +11,21 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from solver.domain import NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, OwnedDevices, Policy
+from scheduler.settings.choosing import LEVELS, PolicyName, Weights
+from solver.domain import (
+    NodeSelectorOperator,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    OwnedDevices,
+    Policy,
+    PreemptionRules,
+)
 
 API_VERSION: Final = "config.dovetail.dev/v1alpha1"
 KIND: Final = "DovetailConfiguration"
 
 Seconds = Annotated[float, Meta(gt=0, le=86400)]
 Name = Annotated[str, Meta(max_length=253, pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")]
-
-
-class PolicyName(StrEnum):
-    """How to choose among valid plans."""
-
-    PACK = "pack"
-    """Fill few nodes and take the smallest device that does, so that whole nodes and large devices stay free."""
 
 
 class LogLevel(StrEnum):
@@ -49,6 +50,33 @@ class _Section(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid
     """A mapping of the file: camelCase keys, all of them optional, unknown ones refused."""
 
 
+class Preemption(_Section, frozen=True):
+    """
+    Whether pods of lower priority are evicted for pods of this profile that have no place.
+
+    Only pods of a profile of this file are, never one with the annotation `dovetail.dev/preemptible: "false"`, and none
+    that a PodDisruptionBudget protects. A gang is evicted whole.
+    """
+
+    enabled: bool = True
+    """Whether pods are evicted for room on nodes: cpu, memory, host ports and so on. Off, nobody is ever evicted."""
+
+    devices: bool = False
+    """
+    Whether pods are also evicted for the devices that they hold. kube-scheduler never does so; work on devices is
+    often long and dear, so it has to be asked for.
+    """
+
+    minimum_run_seconds: Annotated[int, Meta(ge=0, le=31_536_000)] = 300
+    """Seconds that a pod with devices has run before it may be evicted, for whatever."""
+
+    max_evictions_per_minute: Annotated[int, Meta(ge=1, le=100_000)] = 60
+    """
+    The most pods that are evicted within any minute for pods of this profile. A pod or gang for which more would have
+    to go waits in vain: the bound is never exceeded.
+    """
+
+
 class Profile(_Section, frozen=True):
     """One scheduler name and how its pods are placed."""
 
@@ -57,6 +85,12 @@ class Profile(_Section, frozen=True):
 
     policy: PolicyName = PolicyName.PACK
     """Which of the valid plans is the best."""
+
+    weights: Weights = Weights()
+    """What preferences and scores weigh beside each other, from 0 to 100."""
+
+    preemption: Preemption = Preemption()
+    """Whether pods of lower priority make room."""
 
 
 class NodeLabels(_Section, frozen=True):
@@ -84,6 +118,15 @@ class Devices(_Section, frozen=True):
 
     owned: Owned = Owned()
     """What Dovetail may allocate; by default everything."""
+
+    group_labels: tuple[str, ...] = ("nvidia.com/gpu.clique",)
+    """
+    Node labels whose values group nodes with fast links between them: groups none of whose devices is in use stay so
+    while others are left.
+    """
+
+    group_attributes: tuple[str, ...] = ("resource.kubernetes.io/pcieRoot",)
+    """Device attributes whose values group devices of one node in the same way, for the policy `topology`."""
 
     allocate_where_plugins_serve: bool = False
     """
@@ -151,6 +194,13 @@ class CommitLimits(_Section, frozen=True):
     ended then before another one starts.
     """
 
+    status_share: Annotated[float, Meta(gt=0, le=0.9)] = 0.5
+    """
+    The largest share of all writes that conditions and events make up; the first word about a pod is always written,
+    and while nothing is placed one a second. A plain pod is one binding and one event, a pod with a claim about three
+    writes and one event: below 0.5, events of pods that are bound come late or are dropped.
+    """
+
     binding_timeout_seconds: Seconds = 600.0
     """
     Seconds from an allocation (its allocationTimestamp) until all binding conditions of its devices have to be True.
@@ -172,6 +222,19 @@ class QueueTimes(_Section, frozen=True):
 
     max_backoff_seconds: Seconds = 10.0
     """The longest such wait in seconds."""
+
+    report_missing_members_seconds: Seconds = 10.0
+    """
+    Seconds for which a pod of a gang waits for members that do not exist yet before its condition says so. Claims that
+    it still holds from an attempt before a restart are freed then.
+    """
+
+    max_passed_over_seconds: Seconds = 300.0
+    """
+    Seconds for which others of the same priority or a lower one may be placed ahead of a pod that finds no room. Then it
+    goes before all of its priority, and nodes are held for it: what becomes free there is not given to others, until it
+    fits. Shorter keeps large pods from waiting behind a stream of small ones, and leaves more devices idle meanwhile.
+    """
 
     retry_after_seconds: Seconds = 300.0
     """
@@ -264,8 +327,23 @@ class Settings(_Section, frozen=True):
         profiles = {profile.scheduler_name: profile for profile in self.profiles}
         return Policy(
             name=profiles[scheduler_name].policy.value,
+            levels=LEVELS[profiles[scheduler_name].policy],
+            weights=profiles[scheduler_name].weights.solver_weights(),
+            group_labels=self.devices.group_labels,
+            group_attributes=self.devices.group_attributes,
             owned=self.owned_devices(),
+            preemption=self._preemption(profiles[scheduler_name].preemption),
             allocates_where_plugins_serve=self.devices.allocate_where_plugins_serve,
+        )
+
+    def _preemption(self, section: Preemption) -> PreemptionRules:
+        return PreemptionRules(
+            is_enabled=section.enabled,
+            frees_devices=section.devices,
+            scheduler_names=tuple(sorted(self.scheduler_names)),
+            minimum_run_seconds=section.minimum_run_seconds,
+            most_victims=section.max_evictions_per_minute,
+            ceiling=section.max_evictions_per_minute,
         )
 
     def owned_devices(self) -> OwnedDevices:

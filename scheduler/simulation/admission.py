@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
-from scheduler.change import Namespace
 from scheduler.simulation.fields import Body, entries, mapping
+from solver.domain import Namespace
 
 LABEL: Final = "resource.kubernetes.io/admin-access"
 

@@ -15,13 +15,16 @@ from scheduler.worker import record
 from scheduler.worker.record import Record
 from scheduler.worker.serve import decide
 from solver import solve
+from solver.account import explain_pod
 from solver.domain import (
+    Account,
     Allocation,
     Batch,
     Budget,
     ClaimId,
     Placement,
     Plan,
+    Pod,
     Reason,
     ReasonCode,
     SearchReport,
@@ -80,6 +83,17 @@ def answer(asked: Record) -> Answer:
         each.claim: each.allocation for each in plan.allocations
     }
     return Answer(msgspec.structs.replace(plan, report=report), allocations, defects)
+
+
+def explained(asked: Record, pod: Pod) -> Account:
+    """Give the whole story of one of a case's pods."""
+    budget = Budget(
+        seconds=max(asked.seconds, _SECONDS),
+        deterministic_seconds=asked.deterministic_seconds,
+        seed=asked.seed,
+        workers=asked.workers,
+    )
+    return explain_pod(asked.snapshot, asked.batch, pod, asked.policy, budget)
 
 
 def save(path: Path, asked: Record, *, keep_parameters: bool) -> None:

@@ -8,14 +8,14 @@ from typing import Final
 
 import msgspec
 
-from scheduler.change import Change, Kind, Namespace
+from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
-from scheduler.simulation import admission, defaults, routes, shapes, stamping, workloads
+from scheduler.simulation import admission, defaults, edits, routes, shapes, stamping, workloads
 from scheduler.simulation.case import Case
 from scheduler.simulation.decoding import decoded, key_of
-from scheduler.simulation.documents import Document, Problem
+from scheduler.simulation.documents import LIVE, Document, Problem
 from scheduler.simulation.fields import Body, mapping, metadata, spec, subject, text, without_nulls
-from solver.domain import Batch, Claim, Pod, PodId
+from solver.domain import Batch, Claim, Namespace, Pod, PodId
 
 _SHOWN: Final = 6
 
@@ -81,10 +81,20 @@ class Assembly:
             self.warnings.append(f"skipped, because they decide nothing here: {_listed(self.skipped)}")
         return Case(
             snapshot=snapshot,
-            batch=Batch(pods=waiting),
+            batch=Batch(pods=waiting, gangs=cluster.gangs(waiting)),
             problems=tuple(self.problems),
             warnings=tuple(dict.fromkeys(self.warnings)),
         )
+
+    def scheduler_of(self, name: str) -> str:
+        """Give the scheduler that a pod names (`namespace/name`), empty where there is no such pod."""
+        namespace, _, short = name.rpartition("/")
+        key = f"{namespace or 'default'}/{short}"
+        for change in self.live:
+            if change.key == key and isinstance(change.value, Pod):
+                return change.value.scheduler_name
+        document = self.objects.get((Kind.PODS, key))
+        return text(spec(document.body).get("schedulerName")) if document is not None else ""
 
     def _refuse(self, document: Document, where: str, message: str) -> None:
         self.problems.append(Problem(document.source, subject(document.body), where, message))
@@ -115,6 +125,9 @@ class Assembly:
             if problem is not None:
                 wrong = f"{problem.field}: {problem.message}"
                 self._refuse(document, f"spec.{problem.field}", problem.message)
+        known = self.templates.get(key)
+        if known is not None and known.source == LIVE and spec(known.body) != spec(document.body):
+            self._refuse(document, "spec", edits.of_template())
         if wrong:
             self.wrong_templates[key] = f"template {key[1]}: {wrong}"
         self.templates[key] = document
@@ -215,6 +228,7 @@ class Assembly:
 
     def _changes(self) -> Iterator[Change]:
         """Decode everything; what cannot be read is named, once."""
+        there = {change.key: change.value for change in self.live if isinstance(change.value, Claim)}
         for (kind, key), document in self.objects.items():
             change, problem = decoded(kind, document)
             wrong = self.wrong.get(key, "") if kind is Kind.CLAIMS else ""
@@ -222,6 +236,10 @@ class Assembly:
                 self.problems.append(problem)
             if change is None:
                 continue
+            if isinstance(change.value, Claim) and not wrong:
+                wrong = edits.of_claim(change.value, there.get(key))
+                if wrong:
+                    self._refuse(document, "spec", wrong)
             if wrong and isinstance(change.value, Claim):
                 claim = msgspec.structs.replace(change.value, invalid=wrong)
                 change = Change(kind=kind, key=key, value=claim)

@@ -22,6 +22,8 @@ try:
 except ImportError:  # PyYAML without its C part: the same, slower
     from yaml import SafeLoader as _Base  # type: ignore[assignment]  # the interface is the same
 
+LIVE: Final = "cluster"
+"""The source of documents that the live cluster gave."""
 _SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
 _SEPARATOR: Final = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
 _NOTHING: Final = re.compile(r"(?:\s|#[^\n]*|%[^\n]*|---|\.\.\.)*\Z")

@@ -13,7 +13,7 @@ from scheduler.kube import discovery, paths
 from scheduler.kube.client import Client
 from scheduler.kube.errors import ApiError, ConfigurationError
 from scheduler.kube.watch import Mirrored
-from scheduler.simulation.documents import Document
+from scheduler.simulation.documents import LIVE, Document
 
 _PAGE: Final = "500"
 _TEMPLATES: Final = paths.collection(paths.RESOURCE_GROUP, "v1", "resourceclaimtemplates")
@@ -51,7 +51,7 @@ async def _fetch(kubeconfig: Path | None) -> Live:
             except ApiError as error:
                 warnings.append(f"the cluster's objects of kind {kind} are left out: {error}")
             else:
-                documents += [Document("cluster", {**each, "apiVersion": api_version, "kind": kind}) for each in items]
+                documents += [Document(LIVE, {**each, "apiVersion": api_version, "kind": kind}) for each in items]
     changes = tuple(change for found, _ in listed for change in found)
     return Live(changes, tuple(documents), tuple(warnings))
 

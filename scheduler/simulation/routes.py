@@ -18,6 +18,9 @@ KINDS: Final[Mapping[tuple[str, str], Kind]] = {
     (_RESOURCE, "DeviceClass"): Kind.CLASSES,
     (_RESOURCE, "ResourceClaim"): Kind.CLAIMS,
     (_RESOURCE, "DeviceTaintRule"): Kind.TAINT_RULES,
+    ("policy", "PodDisruptionBudget"): Kind.BUDGETS,
+    ("scheduling.k8s.io", "PodGroup"): Kind.POD_GROUPS,
+    ("scheduling.x-k8s.io", "PodGroup"): Kind.COSCHEDULING_GROUPS,
 }
 WORKLOADS: Final = frozenset(
     {("apps", "Deployment"), ("apps", "ReplicaSet"), ("apps", "StatefulSet"), ("batch", "Job")}
@@ -38,7 +41,7 @@ def of(body: Body) -> tuple[str, str]:
 def wrong_version(body: Body) -> str:
     """Say what is wrong with an object's apiVersion; empty where nothing is, or where the kind is nobody we know."""
     api_version, (group, kind) = text(body.get("apiVersion")), of(body)
-    expected = _OURS.get(kind)
+    expected = group if (group, kind) in KINDS else _OURS.get(kind)
     if expected is None:
         return ""
     version = api_version.rpartition("/")[2]

@@ -54,7 +54,7 @@ def _table(answer: Answer) -> Table:
 
 def _names(names: Sequence[str]) -> str:
     """Give pods that wait for the same reasons: p-0 … p-9, and at most a few lines."""
-    lines = list(_runs(names))
+    lines = list(runs(names))
     if len(lines) > _MOST_NAMES:
         lines = [*lines[: _MOST_NAMES - 1], f"… {len(names)} pods in all"]
     return "\n".join(lines)
@@ -81,7 +81,7 @@ def _requests(allocation: Allocation | None, names: Mapping[str, str]) -> Iterat
     for request in dict.fromkeys(each.request for each in results):
         found = [each for each in results if each.request == request]
         pools = dict.fromkeys(str(each.device.pool_id) for each in found)
-        yield f"{names.get(request, request)} = {', '.join(_runs(map(_device, found)))}  ({', '.join(pools)})"
+        yield f"{names.get(request, request)} = {', '.join(runs(map(_device, found)))}  ({', '.join(pools)})"
 
 
 def _device(result: DeviceResult) -> str:
@@ -90,8 +90,8 @@ def _device(result: DeviceResult) -> str:
     return f"{result.device.device} [{', '.join(notes)}]" if notes else result.device.device
 
 
-def _runs(devices: Iterable[str]) -> Iterator[str]:
-    """Shorten consecutive numbers: gpu-0 … gpu-7."""
+def runs(devices: Iterable[str]) -> Iterator[str]:
+    """Shorten names with consecutive numbers: gpu-0 … gpu-7."""
     run: list[str] = []
     for device in [*devices, ""]:
         if run and not _follows(run[-1], device):

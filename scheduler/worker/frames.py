@@ -12,19 +12,29 @@ from typing import Final
 
 import msgspec
 
-from scheduler.change import Change, Kind, Namespace, Object
+from scheduler.change import Change, Kind, Object
 from scheduler.cluster import Assumptions
 from solver.domain import (
     Batch,
     Claim,
     DeviceClass,
     DeviceTaintRule,
+    DisruptionBudget,
+    Namespace,
     Node,
+    NodeDrivers,
     Plan,
     Pod,
+    PodGroup,
     Policy,
     ResourceSlice,
+    StorageCapacity,
+    StorageClass,
+    StorageDriver,
     Violation,
+    Volume,
+    VolumeAttachment,
+    VolumeClaim,
 )
 
 _LENGTH: Final = struct.Struct("!Q")
@@ -90,6 +100,16 @@ _VALUES: Final[dict[Kind, msgspec.json.Decoder[Object | None]]] = {
     Kind.CLASSES: msgspec.json.Decoder(DeviceClass | None),
     Kind.CLAIMS: msgspec.json.Decoder(Claim | None),
     Kind.TAINT_RULES: msgspec.json.Decoder(DeviceTaintRule | None),
+    Kind.VOLUMES: msgspec.json.Decoder(Volume | None),
+    Kind.VOLUME_CLAIMS: msgspec.json.Decoder(VolumeClaim | None),
+    Kind.STORAGE_CLASSES: msgspec.json.Decoder(StorageClass | None),
+    Kind.NODE_DRIVERS: msgspec.json.Decoder(NodeDrivers | None),
+    Kind.STORAGE_CAPACITIES: msgspec.json.Decoder(StorageCapacity | None),
+    Kind.STORAGE_DRIVERS: msgspec.json.Decoder(StorageDriver | None),
+    Kind.ATTACHMENTS: msgspec.json.Decoder(VolumeAttachment | None),
+    Kind.BUDGETS: msgspec.json.Decoder(DisruptionBudget | None),
+    Kind.POD_GROUPS: msgspec.json.Decoder(PodGroup | None),
+    Kind.COSCHEDULING_GROUPS: msgspec.json.Decoder(PodGroup | None),
 }
 _encoder: Final = msgspec.json.Encoder()
 _changes: Final = msgspec.json.Decoder(_WireChange)

@@ -93,7 +93,7 @@ def _salvaged(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget) 
     for part, rest in ((batch.pods[:middle], batch.pods[middle:]), (batch.pods[middle:], batch.pods[:middle])):
         if not part or not rest or budget.should_stop():
             continue
-        found = _salvaged(snapshot, Batch(pods=part), policy, budget)
+        found = _salvaged(snapshot, Batch(pods=part, gangs=batch.gangs), policy, budget)
         if found is not None:
             failed = tuple(Unplaced(pod=pod.id, pod_uid=pod.uid, reasons=(_DROPPED,)) for pod in rest)
             return msgspec.structs.replace(found, unplaced=(*found.unplaced, *failed))

@@ -13,6 +13,17 @@ _STRIKES: Final = 2
 """Deaths of the process with a batch of one size until that size is halved."""
 
 
+def _whole(pods: list[Pod], size: int) -> list[Pod]:
+    """Give the first pods, and the rest of the gangs that they are of: a gang is never decided in parts."""
+    first = pods[:size]
+    gangs = {pod.gang for pod in first if pod.gang is not None}
+    return first + [pod for pod in pods[size:] if pod.gang in gangs]
+
+
+def _is_one_gang(pods: tuple[Pod, ...]) -> bool:
+    return pods[0].gang is not None and len({pod.gang for pod in pods}) == 1
+
+
 class Suspects:
     """
     The pods that were in a batch with which the process ended, and how many of them may go together.
@@ -36,8 +47,10 @@ class Suspects:
         suspects = [pod for pod in batch.pods if pod.uid in self._most]
         while suspects:
             size = min(self._most[pod.uid] for pod in suspects)
-            parts.append(Batch(pods=tuple(suspects[:size])))
-            suspects = suspects[size:]
+            part = _whole(suspects, size)
+            parts.append(Batch(pods=tuple(part)))
+            done = {pod.uid for pod in part}
+            suspects = [pod for pod in suspects if pod.uid not in done]
         guilty = tuple(pod for pod in batch.pods if pod.uid in self._guilty)
         return (*parts, Batch(pods=guilty)) if guilty else tuple(parts)
 
@@ -56,10 +69,11 @@ class Suspects:
         for pod in pods:
             self._strikes[pod.uid] = 0
             self._most[pod.uid] = max(1, len(pods) // 2)
-        if len(pods) > 1:
+        if len(pods) > 1 and not _is_one_gang(pods):
             return ()
-        self._guilty.add(pods[0].uid)
-        del self._most[pods[0].uid]
+        for pod in pods:
+            self._guilty.add(pod.uid)
+            del self._most[pod.uid]
         return pods
 
     def clear(self, batch: Batch) -> None:

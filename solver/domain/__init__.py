@@ -6,6 +6,7 @@ decision is made from and the plan that comes out. Here may not live: I/O, clock
 rules, or anything mutable. Everybody may import it; it imports nobody.
 """
 
+from solver.domain.account import Account, NearestChange, NodeKind, RequestCount
 from solver.domain.attributes import AttributeKind, AttributeValue
 from solver.domain.claim import (
     Allocation,
@@ -34,19 +35,27 @@ from solver.domain.device import (
     ValidRange,
 )
 from solver.domain.extended import RequestMapping, SpecialClaim
-from solver.domain.ids import ClaimId, CounterId, DeviceId, PodId, PoolId, RequestName
+from solver.domain.gang import Gang, GangLevel, GangNote, PodGroup
+from solver.domain.hold import Hold
+from solver.domain.ids import ClaimId, CounterId, DeviceId, GangId, PodId, PoolId, RequestName, VolumeClaimId
+from solver.domain.labels import LabelRequirement, LabelSelector, LabelSelectorOperator
+from solver.domain.moves import Move, Relocation
+from solver.domain.namespace import Namespace
+from solver.domain.neighbours import ANY_ADDRESS, HostPort, PodTerm, SpreadConstraint, WeightedPodTerm
 from solver.domain.node import Node
 from solver.domain.plan import (
     ClaimAllocation,
     Level,
     Placement,
     Plan,
+    Preemption,
     SearchReport,
     SearchStatus,
     Unplaced,
     Violation,
 )
-from solver.domain.pod import ContainerRequests, Pod, PodClaim
+from solver.domain.pod import ContainerRequests, Controller, Pod, PodClaim
+from solver.domain.preemption import DisruptionBudget, PreemptionRules, Victim
 from solver.domain.quantity import Quantity, QuantityError
 from solver.domain.reasons import Reason, ReasonCode
 from solver.domain.selection import (
@@ -59,10 +68,28 @@ from solver.domain.selection import (
     TaintEffect,
     Toleration,
 )
-from solver.domain.snapshot import Batch, Budget, OwnedDevices, Policy, Snapshot
+from solver.domain.snapshot import PACK, SPREAD, TOPOLOGY, Batch, Budget, OwnedDevices, Policy, Snapshot, Weights
+from solver.domain.volumes import (
+    DiskKind,
+    InlineDisk,
+    NodeDrivers,
+    PodVolume,
+    StorageCapacity,
+    StorageClass,
+    StorageDriver,
+    Volume,
+    VolumeAttachment,
+    VolumeBinding,
+    VolumeClaim,
+)
 
 __all__ = [
+    "ANY_ADDRESS",
     "BINDING_FAILED_TAINT",
+    "PACK",
+    "SPREAD",
+    "TOPOLOGY",
+    "Account",
     "Allocation",
     "AllocationMode",
     "AttributeKind",
@@ -77,6 +104,7 @@ __all__ = [
     "ConstraintKind",
     "ConsumerReference",
     "ContainerRequests",
+    "Controller",
     "CounterConsumption",
     "CounterId",
     "CounterSet",
@@ -86,9 +114,26 @@ __all__ = [
     "DeviceResult",
     "DeviceStatus",
     "DeviceTaintRule",
+    "DiskKind",
+    "DisruptionBudget",
+    "Gang",
+    "GangId",
+    "GangLevel",
+    "GangNote",
+    "Hold",
+    "HostPort",
+    "InlineDisk",
+    "LabelRequirement",
+    "LabelSelector",
+    "LabelSelectorOperator",
     "Level",
+    "Move",
+    "Namespace",
+    "NearestChange",
     "Node",
     "NodeAllocatableMapping",
+    "NodeDrivers",
+    "NodeKind",
     "NodeScope",
     "NodeSelector",
     "NodeSelectorOperator",
@@ -100,14 +145,21 @@ __all__ = [
     "Plan",
     "Pod",
     "PodClaim",
+    "PodGroup",
     "PodId",
+    "PodTerm",
+    "PodVolume",
     "Policy",
     "PoolId",
+    "Preemption",
+    "PreemptionRules",
     "Quantity",
     "QuantityError",
     "Reason",
     "ReasonCode",
+    "Relocation",
     "Request",
+    "RequestCount",
     "RequestMapping",
     "RequestName",
     "RequestPolicy",
@@ -116,11 +168,23 @@ __all__ = [
     "SearchStatus",
     "Snapshot",
     "SpecialClaim",
+    "SpreadConstraint",
+    "StorageCapacity",
+    "StorageClass",
+    "StorageDriver",
     "SubRequest",
     "Taint",
     "TaintEffect",
     "Toleration",
     "Unplaced",
     "ValidRange",
+    "Victim",
     "Violation",
+    "Volume",
+    "VolumeAttachment",
+    "VolumeBinding",
+    "VolumeClaim",
+    "VolumeClaimId",
+    "WeightedPodTerm",
+    "Weights",
 ]

@@ -18,8 +18,35 @@ class PodId(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
 
+class GangId(NamedTuple):
+    """
+    A gang: by its PodGroup's API key, or by namespace and label value where there is no such object.
+
+    `source` tells apart what may have the same name: the API group of the PodGroup, or `dovetail.dev` for our label.
+    """
+
+    namespace: str
+    name: str
+    source: str
+
+    def __str__(self) -> str:
+        """As kubectl's users write it."""
+        return f"{self.namespace}/{self.name}"
+
+
 class ClaimId(NamedTuple):
     """A ResourceClaim by its API key."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        """As kubectl's users write it."""
+        return f"{self.namespace}/{self.name}"
+
+
+class VolumeClaimId(NamedTuple):
+    """A PersistentVolumeClaim by its API key."""
 
     namespace: str
     name: str

@@ -6,8 +6,11 @@ import msgspec
 
 from solver.domain.claim import Allocation
 from solver.domain.extended import SpecialClaim
+from solver.domain.hold import Hold
 from solver.domain.ids import ClaimId, PodId
+from solver.domain.preemption import Victim
 from solver.domain.reasons import Reason
+from solver.domain.volumes import VolumeBinding
 
 
 class ClaimAllocation(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,7 +27,8 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
 
     `claims` are all claims that have to be reserved for the pod, whether this plan allocates them or they were
     allocated before; entries that the claim controller skipped are not in it. `special` is the claim to be made for
-    extended resources, if the node serves some of them by DRA; its stand-in id is among `claims` and `allocations`.
+    extended resources, if the node serves some of them by DRA; its stand-in id is among `claims` and `allocations`. `volumes`
+    says what becomes of the volume claims that waited for the pod.
     """
 
     pod: PodId
@@ -32,6 +36,7 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     node: str
     claims: tuple[ClaimId, ...] = ()
     special: SpecialClaim | None = None
+    volumes: tuple[VolumeBinding, ...] = ()
 
 
 class Unplaced(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +45,21 @@ class Unplaced(msgspec.Struct, frozen=True, kw_only=True):
     pod: PodId
     pod_uid: str
     reasons: tuple[Reason, ...]
+
+
+class Preemption(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    Pods that wait until others are gone: where they will run, and who makes room.
+
+    `placements` and `allocations` are what could be written at once if the victims were gone: the pods stay unplaced
+    until then. Without victims the room is that of pods which are leaving already. `is_proven` says that no set of
+    victims does less harm.
+    """
+
+    placements: tuple[Placement, ...]
+    allocations: tuple[ClaimAllocation, ...] = ()
+    victims: tuple[Victim, ...] = ()
+    is_proven: bool = False
 
 
 class SearchStatus(StrEnum):
@@ -83,12 +103,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """
     The answer for a batch: every pod is in exactly one of `placements` and `unplaced`, in batch order.
 
-    `allocations` holds each newly allocated claim once, also where several pods share it.
+    `allocations` holds each newly allocated claim once, also where several pods share it. `holds` are the
+    nodes to keep from now on for pods of the batch that wait and are overdue.
     """
 
     placements: tuple[Placement, ...] = ()
     allocations: tuple[ClaimAllocation, ...] = ()
     unplaced: tuple[Unplaced, ...] = ()
+    preemptions: tuple[Preemption, ...] = ()
+    holds: tuple[Hold, ...] = ()
     report: SearchReport
 
 

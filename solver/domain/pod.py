@@ -2,8 +2,11 @@
 
 import msgspec
 
-from solver.domain.ids import ClaimId, PodId
-from solver.domain.selection import NodeSelector, Toleration
+from solver.domain.gang import GangNote
+from solver.domain.ids import ClaimId, GangId, PodId, VolumeClaimId
+from solver.domain.neighbours import HostPort, PodTerm, SpreadConstraint, WeightedPodTerm
+from solver.domain.selection import NodeSelector, NodeSelectorTerm, Toleration
+from solver.domain.volumes import PodVolume
 
 
 class PodClaim(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,6 +21,13 @@ class PodClaim(msgspec.Struct, frozen=True, kw_only=True):
     claim: ClaimId | None = None
     template: str = ""
     is_skipped: bool = False
+
+
+class Controller(msgspec.Struct, frozen=True, kw_only=True):
+    """The owner that manages a pod and replaces it (metadata.ownerReferences with `controller`)."""
+
+    kind: str
+    uid: str
 
 
 class ContainerRequests(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,9 +46,13 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     `requests` is what the pod takes from a node (containers, init containers, sidecars, overhead, pod-level
     resources as kube-scheduler sums them), sorted by resource: cpu in millicores, everything else in whole
     units; the one pod that it counts as is not in it. `creation` is the RFC 3339 creation timestamp.
-    `invalid` says what is wrong with an object that could not be read whole; it is never placed then. `unhonoured`
-    names fields that demand something of the pod's place that no rule knows yet: it is never placed either, rather
-    than placed where it must not run.
+    `gang` is the gang that it belongs to, by its PodGroup, its coscheduling label or our own; `gang_note` what its own
+    annotations say of that. `pod_group` is the name of its PodGroup of scheduling.k8s.io, if it has one.
+    `affinity` and `anti_affinity` are the required terms; what is preferred carries a weight of 1 to 100. `images` are
+    the names of its containers' images.
+    `invalid` says what is wrong with an object that could not be read whole; it is never placed then.
+    `started` is when the kubelet took it up, in seconds since the epoch (0: not yet). `is_preemptible` is false where
+    its annotation dovetail.dev/preemptible says so: no pod of higher priority has it evicted.
     """
 
     id: PodId
@@ -50,20 +64,40 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     priority: int = 0
     preemption_policy: str = "PreemptLowerPriority"
     creation: str = ""
+    controller: Controller | None = None
     requests: tuple[tuple[str, int], ...] = ()
     containers: tuple[ContainerRequests, ...] = ()
     node_selector: tuple[tuple[str, str], ...] = ()
     required_affinity: NodeSelector | None = None
+    preferred_node_affinity: tuple[tuple[int, NodeSelectorTerm], ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
+    affinity: tuple[PodTerm, ...] = ()
+    anti_affinity: tuple[PodTerm, ...] = ()
+    preferred_affinity: tuple[WeightedPodTerm, ...] = ()
+    preferred_anti_affinity: tuple[WeightedPodTerm, ...] = ()
+    spread: tuple[SpreadConstraint, ...] = ()
+    images: tuple[str, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     claims: tuple[PodClaim, ...] = ()
+    volumes: tuple[PodVolume, ...] = ()
     pod_group: str = ""
+    gang: GangId | None = None
+    gang_note: GangNote | None = None
     scheduling_gates: tuple[str, ...] = ()
+    started: int = 0
+    is_preemptible: bool = True
     is_deleting: bool = False
     is_terminal: bool = False
-    unhonoured: tuple[str, ...] = ()
     invalid: str = ""
 
     @property
     def claim_ids(self) -> tuple[ClaimId, ...]:
         """The claims that it uses, each once, in the order of its entries."""
         return tuple(dict.fromkeys(entry.claim for entry in self.claims if entry.claim is not None))
+
+    @property
+    def volume_claims(self) -> tuple[VolumeClaimId, ...]:
+        """The persistent volume claims that it uses, each once, in the order of its volumes."""
+        if not self.volumes:
+            return ()
+        return tuple(dict.fromkeys(each.claim for each in self.volumes if each.claim is not None))

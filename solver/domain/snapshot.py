@@ -3,15 +3,29 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 
 from solver.domain.claim import Claim
 from solver.domain.device import DeviceClass, DeviceTaintRule, ResourceSlice
-from solver.domain.ids import CounterId, DeviceId
+from solver.domain.gang import Gang
+from solver.domain.hold import Hold
+from solver.domain.ids import CounterId, DeviceId, PodId
+from solver.domain.namespace import Namespace
 from solver.domain.node import Node
 from solver.domain.pod import Pod
+from solver.domain.preemption import DisruptionBudget, PreemptionRules
 from solver.domain.selection import NodeSelectorTerm
+from solver.domain.volumes import (
+    NodeDrivers,
+    StorageCapacity,
+    StorageClass,
+    StorageDriver,
+    Volume,
+    VolumeAttachment,
+    VolumeClaim,
+)
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,13 +44,35 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     taint_rules: tuple[DeviceTaintRule, ...] = ()
     claims: tuple[Claim, ...] = ()
     pods: tuple[Pod, ...] = ()
+    namespaces: tuple[Namespace, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    volume_claims: tuple[VolumeClaim, ...] = ()
+    storage_classes: tuple[StorageClass, ...] = ()
+    node_drivers: tuple[NodeDrivers, ...] = ()
+    storage_capacities: tuple[StorageCapacity, ...] = ()
+    storage_drivers: tuple[StorageDriver, ...] = ()
+    attachments: tuple[VolumeAttachment, ...] = ()
+    budgets: tuple[DisruptionBudget, ...] = ()
+    nominated: tuple[Pod, ...] = ()
+    """Pods without a node that have one nominated, of any scheduler: room is held for them there."""
+    leaving: tuple[PodId, ...] = ()
+    """Pods among `pods` that are about to be evicted and do not show it yet."""
     draws: tuple[tuple[DeviceId, tuple[tuple[CounterId, int], ...]], ...] = ()
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
-    """Pods to decide together, in queue order (priority first, then how long they have waited)."""
+    """
+    Pods to decide together, in queue order (priority first, then how long they have waited).
+
+    `gangs` are those that the pods name, each once; a gang that is not among them demands nothing. `overdue` are pods
+    that were passed over for too long: a level above the others of their priority. `holds` are the nodes that are kept
+    for such pods, the one that has waited longest first, whether they are in the batch or not.
+    """
 
     pods: tuple[Pod, ...]
+    gangs: tuple[Gang, ...] = ()
+    overdue: tuple[PodId, ...] = ()
+    holds: tuple[Hold, ...] = ()
 
 
 class OwnedDevices(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,16 +87,68 @@ class OwnedDevices(msgspec.Struct, frozen=True, kw_only=True):
     node_terms: tuple[NodeSelectorTerm, ...] = ()
 
 
+PACK: Final = (
+    "alternatives",
+    "preferences",
+    "opened-groups",
+    "opened-nodes",
+    "opened-devices",
+    "device-value",
+    "scores",
+)
+"""Fill few nodes and take the smallest device that does: whole groups of nodes, whole nodes and large devices stay."""
+SPREAD: Final = ("alternatives", "preferences", "crowded-nodes", "device-value", "scores")
+"""Take devices where most are free, and few of each node."""
+TOPOLOGY: Final = (
+    "alternatives",
+    "preferences",
+    "broken-groups",
+    "opened-groups",
+    "opened-nodes",
+    "opened-devices",
+    "device-value",
+    "scores",
+)
+"""As `PACK`, and before everything else break no group of devices within a node that is whole."""
+
+
+class Weights(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    How much each preference counts beside the others, by default as much as in kube-scheduler's default profile; 0 not.
+
+    The first four are preferences that pods or nodes state; the others are scores, of pods that take no device.
+    `free_of_devices` keeps pods without devices away from nodes that have some, which kube-scheduler does not do.
+    """
+
+    node_affinity: int = 2
+    taint_toleration: int = 3
+    pod_affinity: int = 2
+    topology_spread: int = 2
+    least_allocated: int = 1
+    balanced_allocation: int = 1
+    image_locality: int = 1
+    free_of_devices: int = 10
+
+
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """
     How to choose among valid plans: the names of the objective's levels, first the most important.
 
-    The levels `placed` (strict by priority) always come first and are not listed.
+    The levels `placed` (strict by priority) always come first and are not listed. Levels about which a batch has
+    nothing to say are left out of its report.
     """
 
     name: str = "pack"
-    levels: tuple[str, ...] = ("alternatives", "opened-nodes", "opened-devices", "device-value")
+    levels: tuple[str, ...] = PACK
+    weights: Weights = Weights()
+    group_labels: tuple[str, ...] = ("nvidia.com/gpu.clique",)
+    """Node labels whose values group nodes that are worth more as long as none of their devices is in use."""
+    group_attributes: tuple[str, ...] = ("resource.kubernetes.io/pcieRoot",)
+    """Device attributes that group devices of a node in the same way, looked at where a level counts broken groups."""
     owned: OwnedDevices = OwnedDevices()
+    sums_priorities: bool = False
+    """One level for all pods, what they are worth being their priorities, instead of one per priority; for comparisons."""
+    preemption: PreemptionRules = PreemptionRules()
     allocates_where_plugins_serve: bool = False
     """Whether devices are allocated on a node whose device plugin offers them as their class's extended resource."""
 

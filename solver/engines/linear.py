@@ -20,16 +20,36 @@ class LinearBound:
     is_infeasible: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class LinearSolution:
+    """An optimum of the relaxation: the value of every variable, and what each row's limit is worth (its dual)."""
+
+    values: tuple[float, ...]
+    duals: tuple[float, ...]
+
+
+def solve(form: IntegerForm, objective: Expression, seconds: float) -> LinearSolution | None:
+    """Maximise an expression over the relaxation; None where the engine did not reach the optimum in time."""
+    solver = _solved(form, objective, seconds)
+    if solver.status() != model_builder_helper.SolveStatus.OPTIMAL:
+        return None
+    return LinearSolution(tuple(solver.variable_values().tolist()), tuple(solver.dual_values().tolist()))
+
+
 def bound(form: IntegerForm, objective: Expression, seconds: float) -> LinearBound:
     """Give an upper bound on the maximum of an expression; integrality is relaxed, everything else holds."""
-    model = _model(form, objective)
-    solver = model_builder_helper.ModelSolverHelper("glop")
-    solver.set_time_limit_in_seconds(max(seconds, 0.001))
-    solver.solve(model)
+    solver = _solved(form, objective, seconds)
     status = solver.status()
     if status == model_builder_helper.SolveStatus.OPTIMAL:
         return LinearBound(math.floor(solver.objective_value() + _TOLERANCE))
     return LinearBound(None, status == model_builder_helper.SolveStatus.INFEASIBLE)
+
+
+def _solved(form: IntegerForm, objective: Expression, seconds: float) -> model_builder_helper.ModelSolverHelper:
+    solver = model_builder_helper.ModelSolverHelper("glop")
+    solver.set_time_limit_in_seconds(max(seconds, 0.001))
+    solver.solve(_model(form, objective))
+    return solver
 
 
 def _model(form: IntegerForm, objective: Expression) -> model_builder_helper.ModelBuilderHelper:

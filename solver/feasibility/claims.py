@@ -42,8 +42,6 @@ def _not_pending(pod: Pod) -> str:
         return f"the pod is gated by {', '.join(pod.scheduling_gates)}"
     if pod.is_terminal or pod.is_deleting:
         return "the pod has ended" if pod.is_terminal else "the pod is being deleted"
-    if pod.unhonoured:
-        return f"{' and '.join(pod.unhonoured)} cannot be honoured by this scheduler yet"
     return ""
 
 

@@ -21,6 +21,7 @@ _ELSEWHERE: Final = (
     "node(s) cannot use a claim that is allocated elsewhere; hint: all consumers of a claim run where its devices are, "
     "and a resourceClaimTemplateName gives each pod a claim of its own"
 )
+_HOSTNAME: Final = "kubernetes.io/hostname"
 
 
 def demand_of(pod: Pod, claim_selectors: tuple[NodeSelector, ...]) -> NodeDemand:
@@ -39,9 +40,19 @@ def objection(demand: NodeDemand, node: Node, labels: Mapping[str, str]) -> Reas
         return _reason(ReasonCode.NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector")
     if demand.required_affinity is not None and not affinity.matches(demand.required_affinity, node.name, labels):
         return _reason(ReasonCode.NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector")
-    if not all(affinity.matches(selector, node.name, labels) for selector in demand.claim_selectors):
-        return _reason(ReasonCode.CLAIM_ELSEWHERE, _ELSEWHERE)
+    away = [each for each in demand.claim_selectors if not affinity.matches(each, node.name, labels)]
+    if away:
+        is_pinned = any(_names_nodes(each) for each in away)
+        return _reason(ReasonCode.CLAIM_ELSEWHERE if is_pinned else ReasonCode.CLAIM_OUT_OF_REACH, _ELSEWHERE)
     return None
+
+
+def _names_nodes(selector: NodeSelector) -> bool:
+    """Whether a selector matches certain nodes only, so that one more would not be among them."""
+    return all(
+        term.match_fields or any(each.key == _HOSTNAME and each.operator == "In" for each in term.match_expressions)
+        for term in selector.terms
+    )
 
 
 def _reason(code: ReasonCode, message: str) -> Reason:

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from solver.model import objective
-from solver.model.cells import Cell, Cells
-from solver.model.rules import components, devices, limits, pods
+from solver.model.cells import Cell, Cells, single
+from solver.model.rules import components, devices, gangs, keeping, limits, neighbours, pods
+from solver.model.rules.keeping import Residents
 from solver.model.variables import Owner, PartAt, Pool, Variables
 from solver.problem.fit import PODS, Amounts
 from solver.problem.layout import GLOBAL, Group, type_at
@@ -14,9 +15,15 @@ from solver.problem.option import Line, Option
 from solver.problem.problem import Part, PodClass, Problem, SharedClaim
 
 
-def build(problem: Problem, cells: Cells) -> Variables:
-    """Write all rules and levels for a problem; what cannot happen gets no variable."""
+def build(problem: Problem, cells: Cells, residents: Residents | None = None) -> Variables:
+    """
+    Write all rules and levels for a problem; what cannot happen gets no variable.
+
+    `residents` are pods that the problem leaves out and that may be kept; the first variables are theirs, in order.
+    """
     variables = Variables(problem, cells)
+    if residents is not None:
+        keeping.add_residents(variables, residents)
     for shared in problem.shared:
         for cell in (*cells.places, *cells.sites):
             _add_shared(variables, shared, cell)
@@ -27,6 +34,8 @@ def build(problem: Problem, cells: Cells) -> Variables:
     pods.place_each_once(variables)
     pods.fit_nodes(variables)
     limits.keep_limits(variables)
+    neighbours.keep_neighbours(variables)
+    gangs.keep_gangs(variables)
     pods.allocate_shared_once(variables)
     devices.supply_pools(variables)
     devices.keep_distinct(variables)
@@ -46,6 +55,13 @@ def estimated_terms(problem: Problem) -> int:
         for group, count in zip(groups.tolist(), counts.tolist(), strict=True):
             total += count * (1 + _terms_on_a_node(problem, each, problem.layout.groups[group]))
     return total
+
+
+def most_served(problem: Problem, pod_class: PodClass, node: int) -> int:
+    """How many pods of a class the devices of a node could serve, whatever else they take of it."""
+    variables = Variables(problem, single(problem, [node]))
+    served = _served(variables, pod_class.parts, variables.cells.places[0], pod_class.size)
+    return 0 if served is None else served[0]
 
 
 def _terms_on_a_node(problem: Problem, pod_class: PodClass, group: Group) -> int:

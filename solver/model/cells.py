@@ -12,11 +12,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
+
+from solver.problem import groups
 from solver.problem.fit import PODS
 from solver.problem.layout import Group
 from solver.problem.problem import Problem, State
 
 _MOST_SITES: Final = 32
+_MOST_DOMAINS: Final = 512
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,11 +61,16 @@ def single(problem: Problem, nodes: Iterable[int] | None = None) -> Cells:
 
 def merged(problem: Problem) -> Cells:
     """One cell per kind of node: same devices left, allowed to the same classes. A relaxation of `single`."""
-    allowed = [each.verdicts.allowed for each in problem.classes]
+    allowed = np.array([each.verdicts.allowed for each in problem.classes], dtype=np.bool_)
+    masks = np.ascontiguousarray(allowed.T)
+    is_open = [False] * problem.node_count
+    if len(allowed):
+        is_open = (allowed.any(axis=0) & (problem.room.of(PODS) > 0)).tolist()
+    domains, costs = _gang_domains(problem), _costs(problem)
     kinds: defaultdict[tuple[int, State, bool, bytes], list[int]] = defaultdict(list)
     for node, group in enumerate(problem.layout.group_of):
-        mask = bytes(int(each[node]) for each in allowed)
-        if problem.room.of(PODS)[node] > 0 and any(mask):
+        if is_open[node]:
+            mask = masks[node].tobytes() + domains[node] + costs[node]
             kinds[group, problem.states[node], bool(problem.is_whole[node]), mask].append(node)
     cells = Cells()
     for (group, state, is_whole, _), nodes in kinds.items():
@@ -69,6 +78,32 @@ def merged(problem: Problem) -> Cells:
         cells.places.append(Cell(len(cells.places), tuple(nodes), described, state, is_whole))
     cells.sites = _sites(problem, len(cells.places))
     return cells
+
+
+def _costs(problem: Problem) -> list[bytes]:
+    """Tell nodes apart that pods prefer differently, while there are few kinds of them."""
+    columns = list(problem.tastes.preferences.of_class.values())
+    if "opened-groups" in problem.policy.levels:
+        group_of, numbers = groups.node_groups(problem), dict[tuple[str, str], int]()
+        found = [numbers.setdefault(group_of[i], len(numbers)) if i in group_of else -1 for i in range(problem.node_count)]
+        columns.append(np.array(found, dtype=np.int64))
+    if columns:
+        rows = np.ascontiguousarray(np.array(columns).T)
+        kinds = [row.tobytes() for row in rows]
+        if len(set(kinds)) <= _MOST_DOMAINS:
+            return kinds
+    return [b""] * problem.node_count
+
+
+def _gang_domains(problem: Problem) -> list[bytes]:
+    """Tell nodes of different domains of gangs apart, while there are few domains: it makes the bound much better."""
+    columns = {
+        id(domains): domains for rule in problem.gangs for level in rule.levels for domains in level.domain_of.values()
+    }
+    if not columns or sum(len(set(each.tolist())) for each in columns.values()) > _MOST_DOMAINS:
+        return [b""] * problem.node_count
+    stacked = np.stack(tuple(columns.values()), axis=1)
+    return [row.tobytes() for row in stacked]
 
 
 def _sites(problem: Problem, first: int) -> list[Cell]:

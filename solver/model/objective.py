@@ -1,29 +1,31 @@
 """The objective: named levels in order of importance, each an expression to maximise."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from solver.model.form import Expression, Level
+from solver.model.rules import groups, tastes
 from solver.model.rules.devices import add_scaled, taken, type_of
+from solver.model.rules.gangs import domains_used
 from solver.model.variables import Variables
+from solver.problem.problem import GANG_TOPOLOGY
 
 
 def add_levels(variables: Variables) -> None:
     """Pods placed come first, strictly by priority; then the levels that the policy names."""
-    for priority in variables.problem.tiers:
-        variables.form.levels.append(Level(f"placed:{priority}", _placed(variables, priority)))
-    for name in variables.problem.policy.levels:
+    for name, worth in variables.problem.placed_levels:
+        variables.form.levels.append(Level(name, _placed(variables, worth)))
+    for name in variables.problem.other_levels:
         variables.form.levels.append(Level(name, _LEVELS[name](variables)))
 
 
 def decides_pods(name: str) -> bool:
     """Whether a level is about which pods are placed and how; the others only pack better."""
-    return name.startswith("placed:") or name == _ALTERNATIVES
+    return name.startswith("placed") or name in {_ALTERNATIVES, GANG_TOPOLOGY}
 
 
-def _placed(variables: Variables, priority: int) -> Expression:
-    classes = variables.problem.classes
-    return Expression({var: 1 for (each, _), var in variables.pods.items() if classes[each].priority == priority})
+def _placed(variables: Variables, worth: Mapping[int, int]) -> Expression:
+    return Expression({variable: worth[each] for (each, _), variable in variables.pods.items() if worth.get(each)})
 
 
 def _alternatives(variables: Variables) -> Expression:
@@ -56,7 +58,13 @@ def _device_value(variables: Variables) -> Expression:
 
 _ALTERNATIVES: Final = "alternatives"
 _LEVELS: Final[dict[str, Callable[[Variables], Expression]]] = {
+    GANG_TOPOLOGY: domains_used,
     _ALTERNATIVES: _alternatives,
+    "preferences": lambda variables: tastes.cost(variables, variables.problem.tastes.preferences),
+    "scores": lambda variables: tastes.cost(variables, variables.problem.tastes.scores),
+    "opened-groups": groups.opened_groups,
+    "broken-groups": groups.broken_groups,
+    "crowded-nodes": groups.crowded_nodes,
     "opened-nodes": _opened_nodes,
     "opened-devices": _opened_devices,
     "device-value": _device_value,

@@ -66,6 +66,12 @@ class Variables:
     opened_nodes: dict[int, int] = field(default_factory=dict)
     opened_devices: dict[tuple[int, int], int] = field(default_factory=dict)
     completions: list[Callable[[list[int]], None]] = field(default_factory=list)
+    kept_room: dict[tuple[int, str], list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+    """What pods that run take while their variable is 1, by cell and resource (see `rules.keeping`)."""
+    kept_budgets: dict[tuple[int, int], list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+    """What their claims take, by cell (-1: cluster-wide) and budget."""
+    kept_shares: list[tuple[int, int, int]] = field(default_factory=list)
+    """Shareable devices that their claims have opened: cell (-1: cluster-wide), type and variable."""
 
     def cell(self, index: int) -> Cell:
         """Give a cell of either sort."""

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from solver.domain import Reason
 from solver.problem.inventory import Mask
 
 Domains = npt.NDArray[np.int64]
@@ -25,13 +26,15 @@ class Limit:
     What pods of a batch take together in each domain stays within what is left there.
 
     `rule` names the rule in rows and messages. `domain_of` has an entry per node, `NO_DOMAIN` where the limit does not
-    apply; `left` has one per domain; `takes` is the amount per pod by class index, never below one.
+    apply; `left` has one per domain; `takes` is the amount per pod by class index, never below one. `reason` says, for
+    one node, what keeps a pod away where too little is left.
     """
 
     rule: str
     domain_of: Domains
     left: tuple[int, ...]
     takes: dict[int, int]
+    reason: Reason | None = None
 
     def open_nodes(self, left: npt.NDArray[np.int64], pod_class: int) -> Mask:
         """Nodes where a pod of a class still fits, given what is left of every domain."""

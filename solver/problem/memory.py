@@ -5,16 +5,20 @@ Everything in it is derived from frozen values and kept under their identity: a 
 a cold one. Nothing here is needed for correctness.
 """
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Final
 
-from solver.domain import DeviceTaintRule, Node, OwnedDevices, ResourceSlice, Snapshot
+from solver.domain import DeviceTaintRule, Node, OwnedDevices, Pod, ResourceSlice, Snapshot
 from solver.feasibility import node_fit
 from solver.feasibility.device_attributes import AttributeName
 from solver.problem import demand, drafting, fit, inventory, laying, owned, usage
 from solver.problem.demand import Answers, DemandKey
 from solver.problem.inventory import Inventory
 from solver.problem.layout import Layout
+from solver.problem.neighbours.residents import Residents
+from solver.problem.neighbours.surroundings import Memory
+from solver.problem.neighbours.topology import Topologies
 from solver.problem.usage import Holding, Usage
 
 _MOST_LAYOUTS: Final = 8
@@ -33,6 +37,9 @@ class Engine:
     _layouts: dict[_LayoutKey, Layout] = field(default_factory=dict)
     _verdicts: dict[node_fit.NodeDemand, fit.NodeVerdicts] = field(default_factory=dict)
     _holdings: dict[int, Holding] = field(default_factory=dict)
+    _neighbours: Memory | None = None
+    _nodes: tuple[Node, ...] = ()
+    _per_node: dict[Hashable, fit.Amounts] = field(default_factory=dict)
 
     def inventory(self, snapshot: Snapshot, owned_devices: OwnedDevices) -> Inventory:
         """Give the devices as published; rebuilt when nodes, slices or taint rules changed."""
@@ -46,6 +53,7 @@ class Engine:
             self._layouts.clear()
             self._verdicts.clear()
             self._holdings.clear()
+            self._neighbours = None
         return self._inventory
 
     def _is_current(
@@ -77,6 +85,26 @@ class Engine:
     def usage(self, stock: Inventory, snapshot: Snapshot) -> Usage:
         """Give what is in use of an inventory."""
         return usage.count(stock, snapshot, self._holdings)
+
+    def per_node(self, stock: Inventory, key: Hashable, work_out: Callable[[], fit.Amounts]) -> fit.Amounts:
+        """Give an amount per node that follows from the nodes alone; worked out once while those stay as they are."""
+        if self._nodes is not stock.nodes or len(self._per_node) >= _MOST_VERDICTS:
+            self._per_node.clear()
+            self._nodes = stock.nodes
+        found = self._per_node.get(key)
+        if found is None:
+            found = self._per_node[key] = work_out()
+        return found
+
+    def neighbours(self, stock: Inventory, pods: tuple[Pod, ...]) -> Memory:
+        """Give nodes and running pods as rules between pods look at them; running pods anew when one has changed."""
+        found = self._neighbours
+        if found is None:
+            residents = Residents.of(pods, stock.node_index)
+            found = self._neighbours = Memory(stock, Topologies(stock.labels), residents)
+        elif found.residents.pods is not pods:
+            found.residents = Residents.of(pods, stock.node_index)
+        return found
 
     def node_verdicts(self, stock: Inventory, wanted: node_fit.NodeDemand) -> fit.NodeVerdicts:
         """Give the nodes that a pod may use whatever else runs there."""

@@ -10,6 +10,8 @@ from solver.domain import (
     Claim,
     ClaimId,
     DeviceClass,
+    Gang,
+    GangId,
     NodeSelector,
     Pod,
     Policy,
@@ -22,13 +24,19 @@ from solver.domain import (
 from solver.feasibility import claims as claim_rules
 from solver.feasibility import extended_resources, node_fit, taints
 from solver.feasibility.device_attributes import AttributeName
-from solver.problem import component, demand, fit, states
+from solver.problem import component, demand, fit, gangs, holds, places, states
 from solver.problem.component import Component, Cut
 from solver.problem.demand import DemandKey
 from solver.problem.inventory import Inventory
 from solver.problem.memory import Engine
 from solver.problem.modes import Mode, Modes
+from solver.problem.neighbours import refusals
+from solver.problem.neighbours.circle import Circle
 from solver.problem.problem import Part, PodClass, Problem, SharedClaim, Source
+from solver.problem.tastes import levels
+from solver.problem.volumes import limits as volume_limits
+from solver.problem.volumes.limits import Asking
+from solver.problem.volumes.store import Store
 
 
 def prepare(snapshot: Snapshot, batch: Batch, policy: Policy, engine: Engine) -> Problem:
@@ -39,17 +47,21 @@ def prepare(snapshot: Snapshot, batch: Batch, policy: Policy, engine: Engine) ->
         claims={claim.id: claim for claim in snapshot.claims},
         device_classes=device_classes,
         modes=Modes(stock.nodes, device_classes),
+        keys=levels.Keys.of(policy, batch, snapshot),
         policy=policy,
+        circle=Circle.of(batch, snapshot.namespaces, engine.neighbours(stock, snapshot.pods)),
     )
-    drafting.reject(batch, stock)
+    drafting.store = Store.of(snapshot, batch, stock)
+    drafting.reject(snapshot, batch, stock)
     drafting.find_shared(batch)
     for claim_id in drafting.shared_ids:
         drafting.cut(claim_id)
     classes = _classes(drafting, batch, stock, engine)
+    drafting.look_at_groups()
     layout, answers = engine.layout(stock, tuple(drafting.demands), tuple(drafting.attributes))
     counted = engine.usage(stock, snapshot)
     local, wide = states.states(layout, stock, counted)
-    return Problem(
+    problem = Problem(
         snapshot=snapshot,
         batch=batch,
         policy=policy,
@@ -68,7 +80,56 @@ def prepare(snapshot: Snapshot, batch: Batch, policy: Policy, engine: Engine) ->
         wide_state=wide,
         is_whole=states.whole_nodes(stock, counted),
         rejected=drafting.rejected,
+        store=drafting.store,
     )
+    joining = ((each.index, drafting.scarce(problem.pod(each.members[0]))) for each in classes)
+    problem.limits += tuple(places.limits(drafting.nearly_full, joining, problem.node_count))
+    _tie_volumes(problem)
+    _tie_neighbours(problem, drafting.circle)
+    _tie_gangs(problem)
+    holds.apply(problem)
+    levels.work_out(problem, engine)
+    return problem
+
+
+def _tie_neighbours(problem: Problem, circle: Circle) -> None:
+    """Work out the rules between pods of the batch."""
+    pods = {each.index: problem.pod(each.members[0]) for each in problem.classes}
+    stances = {index: circle.stance(pod) for index, pod in pods.items()}
+    agreed = circle.agree(stances, pods, {each.index: each.size for each in problem.classes})
+    problem.limits += agreed.limits
+    problem.neighbours = agreed.neighbours
+    for index, refusal in agreed.refused:
+        each = problem.classes[index]
+        each.verdicts = refusals.narrowed(each.verdicts, (refusal,))
+
+
+def _tie_volumes(problem: Problem) -> None:
+    """Work out what volumes make pods take from each other."""
+    if problem.store is not None:
+        asking = [Asking(each.index, each.size, each.volumes) for each in problem.classes if each.volumes is not None]
+        problem.limits += tuple(volume_limits.limits(problem.store, asking))
+
+
+def _tie_gangs(problem: Problem) -> None:
+    """Work out the rules of gangs, and take the nodes away that these leave no member."""
+    if not problem.batch.gangs:
+        return
+    views = [
+        gangs.ClassView(
+            index=each.index,
+            pod=problem.pod(each.members[0]),
+            size=each.size,
+            components=tuple(dict.fromkeys(problem.components[part.component] for part in problem.parts_of(each))),
+            is_first=each.index == each.family,
+        )
+        for each in problem.classes
+    ]
+    known = gangs.Gangs(problem.inventory, problem.snapshot, problem.claims, problem.demands, problem.answers)
+    problem.gangs = known.rules(problem.batch.gangs, views)
+    for rule in problem.gangs:
+        for index in rule.classes:
+            problem.classes[index].verdicts = gangs.narrowed(rule, index, problem.classes[index].verdicts)
 
 
 @dataclass(slots=True, eq=False)
@@ -78,20 +139,29 @@ class _Draft:
     claims: dict[ClaimId, Claim]
     device_classes: Mapping[str, DeviceClass]
     modes: Modes
+    keys: levels.Keys
     policy: Policy
+    circle: Circle
     demands: dict[DemandKey, int] = field(default_factory=dict)
     attributes: dict[AttributeName, int] = field(default_factory=dict)
     components: dict[Component, int] = field(default_factory=dict)
     cuts: dict[ClaimId, tuple[Cut, ...]] = field(default_factory=dict)
     shapes: dict[tuple[object, ...], tuple[Cut, ...]] = field(default_factory=dict)
     shared_ids: dict[ClaimId, int] = field(default_factory=dict)
+    nearly_full: dict[ClaimId, int] = field(default_factory=dict)
+    gangs: dict[GangId, Gang] = field(default_factory=dict)
     rejected: dict[int, tuple[Reason, ...]] = field(default_factory=dict)
+    store: Store | None = None
 
-    def reject(self, batch: Batch, stock: Inventory) -> None:
+    def reject(self, snapshot: Snapshot, batch: Batch, stock: Inventory) -> None:
         """Set pods aside that no node can help."""
+        of_gangs = gangs.objections(snapshot, batch)
         for position, pod in enumerate(batch.pods):
             reasons = claim_rules.objections(pod, self.claims, self.device_classes)
             reasons = reasons or tuple(self._tainted(pod, stock))
+            if self.store is not None:
+                reasons = (*self.store.objections(pod), *reasons)
+            reasons = (*of_gangs.get(position, ()), *reasons)
             if reasons:
                 self.rejected[position] = reasons
 
@@ -108,29 +178,36 @@ class _Draft:
                 taint = taints.first_untolerated(stock.taints_of(result.device), result.tolerations)
                 if taint is not None:
                     message = f"claim {claim.id.name} holds device {result.device}, which has taint {taint.key} now"
-                    yield Reason(code=ReasonCode.DEVICES_TAINTED, message=message)
+                    yield Reason(code=ReasonCode.CLAIM_TAINTED, message=message)
 
     def find_shared(self, batch: Batch) -> None:
-        """Claims without allocation that several pods of the batch use; more consumers than fit are set aside."""
-        users = Counter[ClaimId]()
+        """Claims without allocation that several pods of the batch use, and claims that cannot take all of them."""
+        users, entering = Counter[ClaimId](), Counter[ClaimId]()
+        self.gangs = {gang.id: gang for gang in batch.gangs}
         for position, pod in enumerate(batch.pods):
             if position in self.rejected:
                 continue
-            joins = [
-                claim
-                for each in pod.claim_ids
-                if not (claim := self.claims[each]).is_reserved_for(pod.uid, pod.pod_group)
-            ]
-            full = [each for each in joins if len(each.reserved_for) + users[each.id] >= claim_rules.MOST_CONSUMERS]
-            if full:
-                message = f"claim {full[0].id.name} gets as many consumers as a claim can have"
-                self.rejected[position] = (Reason(code=ReasonCode.CLAIM_FULL, message=message),)
-                continue
-            users.update(each.id for each in joins)
+            users.update(places.joined(pod, self.claims))
+            entering.update(places.entering(pod, self.claims, self.gangs))
+        self.nearly_full = places.nearly_full(entering, self.claims)
         for claim_id, count in users.items():
             claim = self.claims[claim_id]
             if count > 1 and claim.allocation is None and claim.requests:  # without requests nothing is shared
                 self.shared_ids[claim_id] = len(self.shared_ids)
+
+    def gang_key(self, pod: Pod) -> tuple[object, ...]:
+        """What tells a pod of a gang from others: the gang, and the devices that it holds already."""
+        if pod.gang is None:
+            return ()
+        held = (self.claims[each].allocation for each in pod.claim_ids)
+        return (pod.gang, tuple(result.device for each in held if each is not None for result in each.results))
+
+    def scarce(self, pod: Pod) -> tuple[ClaimId, ...]:
+        """Give the claims with too few places that a pod would join."""
+        if not self.nearly_full:
+            return ()
+        entering = places.entering(pod, self.claims, self.gangs)
+        return tuple(sorted(each for each in entering if each in self.nearly_full))
 
     def unallocated(self, pod: Pod) -> tuple[ClaimId, ...]:
         return tuple(each for each in pod.claim_ids if self.claims[each].allocation is None)
@@ -156,6 +233,11 @@ class _Draft:
         self.components.setdefault(each, len(self.components))
         for link in each.links:
             self.attributes.setdefault(link.attribute, len(self.attributes))
+
+    def look_at_groups(self) -> None:
+        """Let attributes that group devices count where a level is about them, constrained or not."""
+        for text in self.policy.group_attributes if "broken-groups" in self.policy.levels else ():
+            self.attributes.setdefault(AttributeName.parse(text), len(self.attributes))
 
     def parts(self, claim_ids: tuple[ClaimId, ...]) -> tuple[tuple[Part, ...], tuple[tuple[Source, ...], ...]]:
         """Merge equal components of some claims; those that need identity stay apart."""
@@ -207,18 +289,25 @@ def _classes(drafting: _Draft, batch: Batch, stock: Inventory, engine: Engine) -
         if not ways:
             drafting.rejected[position] = obstacles
             continue
+        stance = drafting.circle.stance(pod)
+        wish = drafting.store.wish(pod) if drafting.store is not None else None
         wanted = node_fit.demand_of(pod, _claim_selectors(drafting, pod))
         needs_identity = any(each.component.needs_identity for claim_id in own for each in drafting.cut(claim_id))
         names = tuple(entry.entry for entry in pod.claims) if len(pod.claims) > 1 else ()
         parts = tuple(way.parts for way in ways)
-        rest = (obstacles, shared, names, position if needs_identity else -1)
-        key = (pod.priority, pod.requests, wanted, parts, *rest)
+        rest = (obstacles, shared, names, position if needs_identity else -1, wish.terms if wish else None)
+        rest = (*rest, drafting.scarce(pod))
+        key = (*drafting.keys.of_pod(pod), pod.requests, wanted, parts, drafting.gang_key(pod), stance, *rest)
         family = families.get(key)
         if family is None:
-            verdicts = engine.node_verdicts(stock, wanted)
+            verdicts = drafting.circle.narrowed(stance, engine.node_verdicts(stock, wanted))
+            verdicts = refusals.narrowed(verdicts, wish.refusals) if wish is not None else verdicts
             family = families[key] = [
                 _pod_class((count, count + offset), pod, way, verdicts, shared) for offset, way in enumerate(ways)
             ]
+            for each in family:
+                each.volumes = wish.terms if wish is not None else None
+                each.is_overdue = pod.id in drafting.keys.overdue
             family[0].obstacles = obstacles
             count += len(family)
         family[0].members.append(position)

@@ -2,18 +2,23 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from solver.domain import Batch, Claim, ClaimId, DeviceClass, Pod, Policy, Reason, Snapshot, SpecialClaim
 from solver.problem.component import Component
 from solver.problem.demand import Answers, DemandKey
 from solver.problem.fit import NodeVerdicts, Room
+from solver.problem.gangs import GangRule
 from solver.problem.inventory import Inventory, Mask
 from solver.problem.layout import GLOBAL, Group, Layout
 from solver.problem.limits import Limit
+from solver.problem.neighbours.circle import Neighbours
 from solver.problem.option import Option
 from solver.problem.options import options
+from solver.problem.tastes.taste import NO_TASTES, Tastes
 from solver.problem.usage import Usage
+from solver.problem.volumes.store import Store
+from solver.problem.volumes.wish import Terms
 
 Requests = tuple[tuple[str, int], ...]
 State = tuple[int, ...]
@@ -25,6 +30,28 @@ class Source(NamedTuple):
 
     claim: ClaimId
     positions: tuple[int, ...]
+
+
+GANG_TOPOLOGY: Final = "gang-topology"
+"""The level that counts domains which gangs would rather not have used."""
+
+
+class PlacedLevel(NamedTuple):
+    """A level of the objective that counts pods placed: its name, and what one pod of each class adds to it."""
+
+    name: str
+    worth: Mapping[int, int]
+
+
+class Tier(NamedTuple):
+    """Pods that go before or after others as one: by priority, and within one those first that were passed over."""
+
+    priority: int
+    is_overdue: bool
+
+    def __str__(self) -> str:
+        """As levels are named."""
+        return f"{self.priority}:overdue" if self.is_overdue else str(self.priority)
 
 
 class Part(NamedTuple):
@@ -45,6 +72,7 @@ class PodClass:
     Pods whose extended resources are served differently from node to node have a class for each way, which differ in
     nodes, requests and parts and share their members: a family, known by the index of its first class. `specials` are
     the claims that would be made for the members; `obstacles` (of the first) keep them from ways that have no class.
+    `volumes` is what their volumes ask of other pods, None where they have none.
     """
 
     index: int
@@ -58,6 +86,13 @@ class PodClass:
     sources: list[tuple[tuple[Source, ...], ...]] = field(default_factory=list)
     specials: list[SpecialClaim | None] = field(default_factory=list)
     obstacles: tuple[Reason, ...] = ()
+    volumes: Terms | None = None
+    is_overdue: bool = False
+
+    @property
+    def tier(self) -> Tier:
+        """Which pods it goes before and after."""
+        return Tier(self.priority, self.is_overdue)
 
     @property
     def size(self) -> int:
@@ -81,7 +116,8 @@ class Problem:
     Everything that greedy, model and extraction look at.
 
     `states` are per node, `wide_state` is of the cluster-wide budgets; `is_whole` marks nodes none of whose
-    devices was in use. `rejected` are pods that nothing can place, by batch position. `limits` are rules among pods.
+    devices was in use. `rejected` are pods that nothing can place, by batch position. `limits` and
+    `gangs` are rules among pods; `tastes` are costs of places.
     """
 
     snapshot: Snapshot
@@ -103,6 +139,10 @@ class Problem:
     is_whole: Mask
     rejected: dict[int, tuple[Reason, ...]]
     limits: tuple[Limit, ...] = ()
+    store: Store | None = None
+    tastes: Tastes = NO_TASTES
+    gangs: tuple[GangRule, ...] = ()
+    neighbours: Neighbours = field(default_factory=Neighbours)
 
     @property
     def node_count(self) -> int:
@@ -132,7 +172,22 @@ class Problem:
 
     def is_tied(self, pod_class: PodClass) -> bool:
         """Whether pods of a class depend on where others are, so that no part of the cluster can be solved alone."""
-        return bool(pod_class.shared) or any(pod_class.index in limit.takes for limit in self.limits)
+        if pod_class.shared or pod_class.index in self.neighbours.concerned:
+            return True
+        if any(pod_class.index in limit.takes for limit in self.limits):
+            return True
+        return any(pod_class.index in rule.classes for rule in self.gangs)
+
+    @property
+    def other_levels(self) -> tuple[str, ...]:
+        """Name the levels after the placed ones: few domains of gangs first, unless the policy places that itself."""
+        named = self.policy.levels
+        is_own = GANG_TOPOLOGY not in named and any(rule.preferred for rule in self.gangs)
+        return (GANG_TOPOLOGY, *named) if is_own else named
+
+    def parts_of(self, pod_class: PodClass) -> tuple[Part, ...]:
+        """Give what a pod of a class needs: of its own, and of the claims that it shares."""
+        return pod_class.parts + tuple(part for each in pod_class.shared for part in self.shared[each].parts)
 
     @property
     def families(self) -> list[tuple[PodClass, ...]]:
@@ -143,6 +198,16 @@ class Problem:
         return [tuple(each) for each in found.values()]
 
     @property
-    def tiers(self) -> list[int]:
-        """Priorities that occur, highest first."""
-        return sorted({each.priority for each in self.classes}, reverse=True)
+    def placed_levels(self) -> tuple[PlacedLevel, ...]:
+        """Levels that count the pods placed, most important first: strictly by priority unless the policy sums."""
+        if self.policy.sums_priorities:
+            return (PlacedLevel("placed", {each.index: each.priority for each in self.classes}),)
+        return tuple(
+            PlacedLevel(f"placed:{tier}", {each.index: 1 for each in self.classes if each.tier == tier})
+            for tier in self.tiers
+        )
+
+    @property
+    def tiers(self) -> list[Tier]:
+        """Tiers that occur, the first to be placed first."""
+        return sorted({each.tier for each in self.classes}, reverse=True)

@@ -12,7 +12,7 @@ from solver.model.objective import decides_pods
 from solver.model.variables import Variables
 from solver.problem.problem import Problem
 from solver.search.bound import Bounds, require_at_least
-from solver.search.values import Values, names
+from solver.search.values import Values, most, names
 from solver.solution import Solution
 
 _QUICK_SECONDS = 0.15
@@ -70,14 +70,14 @@ class _Search:
             value = expression.value(self.best)
         self.is_proven = self.is_proven and proven
         require_at_least(form, index, value)
-        most = _trivial(self.problem, name) if bound is None else min(bound, _trivial(self.problem, name))
-        return Level(name=name, value=value, bound=value if proven else max(value, most), proven=proven)
+        limit = most(self.problem, name) if bound is None else min(bound, most(self.problem, name))
+        return Level(name=name, value=value, bound=value if proven else max(value, limit), proven=proven)
 
     def _maximize(self, form: IntegerForm, index: int, bound: int | None) -> tuple[bool, int | None]:
         """Try briefly without presolve, then with it; whether the level is proven, and the best bound."""
         thorough = self.budget.deterministic_seconds if decides_pods(form.levels[index].name) else _PACKING_SECONDS
-        for presolve, most in ((False, _QUICK_SECONDS), (True, thorough)):
-            limit = min(most, self.budget.deterministic_seconds - self.spent)
+        for presolve, seconds in ((False, _QUICK_SECONDS), (True, thorough)):
+            limit = min(seconds, self.budget.deterministic_seconds - self.spent)
             if limit <= 0 or self.budget.should_stop():
                 break
             effort = Effort(
@@ -104,15 +104,7 @@ def levels_from_bounds(problem: Problem, known: Values, bounds: Bounds) -> tuple
     levels, proven = [], True
     for name, value, bound in zip(names(problem), known, bounds.levels, strict=True):
         meets = proven and bound is not None and bound <= value
-        limit = bound if proven and bound is not None else _trivial(problem, name)
+        limit = bound if proven and bound is not None else most(problem, name)
         levels.append(Level(name=name, value=value, bound=value if meets else max(value, limit), proven=meets))
         proven = proven and meets
     return tuple(levels)
-
-
-def _trivial(problem: Problem, name: str) -> int:
-    """Every pod of a tier placed, or no cost at all."""
-    if not name.startswith("placed:"):
-        return 0
-    priority = int(name.removeprefix("placed:"))
-    return sum(each.size for each, *_ in problem.families if each.priority == priority)

@@ -7,13 +7,16 @@ from solver.domain import Budget, Level
 from solver.model import build
 from solver.model.objective import decides_pods
 from solver.problem.problem import Problem
-from solver.search import bound, exact, neighbourhoods
+from solver.search import apart, bound, columns, exact, neighbourhoods
+from solver.search.apart import Piece
 from solver.search.bound import Bounds
 from solver.search.values import values
 from solver.solution import Solution
 
 _MOST_EXACT_TERMS: Final = 120_000
 """Estimated size up to which the general model is built at once."""
+_TINY_TERMS: Final = 2_000
+"""Estimated size up to which the exact search is so quick that nothing else is tried before."""
 _SMALL_TERMS: Final = 10_000
 """Estimated size from which the exact search leaves half of the budget to neighbourhoods."""
 
@@ -28,31 +31,107 @@ class Searched:
     size: tuple[int, int]
     deterministic_seconds: float = 0.0
 
+    @property
+    def is_proven(self) -> bool:
+        """Whether every level is."""
+        return all(level.proven for level in self.levels)
+
 
 def search(problem: Problem, start: Solution, budget: Budget) -> Searched:
-    """Bound the start; search exactly what is small enough, and neighbourhoods of what stays open."""
+    """Bound the start; take patterns where nodes are alike, the exact model where it is small, neighbourhoods else."""
     known = values(problem, start)
     limits = bound.bounds(problem, known, budget)
-    levels = exact.levels_from_bounds(problem, known, limits)
-    bounded = Searched(start, levels, ("relaxation",), limits.size)
-    if all(level.proven for level in levels) or budget.should_stop():
-        return bounded
+    best = Searched(start, exact.levels_from_bounds(problem, known, limits), ("relaxation",), limits.size)
+    if best.is_proven or budget.should_stop():
+        return best
+    pieces = apart.divide(problem, start)
+    return _one_by_one(problem, pieces, budget) if len(pieces) > 1 else _staged(problem, best, limits, budget)
+
+
+def _one_by_one(problem: Problem, pieces: tuple[Piece, ...], budget: Budget) -> Searched:
+    """Search parts that share nothing, small ones first; each gets an equal share of what those before it left."""
+    order = sorted(range(len(pieces)), key=lambda index: (build.estimated_terms(pieces[index].problem), index))
+    found: dict[int, Searched] = {}
+    spent = 0.0
+    for position, index in enumerate(order):
+        piece, left = pieces[index], len(order) - position
+        known = values(piece.problem, piece.start)
+        limits = bound.bounds(piece.problem, known, budget)
+        levels = exact.levels_from_bounds(piece.problem, known, limits)
+        best = Searched(piece.start, levels, ("relaxation",), limits.size)
+        if not best.is_proven and not budget.should_stop():
+            rest = replace(budget, deterministic_seconds=max(0.0, budget.deterministic_seconds - spent))
+            best = _staged(piece.problem, best, limits, _share(rest, left))
+        found[index] = best
+        spent += best.deterministic_seconds
+    parts = [found[index] for index in range(len(pieces))]
+    return Searched(
+        Solution(
+            [choice for part in parts for choice in part.solution.choices],
+            {number: choice for part in parts for number, choice in part.solution.shared.items()},
+        ),
+        apart.added(problem, [part.levels for part in parts]),
+        tuple(dict.fromkeys(stage for part in parts for stage in part.stages)),
+        (max(part.size[0] for part in parts), max(part.size[1] for part in parts)),
+        spent,
+    )
+
+
+def _staged(problem: Problem, best: Searched, limits: Bounds, budget: Budget) -> Searched:
+    """Go through the stages until everything is proven or the budget ends."""
     terms = build.estimated_terms(problem)
+    if terms > _TINY_TERMS:
+        best, limits = _in_patterns(problem, best, limits, budget)
+        if best.is_proven or budget.should_stop():
+            return best
     if terms > _MOST_EXACT_TERMS:
-        return _in_neighbourhoods(problem, bounded, limits, budget)
+        return _in_neighbourhoods(problem, best, limits, budget)
     is_small = terms <= _SMALL_TERMS
-    found = exact.improve(problem, start, limits, budget if is_small else _half(budget))
-    exactly = Searched(found.solution, found.levels, ("relaxation", "exact"), found.size, found.deterministic_seconds)
+    rest = _rest(budget, best)
+    found = exact.improve(problem, best.solution, limits, rest if is_small else _half(rest))
+    exactly = Searched(
+        found.solution,
+        found.levels,
+        (*best.stages, "exact"),
+        found.size,
+        best.deterministic_seconds + found.deterministic_seconds,
+    )
     if is_small or all(level.proven or not decides_pods(level.name) for level in found.levels):
         return exactly
     return _in_neighbourhoods(problem, exactly, _as_bounds(found.levels, limits), budget)
 
 
+def _in_patterns(problem: Problem, before: Searched, limits: Bounds, budget: Budget) -> tuple[Searched, Bounds]:
+    """Work with patterns of whole nodes, for half of the budget at most."""
+    improved = columns.improve(problem, before.solution, limits, _half(budget))
+    if improved is None:
+        return before, limits
+    known = values(problem, improved.solution)
+    found = Searched(
+        improved.solution,
+        exact.levels_from_bounds(problem, known, improved.bounds),
+        (*before.stages, "patterns"),
+        before.size,
+        before.deterministic_seconds + improved.deterministic_seconds,
+    )
+    return found, improved.bounds
+
+
+def _rest(budget: Budget, before: Searched) -> Budget:
+    """What is left of the deterministic seconds."""
+    return replace(budget, deterministic_seconds=budget.deterministic_seconds - before.deterministic_seconds)
+
+
 def _half(budget: Budget) -> Budget:
     """Half of what is left of a budget."""
+    return _share(budget, 2)
+
+
+def _share(budget: Budget, parts: int) -> Budget:
+    """One of so many equal shares of what is left of a budget."""
     spent = budget.seconds - budget.remaining_seconds()
-    seconds = spent + budget.remaining_seconds() / 2
-    return replace(budget, seconds=seconds, deterministic_seconds=budget.deterministic_seconds / 2)
+    seconds = spent + budget.remaining_seconds() / parts
+    return replace(budget, seconds=seconds, deterministic_seconds=budget.deterministic_seconds / parts)
 
 
 def _as_bounds(levels: tuple[Level, ...], limits: Bounds) -> Bounds:
@@ -66,8 +145,7 @@ def _as_bounds(levels: tuple[Level, ...], limits: Bounds) -> Bounds:
 
 
 def _in_neighbourhoods(problem: Problem, before: Searched, limits: Bounds, budget: Budget) -> Searched:
-    rest = replace(budget, deterministic_seconds=budget.deterministic_seconds - before.deterministic_seconds)
-    improved = neighbourhoods.improve(problem, before.solution, limits, rest)
+    improved = neighbourhoods.improve(problem, before.solution, limits, _rest(budget, before))
     return Searched(
         improved.solution,
         exact.levels_from_bounds(problem, values(problem, improved.solution), improved.bounds),

@@ -1,11 +1,15 @@
 """What a solution is worth, level by level, counted from its choices (and so independent of any model)."""
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+from solver.problem import groups
 from solver.problem.layout import DeviceType, Group, type_at
+from solver.problem.limits import NO_DOMAIN
 from solver.problem.option import Line, Option
-from solver.problem.problem import Part, Problem
+from solver.problem.problem import GANG_TOPOLOGY, Part, Problem
+from solver.problem.tastes.taste import Taste
 from solver.solution import Pick, Solution
 
 Values = tuple[int, ...]
@@ -14,12 +18,26 @@ Values = tuple[int, ...]
 
 def names(problem: Problem) -> tuple[str, ...]:
     """Name the levels in order, as the model does."""
-    return (*(f"placed:{priority}" for priority in problem.tiers), *problem.policy.levels)
+    return (*(level.name for level in problem.placed_levels), *problem.other_levels)
 
 
 def values(problem: Problem, solution: Solution) -> Values:
     """Evaluate all levels."""
-    return (*solution.placed_by_tier(problem), *(_LEVELS[name](problem, solution) for name in problem.policy.levels))
+    counts = Counter(choice.pod_class for choice in solution.choices)
+    placed = (
+        sum(count * level.worth.get(each, 0) for each, count in counts.items()) for level in problem.placed_levels
+    )
+    return (*placed, *(_LEVELS[name](problem, solution) for name in problem.other_levels))
+
+
+def most(problem: Problem, name: str) -> int:
+    """Give the value that no solution exceeds: every pod of a level placed, or no cost at all."""
+    for level in problem.placed_levels:
+        if level.name == name:
+            return sum(
+                max(each.size * level.worth.get(each.index, 0) for each in family) for family in problem.families
+            )
+    return 0
 
 
 class Served(NamedTuple):
@@ -81,8 +99,49 @@ def _alternatives(problem: Problem, solution: Solution) -> int:
     )
 
 
+def _gang_domains(problem: Problem, solution: Solution) -> int:
+    """Domains of preferred levels that gangs are placed in and not yet run in; a node without a domain is one."""
+    nodes: defaultdict[int, set[int]] = defaultdict(set)
+    for choice in solution.choices:
+        nodes[choice.pod_class].add(choice.node)
+    count = 0
+    for rule in problem.gangs:
+        for level in rule.preferred:
+            at = ((int(level.domain_of[each][node]), node) for each in level.domain_of for node in nodes[each])
+            used = {domain if domain != NO_DOMAIN else -2 - node for domain, node in at}
+            count += len(used - level.held)
+    return -count
+
+
 def _opened_nodes(problem: Problem, solution: Solution) -> int:
     return -len({node for node, each, _, _ in _taken(problem, solution) if each >= 0 and problem.is_whole[node]})
+
+
+def _opened_groups(problem: Problem, solution: Solution) -> int:
+    group_of = groups.node_groups(problem)
+    return -len({group_of[node] for node, each, _, _ in _taken(problem, solution) if each >= 0 and node in group_of})
+
+
+def _broken_groups(problem: Problem, solution: Solution) -> int:
+    used: defaultdict[int, set[int]] = defaultdict(set)
+    for node, each, _, _ in _taken(problem, solution):
+        if each >= 0:
+            used[node].add(each)
+    return -sum(
+        not types.isdisjoint(bundle.types)
+        for node, types in used.items()
+        for bundle in groups.bundles(problem, problem.group(node), problem.states[node])
+    )
+
+
+def _crowded_nodes(problem: Problem, solution: Solution) -> int:
+    used = Counter[int]()
+    for node, each, _, count in _taken(problem, solution):
+        if each >= 0:
+            used[node] += count
+    most = groups.most_free(problem) if used else 0
+    base = {node: most - groups.free_devices(problem.group(node), problem.states[node]) for node in used}
+    return -sum(count * base[node] + count * (count - 1) // 2 for node, count in used.items())
 
 
 def _opened_devices(problem: Problem, solution: Solution) -> int:
@@ -101,8 +160,18 @@ def _device_value(problem: Problem, solution: Solution) -> int:
     return -sum(device.value * count for _, _, device, count in _taken(problem, solution))
 
 
+def _taste(taste: Taste, solution: Solution) -> int:
+    return -taste.cost((choice.pod_class, choice.node) for choice in solution.choices)
+
+
 _LEVELS: Final[dict[str, Callable[[Problem, Solution], int]]] = {
+    GANG_TOPOLOGY: _gang_domains,
     "alternatives": _alternatives,
+    "preferences": lambda problem, solution: _taste(problem.tastes.preferences, solution),
+    "scores": lambda problem, solution: _taste(problem.tastes.scores, solution),
+    "opened-groups": _opened_groups,
+    "broken-groups": _broken_groups,
+    "crowded-nodes": _crowded_nodes,
     "opened-nodes": _opened_nodes,
     "opened-devices": _opened_devices,
     "device-value": _device_value,

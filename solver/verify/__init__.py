@@ -7,13 +7,28 @@ be made twice to go unseen. It is cheap enough (one pass over the cluster's inde
 to run before every commit; a plan that fails it is never written. Called by the shell, by tests and by `simulate`.
 
 Here lives one file per kind of rule: `pods`, `nodes`, `claims`, `requests`, `devices`, `usage`, `constraints`,
-`merging`, `extended`; `rules` is the closed list of names.
+`merging`, `extended`, `gangs`, `holds`, `neighbours`, `volumes`; `rules` is the closed list of names.
 """
 
 from collections.abc import Iterator
 
 from solver.domain import Batch, Plan, Policy, Snapshot, Violation
-from solver.verify import claims, constraints, devices, extended, merging, nodes, pods, requests, usage
+from solver.verify import (
+    claims,
+    constraints,
+    devices,
+    extended,
+    gangs,
+    holds,
+    merging,
+    neighbours,
+    nodes,
+    pods,
+    preemption,
+    requests,
+    usage,
+    volumes,
+)
 from solver.verify.picture import Picture, grants
 from solver.verify.rules import Rule
 
@@ -22,12 +37,16 @@ __all__ = ["Rule", "check"]
 
 def check(snapshot: Snapshot, batch: Batch, plan: Plan, policy: Policy = Policy()) -> tuple[Violation, ...]:  # noqa: B008 -- a frozen value
     """Give every rule that a plan breaks, with what breaks it; empty for a valid plan. Never raises on a bad plan."""
-    return tuple(_violations(Picture.of(snapshot, batch, policy, plan), batch, plan))
+    found = tuple(_violations(Picture.of(snapshot, batch, policy, plan), batch, plan))
+    return (*found, *preemption.violations(snapshot, batch, plan, policy, check)) if plan.preemptions else found
 
 
 def _violations(picture: Picture, batch: Batch, plan: Plan) -> Iterator[Violation]:
     yield from pods.violations(batch, plan, picture)
     yield from nodes.violations(plan, picture)
+    yield from neighbours.violations(plan, picture)
+    yield from holds.violations(batch, plan, picture)
+    yield from volumes.violations(plan, picture)
     yield from claims.violations(plan, picture)
     yield from extended.violations(plan, picture)
     made = grants(plan, picture)
@@ -37,3 +56,4 @@ def _violations(picture: Picture, batch: Batch, plan: Plan) -> Iterator[Violatio
         yield from constraints.violations(grant, picture)
         yield from merging.violations(grant, picture)
     yield from usage.violations(made, picture)
+    yield from gangs.violations(batch, plan, picture)

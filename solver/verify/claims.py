@@ -69,7 +69,8 @@ def _consumed(
     if claim.invalid:
         yield broken(Rule.CLAIM_INVALID, claim.id, claim.invalid)
     reserved = {each.uid for each in claim.reserved_for}
-    arriving = {each.pod_uid for each in placements if not is_reserved(claim, picture.pods[each.pod])}
+    pods = [picture.pods[each.pod] for each in placements]
+    arriving = {_consumer(claim, pod, picture) for pod in pods if not is_reserved(claim, pod)}
     if arriving and len(arriving | reserved) > MOST_CONSUMERS:
         message = f"it would have {len(arriving | reserved)} consumers, at most {MOST_CONSUMERS} are allowed"
         yield broken(Rule.CLAIM_FULL, claim.id, message)
@@ -80,6 +81,13 @@ def _consumed(
     yield from _reachable(claim, allocation, placements, picture)
     if claim.allocation is not None and arriving:
         yield from _untainted(claim, claim.allocation, picture)
+
+
+def _consumer(claim: Claim, pod: Pod, picture: Picture) -> str:
+    """Give the uid of who gets an entry: the pod, or its group where the entry of its claim is the group's own."""
+    gang = picture.gangs.get(pod.gang) if pod.gang is not None else None
+    entries = ((each.entry, each.claim, each.template) for each in pod.claims if each.claim == claim.id)
+    return gang.uid if gang is not None and any(entry in gang.claims for entry in entries) else pod.uid
 
 
 def is_reserved(claim: Claim, pod: Pod) -> bool:

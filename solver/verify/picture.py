@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from solver.domain import (
     Allocation,
@@ -11,6 +11,8 @@ from solver.domain import (
     ClaimId,
     DeviceClass,
     DeviceResult,
+    Gang,
+    GangId,
     Node,
     Placement,
     Plan,
@@ -35,6 +37,7 @@ class Picture:
     classes: dict[str, DeviceClass]
     pods: dict[PodId, Pod]
     pools: Pools
+    gangs: dict[GangId, Gang] = field(default_factory=dict)
 
     @classmethod
     def of(cls, snapshot: Snapshot, batch: Batch, policy: Policy, plan: Plan | None = None) -> "Picture":
@@ -52,6 +55,7 @@ class Picture:
             classes={each.name: each for each in snapshot.classes},
             pods={pod.id: pod for pod in batch.pods},
             pools=Pools(snapshot.slices, snapshot.taint_rules),
+            gangs={gang.id: gang for gang in batch.gangs},
         )
 
 

@@ -25,6 +25,16 @@ ALLOWED = [
         for verb in ("list", "watch")
     ],
     *[
+        (verb, "storage.k8s.io", kind, "")
+        for kind in ("csidrivers", "csinodes", "csistoragecapacities", "storageclasses", "volumeattachments")
+        for verb in ("list", "watch")
+    ],
+    *[
+        (verb, "", kind, "")
+        for kind in ("persistentvolumeclaims", "persistentvolumes")
+        for verb in ("get", "list", "watch", "patch")
+    ],
+    *[
         (verb, "resource.k8s.io", "resourceclaims", "")
         for verb in ("get", "list", "watch", "create", "update", "patch", "delete")
     ],
@@ -48,6 +58,10 @@ REFUSED = [
     ("create", "", "pods", "exec"),
     ("create", "", "pods", "eviction"),
     ("patch", "", "nodes", ""),
+    ("create", "", "persistentvolumes", ""),
+    ("delete", "", "persistentvolumeclaims", ""),
+    ("patch", "", "persistentvolumes", "status"),
+    ("patch", "storage.k8s.io", "csinodes", ""),
     ("deletecollection", "resource.k8s.io", "resourceclaims", ""),
     ("update", "resource.k8s.io", "resourceclaims", "driver"),
     ("create", "resource.k8s.io", "resourceslices", ""),

@@ -18,9 +18,10 @@ from e2e.controlplane import wire
 from e2e.controlplane.plane import ControlPlane
 from e2e.fleet import publish
 from e2e.scenarios import workload
+from e2e.scenarios.joint import joint_scenarios
 from e2e.scenarios.workload import Scenario
 
-SCENARIOS = workload.scenarios()
+SCENARIOS = {**workload.scenarios(), **joint_scenarios()}
 
 
 def sample(
@@ -85,7 +86,7 @@ def test_findings_make_the_command_fail(tmp_path: Path) -> None:
 
 
 def test_the_table_has_a_line_for_each_scheduler() -> None:
-    console = Console(width=110, color_system=None)
+    console = Console(width=100, color_system=None)
     with console.capture() as capture:
         console.print(samples.render([sample(), sample(scheduler="kube-scheduler, 50 QPS")]))
     assert [line.split()[:2] for line in capture.get().splitlines() if " s " in line] == [
@@ -108,7 +109,8 @@ def test_the_order_of_the_schedulers_alternates() -> None:
 
 @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
 def test_a_scenario_has_the_pods_that_it_says(scenario: Scenario) -> None:
-    manifests = scenario.manifests("n", "s", 0)
+    later = scenario.later("n", "s", 0) if scenario.later else []
+    manifests = scenario.manifests("n", "s", 0) + later
     pods = sum(each["kind"] == "Pod" for each in manifests)
     replicas = sum(each["spec"]["replicas"] for each in manifests if each["kind"] == "Deployment")
     assert pods + replicas == scenario.pods

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import cast
 
 import msgspec
@@ -11,6 +12,8 @@ import pytest
 from scheduler.cluster import Cluster, Unit
 from scheduler.commit.avoidance import Avoidance
 from scheduler.commit.commit import Commit
+from scheduler.commit.groups import Groups
+from scheduler.commit.evictions import Evictions
 from scheduler.commit.outcome import Bound, Halted, Outcome, PartlyBound, Refused, Undone, Yielded
 from scheduler.commit.repairs import Repairs
 from scheduler.commit.reports import Reports
@@ -18,12 +21,12 @@ from scheduler.commit.tally import Tally
 from scheduler.commit.waits import Waits
 from scheduler.cycle import Cycle, Parts
 from scheduler.observe.metrics import Metrics
-from scheduler.queue import Pending, State
+from scheduler.queue import PassedOver, Pending, State
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.process import Worker
 from solver import solve_greedily
 from solver.domain import Batch, Budget, ClaimId, DeviceId, Pod, PodId, Policy, Reason, ReasonCode
-from tests.support.builders import claim, gpu_class, gpu_slice, node, pod
+from tests.support.builders import claim, gpu_class, gpu_slice, node, pod, request
 from tests.support.cluster_builders import gone, seen
 
 CONFLICT = Reason(code=ReasonCode.CONFLICT, message="somebody was faster")
@@ -113,6 +116,7 @@ class Hall:
 
     def __init__(self, max_pods: int = 100) -> None:
         self.cluster = Cluster()
+        self.passed_over = PassedOver(300.0)
         self.pending = Pending({"dovetail", "other"})
         self.deciding = Deciding(self.cluster)
         self.committing = Committing()
@@ -123,18 +127,40 @@ class Hall:
         parts = Parts(
             cluster=self.cluster,
             pending=self.pending,
+            passed_over=self.passed_over,
             worker=cast("Worker", Noting()),
             decider=cast("Decider", self.deciding),
             commit=cast("Commit", self.committing),
             waits=self.waits,
             repairs=cast("Repairs", self.repairing),
+            groups=Groups(
+                cast("Client", None),
+                cast("Writer", None),
+                self.cluster,
+                (cast("Reports", self.telling), self.metrics),
+            ),
+            evictions=Evictions(
+                cast("Client", None),
+                cast("Writer", None),
+                self.cluster,
+                cast("Reports", self.telling),
+                self.metrics,
+            ),
             reports=cast("Reports", self.telling),
             tally=Tally(self.metrics),
             metrics=self.metrics,
         )
-        policies = {"dovetail": Policy(), "other": Policy(name="other")}
-        self.cycle = Cycle(parts, policies, max_pods)
+        self.parts = parts
+        self.cycle = Cycle(parts, self.policies, max_pods)
         self.cycle.see([seen(node("n1", cpu=8)), seen(gpu_slice("n1", count=4)), seen(gpu_class())])
+
+    @property
+    def policies(self) -> dict[str, Policy]:
+        return {"dovetail": Policy(), "other": Policy(name="other")}
+
+    def remade(self) -> Cycle:
+        """Give a cycle over the same parts that passes pods over as this hall does now."""
+        return Cycle(replace(self.parts, passed_over=self.passed_over), self.policies, 100)
 
     def arrive(self, *pods: Pod) -> None:
         for each in pods:
@@ -401,3 +427,32 @@ async def test_finishing_gives_up_what_takes_too_long() -> None:
         await settle()
 
         assert not await hall.cycle.finish(0.01)
+
+
+async def test_a_pod_that_was_passed_over_goes_first_and_holds_a_node_until_it_is_placed() -> None:
+    hall = Hall()
+    hall.passed_over = PassedOver(0.0)
+    hall.cycle = hall.remade()
+    big = msgspec.structs.replace(pod("big", "four"), labels=())
+    async with running(hall):
+        hall.arrive(pod("first", "one"))
+        await settle()
+        hall.cycle.see([seen(claim("four", request(count=4)))])
+        hall.cycle.see([seen(big)])
+        await settle()
+        hall.arrive(pod("second", "two"))
+        await settle()
+        hall.cycle.see([seen(msgspec.structs.replace(big, labels=(("again", "1"),)))])
+        await asyncio.sleep(1.2)
+        await settle()
+        assert [hold.pod.name for hold in hall.passed_over.holds] == ["big"]
+        hall.arrive(pod("third", "three"))
+        await settle()
+        assert state(hall, "third") is State.WAITING
+
+        hall.cycle.see([gone(big)])
+        await asyncio.sleep(1.2)
+        await settle()
+
+    assert hall.passed_over.holds == ()
+    assert "third" in [each.placements[0].pod.name for each in hall.committing.units]

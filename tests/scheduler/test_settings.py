@@ -17,7 +17,7 @@ from scheduler.settings import (
     parse_address,
     reference,
 )
-from solver.domain import NodeSelectorRequirement, NodeSelectorTerm
+from solver.domain import PACK, SPREAD, NodeSelectorRequirement, NodeSelectorTerm, Weights
 
 ROOT = Path(__file__).parents[2]
 HEAD = "apiVersion: config.dovetail.dev/v1alpha1\nkind: DovetailConfiguration\n"
@@ -95,8 +95,8 @@ def test_every_field_of_the_schema_is_described() -> None:
             HEAD + "logging: {level: warn}", "logging.level: 'warn' is not known, did you mean warning?", id="word"
         ),
         pytest.param(
-            HEAD + "profiles: [{policy: spread}]",
-            "profiles[0].policy: 'spread' is not known, write one of: pack",
+            HEAD + "profiles: [{policy: scatter}]",
+            "profiles[0].policy: 'scatter' is not known, write one of: pack, spread, topology",
             id="a policy that does not exist",
         ),
         pytest.param(
@@ -212,6 +212,14 @@ def test_the_same_name_twice_on_the_command_line_is_refused(tmp_path: Path) -> N
 
 def test_a_profile_gives_the_solver_its_policy() -> None:
     assert default().policy("dovetail").name == PolicyName.PACK
+
+
+def test_a_policy_decides_the_levels_and_a_profile_what_they_weigh() -> None:
+    text = HEAD + "profiles: [{schedulerName: a, policy: spread, weights: {nodeAffinity: 7}}, {schedulerName: b}]"
+    settings = parse(text, "file")
+    assert (settings.policy("a").levels, settings.policy("b").levels) == (SPREAD, PACK)
+    assert settings.policy("a").weights == Weights(node_affinity=7)
+    assert settings.policy("b").weights == Weights()
 
 
 def test_everything_is_owned_by_default() -> None:

@@ -129,7 +129,7 @@ ONE_REASON: tuple[Row, ...] = (
             b.claim("c", b.request("r", tolerations=(b.toleration(),))),
         ),
         (
-            ReasonCode.DEVICES_TAINTED,
+            ReasonCode.DEVICES_AVOIDED,
             "request r: needs 1 device, 2 match, 0 free, 2 avoided after not getting ready for a pod",
             1,
         ),
@@ -238,7 +238,7 @@ ONE_REASON: tuple[Row, ...] = (
             b.claim("c", allocation=b.allocation(b.result("gpu", "gpu-0", "n1"), node_name="n1")),
         ),
         (
-            ReasonCode.DEVICES_TAINTED,
+            ReasonCode.CLAIM_TAINTED,
             "claim c holds device gpu.example.com/n1/gpu-0, which has taint t now",
             0,
         ),

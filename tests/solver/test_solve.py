@@ -117,16 +117,44 @@ def test_a_claim_takes_no_more_than_256_consumers() -> None:
     reserved = [b.consumer(f"c{index}") for index in range(255)]
     given = b.claim("c", allocation=b.allocation(b.result("gpu", "d", "n1")), reserved_for=reserved)
     decided = s.plan(b.node("n1", pods=500), GPU, given, pods=[b.pod("p", "c"), b.pod("q", "c")])
-    assert (s.nodes_of(decided), s.codes(decided, "q")) == ({"p": "n1"}, ["ClaimFull"])
+    assert (s.nodes_of(decided), s.codes(decided, "q")) == ({"p": "n1"}, ["Outranked", "ClaimFull"])
+
+
+def test_the_last_place_of_a_claim_goes_to_a_pod_that_fits() -> None:
+    reserved = [b.consumer(f"c{index}") for index in range(255)]
+    given = b.claim("c", allocation=b.allocation(b.result("gpu", "d", "n1")), reserved_for=reserved)
+    pods = [b.pod("too-large", "c", cpu=100), b.pod("p", "c"), b.pod("q", "c", cpu=2)]
+    decided = s.plan(b.node("n1", pods=500), GPU, given, pods=pods)
+    assert len(s.nodes_of(decided)) == 1
+    assert s.codes(decided, "too-large") == ["NodeResources"]
+
+
+def test_the_last_place_of_a_claim_goes_to_the_pod_of_the_highest_priority() -> None:
+    reserved = [b.consumer(f"c{index}") for index in range(255)]
+    given = b.claim("c", allocation=b.allocation(b.result("gpu", "d", "n1")), reserved_for=reserved)
+    pods = [b.pod("low", "c"), b.pod("high", "c", priority=9)]
+    decided = s.plan(b.node("n1", pods=500), b.node("n2"), GPU, given, pods=pods)
+    assert list(s.nodes_of(decided)) == ["high"]
+
+
+def test_places_of_two_claims_are_counted_apart() -> None:
+    reserved = [b.consumer(f"c{index}") for index in range(255)]
+    given = [
+        b.claim(name, allocation=b.allocation(b.result("gpu", f"d{name}", "n1")), reserved_for=reserved)
+        for name in ("c", "d")
+    ]
+    pods = [b.pod("both", "c", "d"), b.pod("only-c", "c"), b.pod("only-d", "d")]
+    decided = s.plan(b.node("n1", pods=500), GPU, given, pods=pods)
+    assert set(s.nodes_of(decided)) == {"only-c", "only-d"}
 
 
 def test_a_new_claim_takes_no_more_than_256_consumers() -> None:
     pods = [b.pod(f"p{number:03}", "c") for number in range(258)]
     decided = s.plan(b.node("n1", pods=500), b.gpu_slice("n1"), GPU, b.claim("c"), pods=pods)
-    assert [(each.pod.name, each.reasons[0].code) for each in decided.unplaced] == [
-        ("p256", ReasonCode.CLAIM_FULL),
-        ("p257", ReasonCode.CLAIM_FULL),
-    ]
+    assert len(decided.placements) == 256
+    assert [[reason.code for reason in each.reasons] for each in decided.unplaced] == [
+        [ReasonCode.OUTRANKED, ReasonCode.CLAIM_FULL]
+    ] * 2
 
 
 # Shared claims
@@ -403,7 +431,7 @@ def test_a_proven_plan_says_so() -> None:
 def test_levels_are_named_by_priority_and_then_by_the_policy() -> None:
     pods = [b.pod("p", priority=5), b.pod("q", priority=-1)]
     report = s.plan(b.node("n1"), pods=pods).report
-    names = ["placed:5", "placed:-1", "alternatives", "opened-nodes", "opened-devices", "device-value"]
+    names = ["placed:5", "placed:-1", "alternatives", "opened-nodes", "opened-devices", "device-value", "scores"]
     assert [level.name for level in report.levels] == names
 
 

@@ -36,6 +36,7 @@ from solver.domain import (
     Plan,
     Pod,
     PodClaim,
+    PodId,
     Policy,
     PoolId,
     Quantity,
@@ -45,7 +46,7 @@ from solver.domain import (
     Unplaced,
 )
 from solver.domain.quantity import format_nano
-from solver.verify import claims, devices, matching, merging, nodes, requests
+from solver.verify import claims, devices, matching, merging, neighbours, nodes, requests
 from solver.verify.amounts import consumption
 from solver.verify.constraints import attribute_values, covers
 from solver.verify.picture import Picture, grant_of
@@ -55,6 +56,8 @@ from tests.support import builders as b
 
 Consumption = tuple[tuple[str, int], ...]
 DEFAULT_POLICY = Policy()
+_NEVER = -(10**6)
+"""Added up with any number of pods it stays below none."""
 
 
 class Best(NamedTuple):
@@ -105,7 +108,8 @@ class _State(NamedTuple):
     What is taken: devices held alone, one entry per share, what nodes have left.
 
     `homes` says where claims that were allocated on the way and have more consumers to come can be used; `room`
-    counts the consumers that a nearly full claim can still take.
+    counts the consumers that a nearly full claim can still take. `seats` say who is where as soon as any pod has rules
+    about its neighbours: these are judged when everybody has a place.
     """
 
     alone: frozenset[DeviceId]
@@ -113,6 +117,7 @@ class _State(NamedTuple):
     free: tuple[tuple[str, tuple[tuple[str, int], ...]], ...]
     homes: tuple[tuple[ClaimId, frozenset[str]], ...]
     room: tuple[tuple[ClaimId, int], ...]
+    seats: tuple[tuple[PodId, str], ...] = ()
 
 
 _Grants = tuple[tuple[ClaimId, tuple[_Given, ...]], ...]
@@ -132,6 +137,10 @@ class _Search:
         self.users = Counter(claim for pod in batch.pods for claim in pod.claim_ids)
         self.ways = _Ways(self.picture)
         self.seen: dict[tuple[int, _State], _Outcome] = {}
+        everybody = (*batch.pods, *snapshot.pods)
+        self.has_neighbours = any(
+            pod.host_ports or pod.affinity or pod.anti_affinity or pod.spread for pod in everybody
+        )
 
     def start(self) -> _State:
         results = [
@@ -169,10 +178,15 @@ class _Search:
     def from_here(self, index: int, state: _State) -> _Outcome:
         """Give the best of the pods from `index` on."""
         if index == len(self.pods):
-            return ((0,) * len(self.priorities), 0), ()
+            return ((0 if self._may_sit(state) else _NEVER,) * len(self.priorities), 0), ()
         if (index, state) not in self.seen:
             self.seen[index, state] = self._tried(index, state)
         return self.seen[index, state]
+
+    def _may_sit(self, state: _State) -> bool:
+        """Whether the rules between pods are kept at the end."""
+        seats = (b.placement(self.picture.pods[pod], node) for pod, node in state.seats)
+        return not state.seats or not any(neighbours.violations(b.plan(*seats), self.picture))
 
     def _tried(self, index: int, state: _State) -> _Outcome:
         pod = self.pods[index]
@@ -198,7 +212,10 @@ class _Search:
             return
         left.update({name: left[name] - amount for name, amount in takes.items()})
         free = {**dict(state.free), node.name: tuple(sorted(left.items()))}
-        yield from self._with_claims((pod, node), pod.claim_ids, state._replace(free=tuple(sorted(free.items()))))
+        state = state._replace(free=tuple(sorted(free.items())))
+        if self.has_neighbours:
+            state = state._replace(seats=(*state.seats, (pod.id, node.name)))
+        yield from self._with_claims((pod, node), pod.claim_ids, state)
 
     def _may_use(self, pod: Pod, entry: PodClaim) -> bool:
         if entry.is_skipped:

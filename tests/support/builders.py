@@ -11,6 +11,8 @@ objects in any order and sorts them into place.
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from solver.domain import (
     Allocation,
     AllocationMode,
@@ -33,6 +35,10 @@ from solver.domain import (
     DeviceResult,
     DeviceStatus,
     DeviceTaintRule,
+    Gang,
+    GangId,
+    GangLevel,
+    Namespace,
     Node,
     NodeScope,
     NodeSelector,
@@ -532,6 +538,46 @@ def pod(
     )
 
 
+def gang_id(name: str, namespace: str = NAMESPACE, source: str = "dovetail.dev") -> GangId:
+    return GangId(namespace, name, source)
+
+
+def gang(
+    name: str,
+    minimum: int,
+    *levels: GangLevel,
+    claims: Sequence[str] = (),
+    members: int = 0,
+    invalid: str = "",
+    is_absent: bool = False,
+    namespace: str = NAMESPACE,
+) -> Gang:
+    """A gang of our label; pods join with `member(pod, name)`."""
+    return Gang(
+        id=gang_id(name, namespace),
+        uid=f"uid-{namespace}-{name}",
+        min_count=minimum,
+        member_count=members,
+        levels=levels,
+        claims=tuple((each, ClaimId(namespace, each), "") for each in claims),
+        invalid=invalid,
+        is_absent=is_absent,
+    )
+
+
+def member(pod: Pod, gang_name: str) -> Pod:
+    """The pod as a member of a gang."""
+    return replace(pod, gang=gang_id(gang_name, pod.id.namespace))
+
+
+def by_label(key: str, *, is_required: bool = True) -> GangLevel:
+    return GangLevel(node_label=key, is_required=is_required)
+
+
+def by_device(attribute_name: str, *, is_required: bool = True) -> GangLevel:
+    return GangLevel(device_attribute=attribute_name, is_required=is_required)
+
+
 def entry(claim_name: str, *, namespace: str = NAMESPACE, template: str = "", name: str = "") -> PodClaim:
     """An entry that is resolved to a claim; with `template` the claim has to belong to the pod."""
     return PodClaim(entry=name or claim_name, claim=ClaimId(namespace, claim_name), template=template)
@@ -550,7 +596,7 @@ def skipped_entry() -> PodClaim:
 # What goes in and what comes out
 
 
-SnapshotObject = Node | ResourceSlice | DeviceClass | DeviceTaintRule | Claim | Pod
+SnapshotObject = Node | Namespace | ResourceSlice | DeviceClass | DeviceTaintRule | Claim | Pod
 
 
 def snapshot(
@@ -570,6 +616,7 @@ def snapshot(
         taint_rules=tuple(sorted((o for o in flat if isinstance(o, DeviceTaintRule)), key=lambda o: o.name)),
         claims=tuple(sorted((o for o in flat if isinstance(o, Claim)), key=lambda o: o.id)),
         pods=tuple(sorted((o for o in flat if isinstance(o, Pod)), key=lambda o: o.id)),
+        namespaces=tuple(sorted((o for o in flat if isinstance(o, Namespace)), key=lambda o: o.name)),
         draws=tuple(
             (device, tuple((_counter(device, name), quantity(amount).nano) for name, amount in drawn.items()))
             for device, drawn in sorted((draws or {}).items())
@@ -582,8 +629,8 @@ def _counter(device: DeviceId, name: str) -> CounterId:
     return CounterId(device.driver, device.pool, counter_set, counter)
 
 
-def batch(*pods: Pod) -> Batch:
-    return Batch(pods=pods)
+def batch(*pods: Pod, gangs: Sequence[Gang] = ()) -> Batch:
+    return Batch(pods=pods, gangs=tuple(gangs))
 
 
 def placement(placed: Pod, node_name: str) -> Placement:

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable
 
-from scheduler.change import Change, Kind, Namespace, Object
+from scheduler.change import Change, Kind, Object
 from scheduler.cluster import Cluster, Transition, Unit
 from solver.domain import (
     Claim,
     ClaimAllocation,
     DeviceClass,
     DeviceTaintRule,
+    Namespace,
     Node,
     Placement,
     Pod,

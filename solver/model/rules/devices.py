@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from solver.domain import ConstraintKind
 from solver.model.form import Expression
+from solver.model.rules import keeping
 from solver.model.variables import PartAt, Variables
 from solver.problem.component import Link
 from solver.problem.layout import GLOBAL, MOST_UNITS, DeviceType, type_at
@@ -62,10 +63,12 @@ def respect_budgets(variables: Variables) -> None:
             limit = Expression(dict(count.terms))
             limit.add(opened, -_most(variables, count))
             variables.form.require(limit, "opened device", high=0)
+    _open_kept(variables)
     for (cell, each), opened in variables.opened_devices.items():
         device = variables.problem.layout.wide_types[-each - 1] if each < 0 else type_of(variables, cell, each)
         for budget, amount in device.opens:
             take(cell, budget, amount, Expression({opened: 1}))
+    keeping.add_kept_devices(variables, local, wide)
     for (cell, budget), total in local.items():
         _require_budget(variables, cell, budget, total)
     for budget, total in wide.items():
@@ -85,6 +88,23 @@ def _opened_device(variables: Variables, cell: int, each: int) -> int:
             linked.add(_opened_node(variables, cell), -1)
             variables.form.require(linked, "opened node", high=0)
     return variables.opened_devices[key]
+
+
+def _open_kept(variables: Variables) -> None:
+    """Shareable devices that kept claims use are open."""
+    for cell, each, kept in variables.kept_shares:
+        if _is_fresh(variables, cell, each):
+            limit = Expression({kept: 1, _opened_device(variables, cell, each): -1})
+            variables.form.require(limit, "opened device", high=0)
+
+
+def _is_fresh(variables: Variables, cell: int, each: int) -> bool:
+    """Whether nobody uses a shareable device in a cell, or a cluster-wide one (cell -1)."""
+    if each < 0:
+        fresh = variables.problem.layout.wide_types[-each - 1].fresh
+        return fresh >= 0 and variables.problem.wide_left(fresh) > 0
+    fresh = type_of(variables, cell, each).fresh
+    return fresh >= 0 and left(variables, cell, fresh) > 0
 
 
 def _opened_node(variables: Variables, cell: int) -> int:

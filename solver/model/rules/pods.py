@@ -3,6 +3,7 @@
 from collections import defaultdict
 
 from solver.model.form import Expression
+from solver.model.rules import keeping
 from solver.model.variables import Variables
 from solver.problem.fit import PODS
 
@@ -26,9 +27,11 @@ def fit_nodes(variables: Variables) -> None:
         for resource, amount in variables.problem.classes[pod_class].requests:
             if amount > 0:
                 used[cell, resource].add(variable, amount)
+    excess = keeping.add_kept_room(variables, used)
     upper = variables.form.upper
     for (cell, resource), total in used.items():
         free = int(sum(max(0, int(room.of(resource)[node])) for node in variables.cell(cell).nodes))
+        free += excess.get((cell, resource), 0)
         if sum(amount * upper[variable] for variable, amount in total.terms.items()) > free:
             variables.form.require(total, "node resources", high=free)
 

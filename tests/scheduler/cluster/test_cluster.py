@@ -1,8 +1,9 @@
 import msgspec
 import pytest
 
-from scheduler.change import Change, Kind, Namespace, Object
+from scheduler.change import Change, Kind, Object
 from scheduler.cluster import Cluster
+from solver.domain import Namespace
 from tests.support.builders import (
     allocation,
     claim,

@@ -1,15 +1,11 @@
-"""What a waiting pod's owner reads, and how often it is written."""
+"""What a waiting pod's owner reads."""
 
-from scheduler.commit.conditions import Conditions, condition_message, condition_reason, shortened
+from scheduler.commit.conditions import condition_message, shortened
 from solver.domain import Reason, ReasonCode
 
 CPU = Reason(code=ReasonCode.NODE_RESOURCES, message="Insufficient cpu", node_count=4)
 TAINT = Reason(code=ReasonCode.NODE_TAINT, message="node(s) had untolerated taint.", node_count=8)
 GPUS = Reason(code=ReasonCode.DEVICES_IN_USE, message="request gpus: 12 devices match, 3 are free, 4 needed")
-
-
-def fewer(count: int) -> Reason:
-    return Reason(code=ReasonCode.DEVICES_IN_USE, message=f"request gpus: 12 devices match, {count} are free, 4 needed")
 
 
 def test_the_histogram_of_nodes_stands_first_and_the_devices_follow() -> None:
@@ -33,55 +29,6 @@ def test_a_very_long_message_is_cut() -> None:
 
 def test_a_text_is_cut_at_a_character() -> None:
     assert shortened("ä" * 10, 11) == "äää ..."
-
-
-def test_a_pod_that_fits_nowhere_is_unschedulable() -> None:
-    assert condition_reason((GPUS, CPU)) == "Unschedulable"
-
-
-def test_a_refused_write_is_an_error_of_the_scheduler() -> None:
-    refused = Reason(code=ReasonCode.API_ERROR, message="403 Forbidden")
-
-    assert condition_reason((refused, CPU)) == "SchedulerError"
-
-
-def test_the_same_text_is_written_once() -> None:
-    told = Conditions()
-    told.next("uid", (GPUS,), 12, 0.0)
-
-    assert told.next("uid", (GPUS,), 12, 500.0) is None
-
-
-def test_other_numbers_for_the_same_reason_wait_for_a_minute() -> None:
-    told = Conditions()
-    told.next("uid", (fewer(3),), 12, 0.0)
-
-    assert told.next("uid", (fewer(2),), 12, 59.0) is None
-
-
-def test_other_numbers_for_the_same_reason_are_written_after_a_minute() -> None:
-    told = Conditions()
-    told.next("uid", (fewer(3),), 12, 0.0)
-
-    again = told.next("uid", (fewer(2),), 12, 60.0)
-
-    assert again is not None
-    assert "2 are free" in again.message
-
-
-def test_another_reason_is_written_at_once() -> None:
-    told = Conditions()
-    told.next("uid", (GPUS,), 12, 0.0)
-
-    assert told.next("uid", (GPUS, CPU), 12, 0.1) is not None
-
-
-def test_a_pod_that_was_forgotten_is_told_again() -> None:
-    told = Conditions()
-    told.next("uid", (GPUS,), 12, 0.0)
-    told.forget(("uid",))
-
-    assert told.next("uid", (GPUS,), 12, 0.1) is not None
 
 
 def test_a_text_that_fits_is_left_alone() -> None:

@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from scheduler.commit.allowance import Allowance
 from scheduler.commit.events import Narrator
 from scheduler.commit.reports import Reports
 from scheduler.commit.writer import Writer
@@ -46,7 +47,12 @@ class Desk:
         self.events: list[str] = []
         self.is_failing = False
         self.reports = Reports(
-            cast("Client", None), cast("Writer", self.slots), self.metrics, Narrator("host"), clock=lambda: 0.0
+            cast("Client", None),
+            cast("Writer", self.slots),
+            self.metrics,
+            Narrator("host"),
+            Allowance(0.5),
+            clock=lambda: 0.0,
         )
         monkeypatch.setattr(writes, "write_pod_condition", self._take_condition)
         monkeypatch.setattr(writes, "write_event", self._take_event)
@@ -170,7 +176,7 @@ async def test_a_claim_that_stays_missing_is_told_of(monkeypatch: pytest.MonkeyP
 
 
 async def test_of_too_many_events_the_oldest_are_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scheduler.commit.reports._MOST_EVENTS", 10)
+    monkeypatch.setattr("scheduler.commit.outbox._MOST_EVENTS", 10)
     async with desk(monkeypatch) as at:
         await settle()
         for _ in range(15):

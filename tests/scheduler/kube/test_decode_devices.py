@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.change import Kind, Namespace
+from scheduler.change import Kind
 from scheduler.kube.decode import decode
 from scheduler.kube.errors import DecodeError
 from solver.domain import (
@@ -14,6 +14,7 @@ from solver.domain import (
     Device,
     DeviceClass,
     DeviceTaintRule,
+    Namespace,
     Node,
     NodeAllocatableMapping,
     NodeScope,

@@ -60,6 +60,8 @@ def test_a_pod_is_read_with_all_that_decides() -> None:
         priority=7,
         preemption_policy="Never",
         creation="2026-01-01T00:00:00Z",
+        preferred_node_affinity=((1, NodeSelectorTerm()),),
+        images=("busybox",),
         containers=found.containers,
         node_selector=(("arch", "arm64"), ("zone", "z1")),
         required_affinity=NodeSelector(
@@ -136,40 +138,3 @@ def test_fields_of_a_newer_server_and_nulls_are_taken_as_they_come() -> None:
 TERM = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-
-
-@pytest.mark.parametrize(
-    ("spec", "named"),
-    [
-        pytest.param({"affinity": {"podAffinity": {REQUIRED: [TERM]}}}, "podAffinity", id="affinity"),
-        pytest.param({"affinity": {"podAntiAffinity": {REQUIRED: [TERM]}}}, "podAntiAffinity", id="anti-affinity"),
-        pytest.param(
-            {"topologySpreadConstraints": [{"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]},
-            "topologySpreadConstraints",
-            id="spread",
-        ),
-        pytest.param({"containers": [{"name": "a", "ports": [{"hostPort": 80}]}]}, "hostPort", id="host port"),
-        pytest.param(
-            {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}, "volumes", id="volume"
-        ),
-    ],
-)
-def test_what_binds_a_pod_in_ways_that_no_rule_knows_is_named(spec: dict[str, Any], named: str) -> None:
-    (field,) = decoded(**spec).unhonoured
-    assert named in field
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [
-        pytest.param({"affinity": {"podAffinity": {PREFERRED: [{"weight": 1}]}}}, id="preferred affinity"),
-        pytest.param({"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]}, id="soft spread"),
-        pytest.param({"containers": [{"name": "a", "ports": [{"containerPort": 80}]}]}, id="container port"),
-        pytest.param({"volumes": [{"name": "v", "emptyDir": {}}, {"name": "t", "projected": {}}]}, id="volumes"),
-        pytest.param(
-            {"nodeName": "n1", "affinity": {"podAffinity": {REQUIRED: [TERM]}}}, id="a pod that is bound already"
-        ),
-    ],
-)
-def test_what_only_prefers_or_needs_no_place_holds_up_no_pod(spec: dict[str, Any]) -> None:
-    assert decoded(**spec).unhonoured == ()

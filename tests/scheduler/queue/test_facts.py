@@ -1,8 +1,9 @@
 import msgspec
 import pytest
 
-from scheduler.change import Namespace, Object
+from scheduler.change import Object
 from scheduler.queue import Fact, facts_of
+from solver.domain import HostPort, Namespace
 from tests.support.builders import (
     allocation,
     claim,
@@ -21,6 +22,8 @@ from tests.support.cluster_builders import became
 
 NODE, CORDONED = node("n1", cpu=4), node("n1", cpu=4, is_unschedulable=True)
 BOUND, WAITING = pod("p", node_name="n1", cpu=2), pod("p", cpu=2)
+PORTLY = msgspec.structs.replace(BOUND, host_ports=(HostPort(port=80),))
+LEFT = {Fact.NODE_ROOM_FREED, Fact.NEIGHBOUR_LEFT}
 CLAIM = claim("c")
 GPU = result("gpu", "gpu-0", "n1")
 HELD = claim("c", allocation=allocation(GPU), reserved_for=[consumer("a"), consumer("b")])
@@ -40,7 +43,7 @@ def other(each: Object, **fields: object) -> Object:
     [
         pytest.param(None, NODE, {Fact.NODE_ADDED}, id="node added"),
         pytest.param(NODE, other(NODE, uid="x"), {Fact.NODE_ADDED}, id="node remade"),
-        pytest.param(NODE, None, set(), id="node deleted"),
+        pytest.param(NODE, None, {Fact.NODE_GONE}, id="node deleted"),
         pytest.param(NODE, node("n1", cpu=5), {Fact.NODE_ALLOCATABLE_GREW}, id="node with more cpu"),
         pytest.param(
             NODE,
@@ -67,10 +70,10 @@ def other(each: Object, **fields: object) -> Object:
         pytest.param(
             other(NODE, taints=(SICK,)),
             other(NODE, taints=(taint("sick", "v"),)),
-            {Fact.NODE_TAINT_REMOVED},
+            {Fact.NODE_TAINT_REMOVED, Fact.NODE_TAINT_ADDED},
             id="node tainted otherwise",
         ),
-        pytest.param(NODE, other(NODE, taints=(SICK,)), set(), id="node tainted"),
+        pytest.param(NODE, other(NODE, taints=(SICK,)), {Fact.NODE_TAINT_ADDED}, id="node tainted"),
         pytest.param(
             other(NODE, taints=(SICK,)),
             other(NODE, taints=(other(SICK, time_added="now"),)),  # type: ignore[arg-type]  # a taint is a Struct too
@@ -85,18 +88,22 @@ def other(each: Object, **fields: object) -> Object:
         pytest.param(NODE, other(NODE, images=(("i", 1),)), set(), id="node with another image"),
         pytest.param(None, WAITING, set(), id="pod created"),
         pytest.param(WAITING, None, set(), id="waiting pod deleted"),
-        pytest.param(WAITING, BOUND, set(), id="pod bound"),
-        pytest.param(BOUND, None, {Fact.NODE_ROOM_FREED}, id="bound pod deleted"),
-        pytest.param(BOUND, other(BOUND, is_terminal=True), {Fact.NODE_ROOM_FREED}, id="pod ended"),
-        pytest.param(BOUND, WAITING, {Fact.NODE_ROOM_FREED}, id="pod no longer assumed"),
+        pytest.param(WAITING, BOUND, {Fact.NEIGHBOUR_ARRIVED}, id="pod bound"),
+        pytest.param(None, BOUND, {Fact.NEIGHBOUR_ARRIVED}, id="bound pod created"),
+        pytest.param(BOUND, None, LEFT, id="bound pod deleted"),
+        pytest.param(BOUND, other(BOUND, is_terminal=True), LEFT, id="pod ended"),
+        pytest.param(BOUND, WAITING, LEFT, id="pod no longer assumed"),
+        pytest.param(PORTLY, None, LEFT | {Fact.PORTS_FREED}, id="bound pod with host ports deleted"),
         pytest.param(
-            BOUND, other(BOUND, node_name="n2"), {Fact.NODE_ROOM_FREED}, id="pod bound elsewhere than assumed"
+            BOUND, other(BOUND, node_name="n2"), LEFT | {Fact.NEIGHBOUR_ARRIVED}, id="pod bound elsewhere than assumed"
         ),
-        pytest.param(BOUND, other(BOUND, uid="x"), {Fact.NODE_ROOM_FREED}, id="bound pod remade"),
+        pytest.param(BOUND, other(BOUND, uid="x"), LEFT | {Fact.NEIGHBOUR_ARRIVED}, id="bound pod remade"),
         pytest.param(BOUND, pod("p", node_name="n1", cpu=1), {Fact.NODE_ROOM_FREED}, id="pod resized to less"),
         pytest.param(BOUND, pod("p", node_name="n1"), {Fact.NODE_ROOM_FREED}, id="pod resized to nothing"),
         pytest.param(BOUND, pod("p", node_name="n1", cpu=3), set(), id="pod resized to more"),
-        pytest.param(BOUND, other(BOUND, labels=(("a", "b"),)), set(), id="bound pod relabelled"),
+        pytest.param(BOUND, other(BOUND, labels=(("a", "b"),)), {Fact.NEIGHBOUR_CHANGED}, id="bound pod relabelled"),
+        pytest.param(BOUND, other(BOUND, is_deleting=True), {Fact.NEIGHBOUR_LEAVING}, id="bound pod being deleted"),
+        pytest.param(WAITING, other(WAITING, labels=(("a", "b"),)), set(), id="waiting pod relabelled"),
         pytest.param(other(BOUND, is_terminal=True), None, set(), id="ended pod deleted"),
         pytest.param(None, CLAIM, {Fact.CLAIM_CREATED}, id="claim created"),
         pytest.param(CLAIM, None, {Fact.CLAIM_DELETED}, id="claim deleted"),
@@ -160,8 +167,14 @@ def other(each: Object, **fields: object) -> Object:
         pytest.param(None, RULE, set(), id="rule added"),
         pytest.param(RULE, None, {Fact.DEVICE_TAINT_REMOVED}, id="rule deleted"),
         pytest.param(RULE, other(RULE, pool="n2"), {Fact.DEVICE_TAINT_REMOVED}, id="rule changed"),
-        pytest.param(None, Namespace(name="x"), set(), id="namespace added"),
-        pytest.param(Namespace(name="x"), None, set(), id="namespace deleted"),
+        pytest.param(None, Namespace(name="x"), {Fact.NAMESPACE_CHANGED}, id="namespace added"),
+        pytest.param(Namespace(name="x"), None, {Fact.NAMESPACE_CHANGED}, id="namespace deleted"),
+        pytest.param(
+            Namespace(name="x"),
+            Namespace(name="x", labels=(("a", "b"),)),
+            {Fact.NAMESPACE_CHANGED},
+            id="namespace relabelled",
+        ),
     ],
 )
 def test_a_transition_says_what_could_help(before: Object | None, after: Object | None, facts: set[Fact]) -> None:

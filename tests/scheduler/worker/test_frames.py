@@ -6,10 +6,10 @@ import socket
 import msgspec
 import pytest
 
-from scheduler.change import Change, Kind, Namespace, Object
+from scheduler.change import Change, Kind, Object
 from scheduler.cluster import Assumptions
 from scheduler.worker import frames
-from solver.domain import AttributeKind, AttributeValue, Policy, Violation
+from solver.domain import AttributeKind, AttributeValue, Namespace, Policy, Violation
 from tests.support.builders import (
     batch,
     capacity,

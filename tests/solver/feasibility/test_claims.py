@@ -213,12 +213,3 @@ def test_every_objection_is_given_and_each_once() -> None:
         ReasonCode.CLAIM_INVALID,
         ReasonCode.CLAIM_MISSING,
     ]
-
-
-def test_a_pod_whose_constraints_no_rule_knows_waits_and_says_which() -> None:
-    pod = replace(b.pod("p"), unhonoured=("spec.topologySpreadConstraints (DoNotSchedule)",))
-
-    (reason,) = claims.objections(pod, {}, {})
-
-    assert reason.code is ReasonCode.POD_INVALID
-    assert reason.message == "spec.topologySpreadConstraints (DoNotSchedule) cannot be honoured by this scheduler yet"

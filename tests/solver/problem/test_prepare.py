@@ -96,4 +96,4 @@ def test_only_claims_of_the_batch_are_demanded() -> None:
 
 def test_tiers_are_the_priorities_highest_first() -> None:
     pods = [b.pod(f"p{priority}", priority=priority) for priority in (0, 1000, -5)]
-    assert problem(pods=pods).tiers == [1000, 0, -5]
+    assert problem(pods=pods).tiers == [(1000, False), (0, False), (-5, False)]

@@ -13,10 +13,12 @@ from solver.domain import (
     ClaimId,
     DeviceId,
     DeviceResult,
+    Hold,
     NodeSelector,
     OwnedDevices,
     Plan,
     Pod,
+    PodId,
     Policy,
     RequestMapping,
     Snapshot,
@@ -423,6 +425,13 @@ def owned(*, drivers: tuple[str, ...] = (), **labels: str) -> Change:
     """Let the policy own these drivers, and nodes with these labels."""
     terms = b.node_selector(**labels).terms if labels else ()
     return lambda case: case._replace(policy=Policy(owned=OwnedDevices(drivers=drivers, node_terms=terms)))
+
+
+def held(*overdue: str, **fields: Any) -> Change:
+    """Hold node n1 for a pod that is not there; these pods of the batch are overdue as well."""
+    hold = Hold(pod=PodId("default", "long"), uids=("uid-long",), priority=fields.pop("priority", 0), nodes=("n1",), **fields)
+    ids = tuple(PodId("default", name) for name in overdue)
+    return lambda case: case._replace(batch=replace(case.batch, holds=(hold,), overdue=ids))
 
 
 def both(*changes: Change) -> Change:

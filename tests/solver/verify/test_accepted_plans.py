@@ -91,6 +91,9 @@ ACCEPTED: tuple[tuple[str, Callable[[], c.Case], c.Change], ...] = (
         c.partitions,
         c.device("half-1", taints=(b.taint("k", effect="None"), b.taint("k", effect="NoTouch"))),
     ),
+    ("a higher priority takes what is held", c.whole_cards, c.held(priority=-1)),
+    ("who is overdue too takes what is held", c.whole_cards, c.held("placed")),
+    ("devices are taken where none are held", c.whole_cards, c.held(takes_devices=False, requests=(("cpu", 1000),))),
     ("a device of a local slice is owned by its node", c.whole_cards, c.owned(drivers=(b.GPU_DRIVER,), zone="a")),
     (
         "a node is owned by one of two terms",

@@ -3,50 +3,45 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from solver import tracking
 from solver.domain import ConstraintKind, Reason, ReasonCode
+from solver.explain.supply import Asked, Supplies, Supply
+from solver.explain.texts import (
+    WORDS,
+    code_of,
+    devices_of,
+    hinted,
+    joined,
+    matching_of,
+    nearness,
+    outranked,
+    sees,
+    too_many,
+)
 from solver.feasibility import node_fit
 from solver.feasibility.claims import MOST_RESULTS
-from solver.hints import HINT, Hints
+from solver.hints import Hints
 from solver.placing import Condition, Kept
-from solver.problem.component import Ask
+from solver.problem.component import Ask, Component
 from solver.problem.demand import Verdict
 from solver.problem.fit import PODS, tallied
 from solver.problem.inventory import Mask
-from solver.problem.layout import GLOBAL
 from solver.problem.problem import Part, PodClass, Problem, Source
+from solver.tracking import Tracker
 
 
-class _Asked(NamedTuple):
-    """One alternative of a request, with its name (empty for `exactly`) and its class."""
-
-    name: str
-    ask: Ask
-    device_class: str
-
-
-class _Request(NamedTuple):
+class Requested(NamedTuple):
     """A request with its full name, the name of its claim's entry where there are several, and its own."""
 
     name: str
     place: str
     short: str
-    alternatives: tuple[_Asked, ...]
-
-
-class _Supply(NamedTuple):
-    """Devices for a demand on some nodes: by verdict, by what is in the way, free, most free and matching on one."""
-
-    verdicts: Counter[Verdict]
-    obstacles: Counter[str]
-    free: int
-    most: int
-    largest: int
+    alternatives: tuple[Asked, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -54,15 +49,16 @@ class Explanation:
     """Explains pods of one problem; what classes have in common is counted once."""
 
     problem: Problem
+    trackers: list[Tracker]
     conditions: list[Condition] = field(default_factory=list)
     condition_of: npt.NDArray[np.int64] = field(init=False)
     kept: Kept = field(init=False)
-    supplies: dict[tuple[int, bytes], _Supply] = field(default_factory=dict)
+    supplies: Supplies = field(init=False)
     hints: Hints = field(init=False)
 
     def __post_init__(self) -> None:
         problem, numbers = self.problem, dict[Condition, int]()
-        self.kept, self.hints = Kept(problem), Hints(problem)
+        self.kept, self.hints, self.supplies = Kept(problem), Hints(problem), Supplies(problem)
         found = [
             numbers.setdefault(
                 Condition(group, problem.states[node], problem.wide_state, bool(problem.is_whole[node])), len(numbers)
@@ -88,16 +84,15 @@ class Explanation:
         rooms = [(pod_class, *self._rooms(pod_class)) for pod_class in family]
         fitting = sum(self._fitting(pod_class, roomy) for pod_class, roomy, _ in rooms)
         if fitting:
-            yield _outranked(is_proven=is_proven)
+            yield outranked(is_proven=is_proven)
         for pod_class, roomy, _ in rooms if not fitting else ():
             if roomy.any():
                 yield from self._device_reasons(pod_class, roomy)
         yield from family[0].obstacles
-        yield from family[0].verdicts.reasons
         lacking: Counter[Reason] = Counter()
         for _, _, counts in rooms:
             lacking.update(counts)
-        yield from tallied(lacking)
+        yield from joined((*family[0].verdicts.reasons, *tallied(lacking)))
 
     def _rooms(self, pod_class: PodClass) -> tuple[Mask, dict[Reason, int]]:
         """Allowed nodes that have room for one pod, and what the others lack."""
@@ -107,7 +102,8 @@ class Explanation:
             short = int(np.count_nonzero(allowed & (problem.room.of(resource) < amount))) if amount > 0 else 0
             if short:
                 counts[node_fit.insufficient(resource)] = short
-        return allowed & problem.room.fits(pod_class.requests), counts
+        roomy, others = tracking.refused(self.trackers, pod_class, allowed & problem.room.fits(pod_class.requests))
+        return roomy, counts | others
 
     def _parts(self, pod_class: PodClass) -> tuple[Part, ...]:
         return pod_class.parts + tuple(part for each in pod_class.shared for part in self.problem.shared[each].parts)
@@ -126,13 +122,13 @@ class Explanation:
         nodes = int(np.count_nonzero(roomy))
         short = False
         for request in self._requests(pod_class):
-            supplies = [(asked, self._supply(asked.ask, roomy)) for asked in request.alternatives]
+            supplies = [(asked, self.supplies.of(asked.ask, roomy)) for asked in request.alternatives]
             if any(asked.ask.needed and supply.most >= asked.ask.needed for asked, supply in supplies):
                 continue
             short = True
-            asked, supply = max(supplies, key=lambda pair: _nearness(*pair))
+            asked, supply = max(supplies, key=lambda pair: nearness(*pair))
             if not asked.ask.needed and supply.largest > MOST_RESULTS:
-                yield _too_many(request.name, supply)
+                yield too_many(request.name, supply)
                 continue
             doubts = list(self._pool_reasons(roomy)) if not (supply.verdicts and asked.ask.needed) else []
             if doubts and not asked.ask.needed:
@@ -146,8 +142,15 @@ class Explanation:
         if not short:
             yield self._constrained(pod_class, nodes)
 
-    def _requests(self, pod_class: PodClass) -> Iterator[_Request]:
-        """Requests of the class's claims that are not allocated yet, named as users know them."""
+    def _requests(self, pod_class: PodClass) -> Iterator[Requested]:
+        return (request for request, _, _ in self.requests_of(pod_class))
+
+    def requests_of(self, pod_class: PodClass) -> Iterator[tuple[Requested, Component, int]]:
+        """
+        Give requests of the class's claims that are not allocated yet, named as users know them.
+
+        Each with its component and its position there.
+        """
         problem = self.problem
         pod = problem.pod(pod_class.members[0])
         entries = {entry.claim: entry.entry for entry in pod.claims}
@@ -156,17 +159,18 @@ class Explanation:
         for part, source in self._sources(pod_class):
             claim, component = problem.claims[source.claim], problem.components[part.component]
             place = f"claim {entries.get(source.claim)}, " if len(pod.claim_ids) > 1 else ""
-            for position, asks in zip(source.positions, component.requests, strict=True):
+            for order, (position, asks) in enumerate(zip(source.positions, component.requests, strict=True)):
                 request = claim.requests[position]
                 alternatives = [
-                    _Asked(each.name, ask, each.device_class)
+                    Asked(each.name, ask, each.device_class)
                     for each, ask in zip(request.alternatives, asks, strict=True)
                 ]
                 if special is not None and claim.id == special.id:
                     name = f"resource {resources[request.name]}"
-                    yield _Request(name, f"{name}, ", request.name, tuple(alternatives))
+                    yield Requested(name, f"{name}, ", request.name, tuple(alternatives)), component, order
                     continue
-                yield _Request(f"{place}request {request.name}", place, request.name, tuple(alternatives))
+                named = Requested(f"{place}request {request.name}", place, request.name, tuple(alternatives))
+                yield named, component, order
 
     def _sources(self, pod_class: PodClass) -> list[tuple[Part, Source]]:
         """Give the components that the class's first pod needs, with where they come from."""
@@ -176,67 +180,16 @@ class Explanation:
             (part, source) for parts, rows in owners for part, row in zip(parts, rows, strict=True) for source in row
         ]
 
-    def _supply(self, ask: Ask, roomy: Mask) -> _Supply:
-        key = (ask.demand, roomy.tobytes())
-        if key not in self.supplies:
-            self.supplies[key] = self._count_supply(ask, set(np.flatnonzero(roomy).tolist()))
-        return self.supplies[key]
-
-    def _count_supply(self, ask: Ask, wanted: set[int]) -> _Supply:
-        """Count devices over nodes; those that several nodes can use count once."""
-        problem, answers = self.problem, self.problem.answers[ask.demand]
-        inventory = problem.inventory
-        verdicts: Counter[Verdict] = Counter()
-        obstacles: Counter[str] = Counter()
-        free: Counter[int] = Counter()
-        matching: Counter[int] = Counter()
-        for index, verdict in answers.verdicts.items():
-            record = inventory.records[index]
-            if record.home >= 0 and record.home not in wanted:
-                continue
-            verdicts[verdict] += 1
-            matching[record.home] += 1
-            if verdict is not Verdict.YES:
-                continue
-            obstacle = self._obstacle(index, ask.demand)
-            if obstacle:
-                obstacles[obstacle] += 1
-            else:
-                free[record.home] += 1
-        wide = free.pop(-1, 0)
-        most, largest = max(free.values(), default=0) + wide, max(matching.values(), default=0)
-        largest += matching.get(-1, 0) if len(matching) > 1 else 0
-        return _Supply(verdicts, obstacles, free.total() + wide, most, largest)
-
-    def _obstacle(self, index: int, demand: int) -> str:
-        """Say why one more allocation does not fit a device as it is used today; empty where it does."""
-        problem, layout = self.problem, self.problem.layout
-        node, position = layout.place_of[index]
-        device = layout.wide_types[position] if node < 0 else problem.group(node).types[position]
-        if not device.takes[demand]:
-            return ""
-        if not device.is_shareable and problem.usage.is_held(index):
-            return _USED
-        short = [budget for budget, amount in device.takes[demand] if self._left(node, budget) < amount]
-        if not short:
-            return ""
-        if device.gate in short:
-            return _USED if device.is_shareable or len(short) == 1 else _COUNTERS
-        return _CAPACITY if device.is_shareable else _COUNTERS
-
-    def _left(self, node: int, budget: int) -> int:
-        return self.problem.wide_left(budget) if budget >= GLOBAL else self.problem.states[node][budget]
-
-    def _short(self, lead: str, asked: _Asked, supply: _Supply, nodes: int, *, hint: str) -> Reason:
+    def _short(self, lead: str, asked: Asked, supply: Supply, nodes: int, *, hint: str) -> Reason:
         """Say what a request lacks; a hint makes the raw failure of a selector superfluous."""
         verdicts, needed = supply.verdicts, asked.ask.needed
         failed = verdicts.get(Verdict.FAILED, 0)
         matching = verdicts.total() - failed
-        text = [f"needs {_devices(needed) if needed else 'all devices'}, {_matching(matching)}"]
+        text = [f"needs {devices_of(needed) if needed else 'all devices'}, {matching_of(matching)}"]
         if matching:
             text.append(f"{supply.free} free")
         text += [f"{count} {obstacle}" for obstacle, count in sorted(supply.obstacles.items())]
-        text += [f"{verdicts[each]} {word}" for each, word in _WORDS.items() if verdicts.get(each)]
+        text += [f"{verdicts[each]} {word}" for each, word in WORDS.items() if verdicts.get(each)]
         if verdicts.get(Verdict.OFFERED_TWICE):
             resource = self.problem.demands[asked.ask.demand].extended_resource
             both = f"as {resource}, the extended resource of class {asked.device_class}"
@@ -248,9 +201,9 @@ class Explanation:
         if failed:
             failure = self.problem.answers[asked.ask.demand].failure
             text.append(f"{failed} could not be checked" + ("" if hint else f" ({failure})"))
-        return _with(Reason(code=_code(supply, needed), message=lead + ", ".join(text), node_count=nodes), hint)
+        return hinted(Reason(code=code_of(supply, needed), message=lead + ", ".join(text), node_count=nodes), hint)
 
-    def _hint(self, ask: Ask, supply: _Supply, roomy: Mask) -> str:
+    def _hint(self, ask: Ask, supply: Supply, roomy: Mask) -> str:
         """Say what to write instead, where what is written can never fit the cluster as it is."""
         matching = supply.verdicts.total() - supply.verdicts.get(Verdict.FAILED, 0)
         if matching == 0:
@@ -275,7 +228,7 @@ class Explanation:
         unusable = [
             pool
             for pool in self.problem.inventory.pools.values()
-            if not pool.is_usable and _sees(self.problem.inventory.pool_reach(pool), roomy)
+            if not pool.is_usable and sees(self.problem.inventory.pool_reach(pool), roomy)
         ]
         invalid = [pool for pool in unusable if pool.invalid]
         if invalid:
@@ -309,81 +262,4 @@ class Explanation:
         else:
             message = f"{names}: enough devices are free for each request, but not for all of them on one node"
         reason = Reason(code=ReasonCode.DEVICES_CONSTRAINT, message=message, node_count=nodes)
-        return _with(reason, self._match_hint(pod_class))
-
-
-def _with(reason: Reason, hint: str) -> Reason:
-    """Append a hint."""
-    return msgspec.structs.replace(reason, message=reason.message + HINT + hint) if hint else reason
-
-
-def _sees(reach: frozenset[int] | None, roomy: Mask) -> bool:
-    return bool(roomy.any()) and (reach is None or bool(roomy[list(reach)].any()))
-
-
-def _outranked(*, is_proven: bool) -> Reason:
-    if is_proven:
-        message = (
-            "alone it would fit, but pods of the same or a higher priority that are decided with it get the room, "
-            "and no plan places more of them"
-        )
-        return Reason(code=ReasonCode.OUTRANKED, message=message)
-    message = "alone it would fit, but no plan that places it too was found in time, and none was ruled out"
-    return Reason(code=ReasonCode.BUDGET, message=message)
-
-
-def _nearness(asked: _Asked, supply: _Supply) -> tuple[int, int]:
-    """How near an alternative is to fitting: devices missing (negative), then devices that match at all."""
-    return (supply.most - asked.ask.needed, supply.verdicts.total())
-
-
-def _too_many(name: str, supply: _Supply) -> Reason:
-    message = (
-        f"{name}: allocation mode All matches {supply.largest} devices on a node, and an allocation holds at "
-        f"most {MOST_RESULTS}: narrow its selectors, or use a count"
-    )
-    return Reason(code=ReasonCode.CLAIM_TOO_LARGE, message=message)
-
-
-_USED: Final = "in use"
-_CAPACITY: Final = "with too little capacity left"
-_COUNTERS: Final = "whose shared counters are used up"
-_OBSTACLES: Final = {
-    _USED: ReasonCode.DEVICES_IN_USE,
-    _CAPACITY: ReasonCode.DEVICES_CAPACITY,
-    _COUNTERS: ReasonCode.DEVICES_COUNTERS,
-}
-_WORDS: Final = {
-    Verdict.TAINTED: "tainted",
-    Verdict.AVOIDED: "avoided after not getting ready for a pod",
-    Verdict.CAPACITY: "too small for the requested capacity",
-    Verdict.NOT_OWNED: "left to another scheduler by the configuration",
-}
-
-
-def _devices(count: int) -> str:
-    return f"{count} device{'s' if count != 1 else ''}"
-
-
-def _matching(count: int) -> str:
-    return "none matches" if count == 0 else f"{count} match{'es' if count == 1 else ''}"
-
-
-def _code(supply: _Supply, needed: int) -> ReasonCode:
-    """Name the first hurdle that too few devices passed."""
-    if supply.verdicts.get(Verdict.YES):
-        if supply.largest < needed:
-            return ReasonCode.DEVICES_NONE
-        hurdles = [code for word, code in _OBSTACLES.items() if supply.obstacles.get(word)]
-        return hurdles[0] if hurdles else ReasonCode.DEVICES_IN_USE
-    for verdict, code in (
-        (Verdict.TAINTED, ReasonCode.DEVICES_TAINTED),
-        (Verdict.AVOIDED, ReasonCode.DEVICES_TAINTED),
-        (Verdict.NOT_OWNED, ReasonCode.DEVICES_NOT_OWNED),
-        (Verdict.OFFERED_TWICE, ReasonCode.DEVICES_OFFERED_TWICE),
-        (Verdict.CAPACITY, ReasonCode.DEVICES_CAPACITY),
-        (Verdict.FAILED, ReasonCode.SELECTOR_FAILED),
-    ):
-        if supply.verdicts.get(verdict):
-            return code
-    return ReasonCode.DEVICES_NONE
+        return hinted(reason, self._match_hint(pod_class))

@@ -1,0 +1,72 @@
+"""`python -m e2e.bench`: solve workloads and print one table."""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from e2e.bench import measure, table
+from e2e.bench.measure import Effort, Measure
+from e2e.bench.workloads import Workload, workloads
+from solver.domain import Policy
+
+WIDTH = 100
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; 1 when a plan is worse than a greedy one, differs between runs or breaks a rule."""
+    options = _parser().parse_args(arguments)
+    measured = measure.read(options.show) if options.show else tuple(_measured(options))
+    if options.json:
+        measure.write(options.json, measured)
+    Console(width=WIDTH).print(table.render(measured))
+    found = table.problems(measured)
+    for line in found:
+        print(line, file=sys.stderr)
+    return int(bool(found))
+
+
+def chosen(options: argparse.Namespace) -> list[Workload]:
+    """Give the workloads that were named, else the ordinary ones, else all."""
+    known = workloads()
+    if options.only:
+        return [known[name] for name in options.only]
+    return [each for each in known.values() if options.all or not each.is_large]
+
+
+def _measured(options: argparse.Namespace) -> Iterator[Measure]:
+    policy = Policy(sums_priorities=options.priorities == "sum")
+    for workload in chosen(options):
+        for seed in range(options.seeds):
+            print(f"{workload.name}, seed {seed}: {workload.about}", file=sys.stderr)
+            effort = Effort(work=options.work, runs=options.runs)
+            yield measure.measure(workload.name, seed, workload.make(seed), policy, effort)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="make bench", description="Measure how good plans are and what they take.")
+    parser.add_argument("--only", action="append", choices=[*workloads()], help="only this workload; repeatable")
+    parser.add_argument("--all", action="store_true", help="the largest workloads too")
+    parser.add_argument("--seeds", type=_positive, default=1, metavar="N", help="seeds of each workload (1)")
+    parser.add_argument(
+        "--runs", type=_positive, default=2, metavar="N", help="warm runs of each, after a cold one (2)"
+    )
+    parser.add_argument("--work", type=float, default=4.0, metavar="S", help="deterministic seconds of a search (4)")
+    parser.add_argument(
+        "--priorities", choices=("strict", "sum"), default="strict", help="one level for each priority, or their sum"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured")
+    parser.add_argument("--show", type=Path, metavar="FILE", help="solve nothing, show what --json wrote")
+    return parser
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number: give 1 or more")
+    return int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

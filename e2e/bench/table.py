@@ -1,0 +1,69 @@
+"""The table of what was measured, for a terminal of 100 columns. Pure."""
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from e2e.bench.measure import LevelMeasure, Measure, worse_levels
+
+COLUMNS = ("WORKLOAD", "LEVEL", "FIRST FIT", "GREEDY", "PLAN", "BOUND", "GAP", "SECONDS")
+CAPTION = (
+    "Per level, the most important first: pods placed by priority, then costs (negative). A gap of 0 is proven; after "
+    "a level that is open, later bounds are only the trivial ones. Seconds: median of the warm runs (spread), cold."
+)
+
+
+def render(measures: Sequence[Measure]) -> Table:
+    """Lay out one block of lines for each workload and seed; levels that are 0 for everybody are left out."""
+    table = Table(*COLUMNS, box=box.SIMPLE_HEAD, pad_edge=False, caption=CAPTION, caption_justify="left")
+    for column in table.columns[2:7]:
+        column.justify = "right"
+    for measured in measures:
+        for index, (left, level, right) in enumerate(_lines(measured)):
+            table.add_row(left, *(level or ("",) * 6), right, end_section=index == len(_lines(measured)) - 1)
+    return table
+
+
+def problems(measures: Sequence[Measure]) -> tuple[str, ...]:
+    """Say what must not be, one line each."""
+    return tuple(
+        f"{measured.workload} (seed {measured.seed}): {finding}"
+        for measured in measures
+        for finding in (*worse_levels(measured), *measured.findings)
+    )
+
+
+def _lines(measured: Measure) -> list[tuple[str, tuple[str | Text, ...] | None, str]]:
+    """Three columns of text beside each other: what it is, its levels, what it took."""
+    levels = [_level(level) for level in measured.levels if not _is_idle(level)]
+    about = [
+        f"{measured.workload}, seed {measured.seed}",
+        f"{measured.nodes} × {measured.pods}",
+        f"{measured.placed} placed",
+    ]
+    low, high = min(measured.seconds), max(measured.seconds)
+    took = [
+        f"{measured.median:.2f} ({low:.2f}–{high:.2f})",
+        f"cold {measured.cold:.2f}",
+        f"work {measured.work:.2f}",
+        *measured.stages[1:],
+    ]
+    count = max(len(levels), len(about), len(took))
+    return [
+        (_at(about, index), levels[index] if index < len(levels) else None, _at(took, index)) for index in range(count)
+    ]
+
+
+def _at(lines: Sequence[str], index: int) -> str:
+    return lines[index] if index < len(lines) else ""
+
+
+def _is_idle(level: LevelMeasure) -> bool:
+    return not (level.first_fit or level.greedy or level.final or level.bound)
+
+
+def _level(level: LevelMeasure) -> tuple[str | Text, ...]:
+    gap = Text("0", style="green") if level.proven else Text(str(level.bound - level.final), style="yellow")
+    return (level.name, *(str(each) for each in (level.first_fit, level.greedy, level.final, level.bound)), gap)

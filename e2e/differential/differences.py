@@ -1,0 +1,254 @@
+"""
+The closed list of where Dovetail lets a pod run on other nodes than kube-scheduler does, on purpose.
+
+Each entry is known by a sign in what one side says, or by a repair: with that taken out of the pod, or with a setting
+of Dovetail changed, both sides give the same nodes. An entry that nothing shows any more, because either side has
+changed, is to be removed: a test asks a fixed case for each.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from e2e.differential import repairs
+from e2e.differential.groups import Case
+from e2e.differential.peer import Verdict
+from solver.domain import Policy
+
+Repair = Callable[[Case], None]
+
+
+class More(Enum):
+    """Which side finds nodes that the other does not."""
+
+    DOVETAIL = "Dovetail"
+    KUBE_SCHEDULER = "kube-scheduler"
+    EITHER = "either"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """
+    One deliberate difference.
+
+    `sign` is part of what kube-scheduler says when it happens, `our_sign` of what Dovetail says; `repair` takes what
+    makes it happen out of a case, `policy` is the setting with which Dovetail does as kube-scheduler. `upstream` is the
+    number of an issue or pull request of kubernetes/kubernetes, if there is one.
+    """
+
+    name: str
+    rule: str
+    theirs: str
+    ours: str
+    reason: str
+    more: More
+    upstream: int = 0
+    sign: str = ""
+    our_sign: str = ""
+    repair: Repair | None = None
+    policy: Policy | None = None
+
+    @property
+    def can_be_repaired(self) -> bool:
+        """Say whether it is known by what makes it go away."""
+        return self.repair is not None or self.policy is not None
+
+    def is_signed(self, theirs: Verdict, ours: Verdict) -> bool:
+        """Say whether one of the answers bears its sign, and the right side finds more."""
+        bears = (self.sign and self.sign in theirs.message) or (self.our_sign and self.our_sign in ours.message)
+        return bool(bears) and self.concerns(directions(theirs, ours))
+
+    def concerns(self, sides: frozenset[More]) -> bool:
+        """Say whether it can make these sides find more."""
+        return bool(sides) and (self.more is More.EITHER or self.more in sides)
+
+
+DIFFERENCES: Final = (
+    Difference(
+        name="selector error",
+        rule="CEL selectors of devices",
+        theirs="an expression that fails on one device ends the attempt for all nodes",
+        ours="the device cannot be selected for that request, and nothing else happens",
+        reason="which devices upstream looks at, and so whether it fails, depends on the order of its search",
+        more=More.DOVETAIL,
+        sign="CEL runtime error",
+    ),
+    Difference(
+        name="All under a constraint",
+        rule="allocationMode All with matchAttribute or distinctAttribute",
+        theirs="a device of All that breaks a constraint ends the attempt for all nodes",
+        ours="the node, or that alternative of firstAvailable, is ruled out",
+        reason="other nodes and alternatives have nothing to do with it",
+        more=More.DOVETAIL,
+        sign="because a claim constraint would not be satisfied",
+    ),
+    Difference(
+        name="All while a pool is in flux",
+        rule="allocationMode All with pools that are not published whole",
+        theirs="any such pool in view ends the attempt for all nodes, also one of another driver or node",
+        ours="a node is ruled out if the pool can have devices there",
+        reason="a driver that restarts on one node must not hold up pods that cannot use its devices",
+        more=More.DOVETAIL,
+        sign="asks for all devices, but resource pool",
+    ),
+    Difference(
+        name="node selector of several terms",
+        rule="perDeviceNodeSelection",
+        theirs="a device whose nodeSelector has more than one term ends the attempt for all nodes",
+        ours="the terms are multiplied out into the allocation's selector",
+        reason="the API admits such devices",
+        more=More.DOVETAIL,
+        sign="unsupported ResourceSlice.NodeSelector with",
+    ),
+    Difference(
+        name="offered twice",
+        rule="devices that a device plugin of their node offers too, as the extended resource of their class",
+        theirs="claims get them, whatever the plugin gives to others",
+        ours="no claim of that class is allocated on such a node",
+        reason="the same hardware would be given out twice; `devices.allocateWherePluginsServe` allows it",
+        more=More.KUBE_SCHEDULER,
+        policy=Policy(allocates_where_plugins_serve=True),
+    ),
+    Difference(
+        name="admin access charged",
+        rule="adminAccess",
+        theirs="admin access takes counters and capacity, and keeps later requests of the pod from the device",
+        ours="admin access takes nothing",
+        reason="the API says that it does not count as use",
+        more=More.DOVETAIL,
+        upstream=140729,
+        repair=repairs.remove_admin_access,
+    ),
+    Difference(
+        name="qualified capacity names",
+        rule="capacity requests",
+        theirs="a name with its driver as the domain is not the name that the driver writes without one",
+        ours="they are the same, as they are for attributes and in CEL",
+        reason="the API defines a name without domain as one of the driver's",
+        more=More.DOVETAIL,
+        repair=repairs.write_plain_capacity_names,
+    ),
+    Difference(
+        name="distinctAttribute forgets",
+        rule="distinctAttribute on a request for several devices",
+        theirs="one value is remembered per request, so that A, B, A counts as distinct",
+        ours="all devices differ from each other",
+        reason="the API says so",
+        more=More.KUBE_SCHEDULER,
+        upstream=140600,
+        repair=repairs.split_counts,
+    ),
+    Difference(
+        name="All leaves out the full",
+        rule="allocationMode All with shareable devices",
+        theirs="a device with too little capacity left is left out, as if it did not match",
+        ours="the node is ruled out",
+        reason="All means all that match, or the pod does not run there",
+        more=More.KUBE_SCHEDULER,
+        repair=repairs.ask_for_one_instead_of_all,
+    ),
+    Difference(
+        name="tainted since",
+        rule="taints of devices that are allocated already",
+        theirs="a pod may join a claim whose device has since got a taint that the claim does not tolerate",
+        ours="it may not",
+        reason="a tainted device takes no new consumer, says the API",
+        more=More.KUBE_SCHEDULER,
+        our_sign="which has taint",
+    ),
+    Difference(
+        name="namespaces by what they lack",
+        rule="namespaceSelector with NotIn or DoesNotExist, in required pod affinity and anti-affinity",
+        theirs="such a term of the pod that waits counts the pods of all namespaces",
+        ours="it counts the pods of the namespaces that it selects",
+        reason="the API says so; kube-scheduler resolves the selector, and then asks it about no labels all the same",
+        more=More.EITHER,
+        repair=repairs.list_namespaces,
+    ),
+    Difference(
+        name="full claim",
+        rule="claims with 256 consumers",
+        theirs="a further pod finds a node, and its reservation is refused time and again",
+        ours="the pod waits for the claim to have a place",
+        reason="the API server refuses the 257th consumer",
+        more=More.KUBE_SCHEDULER,
+        our_sign="as many as a claim can have",
+    ),
+)
+
+OF_ALLOCATIONS: Final = (
+    Difference(
+        name="order of claims",
+        rule="pods with several claims",
+        theirs="with admin access, what the first claim takes decides what later ones find",
+        ours="claims are decided together",
+        reason="the order of entries is not meant to say anything",
+        more=More.DOVETAIL,
+    ),
+    Difference(
+        name="equal pool names",
+        rule="shared counters",
+        theirs="they are kept by the pool's name without its driver, so that two drivers spend each other's",
+        ours="they are kept by driver and pool",
+        reason="drivers name pools after nodes, so equal names are usual",
+        more=More.DOVETAIL,
+        upstream=140434,
+    ),
+    Difference(
+        name="shared device charged again",
+        rule="shared counters of shareable devices without capacities",
+        theirs="they are charged for every claim",
+        ours="they are charged once, as for other shareable devices",
+        reason="the device is there once",
+        more=More.DOVETAIL,
+    ),
+    Difference(
+        name="newer generation elsewhere",
+        rule="pool generations",
+        theirs="an old generation that is whole on the node is used although the pool has a newer one elsewhere",
+        ours="only the newest generation of a pool counts",
+        reason="the API says so",
+        more=More.KUBE_SCHEDULER,
+    ),
+    Difference(
+        name="device name twice elsewhere",
+        rule="pools that name a device twice",
+        theirs="they are refused only on nodes where both can be used",
+        ours="they are refused everywhere",
+        reason="a result names a device by driver, pool and name: nobody could tell which one it is",
+        more=More.KUBE_SCHEDULER,
+    ),
+    Difference(
+        name="shared before, exclusive now",
+        rule="devices that stop to be shareable",
+        theirs="they are given whole although shares of them are held",
+        ours="they wait until the last share is gone",
+        reason="the shares are still in use",
+        more=More.KUBE_SCHEDULER,
+        upstream=140797,
+    ),
+    Difference(
+        name="configuration twice",
+        rule="configuration of claims",
+        theirs="an entry that names two requests is copied twice into the allocation",
+        ours="it is copied once",
+        reason="drivers would apply it twice, and there is room for 64",
+        more=More.KUBE_SCHEDULER,
+    ),
+)
+"""
+More of the list, shown by `tests/properties/test_go_allocator.py`, which compares the allocations that the real
+allocator and Dovetail give on one node.
+"""
+
+
+def directions(theirs: Verdict, ours: Verdict) -> frozenset[More]:
+    """Say which sides find nodes that the other does not."""
+    found = {More.DOVETAIL: ours.nodes - theirs.nodes, More.KUBE_SCHEDULER: theirs.nodes - ours.nodes}
+    return frozenset(side for side, nodes in found.items() if nodes)
+
+
+def by_sign(theirs: Verdict, ours: Verdict) -> tuple[Difference, ...]:
+    """Give the differences whose sign the answers bear."""
+    return tuple(each for each in DIFFERENCES if each.is_signed(theirs, ours))

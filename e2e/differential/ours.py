@@ -1,0 +1,65 @@
+"""Dovetail, asked for the whole set of nodes that can take a pod: the API server's objects, decoder, core, check."""
+
+import asyncio
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Final
+
+from e2e.differential.peer import Verdict
+from e2e.differential.shapes import SCHEDULER
+from scheduler.change import Change
+from scheduler.simulation import live
+from scheduler.simulation.assembly import Assembly
+from solver import Engine, feasible_nodes, solve
+from solver.domain import Batch, Budget, Pod, Policy, Snapshot
+from solver.verify import check
+
+SECONDS: Final = 60.0
+DETERMINISTIC_SECONDS: Final = 5.0
+
+
+class DefectError(AssertionError):
+    """Dovetail contradicts itself: a plan that its own check refuses, or a node that it does not decide about."""
+
+
+async def verdicts(
+    kubeconfig: Path, uids: Iterable[str], policy: Policy, workers: ProcessPoolExecutor
+) -> dict[str, Verdict]:
+    """Give the verdicts on the pods with these uids, as the API server has the cluster now, by uid."""
+    found = await asyncio.to_thread(live.fetch, kubeconfig)
+    if found.warnings:
+        raise DefectError("; ".join(found.warnings))
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(workers, judge, found.changes, frozenset(uids), policy)
+
+
+def judge(changes: tuple[Change, ...], uids: frozenset[str], policy: Policy) -> dict[str, Verdict]:
+    """Judge each of the pods alone. Raises DefectError."""
+    case = Assembly(live=changes).case(SCHEDULER)
+    engine = Engine()
+    return {pod.uid: _verdict(case.snapshot, pod, policy, engine) for pod in case.batch.pods if pod.uid in uids}
+
+
+def _verdict(snapshot: Snapshot, pod: Pod, policy: Policy, engine: Engine) -> Verdict:
+    if pod.scheduling_gates:  # the queue keeps it, the solver never sees it
+        return Verdict(frozenset(), "it has scheduling gates")
+    budget = Budget(seconds=SECONDS, deterministic_seconds=DETERMINISTIC_SECONDS)
+    found = feasible_nodes(snapshot, pod, policy, budget, engine)
+    if found.undecided:
+        raise DefectError(f"{pod.id}: undecided about {', '.join(found.undecided)}")
+    for node, plan in found.plans.items():
+        violations = check(snapshot, Batch(pods=(pod,)), plan, policy)
+        if violations:
+            raise DefectError(f"{pod.id} on {node}: the plan breaks a rule: {violations}")
+    return Verdict(found.nodes, _why(snapshot, pod, policy, engine, found.nodes))
+
+
+def _why(snapshot: Snapshot, pod: Pod, policy: Policy, engine: Engine, nodes: frozenset[str]) -> str:
+    """Say what `solve` says; it must place the pod exactly where there are nodes for it."""
+    budget = Budget(seconds=SECONDS, deterministic_seconds=DETERMINISTIC_SECONDS)
+    plan = solve(snapshot, Batch(pods=(pod,)), policy, budget, engine)
+    chosen = {each.node for each in plan.placements}
+    if bool(chosen) != bool(nodes) or not chosen <= nodes:
+        raise DefectError(f"{pod.id}: can run on {sorted(nodes)}, and is placed on {sorted(chosen)}")
+    return "; ".join(f"{each.node_count} {each.message}" for lost in plan.unplaced for each in lost.reasons)

@@ -1,0 +1,150 @@
+"""`dovetail defrag --for pod NS/NAME`: the fewest pods to move so that a pod or a gang fits."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from scheduler.cli import simulate
+from scheduler.settings import Overrides, Settings, load
+
+_DONE, _NO_PLAN, _WRONG = 0, 1, 2
+_TIMEOUT_SECONDS: Final = 300.0
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    text = "Say which pods to move so that a waiting pod or gang fits: the fewest, with proof where there is one."
+    parser = commands.add_parser(
+        "defrag",
+        help=text,
+        description=text,
+        epilog="Nothing is written without --apply. Only pods that this scheduler placed, that have a controller and "
+        "no higher priority are moved. Exit status: 0 there is a plan (with --apply: the pod fits now), 1 there is "
+        "none or it stopped, 2 something is wrong.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--for",
+        dest="wanted",
+        nargs=2,
+        metavar=("KIND", "NS/NAME"),
+        required=True,
+        help="what has to fit: `pod NS/NAME` or `gang NS/NAME`; without a namespace it is in `default`",
+    )
+    parser.add_argument(
+        "-f",
+        "--filename",
+        action="append",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="FILE_OR_DIR",
+        help="manifests instead of the live cluster, as `dovetail simulate` reads them",
+    )
+    parser.add_argument(
+        "--kubeconfig", type=Path, metavar="FILE", help="how to reach the cluster (default $KUBECONFIG)"
+    )
+    parser.add_argument("--config", type=Path, metavar="FILE", help="Dovetail's configuration file")
+    parser.add_argument(
+        "--scheduler-name", metavar="NAME", help="move pods of this spec.schedulerName (default: that of the pod)"
+    )
+    parser.add_argument(
+        "--apply",
+        action="store_true",
+        help="make the moves, one at a time, with your own credentials: evict, wait until the replacement runs, "
+        "solve again; stop at the first deviation",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=_TIMEOUT_SECONDS,
+        metavar="SECONDS",
+        help="how long a replacement may take to run (default: %(default)s)",
+    )
+    simulate.add_format(parser)
+    parser.set_defaults(execute=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Read, solve, print, and move where that is asked for."""
+    kind, _ = options.wanted
+    if kind not in {"pod", "gang"}:
+        return _refuse(f"defrag: --for {kind}: write `--for pod NS/NAME` or `--for gang NS/NAME`")
+    if options.apply and options.filename:
+        return _refuse("defrag: --apply moves pods of a live cluster, and -f reads manifests: give one of them")
+    from scheduler.kube.errors import KubeError  # noqa: PLC0415 - the cluster's client takes a while to import
+    from scheduler.simulation import applying, moving  # noqa: PLC0415 - so does the solver
+
+    try:
+        first = _look(options)
+    except (KubeError, moving.UnknownPodError) as error:
+        return _refuse(f"defrag: {error}")
+    _print(first, options.output)
+    if not options.apply or not first.found.moves:
+        return _DONE if first.found.is_found else _NO_PLAN
+    if not first.found.is_stepwise:
+        return _refuse("defrag: --apply makes one move after the other, and these need each other's place")
+    try:
+        applying.carry_out(options.kubeconfig, first, lambda: _again(options), _say, timeout_seconds=options.timeout)
+    except (KubeError, applying.StoppedError) as error:
+        _say(str(error))
+        return _NO_PLAN
+    _say("done: what was asked for fits now")
+    return _DONE
+
+
+def _look(options: argparse.Namespace) -> Any:
+    """Read the cluster or the manifests and solve. Raises KubeError and UnknownPodError."""
+    from scheduler.simulation import answer, applying, assembly, documents, live, moving  # noqa: PLC0415 - as above
+
+    paths = [path for each in options.filename for path in each]
+    reading = documents.read(paths)
+    found = live.Live() if paths else live.fetch(options.kubeconfig)
+    made = assembly.Assembly(live=found.changes, problems=reading.problems, warnings=list(found.warnings))
+    made.add((*found.documents, *reading.documents))
+    name, settings = _profile(options, made)
+    case = made.case(name)
+    for problem in case.problems:
+        sys.stderr.write(f"dovetail: {problem}\n")
+    asked = answer.recorded(case, settings, name)
+    batch = moving.wanted(asked, *options.wanted)
+    return applying.Solved(batch, moving.relocation(asked, batch))
+
+
+def _again(options: argparse.Namespace) -> Any:
+    """Look once more; None where what was asked for does not wait any more."""
+    from scheduler.simulation import moving  # noqa: PLC0415 - as above
+
+    try:
+        return _look(options)
+    except moving.UnknownPodError:
+        return None
+
+
+def _profile(options: argparse.Namespace, made: Any) -> tuple[str, Settings]:
+    """Give the scheduler whose pods are moved: as told, else that of the pod asked for."""
+    settings = load(options.config)
+    name = options.scheduler_name or made.scheduler_of(options.wanted[1]) or settings.profiles[0].scheduler_name
+    if name not in settings.scheduler_names:
+        settings = load(options.config, Overrides(scheduler_names=(name,)))
+    return name, settings
+
+
+def _print(solved: Any, form: str) -> None:
+    from scheduler.simulation import moving  # noqa: PLC0415 - as above
+
+    if form == "table":
+        moving.show(solved.found, sys.stdout)
+    else:
+        sys.stdout.write(moving.text(moving.answer(solved.batch, solved.found), form))
+    sys.stdout.flush()
+
+
+def _say(message: str) -> None:
+    sys.stderr.write(f"dovetail: {message}\n")
+
+
+def _refuse(message: str) -> int:
+    _say(message)
+    return _WRONG

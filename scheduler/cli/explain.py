@@ -1,0 +1,110 @@
+"""`dovetail explain pod NS/NAME`: what keeps a pod waiting, kind of node by kind of node, and what would let it in."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from scheduler.cli import simulate
+from scheduler.settings import Overrides, load
+
+_PLACED, _WAITS = 0, 1
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    text = "Say what keeps a pod waiting, kind of node by kind of node, and the nearest change that would let it in."
+    parser = commands.add_parser(
+        "explain",
+        help=text,
+        description=text,
+        epilog="Nothing is written to the cluster. Exit status: 0 the pod runs or would be placed, 1 it waits, "
+        "2 it cannot be found or read.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("what", choices=("pod",), help="the kind of object")
+    parser.add_argument("name", metavar="NS/NAME", help="the pod; without a namespace it is in `default`")
+    parser.add_argument(
+        "--snapshot",
+        type=Path,
+        metavar="FILE",
+        help="a case that `dovetail simulate --save` wrote, not the live cluster",
+    )
+    parser.add_argument(
+        "--kubeconfig", type=Path, metavar="FILE", help="how to reach the cluster (default $KUBECONFIG)"
+    )
+    parser.add_argument("--config", type=Path, metavar="FILE", help="Dovetail's configuration file")
+    simulate.add_format(parser)
+    parser.set_defaults(execute=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Read, explain, print."""
+    from scheduler.simulation import answer, telling  # noqa: PLC0415 - the solver takes a second to import
+
+    namespace, _, name = options.name.rpartition("/")
+    key = (namespace or "default", name)
+    try:
+        asked, pods = _from_file(options.snapshot) if options.snapshot else _live(options, key)
+    except answer.SavedError as error:
+        return _refuse(str(error))
+    pod = next((each for each in asked.batch.pods if tuple(each.id) == key), None)
+    if pod is None:
+        return _not_waiting(key, pods)
+    account = answer.explained(asked, pod)
+    match options.output:
+        case "json":
+            sys.stdout.write(telling.json_text(account))
+        case "yaml":
+            sys.stdout.write(telling.yaml_text(account))
+        case _:
+            telling.show(account, sys.stdout)
+    return _PLACED if account.node else _WAITS
+
+
+def _from_file(path: Path) -> tuple[Any, Any]:
+    from scheduler.simulation import answer  # noqa: PLC0415 - as above
+
+    asked = answer.load(path)
+    return asked, asked.snapshot.pods
+
+
+def _live(options: argparse.Namespace, key: tuple[str, str]) -> tuple[Any, Any]:
+    """Take the live cluster, for the pods of the scheduler that the pod names. Raises SavedError."""
+    from scheduler.kube.errors import KubeError  # noqa: PLC0415 - the client takes a while to import
+    from scheduler.simulation import answer, assembly, live  # noqa: PLC0415 - so does the solver
+    from solver.domain import Pod  # noqa: PLC0415 - and this
+
+    try:
+        found = live.fetch(options.kubeconfig)
+    except KubeError as error:
+        raise answer.SavedError(str(error)) from error
+    pods = [change.value for change in found.changes if isinstance(change.value, Pod)]
+    name = next((each.scheduler_name for each in pods if tuple(each.id) == key), None)
+    settings = load(options.config)
+    if name is None or name not in settings.scheduler_names:
+        settings = load(options.config, Overrides(scheduler_names=(name,))) if name is not None else settings
+    name = name or settings.profiles[0].scheduler_name
+    made = assembly.Assembly(live=found.changes, warnings=list(found.warnings))
+    made.add(found.documents)
+    return answer.recorded(made.case(name), settings, name), pods
+
+
+def _not_waiting(key: tuple[str, str], pods: Any) -> int:
+    """Say what a pod does that is not among those that wait."""
+    found = next((each for each in pods if tuple(each.id) == key), None)
+    name = "/".join(key)
+    if found is None:
+        return _refuse(f"explain: pod {name} does not exist")
+    if found.node_name:
+        sys.stdout.write(f"Pod {name} is bound to node {found.node_name}.\n")
+        return _PLACED
+    if found.scheduling_gates:
+        sys.stdout.write(f"Pod {name} is gated by {', '.join(found.scheduling_gates)}: nobody looks at it before.\n")
+        return _WAITS
+    return _refuse(f"explain: pod {name} does not wait for a node (it has ended, or is being deleted)")
+
+
+def _refuse(message: str) -> int:
+    sys.stderr.write(f"dovetail: {message}\n")
+    return simulate.WRONG

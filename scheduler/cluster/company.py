@@ -1,0 +1,82 @@
+"""Who is on which node, for rules between pods: what is checked again between a decision and its writes."""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Final
+
+from scheduler.cluster.occupancy import holds_node
+from scheduler.cluster.table import Table
+from solver.domain import ANY_ADDRESS, HostPort, Namespace, Node, Pod, PodId, PodTerm
+
+MOST_NEWCOMERS: Final = 256
+"""Pods that somebody else has bound, remembered for rules that reach beyond one node."""
+
+
+class Company:
+    """
+    Pods that are believed to hold a node, by node, and the latest ones that somebody else has bound.
+
+    Rules are looked at again on the node itself and against these newcomers: everybody else was there when the
+    decision was made.
+    """
+
+    def __init__(self) -> None:
+        self._on_node: dict[str, dict[PodId, Pod]] = {}
+        self._newcomers: deque[PodId] = deque(maxlen=MOST_NEWCOMERS)
+
+    def replace(self, key: PodId, before: Pod | None, after: Pod | None, *, is_seen: bool) -> None:
+        """Take a pod as it is now in place of what it was; `is_seen` says that the watch shows it on its node."""
+        had = before is not None and holds_node(before)
+        if before is not None and had:
+            pods = self._on_node[before.node_name]
+            pods.pop(key, None)
+            if not pods:
+                del self._on_node[before.node_name]
+        if after is not None and holds_node(after):
+            self._on_node.setdefault(after.node_name, {})[key] = after
+            if is_seen and not had:
+                self._newcomers.append(key)
+
+    def of(self, node: Node) -> dict[PodId, Pod]:
+        """Give the pods on a node."""
+        return self._on_node.get(node.name, {})
+
+    def newcomers(self, pods: dict[PodId, Pod]) -> Iterator[Pod]:
+        """Give the pods that somebody else has bound lately and that are there still."""
+        found = (pods.get(key) for key in self._newcomers)
+        yield from (pod for pod in found if pod is not None and holds_node(pod))
+
+
+def port_taken(pod: Pod, others: Iterator[Pod]) -> tuple[HostPort, Pod] | None:
+    """Give a host port of a pod that one of some others on its node has, and whose it is."""
+    for other in others if pod.host_ports else ():
+        for one in pod.host_ports:
+            if any(_clash(one, each) for each in other.host_ports):
+                return one, other
+    return None
+
+
+def kept_apart(pod: Pod, node: Node, other: Pod, there: Node, namespaces: Table[str, Namespace]) -> PodTerm | None:
+    """Give a term by which one of two pods on these nodes keeps the other away."""
+    for holder, meant in ((pod, other), (other, pod)):
+        for term in holder.anti_affinity:
+            value = dict(node.labels).get(term.topology_key)
+            is_shared = value is not None and dict(there.labels).get(term.topology_key) == value
+            if is_shared and _means(term, meant, namespaces):
+                return term
+    return None
+
+
+def _means(term: PodTerm, pod: Pod, namespaces: Table[str, Namespace]) -> bool:
+    if term.selector is None or not term.selector.matches(dict(pod.labels)):
+        return False
+    if pod.id.namespace in term.namespaces:
+        return True
+    known = namespaces.get(pod.id.namespace)
+    labels = dict(known.labels) if known is not None else {}
+    return term.namespace_selector is not None and term.namespace_selector.matches(labels)
+
+
+def _clash(one: HostPort, other: HostPort) -> bool:
+    is_same = (one.protocol, one.port) == (other.protocol, other.port)
+    return is_same and (one.address == other.address or ANY_ADDRESS in {one.address, other.address})

@@ -1,0 +1,218 @@
+"""Volumes and what is known of storage: as the watches gave them, and with assumed bindings laid over."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final, TypeVar
+
+import msgspec
+
+from scheduler.change import Kind, Object
+from scheduler.cluster.table import Table
+from scheduler.cluster.transition import Transition
+from solver.domain import (
+    NodeDrivers,
+    Placement,
+    Snapshot,
+    StorageCapacity,
+    StorageClass,
+    StorageDriver,
+    Volume,
+    VolumeAttachment,
+    VolumeBinding,
+    VolumeClaim,
+    VolumeClaimId,
+)
+
+S = TypeVar("S", Volume, VolumeClaim, StorageClass, NodeDrivers, StorageCapacity, StorageDriver, VolumeAttachment)
+
+KINDS: Final = frozenset(
+    {
+        Kind.VOLUMES,
+        Kind.VOLUME_CLAIMS,
+        Kind.STORAGE_CLASSES,
+        Kind.NODE_DRIVERS,
+        Kind.STORAGE_CAPACITIES,
+        Kind.STORAGE_DRIVERS,
+        Kind.ATTACHMENTS,
+    }
+)
+"""The kinds that are kept here."""
+
+
+class VolumeAssumption(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pod that is being placed on `node` makes of a volume claim; one that it shares others may assume too."""
+
+    pod_uid: str
+    node: str
+    binding: VolumeBinding
+
+
+class Storage:
+    """
+    One table per kind. An assumption shows until its pod is forgotten or bound, or the watch says otherwise.
+
+    A volume that is assumed for a claim looks as if it were kept for it, a claim whose volume is to be made as if the
+    node were selected.
+    """
+
+    def __init__(self) -> None:
+        self.volumes: Table[str, Volume] = Table()
+        self.claims: Table[str, VolumeClaim] = Table()
+        self._believed_volumes: Table[str, Volume] = Table()
+        self._believed_claims: Table[str, VolumeClaim] = Table()
+        self._classes: Table[str, StorageClass] = Table()
+        self._drivers: Table[str, NodeDrivers] = Table()
+        self._capacities: Table[str, StorageCapacity] = Table()
+        self._storage_drivers: Table[str, StorageDriver] = Table()
+        self._attachments: Table[str, VolumeAttachment] = Table()
+        self._assumed: dict[tuple[str, VolumeClaimId], VolumeAssumption] = {}
+        self._assumed_of: dict[tuple[Kind, str], dict[str, VolumeAssumption]] = {}
+        """The same by what they are about, and then by the pod's uid."""
+
+    def apply(self, kind: Kind, key: str, after: Object | None) -> tuple[Transition, ...]:
+        """Take what a watch told; nothing where it is known. Raises TypeError for a value of another kind."""
+        match kind, after:
+            case Kind.VOLUMES, Volume() | None:
+                changed = _swap(kind, self.volumes, key, after) and (self._believe_volume(key),)
+            case Kind.VOLUME_CLAIMS, VolumeClaim() | None:
+                changed = _swap(kind, self.claims, key, after) and (self._believe_claim(key),)
+            case Kind.STORAGE_CLASSES, StorageClass() | None:
+                changed = _swap(kind, self._classes, key, after)
+            case Kind.NODE_DRIVERS, NodeDrivers() | None:
+                changed = _swap(kind, self._drivers, key, after)
+            case Kind.STORAGE_CAPACITIES, StorageCapacity() | None:
+                changed = _swap(kind, self._capacities, key, after)
+            case Kind.STORAGE_DRIVERS, StorageDriver() | None:
+                changed = _swap(kind, self._storage_drivers, key, after)
+            case Kind.ATTACHMENTS, VolumeAttachment() | None:
+                changed = _swap(kind, self._attachments, key, after)
+            case _:
+                raise TypeError(f"a change of {kind} carries a {type(after).__name__}: decode it as its own kind")
+        return changed
+
+    def assume(self, placement: Placement) -> tuple[Transition, ...]:
+        """Believe what a placement makes of its volume claims."""
+        if not placement.volumes:
+            return ()
+        for binding in placement.volumes:
+            self._note(VolumeAssumption(pod_uid=placement.pod_uid, node=placement.node, binding=binding))
+        return self._believe(placement.volumes)
+
+    def forget(self, pod_uid: str) -> tuple[Transition, ...]:
+        """Believe nothing more for a pod: its placement came to nothing, or is in the API by now."""
+        gone = [each for key, each in self._assumed.items() if key[0] == pod_uid]
+        for each in gone:
+            self._drop(each)
+        return self._believe([each.binding for each in gone])
+
+    def export(self) -> tuple[VolumeAssumption, ...]:
+        """Give everything that is assumed, sorted, for a replica."""
+        return tuple(self._assumed[key] for key in sorted(self._assumed))
+
+    def replace(self, assumed: Iterable[VolumeAssumption]) -> None:
+        """Believe exactly this from now on."""
+        wanted = {(each.pod_uid, each.binding.claim): each for each in assumed}
+        if wanted == self._assumed:
+            return
+        touched = [each for key, each in self._assumed.items() if wanted.get(key) != each]
+        for each in touched:
+            self._drop(each)
+        touched += [each for key, each in wanted.items() if key not in self._assumed]
+        for each in wanted.values():
+            self._note(each)
+        self._believe([each.binding for each in touched])
+
+    def laid_over(self, snapshot: Snapshot) -> Snapshot:
+        """Give a snapshot with everything that is known of storage; the same one where that is nothing."""
+        if not (self._believed_claims or self._believed_volumes or self._drivers or self._classes):
+            return snapshot
+        return msgspec.structs.replace(
+            snapshot,
+            volumes=self._believed_volumes.values(),
+            volume_claims=self._believed_claims.values(),
+            storage_classes=self._classes.values(),
+            node_drivers=self._drivers.values(),
+            storage_capacities=self._capacities.values(),
+            storage_drivers=self._storage_drivers.values(),
+            attachments=self._attachments.values(),
+        )
+
+    def objections(self, placement: Placement) -> Iterator[str]:
+        """Say what the watches have shown since a placement was decided that speaks against its volumes."""
+        for binding in placement.volumes:
+            claim = self.claims.get(str(binding.claim))
+            if claim is None or claim.uid != binding.claim_uid:
+                yield f"volume claim {binding.claim} was deleted"
+            elif claim.is_deleting:
+                yield f"volume claim {binding.claim} is being deleted"
+            elif claim.volume and claim.volume != binding.volume:
+                yield f"volume claim {binding.claim} was bound to volume {claim.volume}"
+            elif claim.selected_node not in {None, placement.node}:
+                yield f"the volume of claim {binding.claim} is made on node {claim.selected_node}"
+            elif binding.volume:
+                yield from self._about_volume(claim, binding)
+
+    def _about_volume(self, claim: VolumeClaim, binding: VolumeBinding) -> Iterator[str]:
+        volume = self.volumes.get(binding.volume)
+        if volume is None or volume.uid != binding.volume_uid:
+            yield f"volume {binding.volume} was deleted"
+        elif volume.is_deleting:
+            yield f"volume {binding.volume} is being deleted"
+        elif volume.claim is not None and not volume.is_bound_to(claim):
+            yield f"volume {binding.volume} was taken for claim {volume.claim}"
+
+    def _note(self, assumption: VolumeAssumption) -> None:
+        self._assumed[assumption.pod_uid, assumption.binding.claim] = assumption
+        for subject in _subjects(assumption.binding):
+            self._assumed_of.setdefault(subject, {})[assumption.pod_uid] = assumption
+
+    def _drop(self, assumption: VolumeAssumption) -> None:
+        self._assumed.pop((assumption.pod_uid, assumption.binding.claim), None)
+        for subject in _subjects(assumption.binding):
+            about = self._assumed_of.get(subject, {})
+            about.pop(assumption.pod_uid, None)
+            if not about:
+                self._assumed_of.pop(subject, None)
+
+    def _about(self, kind: Kind, key: str) -> Iterable[VolumeAssumption]:
+        return self._assumed_of.get((kind, key), {}).values()
+
+    def _believe(self, bindings: Iterable[VolumeBinding]) -> tuple[Transition, ...]:
+        found = []
+        for binding in bindings:
+            found.append(self._believe_claim(str(binding.claim)))
+            if binding.volume:
+                found.append(self._believe_volume(binding.volume))
+        return tuple(each for each in found if each.before != each.after)
+
+    def _believe_volume(self, name: str) -> Transition:
+        shown = self.volumes.get(name)
+        for each in self._about(Kind.VOLUMES, name):
+            binding = each.binding
+            if shown is not None and binding.volume_uid == shown.uid and not shown.claim_uid:
+                shown = msgspec.structs.replace(shown, claim=binding.claim, claim_uid=binding.claim_uid)
+        return _put(Kind.VOLUMES, self._believed_volumes, name, shown)
+
+    def _believe_claim(self, key: str) -> Transition:
+        shown = self.claims.get(key)
+        for each in self._about(Kind.VOLUME_CLAIMS, key):
+            is_open = shown is not None and not shown.volume and shown.selected_node is None
+            if shown is not None and is_open and each.binding.claim_uid == shown.uid and not each.binding.volume:
+                shown = msgspec.structs.replace(shown, selected_node=each.node)
+        return _put(Kind.VOLUME_CLAIMS, self._believed_claims, key, shown)
+
+
+def _put(kind: Kind, table: Table[str, S], key: str, after: S | None) -> Transition:
+    before = table.get(key)
+    if before != after:
+        table.replace(key, after)
+    return Transition(kind=kind, key=key, before=before, after=after)
+
+
+def _swap(kind: Kind, table: Table[str, S], key: str, after: S | None) -> tuple[Transition, ...]:
+    transition = _put(kind, table, key, after)
+    return () if transition.before == transition.after else (transition,)
+
+
+def _subjects(binding: VolumeBinding) -> tuple[tuple[Kind, str], ...]:
+    claim = (Kind.VOLUME_CLAIMS, str(binding.claim))
+    return (claim, (Kind.VOLUMES, binding.volume)) if binding.volume else (claim,)

@@ -1,0 +1,185 @@
+"""
+Preemptions, carried out: nominate who waits, try whether all victims may go, evict them, tell everybody.
+
+The nomination is written first: it is what a scheduler that starts anew knows of a preemption, and what holds the room.
+Whatever goes wrong later leaves a pod that waits with a node nominated, and is decided anew. Nobody is evicted by
+force: what a PodDisruptionBudget refuses stays, and no victim goes unless the server would let all of them go.
+"""
+
+import asyncio
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from msgspec.structs import replace
+
+from scheduler.cluster import Cluster, Transition
+from scheduler.commit.reports import Reports
+from scheduler.commit.writer import GateClosedError, Writer
+from scheduler.kube import eviction_writes
+from scheduler.kube.client import Client
+from scheduler.kube.errors import KubeError
+from scheduler.observe import logs
+from scheduler.observe.metrics import Metrics
+from solver.domain import Placement, Pod, PodId, Policy, Preemption, Victim
+
+_WINDOW_SECONDS: Final = 60.0
+
+_log: Final = logs.logger()
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    preemption: Preemption
+    pods: Mapping[PodId, Pod]
+
+    @property
+    def first(self) -> Placement:
+        return self.preemption.placements[0]
+
+
+class Evictions:
+    """
+    Carries preemptions out, each in a task of its own, and keeps the bound on evictions per minute.
+
+    `clock` is monotonic, for the bound; `wall` gives seconds since the epoch, as pods have their start times.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        writer: Writer,
+        cluster: Cluster,
+        reports: Reports,
+        metrics: Metrics,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._client: Final = client
+        self._writer: Final = writer
+        self._cluster: Final = cluster
+        self._reports: Final = reports
+        self._metrics: Final = metrics
+        self._clock: Final = clock
+        self._wall: Final = wall
+        self._tasks: Final[set[asyncio.Task[None]]] = set()
+        self._evicted: Final[defaultdict[str, deque[float]]] = defaultdict(deque)
+
+    def allowed(self, profile: str, policy: Policy) -> Policy:
+        """Give a profile's policy with the time of day, and with what the bound leaves of evictions now."""
+        rules = policy.preemption
+        if not rules.is_enabled:
+            return policy
+        recent, now = self._evicted[profile], self._clock()
+        while recent and recent[0] <= now - _WINDOW_SECONDS:
+            recent.popleft()
+        left = max(0, rules.ceiling - len(recent))
+        return replace(policy, preemption=replace(rules, now=int(self._wall()), most_victims=left))
+
+    def begin(self, profile: str, preemption: Preemption, pods: Mapping[PodId, Pod]) -> tuple[Transition, ...]:
+        """Believe in a preemption and start to carry it out; give what looks different now."""
+        self._metrics.preemption_attempts.inc()
+        case = _Case(preemption, pods)
+        if not preemption.victims and all(
+            pods[each.pod].nominated_node_name == each.node for each in preemption.placements
+        ):
+            return ()  # it is known, and under way
+        if preemption.victims:
+            self._metrics.preemption_victims.observe(len(preemption.victims))
+            self._evicted[profile].extend([self._clock()] * len(preemption.victims))
+        transitions = self._cluster.preempt(preemption)
+        task = asyncio.create_task(self._carry_out(case))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return transitions
+
+    async def finish(self) -> None:
+        """End what is under way; the next leader decides anew about pods that wait."""
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _carry_out(self, case: _Case) -> None:
+        preemption, evicted = case.preemption, set[PodId]()
+        try:
+            for placement in preemption.placements:
+                await self._writer.write(partial(self._nominate, placement))
+        except (KubeError, GateClosedError) as error:
+            self._cluster.withdraw(preemption)
+            _log.info(logs.PREEMPTION_ENDED, pod=str(case.first.pod), error=str(error))
+            return
+        try:
+            if self._still_stands(case) and await self._all_may_go(preemption):
+                await asyncio.gather(*(self._evict(case, victim, evicted) for victim in preemption.victims))
+        except (KubeError, GateClosedError) as error:
+            _log.info(logs.PREEMPTION_ENDED, pod=str(case.first.pod), error=str(error))
+        finally:
+            for victim in preemption.victims:
+                if victim.pod not in evicted:  # of the others the watch tells that they leave
+                    self._cluster.stays(victim.pod, victim.pod_uid)
+
+    async def _nominate(self, placement: Placement, seconds: float) -> None:
+        await eviction_writes.nominate(
+            self._client, placement.pod, placement.pod_uid, placement.node, timeout_seconds=seconds
+        )
+
+    def _still_stands(self, case: _Case) -> bool:
+        """Whether everybody waits who is helped, and everybody runs who goes: otherwise somebody goes in vain."""
+        for placement in case.preemption.placements:
+            pod = self._cluster.pod(placement.pod)
+            if pod is None or pod.uid != placement.pod_uid or pod.node_name or pod.is_deleting:
+                return False
+        for victim in case.preemption.victims:
+            pod = self._cluster.seen_pod(victim.pod)
+            if pod is None or (pod.uid, pod.node_name) != (victim.pod_uid, victim.node):
+                return False
+        return True
+
+    async def _all_may_go(self, preemption: Preemption) -> bool:
+        """Ask the server about each victim without evicting it; nobody goes where one may not."""
+        for victim in preemption.victims:
+            try:
+                await self._writer.write(partial(self._try, victim))
+            except eviction_writes.Shielded as error:
+                self._metrics.evictions.labels("shielded").inc()
+                _log.info(logs.EVICTION_REFUSED, pod=str(victim.pod), error=str(error))
+                return False
+        return True
+
+    async def _evict(self, case: _Case, victim: Victim, evicted: set[PodId]) -> None:
+        pod = self._cluster.seen_pod(victim.pod)
+        try:
+            await self._writer.write(partial(self._send, victim))
+        except eviction_writes.Shielded as error:
+            self._metrics.evictions.labels("shielded").inc()
+            _log.info(logs.EVICTION_REFUSED, pod=str(victim.pod), error=str(error))
+            return
+        except KubeError as error:
+            self._metrics.evictions.labels("failed").inc()
+            _log.warning(logs.EVICTION_REFUSED, pod=str(victim.pod), error=str(error))
+            return
+        evicted.add(victim.pod)
+        self._metrics.evictions.labels("evicted").inc()
+        _log.info(logs.EVICTED, pod=str(victim.pod), node=victim.node, preemptor=str(case.first.pod))
+        preemptor = case.pods[case.first.pod]
+        if pod is not None:
+            self._reports.preempted(pod, preemptor, victim)
+        try:
+            await self._writer.write(partial(self._mark, victim, preemptor.scheduler_name), is_status=True)
+        except KubeError as error:
+            _log.debug(logs.EVENT_DROPPED, error=str(error))
+
+    async def _try(self, victim: Victim, seconds: float) -> None:
+        await eviction_writes.evict(self._client, victim, is_trial=True, timeout_seconds=seconds)
+
+    async def _send(self, victim: Victim, seconds: float) -> None:
+        await eviction_writes.evict(self._client, victim, timeout_seconds=seconds)
+
+    async def _mark(self, victim: Victim, scheduler_name: str, seconds: float) -> None:
+        message = f"{scheduler_name}: {victim.message}"
+        await eviction_writes.mark_preempted(self._client, victim, message, timeout_seconds=seconds)

@@ -1,0 +1,104 @@
+"""The writes of a preemption: the nomination of who waits, the eviction of who goes (policy/v1), and what is said of it."""
+
+import datetime as dt
+from typing import Any, Final
+
+import msgspec
+
+from scheduler.kube import encode, paths
+from scheduler.kube.client import STRATEGIC_MERGE_PATCH, Client
+from scheduler.kube.errors import ApiError, Conflict, Invalid, KubeError, NotFound, ServerError, TooManyRequests
+from scheduler.kube.writes import WRITE_SECONDS
+from solver.domain import PodId, Victim
+
+DISRUPTION_TARGET: Final = "DisruptionTarget"
+PREEMPTED: Final = "PreemptionByScheduler"
+_BUDGET: Final = "disruption budget"
+_SEVERAL: Final = "more than one PodDisruptionBudget"
+
+
+class Shielded(KubeError):  # noqa: N818 - a word of the contract, as those of `errors`
+    """A PodDisruptionBudget does not allow the eviction, or several select the pod; it may be allowed later."""
+
+
+async def nominate(
+    client: Client, pod: PodId, pod_uid: str, node: str, *, timeout_seconds: float = WRITE_SECONDS
+) -> None:
+    """Write status.nominatedNodeName; guarded by the pod's uid."""
+    await _patch_status(client, pod, pod_uid, {"nominatedNodeName": node}, timeout_seconds)
+
+
+async def evict(
+    client: Client, victim: Victim, *, is_trial: bool = False, timeout_seconds: float = WRITE_SECONDS
+) -> None:
+    """
+    Evict a pod with the grace that it asks for, or try whether that would be allowed.
+
+    Raises `Shielded` where a PodDisruptionBudget forbids it. A pod that is gone, or whose name another one has, is
+    evicted already.
+    """
+    options: dict[str, Any] = {"preconditions": {"uid": victim.pod_uid}}
+    if is_trial:
+        options["dryRun"] = ["All"]
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": victim.pod.name, "namespace": victim.pod.namespace},
+        "deleteOptions": options,
+    }
+    try:
+        await client.request(
+            "POST", paths.pod(victim.pod, "eviction"), body=msgspec.json.encode(body), timeout_seconds=timeout_seconds
+        )
+    except NotFound:
+        return
+    except Conflict as error:
+        if "UID" not in error.message:
+            raise
+    except (TooManyRequests, ServerError) as error:
+        if _is_shielded(error):
+            raise Shielded(error.message) from error
+        raise
+
+
+def _is_shielded(error: ApiError) -> bool:
+    return _BUDGET in error.message or _SEVERAL in error.message
+
+
+async def mark_preempted(
+    client: Client, victim: Victim, message: str, *, timeout_seconds: float = WRITE_SECONDS
+) -> None:
+    """
+    Say on a victim that is not gone yet why it goes: DisruptionTarget by preemption, as kube-scheduler does.
+
+    The eviction itself has written that it was evicted through the API, which is true and says too little.
+    """
+    condition = {
+        "type": DISRUPTION_TARGET,
+        "status": "True",
+        "reason": PREEMPTED,
+        "message": message,
+        "lastTransitionTime": encode.timestamp(dt.datetime.now(dt.UTC)),
+    }
+    try:
+        await _patch_status(client, victim.pod, victim.pod_uid, {"conditions": [condition]}, timeout_seconds)
+    except (NotFound, Conflict):
+        return
+
+
+async def _patch_status(
+    client: Client, pod: PodId, pod_uid: str, status: dict[str, Any], timeout_seconds: float
+) -> None:
+    try:
+        await client.request(
+            "PATCH",
+            paths.pod(pod, "status"),
+            body=msgspec.json.encode({"metadata": {"uid": pod_uid}, "status": status}),
+            content_type=STRATEGIC_MERGE_PATCH,
+            timeout_seconds=timeout_seconds,
+        )
+    except Invalid as error:
+        if "metadata.uid" not in error.message:
+            raise
+        # That is how the server says that the pod of this name is another one by now.
+        raise Conflict(error.status, error.reason, error.message) from error

@@ -1,0 +1,95 @@
+"""
+Writes to volumes and their claims, which the volume controller (or a provisioner) acts on.
+
+Each is one merge patch, guarded by the object's resourceVersion: `Conflict` (or `NotFound`) where it has changed, and
+nothing is done then.
+"""
+
+from typing import Any, Final, cast
+
+import msgspec
+
+from scheduler.change import Kind
+from scheduler.kube import paths
+from scheduler.kube.client import MERGE_PATCH, Client
+from scheduler.kube.decode import decode
+from scheduler.kube.decode_storage import SELECTED_NODE
+from scheduler.kube.errors import NotFound
+from scheduler.kube.writes import WRITE_SECONDS
+from solver.domain import Volume, VolumeClaim, VolumeClaimId
+
+BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
+"""Says that no person has chosen the claim: when the claim goes, the volume may be given to another one."""
+
+
+async def keep_volume(
+    client: Client, volume: Volume, claim: VolumeClaim, *, timeout_seconds: float = WRITE_SECONDS
+) -> Volume:
+    """Keep a volume for a claim (spec.claimRef), as the volume controller does; it binds the two then."""
+    annotations: dict[str, str | None] = {} if volume.is_bound_to(claim) else {BOUND_BY_CONTROLLER: "yes"}
+    reference = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": claim.id.namespace,
+        "name": claim.id.name,
+        "uid": claim.uid,
+        "resourceVersion": claim.resource_version,
+    }
+    body = {"metadata": _guarded(volume, annotations), "spec": {"claimRef": reference}}
+    return await _patch_volume(client, volume, body, timeout_seconds)
+
+
+async def give_volume_free(client: Client, volume: Volume, *, timeout_seconds: float = WRITE_SECONDS) -> Volume:
+    """Take back that a volume is kept for a claim."""
+    body = {"metadata": _guarded(volume, {BOUND_BY_CONTROLLER: None}), "spec": {"claimRef": None}}
+    return await _patch_volume(client, volume, body, timeout_seconds)
+
+
+async def select_node(
+    client: Client, claim: VolumeClaim, node: str, *, timeout_seconds: float = WRITE_SECONDS
+) -> VolumeClaim:
+    """Have the volume of a claim made for a node; with an empty one, no longer."""
+    body = {"metadata": _guarded(claim, {SELECTED_NODE: node or None})}
+    answer = await client.request(
+        "PATCH",
+        paths.volume_claim(claim.id),
+        body=msgspec.json.encode(body),
+        content_type=MERGE_PATCH,
+        timeout_seconds=timeout_seconds,
+    )
+    return cast("VolumeClaim", decode(Kind.VOLUME_CLAIMS, answer))
+
+
+async def read_volume(client: Client, name: str, *, timeout_seconds: float = WRITE_SECONDS) -> Volume | None:
+    """Give the volume as it is in the API server now, None if there is none."""
+    try:
+        body = await client.request("GET", paths.volume(name), timeout_seconds=timeout_seconds)
+    except NotFound:
+        return None
+    return cast("Volume", decode(Kind.VOLUMES, body))
+
+
+async def read_volume_claim(
+    client: Client, claim: VolumeClaimId, *, timeout_seconds: float = WRITE_SECONDS
+) -> VolumeClaim | None:
+    """Give the claim as it is in the API server now, None if there is none."""
+    try:
+        body = await client.request("GET", paths.volume_claim(claim), timeout_seconds=timeout_seconds)
+    except NotFound:
+        return None
+    return cast("VolumeClaim", decode(Kind.VOLUME_CLAIMS, body))
+
+
+def _guarded(found: Volume | VolumeClaim, annotations: dict[str, str | None]) -> dict[str, Any]:
+    return {"uid": found.uid, "resourceVersion": found.resource_version, "annotations": annotations}
+
+
+async def _patch_volume(client: Client, volume: Volume, body: dict[str, Any], timeout_seconds: float) -> Volume:
+    answer = await client.request(
+        "PATCH",
+        paths.volume(volume.name),
+        body=msgspec.json.encode(body),
+        content_type=MERGE_PATCH,
+        timeout_seconds=timeout_seconds,
+    )
+    return cast("Volume", decode(Kind.VOLUMES, answer))

@@ -1,0 +1,45 @@
+"""Who of a gang stands in the queue, and whether enough members exist for it to be decided."""
+
+from collections.abc import Callable
+from typing import Final
+
+from scheduler.cluster.gangs import Standing
+from solver.domain import GangId, Pod, PodId
+
+Stand = Callable[[GangId], Standing]
+"""Says how far a gang is from being decidable."""
+COMPLETE: Final = Standing(missing=0, is_partial=False)
+
+
+class Musters:
+    """Pods of the queue by gang. Whoever knows all members, those that run too, is asked how a gang stands."""
+
+    def __init__(self, stand: Stand = lambda _: COMPLETE) -> None:
+        self._stand: Final = stand
+        self._members: Final[dict[GangId, dict[PodId, None]]] = {}
+
+    def enter(self, pod: Pod) -> None:
+        """Count a pod that came into the queue."""
+        if pod.gang is not None:
+            self._members.setdefault(pod.gang, {})[pod.id] = None
+
+    def leave(self, pod: Pod) -> None:
+        """Count a pod out."""
+        if pod.gang is None:
+            return
+        members = self._members.get(pod.gang, {})
+        members.pop(pod.id, None)
+        if not members:
+            self._members.pop(pod.gang, None)
+
+    def members(self, gang: GangId) -> tuple[PodId, ...]:
+        """Give the pods of a gang that stand in the queue, in the order in which they came."""
+        return tuple(self._members.get(gang, ()))
+
+    def is_missing_some(self, pod: Pod) -> bool:
+        """Whether too few members of the pod's gang exist for it to be decided."""
+        return pod.gang is not None and self._stand(pod.gang).missing > 0
+
+    def is_partial(self, pod: Pod) -> bool:
+        """Whether some members of the pod's gang run, and not enough of them."""
+        return pod.gang is not None and self._stand(pod.gang).is_partial

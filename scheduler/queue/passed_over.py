@@ -1,0 +1,110 @@
+"""
+Who is passed over, since when, and which nodes are held for whom.
+
+A pod is passed over from the moment on when others of its priority or a lower one are placed after it first could not
+be for lack of room or devices. After so many seconds it is overdue: a level above younger pods, and the solver may hold
+nodes for it. All of this is forgotten with the process; a new leader starts counting anew. Times are seconds of the
+queue's clock.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from msgspec import structs
+
+from solver.domain import Batch, Hold, Plan, Pod, Reason, ReasonCode
+
+_ROOM: Final = frozenset(
+    {ReasonCode.NODE_RESOURCES, ReasonCode.OUTRANKED, ReasonCode.BUDGET, ReasonCode.NODE_HELD, ReasonCode.GANG_UNPLACED}
+)
+_DEVICES: Final = frozenset(
+    {
+        ReasonCode.DEVICES_IN_USE,
+        ReasonCode.DEVICES_CAPACITY,
+        ReasonCode.DEVICES_COUNTERS,
+        ReasonCode.DEVICES_CONSTRAINT,
+    }
+)
+"""Devices that match exist, and others have them."""
+
+
+class _Waiting:
+    """A pod that could not be placed: since when, whether only devices were missing, and when others got ahead of it."""
+
+    __slots__ = ("first_failed", "needs_room", "passed_since")
+
+    def __init__(self, now: float) -> None:
+        self.first_failed = now
+        self.needs_room = False
+        self.passed_since: float | None = None
+
+
+class PassedOver:
+    """Remembers waiting pods by uid, and the last placements by priority: nothing here grows with time."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds: Final = seconds
+        self._waiting: Final[dict[str, _Waiting]] = {}
+        self._placed: Final[dict[tuple[int, bool], float]] = {}
+        self._holds: Final[dict[str, Hold]] = {}
+
+    @property
+    def holds(self) -> tuple[Hold, ...]:
+        """Nodes that are held, for the pod first that has waited longest."""
+        return tuple(self._holds.values())
+
+    def marked(self, batch: Batch, now: float) -> Batch:
+        """Say of a batch who is overdue and what is held; a gang is overdue when one of its pods is."""
+        overdue = {pod.id for pod in batch.pods if self._is_overdue(pod, now)}
+        gangs = {pod.gang for pod in batch.pods if pod.id in overdue and pod.gang is not None}
+        ids = tuple(pod.id for pod in batch.pods if pod.id in overdue or pod.gang in gangs)
+        if not ids and not self._holds:
+            return batch
+        return structs.replace(batch, overdue=ids, holds=self.holds)
+
+    def decided(self, batch: Batch, plan: Plan, now: float) -> bool:
+        """Take note of a plan; give whether a node is no longer held."""
+        pods = {pod.id: pod for pod in batch.pods}
+        for unplaced in plan.unplaced:
+            self._fail(pods[unplaced.pod], unplaced.reasons, now)
+        self._place((pods[each.pod] for each in plan.placements), now)
+        uids = {pod.uid for pod in batch.pods}
+        before = {name for hold in self._holds.values() for name in hold.nodes}
+        kept = {uid: hold for uid, hold in self._holds.items() if uids.isdisjoint(hold.uids)}
+        fresh = {hold.uids[0]: hold for hold in plan.holds}
+        order = {**{uid: self._holds[uid] for uid in self._holds if uid in kept or uid in fresh}, **kept, **fresh}
+        self._holds.clear()
+        self._holds.update(order)
+        return not before <= {name for hold in self._holds.values() for name in hold.nodes}
+
+    def gone(self, uid: str) -> bool:
+        """Forget a pod that was bound or is not there any more; give whether nodes were held for it."""
+        self._waiting.pop(uid, None)
+        released = [first for first, hold in self._holds.items() if uid in hold.uids]
+        for first in released:
+            del self._holds[first]
+        return bool(released)
+
+    def _fail(self, pod: Pod, reasons: Collection[Reason], now: float) -> None:
+        codes = {reason.code for reason in reasons}
+        if codes & (_ROOM | _DEVICES):
+            waiting = self._waiting.setdefault(pod.uid, _Waiting(now))
+            waiting.needs_room = not pod.claims or ReasonCode.NODE_RESOURCES in codes
+
+    def _place(self, pods: Iterable[Pod], now: float) -> None:
+        for pod in pods:
+            self._placed[pod.priority, bool(pod.claims)] = now
+
+    def _is_overdue(self, pod: Pod, now: float) -> bool:
+        """Whether others have been placed for so long; pods without claims get ahead only of who lacks room."""
+        waiting = self._waiting.get(pod.uid)
+        if waiting is None:
+            return False
+        if waiting.passed_since is None:
+            times = [
+                at
+                for (priority, has_claims), at in self._placed.items()
+                if priority <= pod.priority and at >= waiting.first_failed and (has_claims or waiting.needs_room)
+            ]
+            waiting.passed_since = min(times, default=None)
+        return waiting.passed_since is not None and now - waiting.passed_since > self._seconds

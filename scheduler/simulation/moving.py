@@ -1,0 +1,116 @@
+"""What `dovetail defrag` answers: which pods to move so that a pod or a gang fits, on a case of any origin."""
+
+from typing import Final, TextIO
+
+import msgspec
+import yaml
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from scheduler.worker.record import Record
+from solver.domain import Batch, Budget, Pod, Relocation, Snapshot
+from solver.preemption import moves
+
+_SECONDS: Final = 120.0
+_WIDTH: Final = 120
+
+
+class UnknownPodError(ValueError):
+    """Nobody of that name waits; the message says what is the matter."""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The stable JSON form: `for` are the pods asked for, `least` is the proven bound on the number of moves."""
+
+    wanted: tuple[str, ...] = msgspec.field(name="for")
+    found: bool
+    moves: tuple[dict[str, str], ...] = ()
+    placements: tuple[dict[str, str], ...] = ()
+    least: int = 0
+    proven: bool = False
+    stepwise: bool = True
+    reason: str = ""
+
+
+def wanted(asked: Record, kind: str, name: str) -> Batch:
+    """Find what has to fit: a pod that waits, or all pods of a gang that do. Raises UnknownPodError."""
+    namespace, _, short = name.rpartition("/")
+    key = (namespace or "default", short)
+    if kind == "gang":
+        pods = tuple(pod for pod in asked.batch.pods if pod.gang is not None and tuple(pod.gang[:2]) == key)
+    else:
+        pods = tuple(pod for pod in asked.batch.pods if tuple(pod.id) == key)
+    if not pods:
+        raise UnknownPodError(f"{kind} {'/'.join(key)} is not among what waits for the scheduler")
+    gangs = tuple(each for each in asked.batch.gangs if any(pod.gang == each.id for pod in pods))
+    return Batch(pods=pods, gangs=gangs)
+
+
+def relocation(asked: Record, batch: Batch) -> Relocation:
+    """Find the fewest moves, on the cluster as it is; pods that leave it by themselves are waited for by nobody."""
+    seconds = max(asked.deterministic_seconds, _SECONDS)
+    budget = Budget(seconds=_SECONDS, deterministic_seconds=seconds, seed=asked.seed, workers=asked.workers)
+    return moves.fewest(_unheld(asked.snapshot, batch.pods), batch, asked.policy, budget)
+
+
+def _unheld(snapshot: Snapshot, pods: tuple[Pod, ...]) -> Snapshot:
+    """Let the room that is held for the pods themselves be their own."""
+    own = {pod.id for pod in pods}
+    return msgspec.structs.replace(snapshot, nominated=tuple(pod for pod in snapshot.nominated if pod.id not in own))
+
+
+def answer(batch: Batch, found: Relocation) -> Answer:
+    """Put a relocation into words for machines."""
+    return Answer(
+        wanted=tuple(str(pod.id) for pod in batch.pods),
+        found=found.is_found,
+        moves=tuple({"pod": str(each.pod), "from": each.source, "to": each.target} for each in found.moves),
+        placements=tuple({"pod": str(each.pod), "node": each.node} for each in found.placements),
+        least=found.least,
+        proven=found.is_proven,
+        stepwise=found.is_stepwise,
+        reason=found.reason,
+    )
+
+
+def summary(found: Relocation) -> str:
+    """Say in one sentence what was found."""
+    count = len(found.moves)
+    if not found.is_found:
+        proof = "proven" if found.is_proven else "not proven"
+        return f"No plan: {found.reason} ({proof})."
+    if not count:
+        return "It fits as it is: nothing has to be moved."
+    moved = "1 move" if count == 1 else f"{count} moves"
+    if found.is_proven:
+        proof = "proven: it cannot be done with fewer"
+    else:
+        proof = f"not proven to be the fewest, which is at least {max(1, found.least)}"
+    order = "" if found.is_stepwise else " They cannot be made one by one: two of them need each other's place."
+    return f"{moved} ({proof}).{order}"
+
+
+def text(shown: Answer, form: str) -> str:
+    """Write an answer as JSON or YAML."""
+    if form == "yaml":
+        return str(yaml.safe_dump(msgspec.to_builtins(shown), sort_keys=False))
+    return msgspec.json.format(msgspec.json.encode(shown)).decode() + "\n"
+
+
+def show(found: Relocation, to: TextIO) -> None:
+    """Write the table and the sentence."""
+    console = Console(file=to, highlight=False, soft_wrap=False)
+    if not console.is_terminal:
+        console = Console(file=to, highlight=False, width=_WIDTH, color_system=None)
+    if found.moves or found.placements:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for column in ("STEP", "POD", "FROM", "TO"):
+            table.add_column(column, overflow="fold")
+        for step, move in enumerate(found.moves, start=1):
+            table.add_row(str(step), str(move.pod), move.source, Text(move.target, "green"))
+        for placement in found.placements:
+            table.add_row("then", str(placement.pod), "", Text(placement.node, "green"))
+        console.print(table)
+    console.print(Text(summary(found)))

@@ -1,0 +1,243 @@
+"""The story of one pod: the plan's answer, the kinds of nodes, what it lost to, and the nearest changes."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import msgspec
+
+from solver import tracking
+from solver.account import changes, conflict, facts
+from solver.account.changes import Change
+from solver.account.counts import Count, counts
+from solver.account.trial import Case, Trials, on_one_node
+from solver.domain import (
+    Account,
+    Batch,
+    Budget,
+    ClaimId,
+    NearestChange,
+    NodeKind,
+    Plan,
+    Pod,
+    Policy,
+    RequestCount,
+    Snapshot,
+    Toleration,
+)
+from solver.explain import Explanation
+from solver.feasibility import node_fit, taints
+from solver.hints import HINT
+from solver.problem.fit import PODS
+from solver.problem.memory import Engine
+from solver.problem.problem import PodClass, Problem
+from solver.solve import solve
+
+_MOST_KINDS: Final = 12
+"""Kinds of nodes that are looked into one device at a time; the rest is counted."""
+_MOST_CHANGES: Final = 3
+_MOST_WINNERS: Final = 10
+
+
+def explain_pod(snapshot: Snapshot, batch: Batch, pod: Pod, policy: Policy, budget: Budget) -> Account:
+    """
+    Tell what the plan for a batch does with one of its pods, and why.
+
+    Everything that is said to help has been solved with the change made. It takes as long as some dozens of small
+    solves; `budget` is that of each.
+    """
+    engine = Engine()
+    plan = solve(snapshot, batch, policy, budget, engine)
+    placed = {each.pod: each.node for each in plan.placements}
+    reasons = next((each.reasons for each in plan.unplaced if each.pod == pod.id), ())
+    teller = _Teller(Case(snapshot, pod), Trials(policy, budget, engine))
+    kinds = tuple(teller.kinds())
+    fitting = {name for kind in kinds if kind.fits for name in kind.nodes}
+    waits = pod.id not in placed
+    lost_to = [each for each, node in placed.items() if node in fitting and each != pod.id] if waits else []
+    return Account(
+        pod=pod.id,
+        node=placed.get(pod.id, ""),
+        reasons=reasons,
+        kinds=kinds,
+        lost_to=tuple(lost_to[:_MOST_WINNERS]),
+        is_proven=_is_proven(plan, pod),
+        changes=tuple(teller.changes()) if waits and not fitting else (),
+    )
+
+
+def _is_proven(plan: Plan, pod: Pod) -> bool:
+    """Whether no plan places more pods of the pod's priority."""
+    levels = [each for each in plan.report.levels if each.name.split(":")[:2] == ["placed", str(pod.priority)]]
+    return all(each.proven for each in levels)
+
+
+class _Group(NamedTuple):
+    """Nodes between which nothing that was looked at makes a difference."""
+
+    objections: tuple[str, ...]
+    condition: int
+    way: int
+
+
+@dataclass(slots=True, eq=False)
+class _Teller:
+    """Tells about one pod alone in the cluster; what it finds to change is noted on the way."""
+
+    case: Case
+    trials: Trials
+    problem: Problem = field(init=False)
+    explanation: Explanation = field(init=False)
+    found: list[tuple[Change, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.problem = self.trials.prepare(self.case)
+        self.explanation = Explanation(self.problem, tracking.trackers(self.problem))
+
+    def kinds(self) -> Iterator[NodeKind]:
+        """Give the kinds of nodes, those that fit first, then the most frequent."""
+        if not self.problem.classes:
+            return
+        groups: dict[_Group, list[int]] = {}
+        for node in range(self.problem.node_count):
+            groups.setdefault(self._group(node), []).append(node)
+        ordered = sorted(groups.items(), key=lambda item: (bool(item[0].objections), -len(item[1])))
+        merged: dict[NodeKind, list[int]] = {}
+        for number, (group, nodes) in enumerate(ordered):
+            kind = self._kind(group, nodes[0], is_detailed=number < _MOST_KINDS)
+            merged.setdefault(kind, []).extend(nodes)
+        names = self.problem.inventory.nodes
+        for kind, nodes in sorted(merged.items(), key=lambda item: (not item[0].fits, -len(item[1]))):
+            yield msgspec.structs.replace(kind, nodes=tuple(names[node].name for node in sorted(nodes)))
+
+    def changes(self) -> Iterator[NearestChange]:
+        """Give the nearest changes, solved once more in the whole cluster."""
+        told: set[str] = set()
+        for change, node in sorted(self.found, key=lambda pair: pair[0].effort):
+            if change.message not in told and len(told) < _MOST_CHANGES:
+                told.add(change.message)
+                yield NearestChange(message=change.message, node=node)
+
+    def _group(self, node: int) -> _Group:
+        ways = [each for each in self.problem.classes if each.verdicts.allowed[node]]
+        if not ways:
+            return _Group(tuple(self._excluded(node)), -1, -1)
+        way = ways[0]
+        objections = [*self._lacking(way, node), *self._rules(way, node)]
+        condition = int(self.explanation.condition_of[node]) if self.problem.parts_of(way) else -1
+        return _Group(tuple(objections), condition, way.index)
+
+    def _excluded(self, node: int) -> Iterator[str]:
+        """Say why a node is out of the question, whatever it has left."""
+        problem, pod = self.problem, self.case.pod
+        selectors = tuple(
+            claim.allocation.node_selector
+            for claim in (problem.claims[each] for each in pod.claim_ids)
+            if claim.allocation is not None and claim.allocation.node_selector is not None
+        )
+        demand = node_fit.demand_of(pod, selectors)
+        reason = node_fit.objection(demand, problem.inventory.nodes[node], problem.inventory.labels[node])
+        if reason is not None:
+            yield reason.message.partition(HINT)[0]
+            return
+        known = ("node(s) were", "node(s) had untolerated", "node(s) didn't match Pod's node aff", "node(s) cannot use")
+        others = [each.message for each in problem.classes[0].verdicts.reasons if not each.message.startswith(known)]
+        yield " or ".join(each.partition(HINT)[0] for each in others) or "the node cannot serve the pod's resources"
+
+    def _lacking(self, way: PodClass, node: int) -> Iterator[str]:
+        room = self.problem.room
+        for resource, amount in ((PODS, 1), *way.requests):
+            left = int(room.of(resource)[node])
+            if amount > 0 and left < amount:
+                unit = "m" if resource == "cpu" else ""
+                short = node_fit.insufficient(resource).message
+                yield f"{short}: {amount}{unit} needed, {max(left, 0)}{unit} left"
+
+    def _rules(self, way: PodClass, node: int) -> Iterator[str]:
+        for tracker in self.explanation.trackers:
+            yield from (reason.message for kept, reason in tracker.objections(way) if not kept[node])
+
+    def _kind(self, group: _Group, node: int, *, is_detailed: bool) -> NodeKind:
+        """Look into a kind of nodes at one of them."""
+        name = self.problem.inventory.nodes[node].name
+        if group.way < 0:
+            if is_detailed:
+                self._note_node_changes(node, name)
+            return NodeKind(nodes=(), fits=False, objections=group.objections)
+        way = self.problem.classes[group.way]
+        small = on_one_node(self.case, name)
+        fits = not group.objections and self.trials.fits(small, name) is True
+        found = list(counts(self.explanation, way, node))
+        requests = tuple(self._request(small, name, each, fits=fits, is_detailed=is_detailed) for each in found)
+        clash: Sequence[facts.Fact] = ()
+        if not fits and is_detailed:
+            clash = self._clash(small, name)
+            self._note(changes.changes(self.trials, small, name, clash), small, name)
+        texts = tuple(fact.text for fact in clash)
+        return NodeKind(nodes=(), fits=fits, objections=group.objections, requests=requests, conflict=texts)
+
+    def _clash(self, small: Case, name: str) -> tuple[facts.Fact, ...]:
+        alone = self.trials.prepare(small)
+        if not alone.classes:
+            return ()
+        return conflict.smallest(self.trials, small, name, facts.facts(small, alone, 0))
+
+    def _request(self, small: Case, name: str, count: Count, *, fits: bool, is_detailed: bool) -> RequestCount:
+        together, owner = (count.needed if fits else 0), self._owner(count.short)
+        if not fits and is_detailed and owner is not None and count.needed:
+            together = changes.most(self.trials, small, name, owner, count.short)
+        return RequestCount(
+            request=count.request,
+            needed=count.needed,
+            matching=count.matching,
+            free=count.free,
+            untainted=count.untainted,
+            aligned=count.aligned,
+            together=together,
+        )
+
+    def _owner(self, request: str) -> ClaimId | None:
+        """Find the claim of a request; None for one that is made for extended resources."""
+        for claim in (self.problem.claims[each] for each in self.case.pod.claim_ids):
+            if claim.allocation is None and any(each.name == request for each in claim.requests):
+                return claim.id
+        return None
+
+    def _note(self, found: Sequence[Change], small: Case, name: str) -> None:
+        """Keep changes that also do in the whole cluster."""
+        for change in found:
+            if self.trials.fits(_transferred(change.case, small, self.case), name):
+                self.found.append((change, name))
+
+    def _note_node_changes(self, node: int, name: str) -> None:
+        """Try to let the pod on a node that its own properties keep it from."""
+        pod, there = self.case.pod, self.problem.inventory.nodes[node]
+        tries: list[tuple[int, str, Pod]] = []
+        taint = taints.first_untolerated(there.taints, pod.tolerations)
+        if taint is not None:
+            added = (*pod.tolerations, _toleration(taint.key, taint.effect))
+            tries.append(
+                (2, f"tolerate taint {taint.key} of the node", msgspec.structs.replace(pod, tolerations=added))
+            )
+        if there.is_unschedulable:
+            added = (*pod.tolerations, _toleration(taints.UNSCHEDULABLE.key, taints.UNSCHEDULABLE.effect))
+            tries.append((3, f"uncordon node {name}", msgspec.structs.replace(pod, tolerations=added)))
+        tries.append((4, "without its nodeSelector and node affinity", changes.without_node_rules(self.case).pod))
+        for effort, message, changed in tries:
+            made = self.case._replace(pod=changed)
+            if changed != pod and self.trials.fits(made, name):
+                self.found.append((Change(effort, message, made), name))
+
+
+def _toleration(key: str, effect: str) -> Toleration:
+    return Toleration(key=key, operator="Exists", effect=effect)
+
+
+def _transferred(changed: Case, small: Case, whole: Case) -> Case:
+    """Make in the whole cluster the change that was made in a part of it."""
+    before = small.claims()
+    claims = {key: claim for key, claim in changed.claims().items() if claim is not before.get(key)}
+    pod = whole.pod
+    if changed.pod is not small.pod:
+        pod = msgspec.structs.replace(pod, requests=changed.pod.requests)
+    return whole.with_claims(claims)._replace(pod=pod)

@@ -1,0 +1,89 @@
+"""How many devices of one node a request could have: those that match, are free, untainted, and agree."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from solver.domain import ConstraintKind
+from solver.explain import Explanation
+from solver.explain.supply import Asked
+from solver.feasibility.device_attributes import lookup
+from solver.problem.component import Component
+from solver.problem.demand import Verdict
+from solver.problem.problem import PodClass, Problem
+
+_ABSENT = frozenset({Verdict.NO, Verdict.FAILED})
+
+
+class Count(NamedTuple):
+    """Numbers of one alternative of a request; `aligned` is None without constraints."""
+
+    request: str
+    short: str
+    needed: int
+    matching: int
+    free: int
+    untainted: int
+    aligned: int | None
+
+
+def counts(explanation: Explanation, pod_class: PodClass, node: int) -> Iterator[Count]:
+    """Count for every alternative of every request that is not allocated yet."""
+    problem = explanation.problem
+    for request, component, position in explanation.requests_of(pod_class):
+        for order, asked in enumerate(request.alternatives):
+            name = f"{request.short}/{asked.name}" if asked.name else request.short
+            label = f"{request.place}{name}"
+            usable = _usable(problem, explanation, asked, node)
+            yield Count(
+                label,
+                request.short,
+                asked.ask.needed,
+                usable.matching,
+                usable.free,
+                len(usable.records),
+                _aligned(problem, component, (position, order), usable.records),
+            )
+
+
+class _Usable(NamedTuple):
+    matching: int
+    free: int
+    records: list[int]
+
+
+def _usable(problem: Problem, explanation: Explanation, asked: Asked, node: int) -> _Usable:
+    matching = free = 0
+    records: list[int] = []
+    for index, verdict in problem.answers[asked.ask.demand].verdicts.items():
+        record = problem.inventory.records[index]
+        is_here = record.home == node or (record.home < 0 and (record.nodes is None or node in record.nodes))
+        if verdict in _ABSENT or not is_here:
+            continue
+        matching += 1
+        if verdict is Verdict.YES:
+            is_free = not explanation.supplies.obstacle(index, asked.ask.demand)
+        else:
+            is_free = not problem.usage.is_held(index)
+        free += is_free
+        if is_free and verdict is Verdict.YES:
+            records.append(index)
+    return _Usable(matching, free, records)
+
+
+def _aligned(problem: Problem, component: Component, member: tuple[int, int], records: list[int]) -> int | None:
+    """Give the most of some devices that agree with every constraint over the request, taken one by one."""
+    found: list[int] = []
+    for link in component.links:
+        if not any(each.request == member[0] and each.alternative in {-1, member[1]} for each in link.members):
+            continue
+        values = Counter(
+            item
+            for index in records
+            for item in lookup(
+                problem.inventory.records[index].id.driver, problem.inventory.records[index].device, link.attribute
+            )
+        )
+        is_match = link.kind is ConstraintKind.MATCH
+        found.append(max(values.values(), default=0) if is_match else len(values))
+    return min(found) if found else None

@@ -1,0 +1,106 @@
+"""Does a pod fit on a node? Solved, with the cluster as it is or with something changed."""
+
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from solver import greedy
+from solver.domain import Batch, Budget, Claim, Pod, Policy, Snapshot
+from solver.problem.fit import NodeVerdicts
+from solver.problem.memory import Engine
+from solver.problem.prepare import prepare
+from solver.problem.problem import Problem
+from solver.search import staged
+from solver.search.values import values
+
+
+class Case(NamedTuple):
+    """A pod that is to be placed alone, and the cluster."""
+
+    snapshot: Snapshot
+    pod: Pod
+
+    def claims(self) -> dict[object, Claim]:
+        """Give the cluster's claims by id."""
+        return {claim.id: claim for claim in self.snapshot.claims}
+
+    def with_claims(self, changed: dict[object, Claim]) -> "Case":
+        """Give the case with some claims replaced."""
+        claims = tuple(changed.get(claim.id, claim) for claim in self.snapshot.claims)
+        return self._replace(snapshot=msgspec.structs.replace(self.snapshot, claims=claims))
+
+
+@dataclass(slots=True, eq=False)
+class Trials:
+    """Tries cases under one policy; whether a pod fits is asked, not how well."""
+
+    policy: Policy
+    budget: Budget
+    engine: Engine = field(default_factory=Engine)
+
+    def prepare(self, case: Case) -> Problem:
+        """Make a case's problem."""
+        plain = msgspec.structs.replace(self.policy, levels=())
+        return prepare(case.snapshot, Batch(pods=(case.pod,)), plain, self.engine)
+
+    def fits(self, case: Case, node: str) -> bool | None:
+        """Whether the pod fits on a node; None where the budget did not suffice to tell."""
+        problem = self.prepare(case)
+        index = problem.inventory.node_index.get(node)
+        if index is None or not problem.classes:
+            return False
+        return self.decide(_only(problem, index))
+
+    def decide(self, problem: Problem) -> bool | None:
+        """Whether a problem's one pod can be placed."""
+        start = max(greedy.candidates(problem), key=lambda solution: values(problem, solution))
+        if start.choices:
+            return True
+        searched = staged.search(problem, start, replace(self.budget, started=self.budget.clock()))
+        if searched.solution.choices:
+            return True
+        return False if searched.levels[0].proven else None
+
+
+def _only(problem: Problem, node: int) -> Problem:
+    """Rule every other node out."""
+    alone = np.zeros(problem.node_count, dtype=np.bool_)
+    alone[node] = True
+    classes = [
+        replace(each, verdicts=NodeVerdicts(each.verdicts.allowed & alone, each.verdicts.reasons))
+        for each in problem.classes
+    ]
+    return replace(problem, classes=classes)
+
+
+def on_one_node(case: Case, node: str) -> Case:
+    """
+    Cut a case down to one node: its devices, those of several nodes, and what uses them.
+
+    What pods elsewhere mean for it (affinity, spread) is not in it: the node is one where that does not matter.
+    """
+    snapshot, pod = case
+    pools = {(each.driver, each.pool) for each in snapshot.slices if each.scope.node_name in {"", node}}
+    slices = tuple(each for each in snapshot.slices if (each.driver, each.pool) in pools)
+    own = set(pod.claim_ids)
+    claims = tuple(
+        claim
+        for claim in snapshot.claims
+        if claim.id in own
+        or (
+            claim.allocation is not None
+            and any((each.device.driver, each.device.pool) in pools for each in claim.allocation.results)
+        )
+    )
+    small = msgspec.structs.replace(
+        snapshot,
+        nodes=tuple(each for each in snapshot.nodes if each.name == node),
+        slices=slices,
+        claims=claims,
+        pods=tuple(each for each in snapshot.pods if each.node_name == node),
+        nominated=(),
+    )
+    alone = msgspec.structs.replace(pod, affinity=(), anti_affinity=(), spread=())
+    return Case(small, alone)

@@ -1,0 +1,57 @@
+"""Label selectors (meta/v1 LabelSelector): a relation between objects and the labels of pods and namespaces."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+
+class LabelSelectorOperator(StrEnum):
+    """meta/v1 LabelSelectorOperator."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+
+
+class LabelRequirement(msgspec.Struct, frozen=True, kw_only=True):
+    """meta/v1 LabelSelectorRequirement; an operator that is not known holds for nothing."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        """Whether it holds for an object with these labels."""
+        value = labels.get(self.key)
+        match self.operator:
+            case LabelSelectorOperator.IN:
+                return value is not None and value in self.values
+            case LabelSelectorOperator.NOT_IN:
+                return value is None or value not in self.values
+            case LabelSelectorOperator.EXISTS:
+                return value is not None
+            case LabelSelectorOperator.DOES_NOT_EXIST:
+                return value is None
+            case _:
+                return False
+
+
+class LabelSelector(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    meta/v1 LabelSelector: all requirements hold; without any it selects everything.
+
+    `matchLabels` are `In` requirements here. A selector that is absent (None where one is expected) selects nothing.
+    """
+
+    requirements: tuple[LabelRequirement, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether it selects an object with these labels."""
+        return all(each.holds(labels) for each in self.requirements)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The labels that it looks at, each once."""
+        return tuple(dict.fromkeys(each.key for each in self.requirements))

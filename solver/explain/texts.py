@@ -1,0 +1,101 @@
+"""The words in which reasons about devices are given, and which code stands for which obstacle."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from solver.domain import Reason, ReasonCode
+from solver.explain.supply import CAPACITY, COUNTERS, USED, Asked, Supply
+from solver.feasibility.claims import MOST_RESULTS
+from solver.hints import HINT
+from solver.problem.demand import Verdict
+from solver.problem.inventory import Mask
+
+
+def joined(reasons: Iterable[Reason]) -> Iterator[Reason]:
+    """Add up the nodes of equal reasons."""
+    counts: Counter[Reason] = Counter()
+    for each in reasons:
+        counts[msgspec.structs.replace(each, node_count=0)] += each.node_count
+    yield from (msgspec.structs.replace(each, node_count=count) for each, count in counts.items())
+
+
+def hinted(reason: Reason, hint: str) -> Reason:
+    """Append a hint."""
+    return msgspec.structs.replace(reason, message=reason.message + HINT + hint) if hint else reason
+
+
+def sees(reach: frozenset[int] | None, roomy: Mask) -> bool:
+    """Whether some of the nodes see what has this reach."""
+    return bool(roomy.any()) and (reach is None or bool(roomy[list(reach)].any()))
+
+
+def outranked(*, is_proven: bool) -> Reason:
+    """Say that a pod lost, and whether no plan places more."""
+    if is_proven:
+        message = (
+            "alone it would fit, but pods of the same or a higher priority that are decided with it get the room, "
+            "and no plan places more of them"
+        )
+        return Reason(code=ReasonCode.OUTRANKED, message=message)
+    message = "alone it would fit, but no plan that places it too was found in time, and none was ruled out"
+    return Reason(code=ReasonCode.BUDGET, message=message)
+
+
+def nearness(asked: Asked, supply: Supply) -> tuple[int, int]:
+    """How near an alternative is to fitting: devices missing (negative), then devices that match at all."""
+    return (supply.most - asked.ask.needed, supply.verdicts.total())
+
+
+def too_many(name: str, supply: Supply) -> Reason:
+    """Say that a request takes more devices than an allocation holds."""
+    message = (
+        f"{name}: allocation mode All matches {supply.largest} devices on a node, and an allocation holds at "
+        f"most {MOST_RESULTS}: narrow its selectors, or use a count"
+    )
+    return Reason(code=ReasonCode.CLAIM_TOO_LARGE, message=message)
+
+
+OBSTACLES: Final = {
+    USED: ReasonCode.DEVICES_IN_USE,
+    CAPACITY: ReasonCode.DEVICES_CAPACITY,
+    COUNTERS: ReasonCode.DEVICES_COUNTERS,
+}
+WORDS: Final = {
+    Verdict.TAINTED: "tainted",
+    Verdict.AVOIDED: "avoided after not getting ready for a pod",
+    Verdict.CAPACITY: "too small for the requested capacity",
+    Verdict.NOT_OWNED: "left to another scheduler by the configuration",
+}
+
+
+def devices_of(count: int) -> str:
+    """Give a number of devices in words."""
+    return f"{count} device{'s' if count != 1 else ''}"
+
+
+def matching_of(count: int) -> str:
+    """Say how many devices match."""
+    return "none matches" if count == 0 else f"{count} match{'es' if count == 1 else ''}"
+
+
+def code_of(supply: Supply, needed: int) -> ReasonCode:
+    """Name the first hurdle that too few devices passed."""
+    if supply.verdicts.get(Verdict.YES):
+        if supply.largest < needed:
+            return ReasonCode.DEVICES_NONE
+        hurdles = [code for word, code in OBSTACLES.items() if supply.obstacles.get(word)]
+        return hurdles[0] if hurdles else ReasonCode.DEVICES_IN_USE
+    for verdict, code in (
+        (Verdict.TAINTED, ReasonCode.DEVICES_TAINTED),
+        (Verdict.AVOIDED, ReasonCode.DEVICES_AVOIDED),
+        (Verdict.NOT_OWNED, ReasonCode.DEVICES_NOT_OWNED),
+        (Verdict.OFFERED_TWICE, ReasonCode.DEVICES_OFFERED_TWICE),
+        (Verdict.CAPACITY, ReasonCode.DEVICES_CAPACITY),
+        (Verdict.FAILED, ReasonCode.SELECTOR_FAILED),
+    ):
+        if supply.verdicts.get(verdict):
+            return code
+    return ReasonCode.DEVICES_NONE

@@ -1,0 +1,157 @@
+"""
+What keeps a pod's volumes from nodes, object by object (VolumeBinding, VolumeZone, VolumeRestrictions, CSI limits).
+
+Facts are those of kube-scheduler 1.36 and of the volume controller, with which it has to agree on what fits a claim.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from solver.domain import (
+    NodeSelectorTerm,
+    Pod,
+    PodVolume,
+    Reason,
+    ReasonCode,
+    StorageClass,
+    Volume,
+    VolumeClaim,
+    VolumeClaimId,
+)
+from solver.feasibility import affinity
+
+EXCLUSIVE_MODE: Final = "ReadWriteOncePod"
+_ZONES: Final = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+"""Labels of volumes that name a zone or region, and the label of nodes that is looked at in their place."""
+_IN_TREE_DRIVERS: Final = {
+    "kubernetes.io/aws-ebs": "ebs.csi.aws.com",
+    "kubernetes.io/azure-disk": "disk.csi.azure.com",
+    "kubernetes.io/cinder": "cinder.csi.openstack.org",
+    "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
+}
+
+
+def _on_nodes(code: ReasonCode, message: str) -> Reason:
+    return Reason(code=code, message=message, node_count=1)
+
+
+ELSEWHERE: Final = _on_nodes(ReasonCode.VOLUME_ELSEWHERE, "node(s) didn't match PersistentVolume's node affinity")
+OTHER_ZONE: Final = _on_nodes(ReasonCode.VOLUME_ELSEWHERE, "node(s) had no available volume zone")
+MISSING: Final = _on_nodes(
+    ReasonCode.VOLUME_MISSING, "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+)
+NONE_TO_BIND: Final = _on_nodes(ReasonCode.VOLUME_NONE, "node(s) didn't find available persistent volumes to bind")
+TOO_LITTLE: Final = _on_nodes(ReasonCode.VOLUME_CAPACITY, "node(s) did not have enough free storage")
+DISK_IN_USE: Final = _on_nodes(ReasonCode.VOLUME_IN_USE, "node(s) had no available disk")
+EXCLUSIVE_IN_USE: Final = _on_nodes(
+    ReasonCode.VOLUME_EXCLUSIVE,
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
+)
+TOO_MANY: Final = _on_nodes(ReasonCode.VOLUME_ATTACHMENTS, "node(s) exceed max volume count")
+"""kube-scheduler's words."""
+
+
+def objections(
+    pod: Pod, claims: Mapping[VolumeClaimId, VolumeClaim], classes: Mapping[str, StorageClass]
+) -> tuple[Reason, ...]:
+    """Say what keeps a pod from every node because of the claims of its volumes; empty where nothing does."""
+    found = (each for volume in pod.volumes if volume.claim is not None for each in _objections(pod, volume, claims))
+    return tuple(found) or tuple(_unbound(pod, claims, classes))
+
+
+def _objections(pod: Pod, volume: PodVolume, claims: Mapping[VolumeClaimId, VolumeClaim]) -> Iterator[Reason]:
+    if volume.claim is None:
+        return
+    name, claim = volume.claim.name, claims.get(volume.claim)
+    if claim is None and volume.is_ephemeral:
+        message = f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+        yield Reason(code=ReasonCode.VOLUME_CLAIM_MISSING, message=message)
+    elif claim is None:
+        yield Reason(code=ReasonCode.VOLUME_CLAIM_MISSING, message=f'persistentvolumeclaim "{name}" not found')
+    elif claim.is_lost:
+        message = f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{claim.volume}"'
+        yield Reason(code=ReasonCode.VOLUME_CLAIM_UNUSABLE, message=message)
+    elif claim.is_deleting:
+        message = f'persistentvolumeclaim "{name}" is being deleted'
+        yield Reason(code=ReasonCode.VOLUME_CLAIM_UNUSABLE, message=message)
+    elif volume.is_ephemeral and claim.owner_pod_uid != pod.uid:
+        message = f"PVC {claim.id} was not created for pod {pod.id} (pod is not owner)"
+        yield Reason(code=ReasonCode.VOLUME_CLAIM_UNUSABLE, message=message)
+
+
+def _unbound(
+    pod: Pod, claims: Mapping[VolumeClaimId, VolumeClaim], classes: Mapping[str, StorageClass]
+) -> Iterator[Reason]:
+    """Claims that are bound without waiting for a pod; those of a class that does not exist count among them."""
+    names = []
+    for each in pod.volume_claims:
+        claim = claims[each]
+        if not claim.is_bound and not waits(claim, classes):
+            is_unknown = bool(claim.storage_class) and claim.storage_class not in classes and not claim.volume
+            names.append(each.name + (f" of StorageClass {claim.storage_class}, which is not there" * is_unknown))
+    if names:
+        message = f"pod has unbound immediate PersistentVolumeClaims ({', '.join(names)})"
+        yield Reason(code=ReasonCode.VOLUME_CLAIM_UNBOUND, message=message)
+
+
+def waits(claim: VolumeClaim, classes: Mapping[str, StorageClass]) -> bool:
+    """Whether a claim is not bound because it waits for its first consumer."""
+    found = classes.get(claim.storage_class)
+    return not claim.is_bound and not claim.volume and found is not None and found.waits_for_consumer
+
+
+def fits(volume: Volume, claim: VolumeClaim) -> bool:
+    """Whether a volume can be bound to a claim, nodes apart; one that is kept for it has fewer conditions to meet."""
+    if volume.claim is not None and not volume.is_bound_to(claim):
+        return False
+    is_like = (volume.mode, volume.attributes_class) == (claim.mode, claim.attributes_class)
+    if volume.is_deleting or not is_like or volume.capacity < (claim.request or 0):
+        return False
+    if volume.claim is not None:
+        return True
+    if volume.phase != "Available" or volume.storage_class != claim.storage_class:
+        return False
+    if claim.selector is not None and not claim.selector.matches(dict(volume.labels)):
+        return False
+    return set(claim.access_modes) <= set(volume.access_modes)
+
+
+def zones(volume: Volume) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Give the zones and regions that a volume's labels name: (label, values)."""
+    return tuple((key, tuple(sorted(set(value.split("__"))))) for key, value in volume.labels if key in _ZONES)
+
+
+def is_in_zones(wanted: tuple[tuple[str, tuple[str, ...]], ...], labels: Mapping[str, str]) -> bool:
+    """Whether a node is in the zones that a volume names; one that names none itself is in all of them."""
+    if not any(key in labels for key in _ZONES):
+        return True
+    return all(labels.get(key, labels.get(_ZONES[key])) in values for key, values in wanted)
+
+
+def allows(term: NodeSelectorTerm, labels: Mapping[str, str]) -> bool:
+    """Whether a term of a volume's node affinity holds; it sees labels alone (volumehelpers.CheckNodeAffinity)."""
+    return affinity.matches_term(term, "", labels)
+
+
+def attached_as(
+    claim: VolumeClaim, volume: Volume | None, classes: Mapping[str, StorageClass]
+) -> tuple[str, str, str] | None:
+    """
+    Give what a claim's volume counts as where attachments are limited: driver, unique name, in-tree plugin or empty.
+
+    A volume that is not made yet counts for the driver that would make it. With a plugin it counts only on nodes that
+    have migrated it. None where it counts nowhere.
+    """
+    if claim.volume and volume is not None:
+        return (volume.driver, f"{volume.driver}/{volume.handle}", volume.migrated_from) if volume.handle else None
+    found = classes.get(claim.storage_class)
+    if found is None or not found.provisioner:
+        return None
+    driver = _IN_TREE_DRIVERS.get(found.provisioner, found.provisioner)
+    plugin = found.provisioner if found.provisioner in _IN_TREE_DRIVERS else ""
+    return driver, f"{driver}/claim {claim.id}", plugin

@@ -1,0 +1,96 @@
+"""
+Where one pod could run now, node by node: the whole set, not the one place that a plan chooses.
+
+Every node is decided alone, as if the cluster had no other: what greedy does not find there the exact search finds, or
+proves that there is nothing. Called where sets of nodes are compared or explained; a plan needs `solve` only.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import msgspec
+import numpy as np
+
+from solver import extract, greedy
+from solver.domain import Batch, Budget, Plan, Pod, Policy, SearchReport, SearchStatus, Snapshot
+from solver.problem.fit import NodeVerdicts
+from solver.problem.memory import Engine
+from solver.problem.prepare import prepare
+from solver.problem.problem import Problem
+from solver.search import staged
+from solver.search.values import values
+from solver.solution import Solution
+
+
+@dataclass(frozen=True, slots=True)
+class Feasible:
+    """
+    A plan for the pod on every node that can take it, by the node's name.
+
+    `undecided` are nodes for which the budget ended before a plan was found or ruled out; all others refuse the pod.
+    """
+
+    plans: dict[str, Plan] = field(default_factory=dict)
+    undecided: tuple[str, ...] = ()
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        """Names of the nodes that can take the pod."""
+        return frozenset(self.plans)
+
+
+def feasible_nodes(
+    snapshot: Snapshot, pod: Pod, policy: Policy, budget: Budget, engine: Engine | None = None
+) -> Feasible:
+    """
+    Try one pod on every node of the snapshot, alone and without preemption; the budget's effort counts per node.
+
+    A pod that nothing can place (its claim is missing, say) has no nodes.
+    """
+    every = msgspec.structs.replace(policy, levels=())  # whether it fits is asked, not how well
+    problem = prepare(snapshot, Batch(pods=(pod,)), every, engine or Engine())
+    plans: dict[str, Plan] = {}
+    undecided: list[str] = []
+    for node in _candidates(problem):
+        name = problem.inventory.nodes[node].name
+        plan, is_proven = _decide(_restricted(problem, node), budget)
+        if plan is not None:
+            plans[name] = plan
+        elif not is_proven:
+            undecided.append(name)
+    return Feasible(plans, tuple(undecided))
+
+
+def _candidates(problem: Problem) -> Iterator[int]:
+    """Nodes that one of the pod's ways is not kept from by the node's own properties."""
+    for node in range(problem.node_count):
+        if any(each.verdicts.allowed[node] for each in problem.classes):
+            yield node
+
+
+def _restricted(problem: Problem, node: int) -> Problem:
+    """Give the same problem with every other node ruled out."""
+    alone = np.zeros(problem.node_count, dtype=np.bool_)
+    alone[node] = True
+    classes = [
+        replace(each, verdicts=NodeVerdicts(each.verdicts.allowed & alone, each.verdicts.reasons))
+        for each in problem.classes
+    ]
+    return replace(problem, classes=classes)
+
+
+def _decide(problem: Problem, budget: Budget) -> tuple[Plan | None, bool]:
+    """Give a plan that places the pod, or None and whether that is proven."""
+    start = max(greedy.candidates(problem), key=lambda solution: values(problem, solution))
+    if start.choices:
+        return _plan(problem, start, "greedy"), True
+    searched = staged.search(problem, start, budget)
+    if searched.solution.choices:
+        return _plan(problem, searched.solution, *searched.stages), True
+    return None, searched.levels[0].proven
+
+
+def _plan(problem: Problem, solution: Solution, *stages: str) -> Plan:
+    extracted = extract.extract(problem, solution)
+    report = SearchReport(status=SearchStatus.FEASIBLE, stages=stages)
+    return Plan(placements=extracted.placements, allocations=extracted.allocations, report=report)

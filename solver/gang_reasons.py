@@ -1,0 +1,92 @@
+"""Why a gang waits: which member fits nowhere, how many fit together at most and where, or what it lost to."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final
+
+from solver import units
+from solver.domain import Reason, ReasonCode
+from solver.explain import Explanation
+from solver.greedy import Greedy, Order
+from solver.placing import Kept
+from solver.problem.gangs import GangRule
+from solver.problem.problem import PodClass, Problem
+from solver.solution import Solution
+from solver.units import Found, Unit
+
+_LOST: Final = frozenset({ReasonCode.OUTRANKED, ReasonCode.BUDGET})
+
+
+@dataclass(slots=True, eq=False)
+class GangReasons:
+    """Reasons that pods have for their gangs' sake; what one gang's pods have in common is worked out once."""
+
+    problem: Problem
+    explanation: Explanation
+    waiting: dict[int, GangRule] = field(default_factory=dict)
+    known: dict[int, Reason | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, problem: Problem, solution: Solution, explanation: Explanation) -> "GangReasons":
+        """Look at the gangs of which a solution places nothing."""
+        placed = Counter(choice.pod_class for choice in solution.choices)
+        waiting = {
+            index: rule
+            for rule in problem.gangs
+            if rule.need and not any(placed[each] for each in rule.classes)
+            for index in rule.classes
+        }
+        return cls(problem, explanation, waiting)
+
+    def added(self, family: tuple[PodClass, ...], found: tuple[Reason, ...]) -> tuple[Reason, ...]:
+        """Put before the reasons of a family why its gang is not placed; none where it just lost as a whole."""
+        rule = self.waiting.get(family[0].index)
+        if rule is None:
+            return found
+        key = rule.classes[0]
+        if key not in self.known:
+            self.known[key] = self._reason(rule)
+        reason = self.known[key]
+        if reason is None:
+            return found
+        return (reason, *(each for each in found if each.code not in _LOST))
+
+    def _reason(self, rule: GangRule) -> Reason | None:
+        if self.problem.node_count == 0:
+            return None
+        families = [family for family in self.problem.families if family[0].index in rule.classes]
+        entries = tuple(family for family in families for _ in family[0].members)
+        placer = Greedy(self.problem, Kept(self.problem), Order.QUEUE_BEST_FIT).start()
+        found = units.most(placer, Unit(entries, rule), rule)
+        if found.pods >= rule.need:
+            return None
+        parts = [_lead(rule, found), *self._stuck(rule, families)]
+        return Reason(code=ReasonCode.GANG_UNPLACED, message="; ".join(parts))
+
+    def _stuck(self, rule: GangRule, families: list[tuple[PodClass, ...]]) -> list[str]:
+        """Name a member that cannot be placed, whatever the others do."""
+        for position, reasons in sorted(self.problem.rejected.items()):
+            if self.problem.pod(position).gang == rule.gang.id:
+                return [f"pod {self.problem.pod(position).id.name} cannot be placed: {reasons[0].message}"]
+        for family in families:
+            reasons = self.explanation.reasons(family, is_proven=True)
+            if reasons[0].code not in _LOST:
+                name = self.problem.pod(family[0].members[0]).id.name
+                return [f"pod {name} fits nowhere even by itself"]
+        return []
+
+
+def _lead(rule: GangRule, found: Found) -> str:
+    gang = rule.gang
+    text = f"gang {gang.id.name}: {gang.min_count} pods have to run together"
+    if rule.running:
+        text += f", {rule.running} run"
+    text += f", and of the {rule.need} {'more ' if rule.running else ''}at most {found.pods} were found to fit at once"
+    if not found.levels:
+        return text
+    names = [
+        f"{each.level} {each.names[domain]}"
+        for each, domain in zip(found.levels, found.row, strict=True)
+        if domain >= 0
+    ]
+    return text + (f" (in {', '.join(names)})" if names and found.pods else "")

@@ -1,0 +1,144 @@
+"""
+The least harm, decided exactly: who has to go so that all pods of a problem are placed.
+
+Levels, in order: pods evicted by priority, the highest first; parties (a gang counts one, so whole gangs go rather than
+more of them); the seconds for which they have run. That no PodDisruptionBudget is broken, and no more go than may, are
+rows: the eviction subresource would refuse it.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from solver.domain import Budget, Snapshot
+from solver.engines import cpsat
+from solver.engines.cpsat import Effort
+from solver.engines.status import EngineStatus
+from solver.model import assignment, build, cells
+from solver.model.assignment import UnknownChoiceError
+from solver.model.form import Expression, IntegerForm, Level
+from solver.model.rules.keeping import Residents
+from solver.model.variables import Variables
+from solver.preemption.parties import Party
+from solver.problem.problem import Problem
+from solver.search.bound import require_at_least
+from solver.solution import Solution
+
+_DETERMINISTIC_SECONDS: Final = 2.0
+"""How hard each level is tried; a few hundred pods on sixty nodes take a hundredth of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evicted:
+    """Positions of the parties that go, and whether no others do less harm (among the nodes that were looked at)."""
+
+    parties: tuple[int, ...]
+    is_proven: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """
+    A problem without the parties, and what they hold; `nodes` are those where its pods may be placed.
+
+    `most` is how many pods may go. `start` is a solution with all of them gone.
+    """
+
+    problem: Problem
+    before: Snapshot
+    parties: Sequence[Party]
+    held: Residents
+    nodes: Sequence[int]
+    most: int
+    start: Solution
+
+
+def least(case: Case, budget: Budget) -> Evicted | None:
+    """Find the parties to evict; None where no set of them helps, or none was found in the time."""
+    variables = build.build(case.problem, cells.single(case.problem, case.nodes), case.held)
+    form, kept = variables.form, range(case.held.count)  # the first variables are those of the parties
+    if not _require_placed(variables):
+        return None
+    _protect(form, case)
+    form.levels = _levels(case.parties)
+    best, proven = _hint(variables, case), True
+    found: list[int] | None = None
+    for position, level in enumerate(form.levels):
+        effort = Effort(
+            seconds=budget.remaining_seconds(),
+            deterministic_seconds=min(_DETERMINISTIC_SECONDS, budget.deterministic_seconds),
+            seed=budget.seed,
+            workers=budget.workers,
+            presolve=True,
+        )
+        result = cpsat.maximize(form, level.expression, effort, hint=best)
+        if result.values is not None:
+            found = best = result.values
+        if found is None:
+            return None
+        proven = proven and result.status is EngineStatus.OPTIMAL
+        require_at_least(form, position, level.expression.value(found))
+    if found is None:
+        return None
+    return Evicted(tuple(number for number in kept if not found[number]), proven)
+
+
+def _require_placed(variables: Variables) -> bool:
+    """Demand that every pod is placed; whether that can be at all."""
+    totals: defaultdict[int, Expression] = defaultdict(Expression)
+    classes = variables.problem.classes
+    for (pod_class, _), variable in variables.pods.items():
+        totals[classes[pod_class].family].add(variable)
+    for family in variables.problem.families:
+        if family[0].index not in totals:
+            return False
+        variables.form.require(totals[family[0].index], "placed", low=family[0].size)
+    return True
+
+
+def _protect(form: IntegerForm, case: Case) -> None:
+    """Break no PodDisruptionBudget, and evict no more than may be: evicted is what is not kept."""
+    of_budget: defaultdict[int, Counter[int]] = defaultdict(Counter)
+    everybody = Expression()
+    for number, party in enumerate(case.parties):
+        everybody.add(number, -len(party.pods))
+        for each in party.budgets:
+            of_budget[each][number] += 1
+    total = -sum(everybody.terms.values())
+    if total > case.most:
+        form.require(everybody, "evictions", high=case.most - total)
+    for each, counts in of_budget.items():
+        allowed = case.before.budgets[each].allowed
+        if counts.total() > allowed:
+            spent = Expression({number: -count for number, count in counts.items()})
+            form.require(spent, "PodDisruptionBudget", high=allowed - counts.total())
+
+
+def _levels(parties: Sequence[Party]) -> list[Level]:
+    """Name what to maximise: pods kept of each priority, parties kept, seconds of work kept."""
+    tiers: defaultdict[int, Expression] = defaultdict(Expression)
+    for number, party in enumerate(parties):
+        for pod in party.pods:
+            tiers[pod.priority].add(number)
+    levels = [Level(f"kept:{priority}", tiers[priority]) for priority in sorted(tiers, reverse=True)]
+    levels.append(Level("parties", Expression(dict.fromkeys(range(len(parties)), 1))))
+    levels.append(Level("work", Expression({number: each.seconds for number, each in enumerate(parties)})))
+    return levels
+
+
+def _hint(variables: Variables, case: Case) -> list[int] | None:
+    """Start from the solution: everybody stays who is not on its nodes and holds nothing cluster-wide."""
+    try:
+        values = assignment.values_of(variables, case.start)
+    except UnknownChoiceError:
+        return None
+    names = [node.name for node in case.problem.inventory.nodes]
+    used = {names[choice.node] for choice in case.start.choices}
+    used |= {names[shared.node] for shared in case.start.shared.values()}
+    wide = {party for draw in case.held.draws for party in draw.parties if any(node < 0 for node, *_ in draw.budgets)}
+    for number, party in enumerate(case.parties):
+        values[number] = int(not (party.nodes & used) and number not in wide)
+    for complete in variables.completions:
+        complete(values)
+    return values

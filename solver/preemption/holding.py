@@ -1,0 +1,119 @@
+"""
+Room that is kept for pods which have a node nominated and wait until others are gone.
+
+They count as running there, for pods of the same or a lower priority: on the node with what they ask of it, and with
+the devices that they would get if everybody who leaves were gone. Where that cannot be said they keep what is free.
+"""
+
+from collections.abc import Collection
+from typing import Final
+
+import numpy as np
+from msgspec.structs import replace
+
+from solver.domain import (
+    Allocation,
+    Batch,
+    Claim,
+    ClaimId,
+    ConsumerReference,
+    DeviceId,
+    DeviceResult,
+    Pod,
+    PodId,
+    Policy,
+    Snapshot,
+)
+from solver.extract import Extracted, extract
+from solver.greedy import candidates
+from solver.preemption.vacancy import settled, without
+from solver.problem.fit import NodeVerdicts
+from solver.problem.memory import Engine
+from solver.problem.prepare import prepare
+from solver.search.values import values
+
+_KEPT: Final = "kept for"
+"""Begins the names of claims that hold devices for somebody; no object can have such a name."""
+
+
+def held(snapshot: Snapshot, batch: Batch, policy: Policy, engine: Engine) -> Snapshot:
+    """Give the cluster as the pods of a batch may see it; all of them are on one side of every holder's priority."""
+    if not snapshot.nominated or not batch.pods:
+        return snapshot
+    own, highest = {pod.id for pod in batch.pods}, max(pod.priority for pod in batch.pods)
+    waiting = [pod for pod in snapshot.nominated if pod.id not in own and pod.priority >= highest]
+    nodes = {node.name for node in snapshot.nodes}
+    seen = snapshot
+    for pod in sorted(waiting, key=lambda pod: (-pod.priority, pod.id)):
+        if pod.nominated_node_name in nodes:
+            seen = _with(seen, pod, policy, engine)
+    return seen
+
+
+def _with(snapshot: Snapshot, pod: Pod, policy: Policy, engine: Engine) -> Snapshot:
+    claims = {claim.id: claim for claim in snapshot.claims}
+    asked = [claims[each] for each in pod.claim_ids if each in claims]
+    wants_devices = any(claim.allocation is None and claim.requests for claim in asked)
+    if not wants_devices:
+        return _seated(snapshot, pod)
+    found = _given(snapshot, pod, policy, engine)
+    if found is None:
+        return _seated(_with_rest(snapshot, pod), pod)
+    after = settled(snapshot, (pod,), found.placements, found.allocations)
+    return replace(after, pods=tuple(_mute(each) if each.id == pod.id else each for each in after.pods))
+
+
+def _given(snapshot: Snapshot, pod: Pod, policy: Policy, engine: Engine) -> Extracted | None:
+    """Place a pod on its node as if everybody who leaves it were gone."""
+    leaving = set(snapshot.leaving)
+    gone = [each.id for each in snapshot.pods if each.priority < pod.priority and _leaves(each, leaving)]
+    cleared = without(snapshot, gone, frees_devices=True)
+    problem = prepare(cleared, Batch(pods=(replace(pod, gang=None),)), replace(policy, levels=()), engine)
+    if problem.rejected:
+        return None
+    here = np.zeros(problem.node_count, dtype=np.bool_)
+    here[problem.inventory.node_index[pod.nominated_node_name]] = True
+    for each in problem.classes:
+        each.verdicts = NodeVerdicts(each.verdicts.allowed & here, each.verdicts.reasons)
+    best = max(candidates(problem), key=lambda solution: values(problem, solution))
+    return extract(problem, best) if best.choices else None
+
+
+def _leaves(pod: Pod, leaving: Collection[PodId]) -> bool:
+    return pod.is_deleting or pod.id in leaving
+
+
+def _seated(snapshot: Snapshot, pod: Pod) -> Snapshot:
+    seated = _mute(replace(pod, node_name=pod.nominated_node_name))
+    pods = tuple(sorted((*snapshot.pods, seated), key=lambda each: each.id))
+    return replace(snapshot, pods=pods)
+
+
+def _mute(pod: Pod) -> Pod:
+    """Nobody may rely on a pod that does not run yet; what it forbids others stays forbidden."""
+    return replace(pod, labels=(), affinity=(), spread=(), volumes=(), gang=None)
+
+
+def _with_rest(snapshot: Snapshot, pod: Pod) -> Snapshot:
+    """Keep every device of the node's own that is free."""
+    used = {
+        result.device
+        for claim in snapshot.claims
+        if claim.allocation is not None
+        for result in claim.allocation.results
+        if not result.admin_access
+    }
+    results = tuple(
+        DeviceResult(request="kept", device=device)
+        for each in snapshot.slices
+        if each.scope.node_name == pod.nominated_node_name
+        for published in each.devices
+        if (device := DeviceId(each.driver, each.pool, published.name)) not in used
+    )
+    claim = Claim(
+        id=ClaimId(pod.id.namespace, f"{_KEPT} {pod.id.name}"),
+        uid=f"{pod.uid}/kept",
+        allocation=Allocation(results=results),
+        reserved_for=(ConsumerReference(resource="pods", name=pod.id.name, uid=pod.uid),),
+    )
+    return replace(snapshot, claims=tuple(sorted((*snapshot.claims, claim), key=lambda each: each.id)))

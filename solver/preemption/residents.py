@@ -1,0 +1,92 @@
+"""What parties hold of nodes and devices, in the words of a problem that leaves them out."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from solver.domain import Claim, CounterId, DeviceId, DeviceResult, Snapshot
+from solver.model.rules.keeping import Draw, Residents, Tenancy
+from solver.preemption.parties import Party
+from solver.problem.layout import GLOBAL
+from solver.problem.problem import Problem
+
+_Remembered = dict[DeviceId, tuple[tuple[CounterId, int], ...]]
+
+
+def residents(problem: Problem, before: Snapshot, parties: Sequence[Party]) -> Residents:
+    """Describe parties; `before` is the cluster with them, the problem that without them and their claims."""
+    found = Residents(count=len(parties))
+    party_of: dict[str, int] = {}
+    for number, party in enumerate(parties):
+        for pod in party.pods:
+            party_of[pod.uid] = number
+            node = problem.inventory.node_index.get(pod.node_name)
+            if node is not None:
+                found.tenancies.append(Tenancy(number, node, pod.requests))
+    remembered = dict(before.draws)
+    for claim in before.claims:
+        left = problem.claims.get(claim.id)
+        if claim.allocation is None or (left is not None and left.allocation is not None):
+            continue
+        consumers = dict.fromkeys(party_of[each.uid] for each in claim.reserved_for if each.uid in party_of)
+        if consumers:
+            found.draws.append(_draw(problem, claim, tuple(consumers), remembered))
+    return found
+
+
+def _draw(problem: Problem, claim: Claim, consumers: tuple[int, ...], remembered: _Remembered) -> Draw:
+    budgets: defaultdict[tuple[int, int], int] = defaultdict(int)
+    shares: dict[tuple[int, int], None] = {}
+    for result in claim.allocation.results if claim.allocation is not None else ():
+        if result.admin_access:
+            continue
+        is_share = _add_device(problem, result, budgets, shares)
+        if not is_share:
+            for place, amount in _counters(problem, result.device, remembered):
+                budgets[place] += amount
+    scaled = tuple(
+        (node, budget, -(-amount // _scale(problem, node, budget))) for (node, budget), amount in budgets.items()
+    )
+    return Draw(consumers, scaled, tuple(shares))
+
+
+def _add_device(
+    problem: Problem,
+    result: DeviceResult,
+    budgets: defaultdict[tuple[int, int], int],
+    shares: dict[tuple[int, int], None],
+) -> bool:
+    """
+    Count what a result takes of its device; whether it shares one, which draws counters when it is opened.
+
+    A device that no demand of the batch sees is missed by nobody; one that changed from exclusive to shareable is
+    given back only in the real cluster.
+    """
+    record = problem.inventory.record_of.get(result.device)
+    place = problem.layout.place_of.get(record) if record is not None else None
+    if place is None:
+        return False
+    node, position = place
+    layout = problem.layout
+    kind = layout.wide_types[position] if node < 0 else layout.groups[layout.group_of[node]].types[position]
+    if not kind.is_shareable:
+        budgets[node, kind.gate] += 1
+        return False
+    shares[node, -(position + 1) if node < 0 else position] = None
+    consumed = dict(result.consumed_capacity)
+    for name, budget in kind.capacities.items():
+        if name in consumed:
+            budgets[node, budget] += consumed[name].nano
+    return True
+
+
+def _counters(problem: Problem, device: DeviceId, remembered: _Remembered) -> Iterator[tuple[tuple[int, int], int]]:
+    for counter, amount in remembered.get(device, problem.inventory.draws.get(device, ())):
+        place = problem.layout.counter_place.get(counter)
+        if place is not None:
+            yield place, amount
+
+
+def _scale(problem: Problem, node: int, budget: int) -> int:
+    if budget >= GLOBAL:
+        return problem.layout.wide_budgets[1][budget - GLOBAL]
+    return problem.layout.groups[problem.layout.group_of[node]].scales[budget]

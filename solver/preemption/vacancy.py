@@ -1,0 +1,93 @@
+"""The cluster as it would be: without some pods, or with what a plan places."""
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from msgspec.structs import replace
+
+from solver.domain import Claim, ClaimAllocation, ConsumerReference, Placement, Pod, PodId, Snapshot
+
+FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+"""Without it the claim controller does not deallocate a claim whose consumers are gone (dra-semantics §11)."""
+
+
+def without(snapshot: Snapshot, gone: Collection[PodId], *, frees_devices: bool) -> Snapshot:
+    """
+    Take pods away; with `frees_devices` also the allocations that are given up then.
+
+    A claim is deallocated where all consumers are among the pods, none of them is a PodGroup, and the finalizer is set.
+    """
+    if not gone:
+        return snapshot
+    going = frozenset(gone)
+    uids = frozenset(pod.uid for pod in snapshot.pods if pod.id in going)
+    pods = tuple(pod for pod in snapshot.pods if pod.id not in going)
+    claims = tuple(_left(claim, uids) for claim in snapshot.claims) if frees_devices else snapshot.claims
+    return replace(snapshot, pods=pods, claims=claims)
+
+
+def is_freed(claim: Claim, uids: Collection[str]) -> bool:
+    """Whether a claim is really deallocated once the pods of these uids are gone."""
+    return (
+        claim.allocation is not None
+        and bool(claim.reserved_for)
+        and FINALIZER in claim.finalizers
+        and all(each.resource == "pods" and each.uid in uids for each in claim.reserved_for)
+    )
+
+
+def _left(claim: Claim, uids: frozenset[str]) -> Claim:
+    if claim.allocation is None or not any(each.uid in uids for each in claim.reserved_for):
+        return claim
+    if is_freed(claim, uids):
+        return replace(claim, allocation=None, reserved_for=(), device_status=())
+    return replace(claim, reserved_for=tuple(each for each in claim.reserved_for if each.uid not in uids))
+
+
+def settled(
+    snapshot: Snapshot, pods: Iterable[Pod], placements: Iterable[Placement], allocations: Iterable[ClaimAllocation]
+) -> Snapshot:
+    """Put pods where placements say, with their claims allocated and reserved."""
+    by_id = {pod.id: pod for pod in pods}
+    placed = {each.pod: each for each in placements if each.pod in by_id}
+    if not placed:
+        return snapshot
+    made = {each.claim: each.allocation for each in allocations}
+    consumers: dict[object, list[ConsumerReference]] = {}
+    extra: list[Claim] = []
+    seated: list[Pod] = []
+    for placement in placed.values():
+        pod = by_id[placement.pod]
+        apart = placement.special.resources if placement.special is not None else frozenset()
+        requests = tuple((name, amount) for name, amount in pod.requests if name not in apart)
+        seated.append(replace(pod, node_name=placement.node, requests=requests))
+        reference = ConsumerReference(resource="pods", name=pod.id.name, uid=pod.uid)
+        for claim in placement.claims:
+            consumers.setdefault(claim, []).append(reference)
+        if placement.special is not None:
+            extra.append(placement.special.stand_in(pod.uid))
+    claims = tuple(
+        replace(
+            claim,
+            allocation=made.get(claim.id, claim.allocation),
+            reserved_for=tuple(dict.fromkeys((*claim.reserved_for, *consumers.get(claim.id, ())))),
+            finalizers=tuple(dict.fromkeys((*claim.finalizers, FINALIZER))),
+        )
+        if claim.id in made or claim.id in consumers
+        else claim
+        for claim in (*snapshot.claims, *extra)
+    )
+    order = sorted((*(pod for pod in snapshot.pods if pod.id not in placed), *seated), key=lambda pod: pod.id)
+    return replace(snapshot, pods=tuple(order), claims=tuple(sorted(claims, key=lambda claim: claim.id)))
+
+
+def spent(snapshot: Snapshot, evicted: Iterable[Pod]) -> Snapshot:
+    """Count evictions against the PodDisruptionBudgets of pods that did not leave before."""
+    pods = [(pod.id.namespace, dict(pod.labels)) for pod in evicted if not pod.is_deleting]
+    if not pods or not snapshot.budgets:
+        return snapshot
+    budgets = tuple(
+        replace(each, allowed=max(0, each.allowed - sum(each.selects(*pod) for pod in pods)))
+        for each in snapshot.budgets
+    )
+    return replace(snapshot, budgets=budgets)

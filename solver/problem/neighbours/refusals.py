@@ -1,0 +1,89 @@
+"""What running pods, and the labels of nodes, rule out for a pod: nodes, with the reason in kube-scheduler's words."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from solver.domain import PodTerm, Reason, ReasonCode
+from solver.problem.fit import NodeVerdicts
+from solver.problem.inventory import Mask
+from solver.problem.neighbours.audience import of_term
+from solver.problem.neighbours.ports import clashes
+from solver.problem.neighbours.stance import Stance
+from solver.problem.neighbours.surroundings import Surroundings
+
+
+def _reason(code: ReasonCode, message: str) -> Reason:
+    return Reason(code=code, message=message, node_count=1)
+
+
+PORTS: Final = _reason(ReasonCode.NODE_PORTS, "node(s) didn't have free ports for the requested pod ports")
+AFFINITY: Final = _reason(ReasonCode.POD_AFFINITY, "node(s) didn't match pod affinity rules")
+ANTI_AFFINITY: Final = _reason(ReasonCode.POD_ANTI_AFFINITY, "node(s) didn't match pod anti-affinity rules")
+EXISTING: Final = _reason(ReasonCode.POD_ANTI_AFFINITY, "node(s) didn't satisfy existing pods anti-affinity rules")
+SPREAD: Final = _reason(ReasonCode.TOPOLOGY_SPREAD, "node(s) didn't match pod topology spread constraints")
+UNLABELLED: Final = _reason(
+    ReasonCode.TOPOLOGY_LABEL, "node(s) didn't match pod topology spread constraints (missing required label)"
+)
+
+
+class Refusal(NamedTuple):
+    """Nodes that are ruled out, and why."""
+
+    nodes: Mask
+    reason: Reason
+
+
+def refusals(stance: Stance, around: Surroundings, held: dict[int, list[PodTerm]]) -> Iterator[Refusal]:
+    """
+    Give what is ruled out whatever the batch does, in the order in which kube-scheduler looks.
+
+    `held` are the terms by which running pods keep others away, by the number of whom they are about.
+    """
+    if stance.host_ports:
+        yield Refusal(_ports_taken(stance, around), PORTS)
+    for constraint in stance.spread:
+        yield Refusal(~around.topologies.of(constraint.topology_key).has_key, UNLABELLED)
+    for term in stance.affinity:
+        yield Refusal(~around.topologies.of(term.topology_key).has_key, AFFINITY)
+    for term in stance.anti_affinity:
+        topology = around.topologies.of(term.topology_key)
+        yield Refusal(topology.nodes_in(topology.of_nodes(around.counts(of_term(term)).all > 0)), ANTI_AFFINITY)
+    for number in sorted(stance.audiences & held.keys()):
+        for term in held[number]:
+            yield Refusal(_held(term, around), EXISTING)
+
+
+def narrowed(verdicts: NodeVerdicts, found: Iterable[Refusal]) -> NodeVerdicts:
+    """Take nodes away; each counts for the first reason against it."""
+    allowed, counts = verdicts.allowed, dict[Reason, int]()
+    for nodes, reason in found:
+        lost = int(np.count_nonzero(allowed & nodes))
+        if lost:
+            counts[reason] = counts.get(reason, 0) + lost
+            allowed = allowed & ~nodes
+    if not counts:
+        return verdicts
+    added = tuple(
+        Reason(code=each.code, message=each.message, node_count=count)
+        for each, count in sorted(counts.items(), key=lambda item: (-item[1], item[0].message))
+    )
+    return NodeVerdicts(allowed, (*verdicts.reasons, *added))
+
+
+def _ports_taken(stance: Stance, around: Surroundings) -> Mask:
+    mask = np.zeros(len(around.residents.node_index), dtype=np.bool_)
+    for port in stance.host_ports:
+        for taken, node in around.residents.ports.get((port.protocol, port.port), ()):
+            if clashes(port, taken):
+                mask[node] = True
+    return mask
+
+
+def _held(term: PodTerm, around: Surroundings) -> Mask:
+    """Nodes in the domains of the running pods that hold a term."""
+    topology = around.topologies.of(term.topology_key)
+    nodes = np.zeros(len(around.residents.node_index), dtype=np.bool_)
+    nodes[list(around.residents.holders[term])] = True
+    return topology.nodes_in(topology.of_nodes(nodes))

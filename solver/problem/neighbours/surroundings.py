@@ -1,0 +1,76 @@
+"""What rules between pods are worked out from: nodes, running pods, and whom terms are about."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from solver.domain import NodeSelector, Toleration
+from solver.feasibility import affinity, taints
+from solver.problem.inventory import Inventory, Mask
+from solver.problem.neighbours.audience import Audience, Audiences
+from solver.problem.neighbours.residents import Counts, Residents
+from solver.problem.neighbours.topology import Topologies
+
+
+class Honoured(NamedTuple):
+    """What a spread constraint honours of what its pod says of nodes; None: it does not."""
+
+    node_selector: tuple[tuple[str, str], ...] | None = None
+    required_affinity: NodeSelector | None = None
+    tolerations: tuple[Toleration, ...] | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Memory:
+    """What holds as long as the nodes do, and the running pods as they were last."""
+
+    stock: Inventory
+    topologies: Topologies
+    residents: Residents
+    willing: dict[Honoured, Mask] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class Surroundings:
+    """One batch's view of nodes, running pods and audiences."""
+
+    memory: Memory
+    audiences: Audiences
+    _counts: dict[tuple[Audience, ...], Counts] = field(default_factory=dict)
+
+    @property
+    def topologies(self) -> Topologies:
+        """Nodes by the value of labels."""
+        return self.memory.topologies
+
+    @property
+    def residents(self) -> Residents:
+        """Running pods."""
+        return self.memory.residents
+
+    def counts(self, *wanted: Audience) -> Counts:
+        """Count the running pods that are in every one of some audiences, on each node."""
+        found = self._counts.get(wanted)
+        if found is None:
+            found = self._counts[wanted] = self.residents.counts(wanted, self.audiences)
+        return found
+
+    def willing(self, honoured: Honoured) -> Mask:
+        """Nodes that match what a constraint honours."""
+        found = self.memory.willing.get(honoured)
+        if found is None:
+            found = self.memory.willing[honoured] = _willing(self.memory.stock, honoured)
+        return found
+
+
+def _willing(stock: Inventory, honoured: Honoured) -> Mask:
+    mask = np.ones(len(stock.nodes), dtype=np.bool_)
+    selector, required, tolerations = honoured.node_selector or (), honoured.required_affinity, honoured.tolerations
+    for index, (node, labels) in enumerate(zip(stock.nodes, stock.labels, strict=True)):
+        mask[index] = (
+            all(labels.get(key) == value for key, value in selector)
+            and (required is None or affinity.matches(required, node.name, labels))
+            and (tolerations is None or taints.first_untolerated(node.taints, tolerations) is None)
+        )
+    return mask

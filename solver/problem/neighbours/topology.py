@@ -1,0 +1,62 @@
+"""Nodes by the value of a label: the domains that topology keys make."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from solver.problem.inventory import Mask
+from solver.problem.limits import NO_DOMAIN, Domains
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Topology:
+    """The domains of one key: `domain_of` per node, `NO_DOMAIN` where the node lacks the label; how many there are."""
+
+    domain_of: Domains
+    count: int
+
+    @property
+    def has_key(self) -> Mask:
+        """Nodes that have the label."""
+        mask: Mask = self.domain_of != NO_DOMAIN
+        return mask
+
+    def of_nodes(self, nodes: Mask) -> Mask:
+        """Domains that have at least one of some nodes."""
+        found = np.zeros(self.count, dtype=np.bool_)
+        found[self.domain_of[nodes & self.has_key]] = True
+        return found
+
+    def nodes_in(self, domains: Mask) -> Mask:
+        """Nodes that are in one of some domains."""
+        if not self.count:
+            return np.zeros(len(self.domain_of), dtype=np.bool_)
+        mask: Mask = domains[self.domain_of] & self.has_key
+        return mask
+
+    def summed(self, per_node: Domains) -> Domains:
+        """Add up a number per node over each domain."""
+        has = self.has_key
+        counted = np.bincount(self.domain_of[has], weights=per_node[has], minlength=self.count)
+        return counted.astype(np.int64)
+
+
+@dataclass(slots=True, eq=False)
+class Topologies:
+    """Topologies by key, each made when it is first asked for."""
+
+    labels: tuple[Mapping[str, str], ...]
+    found: dict[str, Topology] = field(default_factory=dict)
+
+    def of(self, key: str) -> Topology:
+        """Give the topology of a key."""
+        if key not in self.found:
+            numbers: dict[str, int] = {}
+            domain_of = np.full(len(self.labels), NO_DOMAIN, dtype=np.int64)
+            for node, labels in enumerate(self.labels):
+                value = labels.get(key)
+                if value is not None:
+                    domain_of[node] = numbers.setdefault(value, len(numbers))
+            self.found[key] = Topology(domain_of, len(numbers))
+        return self.found[key]

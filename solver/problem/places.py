@@ -1,0 +1,41 @@
+"""Places in claims that are nearly full: the API allows so many consumers, and more pods want to join than may."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from solver.domain import Claim, ClaimId, Gang, GangId, Pod, Reason, ReasonCode
+from solver.feasibility.claims import MOST_CONSUMERS
+from solver.problem.limits import Limit, one_domain
+
+
+def joined(pod: Pod, claims: Mapping[ClaimId, Claim]) -> tuple[ClaimId, ...]:
+    """Give the claims that a pod would be a new consumer of."""
+    return tuple(each for each in pod.claim_ids if not claims[each].is_reserved_for(pod.uid, pod.pod_group))
+
+
+def entering(pod: Pod, claims: Mapping[ClaimId, Claim], gangs: Mapping[GangId, Gang]) -> tuple[ClaimId, ...]:
+    """Give the claims that a pod would take a place in: not those that it shares through its PodGroup (KEP-5729)."""
+    gang = gangs.get(pod.gang) if pod.gang is not None else None
+    if gang is None or not gang.claims:
+        return joined(pod, claims)
+    shared = {each.claim for each in pod.claims if each.claim and gang.reserves(each.entry, each.claim, each.template)}
+    return tuple(each for each in joined(pod, claims) if each not in shared)
+
+
+def nearly_full(users: Counter[ClaimId], claims: Mapping[ClaimId, Claim]) -> dict[ClaimId, int]:
+    """Give the places left of claims that cannot take all their users, by how many would join."""
+    left = {claim: MOST_CONSUMERS - len(claims[claim].reserved_for) for claim in users}
+    return {claim: max(count, 0) for claim, count in left.items() if users[claim] > count}
+
+
+def limits(
+    left: Mapping[ClaimId, int], joining: Iterable[tuple[int, Collection[ClaimId]]], node_count: int
+) -> Iterator[Limit]:
+    """Give one limit a claim, over the whole cluster; `joining` are classes with the claims that their pods join."""
+    joining = tuple(joining)
+    for claim, count in left.items():
+        takes = {index: 1 for index, claims in joining if claim in claims}
+        if takes:
+            message = f"node(s) would add a consumer to claim {claim.name}, which gets as many as a claim can have"
+            reason = Reason(code=ReasonCode.CLAIM_FULL, message=message, node_count=1)
+            yield Limit("claim-places", one_domain(node_count), (count,), takes, reason)

@@ -1,0 +1,85 @@
+"""Which levels of a policy a batch has something to say about, and the costs behind those of preferences and scores."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from msgspec.structs import replace
+
+from solver.domain import Batch, Pod, PodId, Policy, Snapshot
+from solver.feasibility import preferences as rules
+from solver.problem import groups
+from solver.problem.memory import Engine
+from solver.problem.problem import Problem
+from solver.problem.tastes import preferences, scores
+from solver.problem.tastes.surroundings import Surroundings
+from solver.problem.tastes.taste import NOTHING, Tastes
+
+PREFERENCES: Final = "preferences"
+SCORES: Final = "scores"
+
+
+@dataclass(slots=True, eq=False)
+class Keys:
+    """By what pods of a batch have to be told apart beyond what they demand."""
+
+    policy: Policy
+    overdue: frozenset[PodId] = frozenset()
+    looked_at: frozenset[str] = frozenset()
+    images: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, policy: Policy, batch: Batch, snapshot: Snapshot) -> "Keys":
+        """Look through a batch and what runs."""
+        keys = cls(policy, frozenset(batch.overdue))
+        if PREFERENCES in policy.levels:
+            keys.looked_at = preferences.looked_at(batch.pods, preferences.with_terms(snapshot.pods))
+        if SCORES in policy.levels and policy.weights.image_locality:
+            keys.images = frozenset(name for node in snapshot.nodes for name, _ in node.images)
+        return keys
+
+    def of_pod(self, pod: Pod) -> tuple[object, ...]:
+        """Give what tells a pod apart."""
+        found: tuple[object, ...] = (pod.priority, pod.id in self.overdue)
+        if PREFERENCES in self.policy.levels:
+            found = (*found, *preferences.stated(pod))
+        if self.looked_at:
+            found = (*found, pod.id.namespace, tuple(pair for pair in pod.labels if pair[0] in self.looked_at))
+        if SCORES in self.policy.levels and not pod.claims:
+            found = (*found, *self._scored(pod))
+        return found
+
+    def _scored(self, pod: Pod) -> tuple[object, ...]:
+        replicas = scores.replicas_of(pod) if self.policy.weights.topology_spread else ""
+        images = tuple(sorted(name for name in map(rules.image_name, pod.images) if name in self.images))
+        return (replicas, images) if replicas or images else ()
+
+
+def applicable(found: Tastes, policy: Policy, *, is_grouped: bool) -> Policy:
+    """Leave out the levels in which all solutions are alike."""
+    silent = {name for name, taste in ((PREFERENCES, found.preferences), (SCORES, found.scores)) if not taste}
+    if not is_grouped:
+        silent.add("opened-groups")
+    if silent.isdisjoint(policy.levels):
+        return policy
+    return replace(policy, levels=tuple(each for each in policy.levels if each not in silent))
+
+
+def _is_grouped(problem: Problem) -> bool:
+    """Whether devices are taken and there are whole groups of nodes that this could break."""
+    takes = any(each.parts or each.shared for each in problem.classes)
+    return takes and "opened-groups" in problem.policy.levels and bool(groups.node_groups(problem))
+
+
+def work_out(problem: Problem, engine: Engine) -> None:
+    """Give a problem the costs that its policy asks for, and leave the levels out about which there is nothing to say."""
+    policy, weights = problem.policy, problem.policy.weights
+    around = Surroundings(problem.inventory, problem.snapshot)
+    pods: Mapping[int, Pod] = {each.index: problem.pod(each.members[0]) for each in problem.classes}
+    preferred, scored = NOTHING, NOTHING
+    if PREFERENCES in policy.levels:
+        preferred = preferences.Preferring(around, weights, engine).taste(problem.classes, pods)
+    if SCORES in policy.levels:
+        scored = scores.Scoring(around, problem.room, weights, engine).taste(problem.classes, pods)
+    problem.tastes = Tastes(preferred, scored)
+    problem.policy = applicable(problem.tastes, policy, is_grouped=_is_grouped(problem))

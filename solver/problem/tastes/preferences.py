@@ -1,0 +1,213 @@
+"""
+Preferences that pods, nodes and running pods state, as costs: they go before packing.
+
+Each kind costs at most its weight times `SHARE` for one pod, and nothing on the best node that the pod may use at all,
+as kube-scheduler's normalised scores have it. What pods of one batch prefer of each other is counted as they are
+placed together: crowds for soft spread and for anti-affinity among equals, company for affinity.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from solver.domain import LabelSelector, Pod, PodTerm, SpreadConstraint, Weights
+from solver.feasibility import preferences as rules
+from solver.problem.fit import Amounts
+from solver.problem.inventory import Inventory, Mask
+from solver.problem.limits import NO_DOMAIN
+from solver.problem.memory import Engine
+from solver.problem.problem import PodClass
+from solver.problem.tastes import spreads
+from solver.problem.tastes.surroundings import Surroundings
+from solver.problem.tastes.taste import SHARE, Company, Crowd, Taste
+
+_HARD_AFFINITY = 1
+"""What a running pod's required affinity to a new one counts as a preference (kube-scheduler's default)."""
+
+
+def stated(pod: Pod) -> tuple[object, ...]:
+    """Give what a pod states itself; pods that differ in it are not equal."""
+    soft = tuple(each for each in pod.spread if not each.is_required)
+    terms = (pod.preferred_node_affinity, pod.preferred_affinity, pod.preferred_anti_affinity, soft)
+    return terms if any(terms) else ()
+
+
+def looked_at(pods: Sequence[Pod], running: Sequence[Pod]) -> frozenset[str]:
+    """Give the labels by which preferences tell pods apart, of these pods and of those that run."""
+    selectors = [each.selector for pod in pods for each in pod.spread if not each.is_required]
+    selectors += [term.selector for pod in pods for term, _ in _terms(pod)]
+    selectors += [term.selector for pod in running for term, _ in (*_terms(pod), *((each, 1) for each in pod.affinity))]
+    return frozenset(key for selector in selectors if selector is not None for key in selector.keys)
+
+
+def with_terms(running: Sequence[Pod]) -> list[Pod]:
+    """Give the running pods that pull others, or push them away."""
+    return [each for each in running if each.preferred_affinity or each.preferred_anti_affinity or each.affinity]
+
+
+def _terms(pod: Pod) -> Iterator[tuple[PodTerm, int]]:
+    """Terms with their weights, below zero where they push away."""
+    yield from ((each.term, each.weight) for each in pod.preferred_affinity)
+    yield from ((each.term, -each.weight) for each in pod.preferred_anti_affinity)
+
+
+class Preferring:
+    """Works out the preferences of the classes of one batch."""
+
+    def __init__(self, around: Surroundings, weights: Weights, engine: Engine) -> None:
+        self._around = around
+        self._stock: Inventory = around.stock
+        self._weights = weights
+        self._engine = engine
+        self._running = with_terms(around.snapshot.pods)
+        self._is_discouraged = any(rules.discouraging(node) for node in self._stock.nodes)
+
+    def taste(self, classes: Sequence[PodClass], pods: Mapping[int, Pod]) -> Taste:
+        """Give the costs of all classes; `pods` are one pod of each, by class index."""
+        taste = Taste()
+        for each in classes:
+            costs = self._costs(pods[each.index], each.verdicts.allowed)
+            if costs is not None:
+                taste.of_class[each.index] = costs
+        for each, missing in self._without_domain(classes, pods):
+            before = taste.of_class.get(each.index)
+            taste.of_class[each.index] = missing if before is None else before + missing
+        taste.crowds = (*self._soft_spread(classes, pods), *self._anti_affinity(classes, pods))
+        taste.companies = tuple(self._affinity(classes, pods))
+        return taste
+
+    def _costs(self, pod: Pod, allowed: Mask) -> Amounts | None:
+        """Sum up what depends on the node alone; None where all nodes are alike."""
+        total: Amounts | None = None
+        for costs in (self._node_affinity(pod, allowed), self._taints(pod, allowed), self._pull(pod, allowed)):
+            if costs is not None and costs[allowed].any():
+                total = costs if total is None else total + costs
+        return total
+
+    def _node_affinity(self, pod: Pod, allowed: Mask) -> Amounts | None:
+        if not pod.preferred_node_affinity or not self._weights.node_affinity:
+            return None
+        terms = pod.preferred_node_affinity
+        sums = self._per_node(
+            terms, lambda i: rules.affinity_weight(terms, self._stock.nodes[i], self._stock.labels[i])
+        )
+        most = int(sums[allowed].max(initial=0))
+        return self._weights.node_affinity * (SHARE - SHARE * sums // most) if most else None
+
+    def _taints(self, pod: Pod, allowed: Mask) -> Amounts | None:
+        if not self._is_discouraged or not self._weights.taint_toleration:
+            return None
+        key = ("PreferNoSchedule", pod.tolerations)
+        counts = self._per_node(key, lambda i: rules.untolerated_count(self._stock.nodes[i], pod.tolerations))
+        most = int(counts[allowed].max(initial=0))
+        return self._weights.taint_toleration * SHARE * counts // most if most else None
+
+    def _per_node(self, key: Hashable, of_node: Callable[[int], int]) -> Amounts:
+        return self._engine.per_node(
+            self._stock, key, lambda: np.array([of_node(i) for i in range(len(self._stock.nodes))], np.int64)
+        )
+
+    def _pull(self, pod: Pod, allowed: Mask) -> Amounts | None:
+        """Pods that run and that this one wants to be near to or far from, and those that want it so."""
+        if not self._weights.pod_affinity:
+            return None
+        sums = np.zeros(len(self._stock.nodes), dtype=np.int64)
+        for term, weight in _terms(pod):
+            counts = self._around.counts(
+                term.topology_key, lambda space, labels, t=term: self._around.selects(t, space, labels)
+            )
+            sums += weight * self._at_nodes(term.topology_key, counts)
+        for (term, weight), count in self._pulling(pod).items():
+            sums += weight * self._at_nodes(term.topology_key, count)
+        if not allowed.any():
+            return None
+        low, high = int(sums[allowed].min()), int(sums[allowed].max())
+        return self._weights.pod_affinity * SHARE * (high - sums) // (high - low) if high > low else None
+
+    def _pulling(self, pod: Pod) -> dict[tuple[PodTerm, int], Amounts]:
+        """Terms of running pods that mean this one, with the number of those pods in each domain."""
+        holders: defaultdict[tuple[PodTerm, int], list[Pod]] = defaultdict(list)
+        for each in self._running:
+            for key in (*_terms(each), *((term, _HARD_AFFINITY) for term in each.affinity)):
+                holders[key].append(each)
+        labels = dict(pod.labels)
+        return {
+            (term, weight): self._around.counted(term.topology_key, pods)
+            for (term, weight), pods in holders.items()
+            if self._around.selects(term, pod.id.namespace, labels)
+        }
+
+    def _at_nodes(self, topology_key: str, per_domain: Amounts) -> Amounts:
+        domains = self._around.domain_of(topology_key)
+        if not len(per_domain):
+            return np.zeros(len(domains), dtype=np.int64)
+        return np.where(domains == NO_DOMAIN, 0, per_domain[domains])
+
+    def _soft(self, pod: Pod) -> tuple[SpreadConstraint, ...]:
+        return tuple(each for each in pod.spread if not each.is_required) if self._weights.topology_spread else ()
+
+    def _without_domain(
+        self, classes: Sequence[PodClass], pods: Mapping[int, Pod]
+    ) -> Iterator[tuple[PodClass, Amounts]]:
+        """Nodes that lack a label to spread over are the worst."""
+        for each in classes:
+            keys = [constraint.topology_key for constraint in self._soft(pods[each.index])]
+            lacks = np.zeros(len(self._stock.nodes), dtype=np.bool_)
+            for key in keys:
+                lacks |= self._around.domain_of(key) == NO_DOMAIN
+            if (lacks & each.verdicts.allowed).any():
+                yield each, self._weights.topology_spread * SHARE * lacks.astype(np.int64)
+
+    def _soft_spread(self, classes: Sequence[PodClass], pods: Mapping[int, Pod]) -> Iterator[Crowd]:
+        grouped: defaultdict[tuple[tuple[SpreadConstraint, ...], str], list[PodClass]] = defaultdict(list)
+        for each in classes:
+            if self._soft(pods[each.index]):
+                grouped[self._soft(pods[each.index]), pods[each.index].id.namespace].append(each)
+        for (constraints, namespace), members in grouped.items():
+            found = [self._spread(each, namespace) for each in constraints]
+            size = sum(each.size for each in members if each.index == each.family)
+            worst = self._weights.topology_spread * SHARE
+            yield from spreads.crowds(found, frozenset(each.index for each in members), size, worst)
+
+    def _spread(self, constraint: SpreadConstraint, namespace: str) -> spreads.Spread:
+        present = self._around.counts(constraint.topology_key, _in_namespace(constraint.selector, namespace))
+        domains = self._around.domain_of(constraint.topology_key)
+        return spreads.Spread("soft topology spread", domains, present, constraint.max_skew)
+
+    def _anti_affinity(self, classes: Sequence[PodClass], pods: Mapping[int, Pod]) -> Iterator[Crowd]:
+        """Pods that push away their own kind."""
+        grouped: defaultdict[tuple[PodTerm, int], list[int]] = defaultdict(list)
+        for each in classes:
+            pod = pods[each.index]
+            for term, weight in ((each.term, each.weight) for each in pod.preferred_anti_affinity):
+                if self._weights.pod_affinity and self._around.selects(term, pod.id.namespace, dict(pod.labels)):
+                    grouped[term, weight].append(each.index)
+        for (term, weight), members in grouped.items():
+            domains = self._around.domain_of(term.topology_key)
+            base = np.zeros(int(domains.max(initial=-1)) + 1, dtype=np.int64)
+            step = np.full_like(base, self._weights.pod_affinity * weight)
+            yield Crowd("soft pod anti-affinity", domains, base, step, frozenset(members))
+
+    def _affinity(self, classes: Sequence[PodClass], pods: Mapping[int, Pod]) -> Iterator[Company]:
+        """Pods that want to be near others of the batch; where some run already, those are who they go to."""
+        grouped: defaultdict[tuple[PodTerm, int], list[int]] = defaultdict(list)
+        for each in classes:
+            for weighted in pods[each.index].preferred_affinity if self._weights.pod_affinity else ():
+                grouped[weighted.term, weighted.weight].append(each.index)
+        for (term, weight), members in grouped.items():
+            selects = self._around.selects
+            counts = self._around.counts(term.topology_key, lambda space, labels, t=term: selects(t, space, labels))
+            mates = frozenset(
+                each.index
+                for each in classes
+                if selects(term, pods[each.index].id.namespace, dict(pods[each.index].labels))
+            )
+            if mates and not counts.any():
+                domains = self._around.domain_of(term.topology_key)
+                cost = self._weights.pod_affinity * weight
+                yield Company("soft pod affinity", domains, cost, frozenset(members), mates)
+
+
+def _in_namespace(selector: LabelSelector | None, namespace: str) -> Callable[[str, Mapping[str, str]], bool]:
+    return lambda space, labels: selector is not None and space == namespace and selector.matches(labels)

@@ -1,0 +1,165 @@
+"""
+Costs of places, as small integers: of a class on a node, of pods that crowd a domain, of pods that stand alone.
+
+One definition that the greedy, the model and the values of a solution share; the less, the better.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from solver.problem.fit import Amounts
+from solver.problem.limits import NO_DOMAIN, Domains
+
+SHARE: Final = 100
+"""What the worst place costs for a weight of one, as kube-scheduler's scores go from 0 to 100."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Crowd:
+    """
+    Pods that keep apart: in domain `d`, the k-th pod of `classes` (from 0) costs `base[d] + k * step[d]`.
+
+    `domain_of` has an entry per node, `NO_DOMAIN` where nothing is counted. Nothing is negative, so every further pod
+    costs at least as much as the one before.
+    """
+
+    rule: str
+    domain_of: Domains
+    base: Amounts
+    step: Amounts
+    classes: frozenset[int]
+
+    def cost(self, counts: Counter[int]) -> int:
+        """Give the cost of so many pods by domain."""
+        return sum(
+            count * int(self.base[domain]) + int(self.step[domain]) * (count * (count - 1) // 2)
+            for domain, count in counts.items()
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Company:
+    """
+    Pods that stand together: one of `classes` costs `cost` where no other pod of `mates` is placed in its domain.
+
+    Nodes of `NO_DOMAIN` cost it too.
+    """
+
+    rule: str
+    domain_of: Domains
+    cost: int
+    classes: frozenset[int]
+    mates: frozenset[int]
+
+    def needed(self, pod_class: int) -> int:
+        """How many mates there have to be for one pod of a class: another one, where it is its own mate."""
+        return 2 if pod_class in self.mates else 1
+
+
+@dataclass(slots=True, eq=False)
+class Taste:
+    """Costs of one level: `of_class[class][node]`, and what depends on where others are."""
+
+    of_class: dict[int, Amounts] = field(default_factory=dict)
+    crowds: tuple[Crowd, ...] = ()
+    companies: tuple[Company, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether any place costs anything."""
+        return bool(self.of_class or self.crowds or self.companies)
+
+    def is_social(self, pod_class: int) -> bool:
+        """Whether what a class costs depends on where other pods are."""
+        return any(pod_class in each.classes for each in self.crowds) or any(
+            pod_class in each.classes or pod_class in each.mates for each in self.companies
+        )
+
+    def cost(self, choices: Iterable[tuple[int, int]]) -> int:
+        """Give what (class, node) pairs cost together."""
+        counted = Counter(choices)
+        total = sum(count * self.on(each, node) for (each, node), count in counted.items())
+        for crowd in self.crowds:
+            total += crowd.cost(_by_domain(crowd.domain_of, crowd.classes, counted))
+        for company in self.companies:
+            mates = _by_domain(company.domain_of, company.mates, counted)
+            for (each, node), count in counted.items():
+                if each in company.classes:
+                    domain = int(company.domain_of[node])
+                    is_alone = domain == NO_DOMAIN or mates[domain] < company.needed(each)
+                    total += count * company.cost * is_alone
+        return total
+
+    def on(self, pod_class: int, node: int) -> int:
+        """Give what one pod of a class costs on a node by itself."""
+        costs = self.of_class.get(pod_class)
+        return 0 if costs is None else int(costs[node])
+
+
+NOTHING: Final = Taste()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tastes:
+    """Costs behind the levels `preferences` and `scores`."""
+
+    preferences: Taste = NOTHING
+    scores: Taste = NOTHING
+
+
+NO_TASTES: Final = Tastes()
+
+
+def _by_domain(domain_of: Domains, classes: frozenset[int], counted: Counter[tuple[int, int]]) -> Counter[int]:
+    found: Counter[int] = Counter()
+    for (each, node), count in counted.items():
+        if each in classes and domain_of[node] != NO_DOMAIN:
+            found[int(domain_of[node])] += count
+    return found
+
+
+@dataclass(slots=True, eq=False)
+class Tally:
+    """Follows pods that are placed one after the other, and says what one more would cost on every node."""
+
+    taste: Taste
+    crowded: list[Amounts] = field(default_factory=list)
+    mated: list[Amounts] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.crowded = self.crowded or [each.base.copy() for each in self.taste.crowds]
+        self.mated = self.mated or [
+            np.zeros(int(each.domain_of.max(initial=0)) + 1, dtype=np.int64) for each in self.taste.companies
+        ]
+
+    def marginal(self, pod_class: int) -> Amounts | None:
+        """Give the cost of one more pod of a class by node; None where all nodes are alike to it."""
+        costs = self.taste.of_class.get(pod_class)
+        for crowd, now in zip(self.taste.crowds, self.crowded, strict=True):
+            if pod_class in crowd.classes and len(now):
+                here = np.where(crowd.domain_of == NO_DOMAIN, 0, now[crowd.domain_of])
+                costs = here if costs is None else costs + here
+        for company, mates in zip(self.taste.companies, self.mated, strict=True):
+            if pod_class in company.classes:
+                has_mates = (company.domain_of != NO_DOMAIN) & (mates[company.domain_of] > 0)
+                here = np.where(has_mates, 0, company.cost).astype(np.int64)
+                costs = here if costs is None else costs + here
+        return costs
+
+    def take(self, pod_class: int, node: int) -> None:
+        """Note that a pod of a class was placed."""
+        for crowd, now in zip(self.taste.crowds, self.crowded, strict=True):
+            domain = crowd.domain_of[node]
+            if pod_class in crowd.classes and domain != NO_DOMAIN:
+                now[domain] += crowd.step[domain]
+        for company, mates in zip(self.taste.companies, self.mated, strict=True):
+            domain = company.domain_of[node]
+            if pod_class in company.mates and domain != NO_DOMAIN:
+                mates[domain] += 1
+
+    def copy(self) -> "Tally":
+        """Give one in the same state that is changed on its own."""
+        return Tally(self.taste, [each.copy() for each in self.crowded], [m.copy() for m in self.mated])

@@ -1,0 +1,117 @@
+"""What is attached to nodes, by driver, where drivers have limits (CSINode)."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from solver.domain import NodeDrivers, Pod, Volume, VolumeAttachment, VolumeClaimId
+from solver.problem.fit import MOST, Amounts
+from solver.problem.inventory import Mask
+
+
+class Attachable(NamedTuple):
+    """A volume as attach limits count it: driver, unique name, and the in-tree plugin that nodes must have migrated."""
+
+    driver: str
+    name: str
+    plugin: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Attachments:
+    """
+    Unique volumes per node with a limit: of its pods, and of VolumeAttachments that no pod accounts for.
+
+    `limits[driver]` is per node, `MOST` where there is none. `nodes_of[name]` are the nodes that a volume is on.
+    """
+
+    node_count: int
+    limits: dict[str, Amounts] = field(default_factory=dict)
+    counts: dict[str, Amounts] = field(default_factory=dict)
+    nodes_of: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    migrated: dict[str, set[int]] = field(default_factory=dict)
+
+    @classmethod
+    def of_limits(cls, drivers: Iterable[NodeDrivers], node_index: Mapping[str, int]) -> "Attachments":
+        """Start with what nodes can have attached, and nothing attached."""
+        found = cls(len(node_index))
+        for each in drivers:
+            node = node_index.get(each.node)
+            if node is None:
+                continue
+            for plugin in each.migrated:
+                found.migrated.setdefault(plugin, set()).add(node)
+            for driver, limit in each.limits:
+                if limit is not None:
+                    found._limit(driver)[node] = limit
+        return found
+
+    def _limit(self, driver: str) -> Amounts:
+        if driver not in self.limits:
+            self.limits[driver] = np.full(self.node_count, MOST, dtype=np.int64)
+            self.counts[driver] = np.zeros(self.node_count, dtype=np.int64)
+        return self.limits[driver]
+
+    def count(
+        self,
+        pods: Iterable[Pod],
+        node_index: Mapping[str, int],
+        attachable: Callable[[VolumeClaimId], Attachable | None],
+    ) -> None:
+        """Count the volumes of pods on nodes."""
+        for pod in pods:
+            node = node_index.get(pod.node_name) if pod.volumes else None
+            if node is not None:
+                for claim in pod.volume_claims:
+                    found = attachable(claim)
+                    if found is not None and self.counts_on(found, node):
+                        self._add(found.driver, found.name, node)
+
+    def count_attached(
+        self, attached: Iterable[VolumeAttachment], node_index: Mapping[str, int], volumes: Mapping[str, Volume]
+    ) -> None:
+        """Count volumes that are attached whether a pod uses them or not (CSI volumes only, since 1.34)."""
+        for each in attached:
+            node, volume = node_index.get(each.node), volumes.get(each.volume)
+            if node is not None and volume is not None and volume.handle and not volume.migrated_from:
+                self._add(each.attacher, f"{each.attacher}/{volume.handle}", node)
+
+    def is_there(self, each: Attachable) -> bool:
+        """Whether a volume is attached to some node."""
+        return bool(self.nodes_of.get(each.name))
+
+    def counts_on(self, each: Attachable, node: int) -> bool:
+        """Whether a volume counts on a node."""
+        return not each.plugin or node in self.migrated.get(each.plugin, ())
+
+    def refused(self, volumes: Iterable[Attachable]) -> Mask:
+        """Nodes on which volumes are too many; those that are there already take nothing."""
+        by_driver: defaultdict[str, list[Attachable]] = defaultdict(list)
+        for each in volumes:
+            if each.driver in self.limits:
+                by_driver[each.driver].append(each)
+        refused: Mask = np.zeros(self.node_count, dtype=np.bool_)
+        for driver, found in by_driver.items():
+            needed = np.zeros(self.node_count, dtype=np.int64)
+            for each in found:
+                if each.plugin:
+                    needed[list(self.migrated.get(each.plugin, ()))] += 1
+                else:
+                    needed += 1
+                there = [node for node in self.nodes_of.get(each.name, ()) if self.counts_on(each, node)]
+                needed[there] -= 1
+            refused |= (needed > 0) & (self.counts[driver] + needed > self.limits[driver])
+        return refused
+
+    def left(self, driver: str) -> Amounts:
+        """How many more volumes of a driver each node can have."""
+        left: Amounts = np.maximum(self.limits[driver] - self.counts[driver], 0)
+        return left
+
+    def _add(self, driver: str, name: str, node: int) -> None:
+        if driver in self.limits and node not in self.nodes_of[name]:
+            self.nodes_of[name].add(node)
+            self.counts[driver][node] += 1

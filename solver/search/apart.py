@@ -1,0 +1,143 @@
+"""
+Parts of a batch that share nothing: neither a node, nor a device, nor a claim, nor a rule.
+
+Such parts are solved one by one, each with a budget of its own, so that what is easy is proven whatever else is hard;
+what they come to adds up, level by level.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from solver.domain import Level
+from solver.problem.layout import GLOBAL, Group, type_at
+from solver.problem.neighbours.circle import Neighbours
+from solver.problem.problem import PodClass, Problem
+from solver.search.values import names
+from solver.solution import Solution
+
+
+class Piece(NamedTuple):
+    """A part of a problem, in which all other classes are empty, and what a solution holds of it."""
+
+    problem: Problem
+    start: Solution
+
+
+def divide(problem: Problem, start: Solution) -> tuple[Piece, ...]:
+    """Give the parts, in the order of their first classes; one where everything hangs together."""
+    groups = _groups(problem)
+    if len(groups) <= 1:
+        return (Piece(problem, start),)
+    return tuple(_piece(problem, start, classes) for classes in groups)
+
+
+def added(problem: Problem, parts: Iterable[tuple[Level, ...]]) -> tuple[Level, ...]:
+    """Add up what is known of parts: a level is proven where it is for every part."""
+    values, bounds = Counter[str](), Counter[str]()
+    is_open: set[str] = set()
+    for levels in parts:
+        for level in levels:
+            values[level.name] += level.value
+            bounds[level.name] += level.bound
+            if not level.proven:
+                is_open.add(level.name)
+    return tuple(
+        Level(name=name, value=values[name], bound=bounds[name], proven=name not in is_open) for name in names(problem)
+    )
+
+
+def _groups(problem: Problem) -> list[frozenset[int]]:
+    """Classes that hang together, directly or through others."""
+    root = {each.index: each.index for each in problem.classes}
+
+    def find(each: int) -> int:
+        while root[each] != each:
+            root[each] = root[root[each]]
+            each = root[each]
+        return each
+
+    for joined in (*_on_nodes(problem), *_by_rules(problem)):
+        members = sorted(joined)
+        for each in members[1:]:
+            low, high = sorted((find(members[0]), find(each)))
+            root[high] = low
+    found: dict[int, set[int]] = {}
+    for each in problem.classes:
+        if each.size:
+            found.setdefault(find(each.index), set()).add(each.index)
+    return [frozenset(members) for members in found.values()]
+
+
+def _on_nodes(problem: Problem) -> Iterable[set[int]]:
+    """Classes that can use the same node; a class that no device there can serve does not use it."""
+    wanted = [each for each in problem.classes if each.size]
+    if not wanted:
+        return
+    allowed = np.array([each.verdicts.allowed for each in wanted], dtype=np.bool_)
+    packed = np.ascontiguousarray(np.packbits(allowed, axis=0).T)
+    looks = {
+        (row.tobytes(), group): node
+        for node, (row, group) in enumerate(zip(packed, problem.layout.group_of, strict=True))
+    }
+    for (_, number), node in looks.items():
+        group = problem.layout.groups[number]
+        open_to = [each for each, is_allowed in zip(wanted, allowed[:, node], strict=True) if is_allowed]
+        yield {each.index for each in open_to if _can_use(problem, each, group)}
+
+
+def _can_use(problem: Problem, pod_class: PodClass, group: Group) -> bool:
+    return all(problem.options(part.component, group) for part in pod_class.parts)
+
+
+def _by_rules(problem: Problem) -> Iterable[set[int]]:
+    """Classes that share pods, claims, cluster-wide devices or rules."""
+    for family in problem.families:
+        yield {each.index for each in family}
+    for shared in problem.shared:
+        yield {each.index for each in problem.classes if shared.index in each.shared}
+    for limit in problem.limits:
+        yield set(limit.takes)
+    for gang in problem.gangs:
+        yield set(gang.classes)
+    taste = problem.tastes.preferences
+    for crowd in taste.crowds:
+        yield set(crowd.classes)
+    for company in taste.companies:
+        yield set(company.classes | company.mates)
+    yield set(problem.neighbours.concerned)
+    yield {each.index for each in problem.classes if each.volumes is not None}
+    if problem.layout.wide_types or problem.wide_state:
+        yield {each.index for each in problem.classes if each.shared or _reaches_wide(problem, each)}
+
+
+def _reaches_wide(problem: Problem, pod_class: PodClass) -> bool:
+    """Whether anything that could serve a class is, or draws on, what several nodes share."""
+    for group in problem.layout.groups:
+        for part in pod_class.parts:
+            lines = [line for option in problem.options(part.component, group) for line in option.lines]
+            if any(_is_wide(problem, group, line.demand, each) for line in lines for each in line.types):
+                return True
+    return False
+
+
+def _is_wide(problem: Problem, group: Group, demand: int, each: int) -> bool:
+    device = type_at(problem.layout, group, each)
+    return each < 0 or any(budget >= GLOBAL for budget, _ in (*device.takes[demand], *device.opens))
+
+
+def _piece(problem: Problem, start: Solution, classes: frozenset[int]) -> Piece:
+    """Leave the other classes empty and drop the rules that only they are in."""
+    kept = [each if each.index in classes else replace(each, members=[], sources=[]) for each in problem.classes]
+    shared = {number for each in kept if each.size for number in each.shared}
+    rules: dict[str, Any] = {
+        "limits": tuple(limit for limit in problem.limits if classes & limit.takes.keys()),
+        "gangs": tuple(rule for rule in problem.gangs if classes & set(rule.classes)),
+        "neighbours": problem.neighbours if classes & problem.neighbours.concerned else Neighbours(),
+    }
+    choices = [choice for choice in start.choices if choice.pod_class in classes]
+    held = {number: choice for number, choice in start.shared.items() if number in shared}
+    return Piece(replace(problem, classes=kept, **rules), Solution(choices, held))

@@ -1,0 +1,117 @@
+"""The stage of patterns: bound level after level over kinds of nodes, and dive where a level is open."""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Final
+
+from solver.domain import Budget
+from solver.problem.problem import Problem
+from solver.search import dive, kinds, neighbourhoods, parts
+from solver.search.bound import Bounds
+from solver.search.patterns import Columns
+from solver.search.values import Values, most, names, values
+from solver.solution import Solution
+
+_MOST_KINDS: Final = 64
+_REST_SECONDS: Final = 0.15
+"""Deterministic seconds in which the last nodes of a dive are solved exactly, without presolve and with it."""
+_DONE: Final = -(1 << 60)
+"""A bound that every value meets."""
+_MOST_REST: Final = 24
+_REPAIR_SECONDS: Final = 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class Improved:
+    """The best solution, the bounds that hold for it, and deterministic seconds spent."""
+
+    solution: Solution
+    bounds: Bounds
+    deterministic_seconds: float
+
+
+def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -> Improved | None:
+    """Bound and improve until a level stays open; None where nodes are of too many kinds or hang together."""
+    taste = problem.tastes.preferences
+    if problem.wide_state or taste.crowds or taste.companies:
+        return None
+    fixed = parts.fixed_nodes(problem, start)
+    nodes = [node for node in range(problem.node_count) if node not in fixed]
+    kept = Solution([choice for choice in start.choices if choice.node in fixed], start.shared)
+    part = parts.restricted(problem, kept, nodes)
+    if names(part) != names(problem):  # a level about rules among pods: patterns of single nodes do not see it
+        return None
+    found = kinds.kinds(part, nodes, _MOST_KINDS)
+    if not found:
+        return None
+    pods = Counter({family[0].family: family[0].size for family in part.families})
+    columns = Columns(part, found, [len(kind.nodes) for kind in found], pods, budget)
+    columns.learn(start)
+    search = _Search(problem, columns, kept, start, values(problem, start), list(bounds.levels))
+    is_whole = not any(problem.is_tied(each) for each in problem.classes)
+    while not columns.is_spent() and search.level(is_whole=is_whole):
+        pass
+    return Improved(search.best, Bounds(tuple(search.limits), bounds.size), columns.spent)
+
+
+@dataclass(slots=True, eq=False)
+class _Search:
+    """The best solution so far and what bounds it."""
+
+    problem: Problem
+    columns: Columns
+    kept: Solution
+    best: Solution
+    known: Values
+    limits: list[int | None]
+
+    def level(self, *, is_whole: bool) -> bool:
+        """Work on the first level that is open; whether it was closed and another one is open."""
+        level = self._first_open()
+        if level is None:
+            return False
+        ceiling = self.limits[level]
+        trivial = most(self.problem, names(self.problem)[level])
+        kept = values(self.problem, self.kept)
+        known = tuple(value - fixed for value, fixed in zip(self.known, kept, strict=True))
+        master = self.columns.bound(level, known, (trivial if ceiling is None else ceiling) - kept[level])
+        bound = master.bound + kept[level]
+        if is_whole:
+            self.limits[level] = bound
+        if bound > self.known[level] and master.used:
+            self._dive(level, dive.dive(self.columns, master, self.kept))
+        return is_whole and self.known[level] >= bound
+
+    def _first_open(self) -> int | None:
+        pairs = zip(self.limits, self.known, strict=True)
+        return next((index for index, (limit, value) in enumerate(pairs) if limit is None or limit > value), None)
+
+    def _dive(self, level: int, found: tuple[Solution, list[int]]) -> None:
+        """Solve the last nodes of a dive exactly and keep what is better."""
+        solution, few = found
+        for presolve in (False, True):
+            if not few or len(few) > _MOST_REST or self.columns.is_spent():
+                break
+            effort = parts.effort(self.columns.budget, _REST_SECONDS, presolve=presolve)
+            solved = parts.solve(self.problem, solution, few, effort)
+            self.columns.spent += solved.deterministic_seconds
+            solution = solved.solution
+            if solved.is_optimal:
+                break
+        solution = self._repaired(level, solution)
+        reached = values(self.problem, solution)
+        if reached > self.known:
+            gained = [index for index, (new, old) in enumerate(zip(reached, self.known, strict=True)) if new != old]
+            self.best, self.known = solution, reached
+            self.limits[gained[0] + 1 :] = [None] * (len(self.limits) - gained[0] - 1)
+            self.columns.learn(solution)
+
+    def _repaired(self, level: int, solution: Solution) -> Solution:
+        """Bring back what rounding lost, a few nodes at a time: earlier levels count more than the one dived for."""
+        budget = self.columns.budget
+        seconds = min(self.columns.spent + _REPAIR_SECONDS, budget.deterministic_seconds) - self.columns.spent
+        later = len(self.limits) - level - 1
+        limits = Bounds((*self.limits[: level + 1], *(_DONE,) * later), (0, 0))
+        found = neighbourhoods.improve(self.problem, solution, limits, replace(budget, deterministic_seconds=seconds))
+        self.columns.spent += found.deterministic_seconds
+        return found.solution

@@ -1,0 +1,60 @@
+"""Kinds of nodes: which nodes are equal in everything that a batch can see of them, room included."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from solver.model import build, cells
+from solver.model.variables import Variables
+from solver.problem.fit import PODS
+from solver.problem.problem import Problem
+
+_Key = tuple[object, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Kind:
+    """Equal nodes, and the model of one of them."""
+
+    nodes: list[int]
+    variables: Variables
+
+
+def kinds(problem: Problem, nodes: list[int], most: int) -> list[Kind] | None:
+    """Sort nodes by kind; None where there are more kinds than `most`."""
+    wanted = [each for each in problem.classes if each.size]
+    masks = np.array([each.verdicts.allowed for each in wanted], dtype=np.bool_).reshape(len(wanted), -1)
+    resources = [PODS, *sorted({resource for each in wanted for resource, amount in each.requests if amount > 0})]
+    room = np.stack([problem.room.of(resource) for resource in resources])
+    preferred = list(problem.tastes.preferences.of_class.values())
+    limits: dict[_Key, list[int]] = {}
+    found: defaultdict[_Key, list[int]] = defaultdict(list)
+    for node in nodes:
+        allowed = masks[:, node]
+        if not allowed.any() or room[0, node] <= 0:
+            continue
+        costs = tuple(int(column[node]) for column in preferred)
+        look = (problem.layout.group_of[node], problem.states[node], problem.is_whole[node], allowed.tobytes(), costs)
+        if look not in limits:
+            limits[look] = _most_taken(problem, node, resources)
+        free = tuple(min(int(have), limit) for have, limit in zip(room[:, node], limits[look], strict=True))
+        found[look, free].append(node)
+        if len(found) > most:
+            return None
+    made = [Kind(members, build.build(problem, cells.single(problem, members[:1]))) for members in found.values()]
+    return [kind for kind in made if kind.variables.pods]
+
+
+def _most_taken(problem: Problem, node: int, resources: list[str]) -> list[int]:
+    """Amounts that pods on a node could take at most if it had no end of them: what is free beyond is no difference."""
+    taken = dict.fromkeys(resources, 0)
+    for each in problem.classes:
+        if not each.size or not each.verdicts.allowed[node]:
+            continue
+        most = build.most_served(problem, each, node)
+        taken[PODS] += most
+        for resource, amount in each.requests:
+            if amount > 0:
+                taken[resource] += most * amount
+    return [taken[resource] for resource in resources]

@@ -1,0 +1,190 @@
+"""
+Which PersistentVolume each claim gets, and who has to go because there are fewer than the limits let through.
+
+The limits of volumes are exact in the ordinary case (see `problem.volumes.limits`); where they are not, a choice that
+cannot be served is dropped here, and its pod comes again with the next batch.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from solver.domain import (
+    Placement,
+    Pod,
+    Reason,
+    ReasonCode,
+    Unplaced,
+    Volume,
+    VolumeBinding,
+    VolumeClaim,
+    VolumeClaimId,
+)
+from solver.problem.neighbours import refusals
+from solver.problem.problem import PodClass, Problem
+from solver.problem.volumes.attachments import Attachable
+from solver.problem.volumes.store import Store
+from solver.problem.volumes.wish import Terms
+from solver.solution import Solution
+
+Names = tuple[str, ...]
+"""The volume of each claim that waits for a pod, in the order of `Store.waiting`; empty where one is to be made."""
+
+
+@dataclass(slots=True, eq=False)
+class Settled:
+    """A solution of choices that can all be served, with the volumes of each; and the families that lost some."""
+
+    solution: Solution
+    names: list[Names]
+    losers: frozenset[int] = frozenset()
+
+
+def settle(problem: Problem, solution: Solution) -> Settled:
+    """Hand out volumes in the order of the choices, to each claim the smallest that fits."""
+    if problem.store is None:
+        return Settled(solution, [()] * len(solution.choices))
+    hands = _Hands(problem.store)
+    served = [(choice, hands.serve(problem.classes[choice.pod_class], choice.node)) for choice in solution.choices]
+    lost = {choice.pod_class for choice, names in served if names is None}
+    if not lost:
+        return Settled(solution, [names for _, names in served if names is not None])
+    bound = {index for rule in problem.gangs if lost & set(rule.classes) for index in rule.classes}
+    kept = [(choice, names) for choice, names in served if names is not None and choice.pod_class not in bound]
+    used = {shared for choice, _ in kept for shared in problem.classes[choice.pod_class].shared}
+    shared = {key: each for key, each in solution.shared.items() if key in used}
+    losers = frozenset(problem.classes[index].family for index in lost | bound)
+    return Settled(Solution([choice for choice, _ in kept], shared), [names for _, names in kept], losers)
+
+
+def told(problem: Problem, settled: Settled, unplaced: tuple[Unplaced, ...]) -> tuple[Unplaced, ...]:
+    """Let pods whose choice was dropped come again by themselves: nothing in the cluster has to change for that."""
+    if not settled.losers:
+        return unplaced
+    lost = {problem.pod(position).id for family in settled.losers for position in problem.classes[family].members}
+    reason = Reason(code=ReasonCode.BUDGET, message="other pods of the batch got the volumes or attachments it needs")
+    return tuple(
+        msgspec.structs.replace(each, reasons=(reason, *each.reasons)) if each.pod in lost else each
+        for each in unplaced
+    )
+
+
+def bindings(store: Store, pod: Pod, names: Names) -> tuple[VolumeBinding, ...]:
+    """Say for a pod what becomes of its claims that waited."""
+    return tuple(
+        VolumeBinding(
+            claim=claim.id,
+            claim_uid=claim.uid,
+            volume=name,
+            volume_uid=store.volumes[name].uid if name else "",
+        )
+        for claim, name in zip(store.waiting(pod), names, strict=True)
+    )
+
+
+def taken(problem: Problem, placements: Sequence[Placement]) -> list[PodClass]:
+    """Give the classes of a problem as their last pods see it once placements are carried out; for explanations only."""
+    if problem.store is None:
+        return problem.classes
+    bound = {each.claim: (each, placement.node) for placement in placements for each in placement.volumes}
+    by_name = {each.volume: each for each, _ in bound.values() if each.volume}
+    made = {pod.id: pod for pod in problem.batch.pods}
+    snapshot = msgspec.structs.replace(
+        problem.snapshot,
+        pods=(
+            *problem.snapshot.pods,
+            *(msgspec.structs.replace(made[each.pod], node_name=each.node) for each in placements),
+        ),
+        volumes=tuple(_kept(each, by_name.get(each.name)) for each in problem.snapshot.volumes),
+        volume_claims=tuple(_selected(each, bound) for each in problem.snapshot.volume_claims),
+    )
+    store = Store.of(snapshot, problem.batch, problem.inventory)
+    return [_narrowed(problem, each, store) for each in problem.classes]
+
+
+def _kept(volume: Volume, binding: VolumeBinding | None) -> Volume:
+    if binding is None:
+        return volume
+    return msgspec.structs.replace(volume, claim=binding.claim, claim_uid=binding.claim_uid)
+
+
+def _selected(claim: VolumeClaim, bound: Mapping[VolumeClaimId, tuple[VolumeBinding, str]]) -> VolumeClaim:
+    binding, node = bound.get(claim.id, (None, ""))
+    if binding is None or binding.volume:
+        return claim
+    return msgspec.structs.replace(claim, selected_node=node)
+
+
+def _narrowed(problem: Problem, pod_class: PodClass, store: Store | None) -> PodClass:
+    wish = store.wish(problem.pod(pod_class.members[-1])) if store is not None and pod_class.volumes else None
+    if wish is None:
+        return pod_class
+    return replace(pod_class, verdicts=refusals.narrowed(pod_class.verdicts, wish.refusals))
+
+
+@dataclass(slots=True, eq=False)
+class _Hands:
+    """Volumes handed out and attached so far."""
+
+    store: Store
+    taken: set[str] = field(default_factory=set)
+    added: Counter[tuple[str, int]] = field(default_factory=Counter)
+    there: set[tuple[str, int]] = field(default_factory=set)
+    lists: dict[tuple[int, int], list[str]] = field(default_factory=dict)
+
+    def serve(self, pod_class: PodClass, node: int) -> Names | None:
+        """Serve a pod of a class on a node; None, and nothing taken, where that cannot be done."""
+        terms = pod_class.volumes
+        if terms is None:
+            return ()
+        if not self._can_attach(terms, node):
+            return None
+        names = self._names(terms, node)
+        if names is not None:
+            self.taken.update(name for name in names if name)
+            self._attach(terms, node)
+        return names
+
+    def _names(self, terms: Terms, node: int) -> Names | None:
+        """Claims for which no volume can be made choose first."""
+        supplies = self.store.stock.supplies
+        found = [""] * len(terms.shapes)
+        for index in sorted(range(len(found)), key=lambda i: bool(supplies[terms.shapes[i]].makes[node])):
+            shape = terms.shapes[index]
+            free = (name for name in self._on(shape, node) if name not in self.taken and name not in found)
+            found[index] = next(free, "")
+            if not found[index] and not supplies[shape].makes[node]:
+                return None
+        return tuple(found)
+
+    def _on(self, shape: int, node: int) -> list[str]:
+        key = (shape, node)
+        if key not in self.lists:
+            self.lists[key] = [each.name for each in self.store.stock.supplies[shape].on(node)]
+        return self.lists[key]
+
+    def _new(self, terms: Terms, node: int) -> Counter[str]:
+        """Count by driver what a pod would add to a node."""
+        attached = self.store.attached
+        found = Counter[str]()
+        for driver, plugin, count in terms.drivers:
+            if attached.counts_on(Attachable(driver, "", plugin), node):
+                found[driver] += count
+        for each in terms.named:
+            is_there = node in attached.nodes_of.get(each.name, ()) or (each.name, node) in self.there
+            if attached.counts_on(each, node) and not is_there:
+                found[each.driver] += 1
+        return found
+
+    def _can_attach(self, terms: Terms, node: int) -> bool:
+        left = self.store.attached.left
+        return all(
+            self.added[driver, node] + count <= left(driver)[node] for driver, count in self._new(terms, node).items()
+        )
+
+    def _attach(self, terms: Terms, node: int) -> None:
+        for driver, count in self._new(terms, node).items():
+            self.added[driver, node] += count
+        self.there.update((each.name, node) for each in terms.named)

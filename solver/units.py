@@ -1,0 +1,174 @@
+"""
+Units of the greedy: single pods, and gangs, which are placed whole or not at all.
+
+A gang is tried in one domain after the other, those with the fewest open nodes first, and undone where too few of its
+pods fit; preferred levels are tried as if they were required, then one less of them, from the last.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from solver.problem.fit import PODS, Amounts
+from solver.problem.gangs import GangRule, Level, Row
+from solver.problem.inventory import Mask
+from solver.problem.problem import PodClass, Problem, State
+from solver.problem.tastes.taste import Tally
+from solver.solution import SharedChoice
+from solver.tracking import Tracker
+
+Family = tuple[PodClass, ...]
+_MOST_TRIES: Final = 256
+"""Domains that are tried for one gang."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unit:
+    """Pods (by family, one entry per pod) that are placed together: of one gang, or a single one."""
+
+    families: tuple[Family, ...]
+    rule: GangRule | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Saved:
+    """What a run has left and chosen at some moment."""
+
+    free: dict[str, Amounts]
+    wide: State
+    condition_of: npt.NDArray[np.int64]
+    anchors: dict[int, Mask]
+    trackers: list[Tracker]
+    tallies: tuple[Tally, Tally]
+    choices: int
+    shared: dict[int, SharedChoice]
+
+
+class Placer(Protocol):
+    """What places single pods, and can go back to where it was."""
+
+    problem: Problem
+
+    def place(self, family: Family, within: Mapping[int, Mask]) -> bool:
+        """Place one pod on nodes that `within` leaves its class, if it fits; give whether it did."""
+
+    def open_nodes(self, pod_class: PodClass) -> Mask:
+        """Nodes with room for a pod of a class, devices apart."""
+
+    def free(self, resource: str) -> Amounts:
+        """What nodes have left of a resource."""
+
+    def save(self) -> Saved:
+        """Remember where it is."""
+
+    def restore(self, saved: Saved) -> None:
+        """Go back; what was saved can be gone back to again."""
+
+
+class Found(NamedTuple):
+    """How many pods of a gang fit, in which domains of which levels."""
+
+    pods: int
+    levels: tuple[Level, ...]
+    row: Row
+
+
+def units(problem: Problem, entries: Sequence[Family]) -> list[Unit]:
+    """Bring the pods of each gang together, where the first of them stands."""
+    rule_of = {index: number for number, rule in enumerate(problem.gangs) for index in rule.classes}
+    if not rule_of:
+        return [Unit((family,)) for family in entries]
+    members: dict[int, list[Family]] = {}
+    order: list[tuple[int, Family]] = []
+    for family in entries:
+        number = rule_of.get(family[0].index, -1)
+        if number < 0 or number not in members:
+            order.append((number, family))
+        if number >= 0:
+            members.setdefault(number, []).append(family)
+    return [
+        Unit((family,)) if number < 0 else Unit(tuple(members[number]), problem.gangs[number])
+        for number, family in order
+    ]
+
+
+def place(placer: Placer, unit: Unit) -> None:
+    """Place a unit, or nothing of it."""
+    if unit.rule is None:
+        placer.place(unit.families[0], {})
+        return
+    saved = placer.save()
+    best: Found | None = None
+    for levels, row in _tries(placer, unit.rule):
+        count = _place_in(placer, unit, unit.rule, levels, row)
+        if count == len(unit.families):
+            return
+        placer.restore(saved)
+        if count and count >= unit.rule.need and (best is None or count > best.pods):
+            best = Found(count, levels, row)
+    if best is not None:
+        _place_in(placer, unit, unit.rule, best.levels, best.row)
+
+
+def most(placer: Placer, unit: Unit, rule: GangRule) -> Found:
+    """Find where most pods of a gang fit together; the placer is left as it was."""
+    saved = placer.save()
+    best = Found(0, (), ())
+    for row in _rows(placer, rule, rule.required):
+        count = _place_in(placer, unit, rule, rule.required, row, is_whole=False)
+        placer.restore(saved)
+        if count > best.pods or not best.row:
+            best = Found(count, rule.required, row)
+    return best
+
+
+def _place_in(
+    placer: Placer, unit: Unit, rule: GangRule, levels: tuple[Level, ...], row: Row, *, is_whole: bool = True
+) -> int:
+    """Place what fits in some domains; give up as soon as too few are left."""
+    masks = {index: rule.mask(index, levels, row) for index in rule.classes}
+    within = {index: mask for index, mask in masks.items() if mask is not None}
+    count, need = 0, rule.need if is_whole else 0
+    for position, family in enumerate(unit.families):
+        if count + len(unit.families) - position < need:
+            break
+        count += placer.place(family, within)
+    return count
+
+
+def _tries(placer: Placer, rule: GangRule) -> Iterator[tuple[tuple[Level, ...], Row]]:
+    left = _MOST_TRIES
+    for kept in range(len(rule.preferred), -1, -1):
+        levels = (*rule.required, *rule.preferred[:kept])
+        for row in _rows(placer, rule, levels):
+            if not left:
+                return
+            left -= 1
+            yield levels, row
+
+
+def _rows(placer: Placer, rule: GangRule, levels: tuple[Level, ...]) -> list[Row]:
+    """Domains that may have room for enough pods."""
+    if not levels:
+        return [()]
+    classes = placer.problem.classes
+    open_nodes = {index: placer.open_nodes(classes[index]) for index in rule.classes}
+    return [row for row in rule.rows(levels, open_nodes) if _bound(placer, rule, levels, row) >= max(1, rule.need)]
+
+
+def _bound(placer: Placer, rule: GangRule, levels: tuple[Level, ...], row: Row) -> int:
+    """How many pods of a gang have room in some domains, devices apart, looking at each class alone."""
+    per_family: dict[int, int] = {}
+    for index in rule.classes:
+        each = placer.problem.classes[index]
+        inside = rule.mask(index, levels, row)
+        nodes = placer.open_nodes(each) if inside is None else placer.open_nodes(each) & inside
+        room = placer.free(PODS)
+        for resource, amount in each.requests:
+            if amount > 0:
+                room = np.minimum(room, placer.free(resource) // amount)
+        per_family[each.family] = min(each.size, per_family.get(each.family, 0) + int(room[nodes].sum()))
+    return sum(per_family.values())

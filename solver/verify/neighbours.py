@@ -1,0 +1,237 @@
+"""
+Pods beside pods: host ports, pod affinity and anti-affinity, topology spread, at the end of a plan.
+
+Written from the API's text (core/v1 PodAffinityTerm, TopologySpreadConstraint, ContainerPort). What a plan places
+together may help or hinder each other; what counts is what is there once all of it is bound.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from solver.domain import HostPort, Plan, Pod, PodTerm, SpreadConstraint, Violation
+from solver.verify import matching
+from solver.verify.crowd import Crowd, Seat, selected
+from solver.verify.picture import Picture
+from solver.verify.rules import Rule, broken
+
+_EVERY_ADDRESS: Final = "0.0.0.0"
+
+
+def violations(plan: Plan, picture: Picture) -> Iterator[Violation]:
+    """Check placed pods against each other and against running ones, which are not judged among themselves."""
+    if not _is_asked(plan, picture):
+        return
+    room = _Room.of(plan, picture)
+    yield from _ports(room)
+    yield from _apart(room)
+    yield from _together(room)
+    yield from _spread(room)
+
+
+def _is_asked(plan: Plan, picture: Picture) -> bool:
+    """Whether any placed pod asks something of others, or any running one keeps others away."""
+    placed = (picture.pods.get(placement.pod) for placement in plan.placements)
+    asks = any(pod.host_ports or pod.affinity or pod.anti_affinity or pod.spread for pod in placed if pod is not None)
+    return asks or any(pod.anti_affinity for pod in picture.snapshot.pods)
+
+
+@dataclass(slots=True, eq=False)
+class _Room:
+    """Everybody with a seat. `everyone` is made when the first selector asks."""
+
+    picture: Picture
+    arrived: list[Seat] = field(default_factory=list)
+    residents: list[Seat] = field(default_factory=list)
+    namespaces: dict[str, dict[str, str]] = field(default_factory=dict)
+    crowds: dict[bool, Crowd] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, plan: Plan, picture: Picture) -> "_Room":
+        found = cls(picture)
+        labels = {name: dict(node.labels) for name, node in picture.nodes.items()}
+        for placement in plan.placements:
+            pod, node = picture.pods.get(placement.pod), picture.nodes.get(placement.node)
+            if pod is not None and node is not None:
+                found.arrived.append(Seat(pod, node, labels[node.name], is_new=True))
+        moved = {seat.pod.uid for seat in found.arrived}
+        for pod in picture.snapshot.pods:
+            node = picture.nodes.get(pod.node_name)
+            if node is not None and pod.uid not in moved:
+                found.residents.append(Seat(pod, node, labels[node.name], is_new=False))
+        found.namespaces = {each.name: dict(each.labels) for each in picture.snapshot.namespaces}
+        return found
+
+    def crowd(self, *, with_residents: bool) -> Crowd:
+        if with_residents not in self.crowds:
+            crowd = self.crowds[with_residents] = Crowd()
+            for seat in (*self.arrived, *(self.residents if with_residents else ())):
+                crowd.add(seat)
+        return self.crowds[with_residents]
+
+    def meant(self, term: PodTerm, *, with_residents: bool) -> list[Seat]:
+        """Pods that a term is about."""
+        crowd = self.crowd(with_residents=with_residents)
+        return [
+            seat
+            for namespace in crowd.by_labels
+            if self._includes(term, namespace)
+            for seat in crowd.select(namespace, term.selector)
+        ]
+
+    def is_meant(self, pod: Pod, term: PodTerm) -> bool:
+        return self._includes(term, pod.id.namespace) and selected(term.selector, dict(pod.labels))
+
+    def _includes(self, term: PodTerm, namespace: str) -> bool:
+        return namespace in term.namespaces or selected(term.namespace_selector, self.namespaces.get(namespace, {}))
+
+
+def _ports(room: _Room) -> Iterator[Violation]:
+    """A port of a node belongs to one pod; one on every address collides with the same one on any."""
+    taken: defaultdict[tuple[str, str, int], list[tuple[HostPort, Seat]]] = defaultdict(list)
+    names = {seat.node.name for seat in room.arrived if seat.pod.host_ports}
+    for seat in (*(each for each in room.residents if each.node.name in names), *room.arrived):
+        mine = []
+        for port in seat.pod.host_ports:
+            key = (seat.node.name, port.protocol, port.port)
+            others = [other for held, other in taken[key] if _same_address(held, port)]
+            if seat.is_new and others:
+                message = f"{port.protocol} port {port.port} of node {seat.node.name} belongs to {others[0].pod.id}"
+                yield broken(Rule.NODE_PORTS, seat.pod.id, message)
+            mine.append((key, port))
+        for key, port in mine:
+            taken[key].append((port, seat))
+
+
+def _same_address(one: HostPort, other: HostPort) -> bool:
+    return one.address == other.address or _EVERY_ADDRESS in {one.address, other.address}
+
+
+def _apart(room: _Room) -> Iterator[Violation]:
+    """Whoever holds an anti-affinity term shares the domain with nobody else that it is about."""
+    holders: defaultdict[PodTerm, list[Seat]] = defaultdict(list)
+    for seat in (*room.residents, *room.arrived):
+        for term in seat.pod.anti_affinity:
+            holders[term].append(seat)
+    for term, holding in holders.items():
+        domains: defaultdict[str, list[Seat]] = defaultdict(list)
+        is_asked = any(seat.is_new for seat in holding)
+        for seat in room.meant(term, with_residents=is_asked):
+            if term.topology_key in seat.labels:
+                domains[seat.labels[term.topology_key]].append(seat)
+        for seat in holding:
+            value = seat.labels.get(term.topology_key)
+            for other in domains.get(value, ()) if value is not None else ():
+                if other.pod.uid != seat.pod.uid and (other.is_new or seat.is_new):
+                    new, old = (seat, other) if seat.is_new else (other, seat)
+                    message = f"{term.topology_key}={value} holds {old.pod.id}, and they have to be apart"
+                    yield broken(Rule.POD_ANTI_AFFINITY, new.pod.id, message)
+                    break
+
+
+def _together(room: _Room) -> Iterator[Violation]:
+    """
+    For each of its terms a pod has one in its domain that all of them are about, and not just itself.
+
+    Only where none was there before may one that is about itself be the first: one of all pods with the same terms.
+    """
+    groups: defaultdict[tuple[PodTerm, ...], list[Seat]] = defaultdict(list)
+    for seat in room.arrived:
+        if seat.pod.affinity:
+            groups[seat.pod.affinity].append(seat)
+    for terms, members in groups.items():
+        found = room.meant(terms[0], with_residents=True)
+        partners = [seat for seat in found if all(room.is_meant(seat.pod, term) for term in terms[1:])]
+        own = {seat.pod.uid for seat in members}
+        keys = tuple(term.topology_key for term in terms)
+        is_first = not any(not seat.is_new and any(key in seat.labels for key in keys) for seat in partners)
+        domains = _domains(keys, (seat for seat in partners if seat.pod.uid not in own))
+        willing = [seat for seat in partners if seat.pod.uid in own]
+        waiting = _lonely(keys, members, domains)
+        if waiting and is_first:
+            firsts = [seat for seat in waiting if seat in willing and all(key in seat.labels for key in keys)]
+            tries = [_lonely(keys, waiting, domains | _domains(keys, (first,))) for first in firsts]
+            waiting = min((waiting, *tries), key=len)
+        for seat in waiting:
+            wanted = ", ".join(f"{key}={seat.labels.get(key, '')}" for key in keys)
+            yield broken(Rule.POD_AFFINITY, seat.pod.id, f"no pod that it wants to be with is where {wanted}")
+
+
+def _domains(keys: tuple[str, ...], seats: Iterable[Seat]) -> set[tuple[int, str]]:
+    """Domains, by the position of their term, in which somebody is."""
+    return {(position, seat.labels[key]) for seat in seats for position, key in enumerate(keys) if key in seat.labels}
+
+
+def _lonely(keys: tuple[str, ...], seats: list[Seat], domains: set[tuple[int, str]]) -> list[Seat]:
+    """Give those that lack company in one of their domains."""
+    return [
+        seat
+        for seat in seats
+        if any((position, seat.labels.get(key)) not in domains for position, key in enumerate(keys))
+    ]
+
+
+class _View(NamedTuple):
+    """Everything that decides how a constraint counts."""
+
+    constraint: SpreadConstraint
+    namespace: str
+    keys: tuple[str, ...]
+    pod: Pod
+
+
+def _spread(room: _Room) -> Iterator[Violation]:
+    """A domain that gets a pod has at most maxSkew more pods of its constraint than the one with least."""
+    counted: dict[tuple[object, ...], dict[str, int]] = {}
+    for seat in room.arrived:
+        demanded = [each for each in seat.pod.spread if each.is_required]
+        keys = tuple(sorted({each.topology_key for each in demanded}))
+        for constraint in demanded:
+            value = seat.labels.get(constraint.topology_key)
+            if value is None:
+                message = f"node {seat.node.name} has no label {constraint.topology_key}"
+                yield broken(Rule.TOPOLOGY_SPREAD, seat.pod.id, message)
+                continue
+            view = _View(constraint, seat.pod.id.namespace, keys, seat.pod)
+            signature = (view.constraint, view.namespace, view.keys, *_honoured(constraint, seat.pod))
+            if signature not in counted:
+                counted[signature] = _counts(room, view)
+            counts = counted[signature]
+            is_enough = len(counts) >= constraint.min_domains
+            skew = counts.get(value, 0) - (min(counts.values(), default=0) if is_enough else 0)
+            if skew > constraint.max_skew:
+                message = f"{constraint.topology_key}={value} has {skew} pods more than the least of all domains"
+                yield broken(Rule.TOPOLOGY_SPREAD, seat.pod.id, message)
+
+
+def _honoured(constraint: SpreadConstraint, pod: Pod) -> tuple[object, ...]:
+    affinity = (pod.node_selector, pod.required_affinity) if constraint.honours_affinity else None
+    return affinity, pod.tolerations if constraint.honours_taints else None
+
+
+def _counts(room: _Room, view: _View) -> dict[str, int]:
+    """Pods per domain over nodes that have all of the pod's keys and that its policies let count."""
+    constraint, key = view.constraint, view.constraint.topology_key
+    places = {
+        node.name: dict(node.labels)[key]
+        for node in room.picture.nodes.values()
+        if set(view.keys) <= {label for label, _ in node.labels} and _counts_node(room, view, node.name)
+    }
+    found = Counter(dict.fromkeys(places.values(), 0))
+    if constraint.selector is not None and constraint.selector.requirements:
+        for seat in room.crowd(with_residents=True).select(view.namespace, constraint.selector):
+            if seat.node.name in places and not seat.pod.is_deleting:
+                found[places[seat.node.name]] += 1
+    return dict(found)
+
+
+def _counts_node(room: _Room, view: _View, name: str) -> bool:
+    node, pod = room.picture.nodes[name], view.pod
+    if view.constraint.honours_affinity:
+        labels = dict(node.labels)
+        if any(labels.get(key) != value for key, value in pod.node_selector):
+            return False
+        if pod.required_affinity is not None and not matching.selects(pod.required_affinity, node):
+            return False
+    return not (view.constraint.honours_taints and any(matching.untolerated(node.taints, pod.tolerations)))

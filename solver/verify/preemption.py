@@ -1,0 +1,187 @@
+"""
+Preemptions: the victims may go, no more than may, and the pods that wait for it fit then.
+
+Each preemption is judged in the cluster as it will be: with what the plan places, without who leaves anyway, and after
+the preemptions before it. That the pods fit is the whole check once more, on that cluster without the victims.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from solver.domain import (
+    Allocation,
+    Batch,
+    Claim,
+    ClaimAllocation,
+    ClaimId,
+    ConsumerReference,
+    Placement,
+    Plan,
+    Pod,
+    PodId,
+    Policy,
+    Preemption,
+    SearchReport,
+    SearchStatus,
+    Snapshot,
+    Violation,
+)
+from solver.verify.rules import Rule, broken
+
+Check = Callable[[Snapshot, Batch, Plan, Policy], tuple[Violation, ...]]
+_PROTECTION: Final = "resource.kubernetes.io/delete-protection"
+"""The claim controller deallocates a claim without consumers only if this finalizer is set."""
+
+
+def violations(snapshot: Snapshot, batch: Batch, plan: Plan, policy: Policy, check: Check) -> Iterator[Violation]:
+    """Check every preemption of a plan; `check` is the whole check."""
+    if not plan.preemptions:
+        return
+    pods = {pod.id: pod for pod in batch.pods}
+    left = _without(snapshot, _leaving(snapshot), frees=True)
+    left = _placed(left, pods, plan.placements, plan.allocations)
+    unplaced = {each.pod for each in plan.unplaced}
+    yield from _counted(plan.preemptions, policy)
+    for preemption in plan.preemptions:
+        preemptors = tuple(pods[each.pod] for each in preemption.placements if each.pod in pods)
+        for placement in preemption.placements:
+            if placement.pod not in unplaced:
+                yield broken(Rule.PREEMPTOR, placement.pod, "it does not wait, and others are to make room for it")
+        for pod in preemptors:
+            if preemption.victims and (pod.preemption_policy == "Never" or not policy.preemption.is_enabled):
+                yield broken(Rule.PREEMPTOR, pod.id, "it may have nobody evicted")
+        yield from _victims(left, preemption, preemptors, policy)
+        running = {(pod.id, pod.uid, pod.node_name) for pod in left.pods}
+        gone = {each.pod for each in preemption.victims if (each.pod, each.pod_uid, each.node) in running}
+        left = _without(left, gone, frees=policy.preemption.frees_devices)
+        yield from _fits(left, batch, preemption, policy, check)
+        left = _placed(left, pods, preemption.placements, preemption.allocations)
+
+
+def _counted(preemptions: Sequence[Preemption], policy: Policy) -> Iterator[Violation]:
+    victims = [victim.pod for each in preemptions for victim in each.victims]
+    if len(victims) > policy.preemption.most_victims:
+        message = f"{len(victims)} pods are evicted, {policy.preemption.most_victims} may be"
+        yield broken(Rule.VICTIM_COUNT, victims[-1], message)
+    preemptors = [placement.pod for each in preemptions for placement in each.placements]
+    for pod, count in (*Counter(victims).items(), *Counter(preemptors).items()):
+        if count > 1:
+            yield broken(Rule.PREEMPTION_TWICE, pod, f"it is in {count} preemptions")
+
+
+def _victims(left: Snapshot, preemption: Preemption, preemptors: Sequence[Pod], policy: Policy) -> Iterator[Violation]:
+    running = {pod.id: pod for pod in left.pods}
+    found: list[Pod] = []
+    for victim in preemption.victims:
+        pod = running.get(victim.pod)
+        if pod is None or (pod.uid, pod.node_name) != (victim.pod_uid, victim.node):
+            yield broken(Rule.VICTIM_UNKNOWN, victim.pod, f"no such pod runs on {victim.node}")
+            continue
+        found.append(pod)
+        yield from _victim(left, pod, preemptors, policy)
+    gone = {pod.id for pod in found}
+    for gang in dict.fromkeys(pod.gang for pod in found if pod.gang is not None):
+        for pod in left.pods:
+            if pod.gang == gang and pod.id not in gone:
+                yield broken(Rule.VICTIM_GANG, pod.id, f"it stays, and others of its gang {gang} are evicted")
+    yield from _budgets(left, found)
+
+
+def _victim(left: Snapshot, pod: Pod, preemptors: Sequence[Pod], policy: Policy) -> Iterator[Violation]:
+    rules = policy.preemption
+    if any(pod.priority >= each.priority for each in preemptors):
+        yield broken(Rule.VICTIM_PRIORITY, pod.id, f"its priority {pod.priority} is not below that of who needs room")
+    if pod.scheduler_name not in rules.scheduler_names:
+        yield broken(Rule.VICTIM_NOT_OWNED, pod.id, f"it belongs to scheduler {pod.scheduler_name}")
+    if not pod.is_preemptible:
+        yield broken(Rule.VICTIM_PROTECTED, pod.id, "its annotation says that it is not to be evicted")
+    holds = any(
+        claim.allocation is not None and any(each.uid == pod.uid for each in claim.reserved_for)
+        for claim in left.claims
+    )
+    ran = rules.now - pod.started if pod.started else 0
+    if holds and ran < rules.minimum_run_seconds:
+        message = f"it holds devices for {ran} s, {rules.minimum_run_seconds} s are its due"
+        yield broken(Rule.VICTIM_PROTECTED, pod.id, message)
+
+
+def _budgets(left: Snapshot, found: Sequence[Pod]) -> Iterator[Violation]:
+    used: Counter[int] = Counter()
+    for pod in found:
+        labels = dict(pod.labels)
+        over = [n for n, each in enumerate(left.budgets) if each.selects(pod.id.namespace, labels)]
+        used.update(over)
+        if len(over) > 1 or any(left.budgets[each].is_stale for each in over):
+            yield broken(Rule.VICTIM_BUDGET, pod.id, "several PodDisruptionBudgets select it, or one not read yet")
+    for each, count in used.items():
+        budget = left.budgets[each]
+        if count > budget.allowed:
+            message = f"{count} of its pods are evicted, it allows {budget.allowed}"
+            yield broken(Rule.VICTIM_BUDGET, f"{budget.namespace}/{budget.name}", message)
+
+
+def _fits(left: Snapshot, batch: Batch, preemption: Preemption, policy: Policy, check: Check) -> Iterator[Violation]:
+    wanted = {each.pod for each in preemption.placements}
+    pods = tuple(pod for pod in batch.pods if pod.id in wanted)
+    gangs = tuple(each for each in batch.gangs if any(pod.gang == each.id for pod in pods))
+    plan = Plan(
+        placements=preemption.placements,
+        allocations=preemption.allocations,
+        report=SearchReport(status=SearchStatus.FEASIBLE),
+    )
+    for violation in check(left, Batch(pods=pods, gangs=gangs), plan, policy):
+        yield broken(Rule.PREEMPTION_FIT, violation.subject, f"{violation.rule}: {violation.message}")
+
+
+def _leaving(snapshot: Snapshot) -> set[PodId]:
+    return {pod.id for pod in snapshot.pods if pod.is_deleting} | set(snapshot.leaving)
+
+
+def _without(snapshot: Snapshot, gone: set[PodId], *, frees: bool) -> Snapshot:
+    """Take pods away, and the allocations that nobody is left for: of no group, and with the finalizer."""
+    uids = {pod.uid for pod in snapshot.pods if pod.id in gone}
+    claims = []
+    for claim in snapshot.claims:
+        rest = tuple(each for each in claim.reserved_for if each.resource != "pods" or each.uid not in uids)
+        if not frees or len(rest) == len(claim.reserved_for):
+            claims.append(claim)
+        elif rest or _PROTECTION not in claim.finalizers:
+            claims.append(replace(claim, reserved_for=rest))
+        else:
+            claims.append(replace(claim, reserved_for=(), allocation=None, device_status=()))
+    evicted = [pod for pod in snapshot.pods if pod.id in gone and not pod.is_deleting]
+    budgets = tuple(
+        replace(each, allowed=each.allowed - sum(each.selects(pod.id.namespace, dict(pod.labels)) for pod in evicted))
+        for each in snapshot.budgets
+    )
+    pods = tuple(pod for pod in snapshot.pods if pod.id not in gone)
+    return replace(snapshot, pods=pods, claims=tuple(claims), budgets=budgets)
+
+
+def _placed(
+    snapshot: Snapshot, pods: dict[PodId, Pod], placements: Iterable[Placement], made: Iterable[ClaimAllocation]
+) -> Snapshot:
+    """Count placements as running, with their claims."""
+    allocations: dict[ClaimId, Allocation] = {each.claim: each.allocation for each in made}
+    claims: dict[ClaimId, Claim] = {claim.id: claim for claim in snapshot.claims}
+    seated = {pod.id: pod for pod in snapshot.pods}
+    for placement in placements:
+        pod = pods.get(placement.pod)
+        if pod is None:
+            continue
+        served = placement.special.resources if placement.special is not None else frozenset[str]()
+        if placement.special is not None:
+            claims[placement.special.id] = placement.special.stand_in(pod.uid)
+        requests = tuple(each for each in pod.requests if each[0] not in served)
+        seated[pod.id] = replace(pod, node_name=placement.node, requests=requests)
+        consumer = ConsumerReference(resource="pods", name=pod.id.name, uid=pod.uid)
+        for key in placement.claims:
+            claim = claims.get(key)
+            if claim is not None:
+                allocation = claim.allocation if claim.allocation is not None else allocations.get(key)
+                claims[key] = replace(claim, allocation=allocation, reserved_for=(*claim.reserved_for, consumer))
+    order = tuple(seated[key] for key in sorted(seated))
+    return replace(snapshot, pods=order, claims=tuple(claims[key] for key in sorted(claims)))

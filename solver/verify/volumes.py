@@ -1,0 +1,314 @@
+"""
+Pods with volumes run where their volumes can be, and no volume is given away twice.
+
+From the API's text (core/v1 PersistentVolume and PersistentVolumeClaim, storage.k8s.io/v1): a bound claim's volume
+reaches the node; a claim that waits for its consumer gets a volume that fits it, or one is made on the node; volumes of
+one pod, disks of one node and attach limits are kept by all pods together.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from solver.domain import (
+    DiskKind,
+    InlineDisk,
+    Node,
+    Placement,
+    Plan,
+    Pod,
+    PodVolume,
+    StorageClass,
+    Violation,
+    Volume,
+    VolumeBinding,
+    VolumeClaim,
+    VolumeClaimId,
+)
+from solver.verify import matching
+from solver.verify.picture import Picture
+from solver.verify.rules import Rule, broken
+
+_AREAS: Final = ("zone", "region")
+_PLUGINS: Final = {
+    "kubernetes.io/aws-ebs": "ebs.csi.aws.com",
+    "kubernetes.io/azure-disk": "disk.csi.azure.com",
+    "kubernetes.io/cinder": "cinder.csi.openstack.org",
+    "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
+}
+
+
+@dataclass(slots=True, eq=False)
+class _Storage:
+    claims: dict[VolumeClaimId, VolumeClaim]
+    volumes: dict[str, Volume]
+    classes: dict[str, StorageClass]
+
+
+@dataclass(slots=True, eq=False)
+class _Placed:
+    placement: Placement
+    pod: Pod
+    node: Node
+
+
+def violations(plan: Plan, picture: Picture) -> Iterator[Violation]:
+    """Check everything about volumes; plans without pods that have some cost a look at each placement."""
+    placed = [
+        _Placed(placement, pod, picture.nodes[placement.node])
+        for placement in plan.placements
+        if (pod := picture.pods.get(placement.pod)) is not None and placement.node in picture.nodes
+    ]
+    placed = [each for each in placed if each.pod.volumes or each.placement.volumes]
+    if not placed:
+        return
+    snapshot = picture.snapshot
+    storage = _Storage(
+        claims={each.id: each for each in snapshot.volume_claims},
+        volumes={each.name: each for each in snapshot.volumes},
+        classes={each.name: each for each in snapshot.storage_classes},
+    )
+    for each in placed:
+        yield from _claims(each, storage, picture)
+    yield from _given_twice(placed)
+    running = [pod for pod in snapshot.pods if pod.volumes and pod.uid not in {each.pod.uid for each in placed}]
+    yield from _one_pod(placed, running, storage)
+    yield from _disks(placed, running)
+    yield from _attachments(placed, running, storage, picture)
+
+
+def _claims(placed: _Placed, storage: _Storage, picture: Picture) -> Iterator[Violation]:
+    pod, bindings = placed.pod, {each.claim: each for each in placed.placement.volumes}
+    for entry in pod.volumes:
+        if entry.claim is None:
+            continue
+        claim = storage.claims.get(entry.claim)
+        yield from _usable(pod, entry, claim)
+        if claim is None:
+            continue
+        binding = bindings.pop(entry.claim, None)
+        is_bound = bool(claim.volume) and claim.is_bind_completed
+        if is_bound and binding is not None:
+            yield broken(Rule.VOLUME_BINDING, claim.id, f"it is bound to {claim.volume} already")
+        elif is_bound:
+            yield from _reached(placed, claim, storage)
+        elif binding is None:
+            if not _is_named_twice(pod, entry):
+                yield broken(Rule.VOLUME_UNBOUND, claim.id, f"pod {pod.id} is placed and nothing becomes of it")
+        else:
+            yield from _decided(placed, claim, binding, storage, picture)
+    for each in bindings:
+        yield broken(Rule.VOLUME_BINDING, each, f"pod {pod.id} does not use it")
+
+
+def _is_named_twice(pod: Pod, entry: PodVolume) -> bool:
+    """Whether an earlier entry of the pod is the same claim."""
+    return next(each for each in pod.volumes if each.claim == entry.claim) is not entry
+
+
+def _usable(pod: Pod, entry: PodVolume, claim: VolumeClaim | None) -> Iterator[Violation]:
+    if claim is None:
+        yield broken(Rule.VOLUME_CLAIM, pod.id, f"there is no volume claim {entry.claim}")
+    elif claim.is_deleting or claim.is_lost:
+        yield broken(Rule.VOLUME_CLAIM, pod.id, f"volume claim {claim.id} is being deleted or has lost its volume")
+    elif entry.is_ephemeral and claim.owner_pod_uid != pod.uid:
+        yield broken(Rule.VOLUME_CLAIM, pod.id, f"volume claim {claim.id} was not made for it")
+
+
+def _reached(placed: _Placed, claim: VolumeClaim, storage: _Storage) -> Iterator[Violation]:
+    """A bound volume exists, and its affinity and zone labels allow the node."""
+    volume = storage.volumes.get(claim.volume)
+    if volume is None:
+        yield broken(Rule.VOLUME_CLAIM, placed.pod.id, f"volume {claim.volume} of claim {claim.id} does not exist")
+        return
+    if not _is_allowed(volume, placed.node):
+        message = f"volume {volume.name} cannot be used on node {placed.node.name}"
+        yield broken(Rule.VOLUME_ELSEWHERE, placed.pod.id, message)
+    if not _is_same_area(volume, placed.node):
+        message = f"volume {volume.name} is in another zone or region than node {placed.node.name}"
+        yield broken(Rule.VOLUME_ELSEWHERE, placed.pod.id, message)
+
+
+def _is_allowed(volume: Volume, node: Node) -> bool:
+    """The affinity of a volume is about labels; the name of the node is none (CheckNodeAffinity)."""
+    if volume.node_affinity is None:
+        return True
+    return matching.selects(volume.node_affinity, msgspec.structs.replace(node, name=""))
+
+
+def _is_same_area(volume: Volume, node: Node) -> bool:
+    stable, beta = "topology.kubernetes.io", "failure-domain.beta.kubernetes.io"
+    labels = dict(node.labels)
+    if not any(f"{prefix}/{area}" in labels for prefix in (stable, beta) for area in _AREAS):
+        return True
+    for key, value in volume.labels:
+        prefix, _, area = key.partition("/")
+        if area not in _AREAS or prefix not in {stable, beta}:
+            continue
+        there = labels.get(key)
+        if there is None:
+            there = labels.get(f"{stable}/{area}")
+        if there not in value.split("__"):
+            return False
+    return True
+
+
+def _decided(
+    placed: _Placed, claim: VolumeClaim, binding: VolumeBinding, storage: _Storage, picture: Picture
+) -> Iterator[Violation]:
+    storage_class = storage.classes.get(claim.storage_class)
+    if binding.claim_uid != claim.uid:
+        yield broken(Rule.VOLUME_BINDING, claim.id, f"the plan means the claim with uid {binding.claim_uid}")
+    if claim.volume or storage_class is None or not storage_class.waits_for_consumer:
+        yield broken(Rule.VOLUME_UNBOUND, claim.id, "it is bound without waiting for a pod, and is not bound yet")
+        return
+    if claim.selected_node is not None and (binding.volume or claim.selected_node != placed.node.name):
+        yield broken(Rule.VOLUME_BINDING, claim.id, f"its volume is made on node {claim.selected_node}")
+    if binding.volume:
+        yield from _fitting(placed, claim, binding, storage)
+    else:
+        yield from _made(placed, claim, storage_class, picture)
+
+
+def _fitting(placed: _Placed, claim: VolumeClaim, binding: VolumeBinding, storage: _Storage) -> Iterator[Violation]:
+    volume = storage.volumes.get(binding.volume)
+    if volume is None or volume.uid != binding.volume_uid:
+        yield broken(Rule.VOLUME_BINDING, claim.id, f"there is no volume {binding.volume} of uid {binding.volume_uid}")
+        return
+    is_kept = volume.claim == claim.id and volume.claim_uid in {"", claim.uid}
+    demands = {
+        "is taken": volume.claim is None or is_kept,
+        "is too small": volume.capacity >= (claim.request or 0),
+        "is of another volume mode": volume.mode == claim.mode,
+        "is of other attributes": volume.attributes_class == claim.attributes_class,
+        "is being deleted": not volume.is_deleting,
+        "is not available": is_kept or volume.phase == "Available",
+        "is of another class": is_kept or volume.storage_class == claim.storage_class,
+        "lacks an access mode": is_kept or not set(claim.access_modes) - set(volume.access_modes),
+        "is not selected": is_kept or claim.selector is None or claim.selector.matches(dict(volume.labels)),
+        f"cannot be used on node {placed.node.name}": _is_allowed(volume, placed.node),
+    }
+    for message in (message for message, holds in demands.items() if not holds):
+        yield broken(Rule.VOLUME_UNFIT, claim.id, f"volume {volume.name} {message}")
+
+
+def _made(placed: _Placed, claim: VolumeClaim, storage_class: StorageClass, picture: Picture) -> Iterator[Violation]:
+    labels = dict(placed.node.labels)
+    terms = storage_class.allowed_topologies
+    if storage_class.provisioner in {"", "kubernetes.io/no-provisioner"}:
+        yield broken(Rule.VOLUME_UNMADE, claim.id, f"class {storage_class.name} makes no volumes")
+    elif terms and not any(term and all(labels.get(key) in values for key, values in term) for term in terms):
+        message = f"class {storage_class.name} makes no volumes for node {placed.node.name}"
+        yield broken(Rule.VOLUME_UNMADE, claim.id, message)
+    tells = {each.name for each in picture.snapshot.storage_drivers if each.tracks_capacity}
+    if claim.request is None or storage_class.provisioner not in tells:
+        return
+    most = [
+        each.most
+        for each in picture.snapshot.storage_capacities
+        if each.storage_class == storage_class.name and each.topology is not None and each.topology.matches(labels)
+    ]
+    if not any(each is not None and each >= claim.request for each in most):
+        message = f"the storage of node {placed.node.name} has too little room"
+        yield broken(Rule.VOLUME_UNMADE, claim.id, message)
+
+
+def _given_twice(placed: Sequence[_Placed]) -> Iterator[Violation]:
+    """A volume goes to one claim, and a claim gets one volume or is made on one node."""
+    takers: defaultdict[str, set[VolumeClaimId]] = defaultdict(set)
+    ends: defaultdict[VolumeClaimId, set[tuple[str, str]]] = defaultdict(set)
+    for each in placed:
+        for binding in each.placement.volumes:
+            if binding.volume:
+                takers[binding.volume].add(binding.claim)
+            ends[binding.claim].add((binding.volume, "" if binding.volume else each.node.name))
+    for name, claims in takers.items():
+        if len(claims) > 1:
+            yield broken(Rule.VOLUME_TWICE, name, f"it is given to {' and '.join(sorted(map(str, claims)))}")
+    for claim, found in ends.items():
+        if len(found) > 1:
+            yield broken(Rule.VOLUME_TWICE, claim, "it gets several volumes, or one on several nodes")
+
+
+def _one_pod(placed: Sequence[_Placed], running: Sequence[Pod], storage: _Storage) -> Iterator[Violation]:
+    """ReadWriteOncePod: claims that pods name themselves; those made for one pod have no other."""
+    arriving, there = (
+        Counter(claim for pod in pods for claim in {each.claim for each in pod.volumes if not each.is_ephemeral})
+        for pods in ([each.pod for each in placed], running)
+    )
+    for claim_id, count in arriving.items():
+        claim = storage.claims.get(claim_id) if claim_id is not None else None
+        if claim is not None and "ReadWriteOncePod" in claim.access_modes and count + there[claim_id] > 1:
+            yield broken(Rule.VOLUME_EXCLUSIVE, claim.id, f"{count + there[claim_id]} pods would use it")
+
+
+def _disks(placed: Sequence[_Placed], running: Sequence[Pod]) -> Iterator[Violation]:
+    on_node: defaultdict[str, list[tuple[Pod, InlineDisk]]] = defaultdict(list)
+    for pod in running:
+        on_node[pod.node_name] += [(pod, each.disk) for each in pod.volumes if each.disk is not None]
+    for each in placed:
+        own = [(each.pod, volume.disk) for volume in each.pod.volumes if volume.disk is not None]
+        for pod, disk in own:
+            for other, used in on_node[each.node.name]:
+                if _clash(disk, used):
+                    message = f"pod {other.id} uses {disk.name} on node {each.node.name} too"
+                    yield broken(Rule.VOLUME_IN_USE, pod.id, message)
+        on_node[each.node.name] += own
+
+
+def _clash(one: InlineDisk, other: InlineDisk) -> bool:
+    is_same = one.kind == other.kind and one.name == other.name
+    if one.kind is DiskKind.RBD:
+        is_same = is_same and not set(one.monitors).isdisjoint(other.monitors)
+    only_read = one.is_read_only and other.is_read_only and one.kind is not DiskKind.AWS
+    return is_same and not only_read
+
+
+def _attachments(
+    placed: Sequence[_Placed], running: Sequence[Pod], storage: _Storage, picture: Picture
+) -> Iterator[Violation]:
+    """Unique volumes of a driver per node, of the pods and of attachments, where pods arrive that add some."""
+    for drivers in picture.snapshot.node_drivers:
+        arriving = [each.pod for each in placed if each.node.name == drivers.node]
+        limits = {name: limit for name, limit in drivers.limits if limit is not None}
+        if not arriving or not limits:
+            continue
+        there = _counted((pod for pod in running if pod.node_name == drivers.node), storage, drivers.migrated)
+        for each in picture.snapshot.attachments:
+            volume = storage.volumes.get(each.volume)
+            if each.node == drivers.node and volume is not None and volume.handle and not volume.migrated_from:
+                there.add((each.attacher, volume.handle))
+        added = _counted(iter(arriving), storage, drivers.migrated) - there
+        for driver in {driver for driver, _ in added} & limits.keys():
+            count = sum(name == driver for name, _ in there | added)
+            if count > limits[driver]:
+                message = f"{count} volumes of {driver} would be attached, it can have {limits[driver]}"
+                yield broken(Rule.VOLUME_ATTACHMENTS, drivers.node, message)
+
+
+def _counted(pods: Iterator[Pod], storage: _Storage, migrated: Sequence[str]) -> set[tuple[str, str]]:
+    """Give (driver, handle) of the volumes that pods use; of those still to be made the claim stands for the handle."""
+    found = set()
+    for entry in (each for pod in pods for each in pod.volumes if each.claim is not None):
+        claim = storage.claims.get(entry.claim) if entry.claim is not None else None
+        if claim is None:
+            continue
+        driver, handle, plugin = _attached(claim, storage.volumes, storage.classes)
+        if driver and handle and (not plugin or plugin in migrated):
+            found.add((driver, handle))
+    return found
+
+
+def _attached(
+    claim: VolumeClaim, volumes: Mapping[str, Volume], classes: Mapping[str, StorageClass]
+) -> tuple[str, str, str]:
+    volume = volumes.get(claim.volume) if claim.volume else None
+    if volume is not None:
+        return volume.driver, volume.handle, volume.migrated_from
+    provisioner = classes[claim.storage_class].provisioner if claim.storage_class in classes else ""
+    if provisioner in _PLUGINS:
+        return _PLUGINS[provisioner], f"of claim {claim.id}", provisioner
+    return provisioner, f"of claim {claim.id}", ""

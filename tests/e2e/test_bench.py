@@ -1,0 +1,134 @@
+"""`make bench`: workloads that are the same for the same seed, measures that can find fault, a table that shows it."""
+
+import io
+from pathlib import Path
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from e2e.bench import measure, table
+from e2e.bench.__main__ import main
+from e2e.bench.measure import Effort, LevelMeasure, Measure
+from e2e.bench.workloads import Case, workloads
+from solver import verify
+from solver.domain import Batch, Policy
+
+QUICK = Effort(work=0.2, runs=1)
+
+
+def level(**changes: int | str | bool) -> LevelMeasure:
+    plain = LevelMeasure(name="placed:0", first_fit=5, greedy=6, final=7, bound=9, proven=False)
+    return msgspec.structs.replace(plain, **changes)
+
+
+def measured(*levels: LevelMeasure, findings: tuple[str, ...] = ()) -> Measure:
+    return Measure(
+        workload="W0",
+        seed=3,
+        nodes=10,
+        pods=20,
+        placed=7,
+        levels=levels or (level(),),
+        stages=("greedy", "relaxation", "exact"),
+        cold=2.0,
+        seconds=(1.0, 3.0),
+        work=0.5,
+        findings=findings,
+    )
+
+
+def shown(*measures: Measure) -> str:
+    text = io.StringIO()
+    Console(width=100, file=text).print(table.render(measures))
+    return text.getvalue()
+
+
+def small(name: str, pods: int) -> Case:
+    case = workloads()[name].make(0)
+    return Case(case.snapshot, Batch(pods=case.batch.pods[:pods]))
+
+
+@pytest.mark.parametrize("name", ["W2t", "W3t", "W4", "W5", "W8", "W8h12"])
+def test_a_seed_gives_the_same_case_again_and_another_seed_another(name: str) -> None:
+    workload = workloads()[name]
+    first, again, other = workload.make(1), workload.make(1), workload.make(2)
+    assert (first == again, first.batch == other.batch) == (True, False)
+
+
+def test_the_pods_of_a_case_come_in_queue_order() -> None:
+    priorities = [pod.priority for pod in workloads()["W2t"].make(0).batch.pods]
+    assert priorities == sorted(priorities, reverse=True)
+
+
+@pytest.mark.parametrize("name", ["W2t", "W3t", "W4", "W5", "W8h12"])
+def test_a_part_of_every_workload_is_solved_without_fault(name: str) -> None:
+    found = measure.measure(name, 0, small(name, 40), Policy(), QUICK)
+    assert table.problems([found]) == ()
+    assert found.placed > 0
+
+
+def test_priorities_can_be_summed() -> None:
+    case = small("W8h12", 10)
+    found = measure.measure("W8h12", 0, case, Policy(sums_priorities=True), QUICK)
+    assert (found.levels[0].name, found.levels[0].final) == ("placed", sum(pod.priority for pod in case.batch.pods))
+
+
+def test_a_gap_that_is_open_and_one_that_is_proven_are_shown() -> None:
+    text = shown(measured(level(), level(name="placed:1", final=9, bound=9, proven=True)))
+    gaps = [line.split("placed:")[1].split()[5] for line in text.splitlines() if "placed:" in line]
+    assert gaps == ["2", "0"]
+    assert "2.00 (1.00–3.00)" in text
+
+
+def test_the_table_fits_a_hundred_columns() -> None:
+    assert max(map(len, shown(measured(level(name="opened-devices", final=-1234567))).splitlines())) <= 100
+
+
+def test_levels_of_which_there_is_nothing_to_say_are_left_out() -> None:
+    idle = level(name="opened-devices", first_fit=0, greedy=0, final=0, bound=0, proven=True)
+    assert "opened-devices" not in shown(measured(level(), idle))
+
+
+@pytest.mark.parametrize(
+    ("levels", "problem"),
+    [
+        pytest.param((level(final=4),), "the plan is worth less than first fit", id="below first fit"),
+        pytest.param((level(final=5),), "the plan is worth less than the greedy", id="below the greedy"),
+    ],
+)
+def test_a_plan_that_is_worse_is_a_problem(levels: tuple[LevelMeasure, ...], problem: str) -> None:
+    assert f"W0 (seed 3): {problem}" in table.problems([measured(*levels)])
+
+
+def test_a_later_level_may_be_worse_where_an_earlier_one_is_better() -> None:
+    assert table.problems([measured(level(), level(name="opened-nodes", final=-9, greedy=-2, first_fit=-2))]) == ()
+
+
+def test_runs_that_differ_are_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    plans = iter(range(99))
+    real = measure.solve
+
+    def unsteady(*arguments: object) -> object:
+        plan = real(*arguments)  # type: ignore[arg-type] # handed on as it came
+        report = msgspec.structs.replace(plan.report, variable_count=next(plans))
+        return msgspec.structs.replace(plan, report=report)
+
+    monkeypatch.setattr(measure, "solve", unsteady)
+    found = measure.measure("W8h12", 0, small("W8h12", 4), Policy(), QUICK)
+    assert found.findings == ("runs gave different plans",)
+
+
+def test_a_broken_rule_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = next(iter(verify.Rule))
+    violation = measure.Violation(rule=broken, subject="p", message="m")
+    monkeypatch.setattr(measure.verify, "check", lambda *_: (violation,))
+    found = measure.measure("W8h12", 0, small("W8h12", 4), Policy(), QUICK)
+    assert found.findings == (f"{broken}: p: m",)
+
+
+def test_a_recorded_measure_is_shown_and_fails_as_it_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "bench.json"
+    measure.write(path, (measured(findings=("runs gave different plans",)),))
+    assert main([f"--show={path}"]) == 1
+    assert "W0 (seed 3): runs gave different plans" in capsys.readouterr().err

@@ -1,0 +1,181 @@
+"""What autoscalers and users are told, and how much of it: on the real API server."""
+
+import json
+import re
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from e2e.dovetail import Dovetail
+from tests.support.controlplane import wait_until
+from tests.support.shell_world import RESOURCE, Json, Start, World
+
+pytestmark = pytest.mark.controlplane
+
+
+class Autoscaler:
+    """Adds a node of the world's kind for every pod of its namespace that calls for one, as autoscalers do."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.answered: list[str] = []
+
+    def look(self) -> None:
+        """Answer the pods that call: PodScheduled=False with reason Unschedulable and no nominated node."""
+        for pod in self.world.pods():
+            name, status = pod["metadata"]["name"], pod["status"]
+            calls = [
+                each
+                for each in status.get("conditions", [])
+                if (each["type"], each["status"], each.get("reason")) == ("PodScheduled", "False", "Unschedulable")
+            ]
+            if calls and name not in self.answered and not status.get("nominatedNodeName"):
+                self.answered.append(name)
+                self.world.add_nodes(1, devices=1)
+
+    def until(self, world: World, pod: str, reason: str) -> None:
+        """Look again and again until a pod has a reason."""
+
+        def is_so() -> bool:
+            self.look()
+            return bool(world.condition(pod).get("reason") == reason)
+
+        wait_until(is_so)
+
+
+def add_nodes_anew(world: World) -> None:
+    """Let the world add nodes although it has some: names go on, and the class is there."""
+    made = world.plane.request
+    first = world.add_nodes
+
+    def add(count: int, devices: int) -> None:
+        start = len(world.nodes)
+        for index in range(start, start + count):
+            name = f"{world.word}-{index}"
+            world.nodes.append(name)
+            made("POST", "/api/v1/nodes", {"metadata": {"name": name, "labels": {"world": world.word}}})
+            room = {"cpu": "64", "memory": "256Gi", "pods": "110"}
+            ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "ready"}
+            status = {"capacity": room, "allocatable": room, "conditions": [ready]}
+            made("PATCH", f"/api/v1/nodes/{name}/status", {"status": status}, content="application/merge-patch+json")
+            made("POST", f"{RESOURCE}/resourceslices", world._slice(name, devices))  # noqa: SLF001 - more of the same
+
+    first(0, devices=0)
+    world.add_nodes = add  # type: ignore[method-assign]  # for this test
+
+
+@pytest.fixture
+def growing(world: World) -> World:
+    """A world without nodes that nodes can be added to."""
+    add_nodes_anew(world)
+    world.template()
+    return world
+
+
+def test_an_autoscaler_adds_nodes_for_pods_that_need_them_and_for_nobody_else(growing: World, start: Start) -> None:
+    growing.add_nodes(1, devices=1)
+    autoscaler = Autoscaler(growing)
+    start()
+    growing.pod("holder")
+    wait_until(lambda: "holder" in growing.bound())
+    growing.pod("no-claim", template="not-there")
+    growing.pod("no-class", claim="of-no-class")
+    wrong: Json = {"name": "r", "exactly": {"deviceClassName": "nobody-has.example.com"}}
+    path = f"{RESOURCE}/namespaces/{growing.namespace}/resourceclaims"
+    growing.plane.request(
+        "POST", path, {"metadata": {"name": "of-no-class"}, "spec": {"devices": {"requests": [wrong]}}}
+    )
+    growing.claim("elsewhere")
+    growing.allocate("elsewhere", "gpu-7", "a-node-of-others")
+    growing.claim("too-many", count=33)
+    growing.pod("too-large", claim="too-many")
+    growing.pod("needs-a-node")
+
+    autoscaler.until(growing, "no-claim", "WaitingForClaims")
+    autoscaler.until(growing, "no-class", "WaitingForClaims")
+    autoscaler.until(growing, "too-large", "ClaimInvalid")
+    autoscaler.until(growing, "needs-a-node", "Unschedulable")
+    wait_until(lambda: "needs-a-node" in growing.bound())
+    autoscaler.look()
+
+    assert autoscaler.answered == ["needs-a-node"]
+    assert len(growing.nodes) == 2
+
+
+def test_devices_that_are_left_to_another_scheduler_call_for_no_node(
+    growing: World, start: Start, account: Path, tmp_path: Path
+) -> None:
+    growing.add_nodes(1, devices=1)
+    config = tmp_path / "owned.yaml"
+    config.write_text(
+        "apiVersion: config.dovetail.dev/v1alpha1\nkind: DovetailConfiguration\n"
+        "devices: {owned: {drivers: [mine.example.com]}}\n"
+    )
+    autoscaler = Autoscaler(growing)
+    start(account, f"--config={config}")
+    growing.pod("p")
+
+    autoscaler.until(growing, "p", "DevicesNotOwned")
+
+    assert autoscaler.answered == []
+
+
+def test_a_pod_that_was_bound_by_hand_hears_of_the_node_selector(growing: World, start: Start) -> None:
+    growing.add_nodes(1, devices=1)
+    start()
+    growing.pod("by-hand", nodeName=growing.nodes[0])
+    growing.pod("by-us")
+    wait_until(lambda: "by-us" in growing.bound())
+
+    wait_until(lambda: any(each["reason"] == "BoundWithoutDevices" for each in growing.events("by-hand")))
+
+    (event,) = (each for each in growing.events("by-hand") if each["reason"] == "BoundWithoutDevices")
+    assert event["type"] == "Warning"
+    assert f'nodeSelector: {{"kubernetes.io/hostname": "{growing.nodes[0]}"}}' in event["note"]
+    assert [each["reason"] for each in growing.events("by-us")] == ["Scheduled"]
+
+
+def writes(dovetail: Dovetail) -> dict[str, float]:
+    """Read how many writes were made for what."""
+    with urllib.request.urlopen(f"{dovetail.address}/metrics") as answer:  # noqa: S310 - our own address
+        text = answer.read().decode()
+    return {name: float(count) for name, count in re.findall(r'dovetail_writes_total\{purpose="(\w+)"\} (\S+)', text)}
+
+
+def test_what_is_told_stays_a_share_of_the_writes(growing: World, start: Start, account: Path, tmp_path: Path) -> None:
+    """Sixty pods wait for two devices, one of which is freed every 0.3 s."""
+    growing.add_nodes(1, devices=2)
+    config = tmp_path / "share.yaml"
+    config.write_text(
+        json.dumps(
+            {
+                "apiVersion": "config.dovetail.dev/v1alpha1",
+                "kind": "DovetailConfiguration",
+                "commit": {"statusShare": 0.4},
+                "queue": {"initialBackoffSeconds": 0.1, "maxBackoffSeconds": 0.1},
+            }
+        )
+    )
+    waiting = 60
+    for number in range(waiting):
+        growing.pod(f"p{number}")
+    dovetail = start(account, f"--config={config}")
+    wait_until(lambda: sum(bool(growing.condition(f"p{number}")) for number in range(waiting)) == waiting)
+    wait_until(lambda: len(growing.bound()) == 2)
+    time.sleep(1.0)  # what is on its way is written
+    before, freed = writes(dovetail), 0
+    while freed < 20:
+        for name in growing.bound():
+            growing.delete_pod(name)
+            freed += 1
+        time.sleep(0.3)
+        wait_until(lambda: len(growing.bound()) == 2)
+    after = writes(dovetail)
+
+    placing = after["placing"] - before["placing"]
+    telling = after["telling"] - before["telling"]
+    assert placing >= freed * 3
+    assert telling - 21 <= placing * 0.4 / 0.6
+    assert growing.problems() == []

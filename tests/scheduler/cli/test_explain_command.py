@@ -1,0 +1,117 @@
+"""`dovetail explain` on saved cases: the text at a hundred columns, JSON, and what a pod does that does not wait."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from scheduler.simulation import answer
+from scheduler.worker.record import Record
+from solver.domain import Pod, Policy
+from tests.support import builders as b
+from tests.support import manifests as m
+
+Capture = pytest.CaptureFixture[str]
+ROOT = "resource.kubernetes.io/pcieRoot"
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """A case of two kinds of nodes, with a pod that waits and one that fits."""
+    return save(
+        tmp_path / "case.json",
+        *(b.node(f"n{number}") for number in range(12)),
+        b.node("control", taints=(b.taint("node-role.kubernetes.io/control-plane"),)),
+        *(b.gpu_slice(f"n{number}") for number in range(12)),
+        *(b.held(f"h{number}", b.result("gpu", "gpu-1", f"n{number}")) for number in range(12)),
+        *(b.held(f"g{number}", b.result("gpu", "gpu-6", f"n{number}")) for number in range(12)),
+        b.gpu_class(),
+        b.claim("c", b.request("gpus", count=4), constraints=(b.match(ROOT),)),
+        b.claim("small", b.request("gpu")),
+        b.pod("runs", node_name="n0"),
+        pods=(b.pod("p", "c"), b.pod("q", "small")),
+    )
+
+
+def save(path: Path, *objects: Any, pods: tuple[Pod, ...]) -> Path:
+    record = Record(
+        cause="a test",
+        snapshot=b.snapshot(*objects),
+        batch=b.batch(*pods),
+        policy=Policy(),
+        seconds=60.0,
+        deterministic_seconds=4.0,
+    )
+    answer.save(path, record, keep_parameters=False)
+    return path
+
+
+def test_the_story_of_a_pod_that_waits(saved: Path, capsys: Capture) -> None:
+    status = m.run("explain", "pod", "default/p", "--snapshot", saved)
+
+    text = "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines())
+    assert status == 1
+    assert text == (
+        "Pod default/p waits. None of 13 nodes can take it now.\n"
+        "\n"
+        "12 nodes: n0 … n11\n"
+        "  REQUEST  NEEDS  MATCH  FREE  UNTAINTED  ALIGNED  FIT TOGETHER\n"
+        "  gpus         4      8     6          6        3             3\n"
+        "  cannot all hold: request gpus: 4 devices; the same resource.kubernetes.io/pcieRoot; devices in use\n"
+        "  by default/g0, default/h0\n"
+        "\n"
+        "1 node: control\n"
+        "  node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }\n"
+        "\n"
+        "It would fit with one of these (each was solved):\n"
+        "  → 1 more free device under one pcieRoot, as held by default/g0  (n0)\n"
+        "  → 3 instead of 4 for request gpus: a new template, because claims are immutable  (n0)\n"
+        "  → without the same resource.kubernetes.io/pcieRoot: a new template, because claims are immutable\n"
+        "  (n0)"
+    )
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_a_pod_that_fits_is_placed(saved: Path, capsys: Capture) -> None:
+    status = m.run("explain", "pod", "q", "--snapshot", saved)
+
+    assert status == 0
+    assert capsys.readouterr().out.startswith("Pod default/q would be placed on node n")
+
+
+def test_the_story_as_json_and_yaml_is_the_same(saved: Path, capsys: Capture) -> None:
+    assert m.run("explain", "pod", "default/p", "--snapshot", saved, "-o", "json") == 1
+    found = json.loads(capsys.readouterr().out)
+    assert m.run("explain", "pod", "default/p", "--snapshot", saved, "-o", "yaml") == 1
+
+    assert yaml.safe_load(capsys.readouterr().out) == found
+    assert set(found) == {"pod", "waits", "node", "reasons", "nodes", "lostTo", "proven", "changes"}
+    assert found["nodes"][0]["requests"] == [
+        {"request": "gpus", "needed": 4, "matching": 8, "free": 6, "untainted": 6, "aligned": 3, "together": 3}
+    ]
+
+
+def test_a_pod_that_runs_already(saved: Path, capsys: Capture) -> None:
+    assert m.run("explain", "pod", "default/runs", "--snapshot", saved) == 0
+    assert capsys.readouterr().out == "Pod default/runs is bound to node n0.\n"
+
+
+def test_a_pod_that_does_not_exist(saved: Path, capsys: Capture) -> None:
+    assert m.run("explain", "pod", "default/nobody", "--snapshot", saved) == 2
+    assert capsys.readouterr().err == "dovetail: explain: pod default/nobody does not exist\n"
+
+
+def test_a_file_that_is_no_saved_case(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "x.json").write_text("{}")
+
+    assert m.run("explain", "pod", "default/p", "--snapshot", tmp_path / "x.json") == 2
+    assert "not a case that `dovetail simulate --save` wrote" in capsys.readouterr().err
+
+
+def test_a_pod_without_its_claim(tmp_path: Path, capsys: Capture) -> None:
+    path = save(tmp_path / "case.json", b.node("n1"), pods=(b.pod("p", "c"),))
+
+    assert m.run("explain", "pod", "p", "--snapshot", path) == 1
+    assert "claim c does not exist yet" in capsys.readouterr().out

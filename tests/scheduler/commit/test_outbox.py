@@ -1,0 +1,216 @@
+"""What is told about waiting pods, in which order and how often."""
+
+from scheduler.commit.allowance import Allowance
+from scheduler.commit.events import Narrator
+from scheduler.commit.outbox import Outbox, Telling
+from solver.domain import Reason, ReasonCode
+from tests.support.builders import pod
+
+P, Q = pod("p"), pod("q")
+CPU = Reason(code=ReasonCode.NODE_RESOURCES, message="Insufficient cpu", node_count=4)
+LOST = Reason(code=ReasonCode.OUTRANKED, message="alone it would fit")
+
+
+def gpus(free: int) -> Reason:
+    return Reason(code=ReasonCode.DEVICES_IN_USE, message=f"request gpus: 12 match, {free} free", node_count=4)
+
+
+def outbox() -> Outbox:
+    return Outbox(Narrator("host"))
+
+
+def told(box: Outbox, now: float, *, may_pay: bool = True) -> list[Telling]:
+    """Empty what may be told now."""
+    found = []
+    while (telling := box.next(now, may_pay=may_pay)) is not None:
+        found.append(telling)
+    return found
+
+
+def texts(tellings: list[Telling]) -> list[str]:
+    return [each.told.message for each in tellings if each.told is not None]
+
+
+def test_the_first_word_is_free() -> None:
+    box = outbox()
+    box.waits(P, (gpus(1),), 4)
+
+    (telling,) = told(box, 0.0, may_pay=False)
+
+    assert telling.told is not None
+    assert telling.told.reason == "Unschedulable"
+    assert telling.event is not None
+    assert telling.event.reason == "FailedScheduling"
+
+
+def test_the_same_is_not_told_twice() -> None:
+    box = outbox()
+    box.waits(P, (gpus(1),), 4)
+    told(box, 0.0)
+    box.waits(P, (gpus(1),), 4)
+
+    assert texts(told(box, 500.0)) == []
+
+
+def test_other_numbers_wait_for_a_minute() -> None:
+    box = outbox()
+    box.waits(P, (gpus(1),), 4)
+    told(box, 0.0)
+    box.waits(P, (gpus(2),), 4)
+
+    assert told(box, 59.9) == []
+    assert "2 free" in texts(told(box, 60.0))[0]
+
+
+def test_numbers_that_came_back_within_the_minute_are_no_write() -> None:
+    box = outbox()
+    box.waits(P, (gpus(1),), 4)
+    told(box, 0.0)
+    box.waits(P, (gpus(2),), 4)
+    box.waits(P, (gpus(1),), 4)
+
+    assert texts(told(box, 60.0)) == []
+
+
+def test_a_lost_pod_that_finds_its_device_taken_is_told_nothing_new() -> None:
+    box = outbox()
+    box.waits(P, (gpus(1),), 4)
+    told(box, 0.0)
+    box.waits(P, (LOST, gpus(1)), 4)
+
+    assert told(box, 1.0) == []
+
+
+def test_another_cause_is_told_at_once_where_it_may_be() -> None:
+    box = outbox()
+    box.waits(P, (gpus(1),), 4)
+    told(box, 0.0)
+    box.waits(P, (CPU,), 4)
+
+    assert told(box, 0.1, may_pay=False) == []
+    assert "Insufficient cpu" in texts(told(box, 0.1))[0]
+
+
+def test_a_cause_that_went_and_came_back_before_it_was_told_is_no_news() -> None:
+    box = outbox()
+    box.waits(P, (gpus(1),), 4)
+    told(box, 0.0)
+    box.waits(P, (CPU,), 4)
+    box.waits(P, (gpus(1),), 4)
+
+    assert told(box, 1.0) == []
+
+
+def test_failed_attempts_are_counted_on_in_one_event() -> None:
+    box = outbox()
+    box.waits(P, (gpus(1),), 4)
+    (first,) = told(box, 0.0)
+    for _ in range(5):
+        box.waits(P, (gpus(1),), 4)
+
+    (again,) = told(box, 60.0)
+
+    assert first.event is not None
+    assert again.told is None
+    assert again.event is not None
+    assert (again.event.name, again.event.count) == (first.event.name, 6)
+
+
+def test_another_cause_is_another_event() -> None:
+    box = outbox()
+    box.waits(P, (gpus(1),), 4)
+    (first,) = told(box, 0.0)
+    box.waits(P, (CPU,), 4)
+
+    (second,) = told(box, 1.0)
+
+    assert first.event is not None
+    assert second.event is not None
+    assert (second.event.name != first.event.name, second.event.count) == (True, 1)
+
+
+def test_after_a_change_of_cause_the_minute_runs_anew() -> None:
+    box = outbox()
+    box.waits(P, (gpus(1),), 4)
+    told(box, 0.0)
+    box.waits(P, (gpus(2),), 4)
+    box.waits(P, (CPU,), 4)
+    told(box, 50.0)
+    box.waits(P, (msg := Reason(code=CPU.code, message="Insufficient cpu", node_count=3),), 4)
+
+    assert msg.node_count == 3
+    assert texts(told(box, 60.0)) == []
+    assert texts(told(box, 110.0)) == ["0/4 nodes are available: 3 Insufficient cpu."]
+
+
+def test_events_of_bound_pods_and_news_take_turns() -> None:
+    box = outbox()
+    narrator = Narrator("host")
+    for each in (P, Q):
+        box.waits(each, (gpus(1),), 4)
+    now = told(box, 0.0)[0].event
+    assert now is not None
+    for each in (P, Q):
+        box.waits(each, (CPU,), 4)
+        box.add(narrator.scheduled(each, "n1", now.first_seen))
+
+    order = ["news" if each.told else "event" for each in told(box, 1.0)]
+
+    assert order in (["news", "event"] * 2, ["event", "news"] * 2)
+
+
+def test_a_pod_whose_condition_could_not_be_written_is_told_again() -> None:
+    box = outbox()
+    box.waits(P, (gpus(1),), 4)
+    told(box, 0.0)
+    box.untold(P.uid)
+    box.waits(P, (gpus(1),), 4)
+
+    assert len(texts(told(box, 1.0))) == 1
+
+
+def test_what_is_due_is_known_beforehand() -> None:
+    box = outbox()
+    assert box.due_in(0.0) is None
+    box.waits(P, (gpus(1),), 4)
+    assert box.due_in(0.0) == 0.0
+    told(box, 5.0)
+    box.waits(P, (gpus(2),), 4)
+
+    assert box.due_in(25.0) == 40.0
+
+
+def test_ten_thousand_waiting_pods_stay_below_the_share_while_a_device_is_freed_a_second() -> None:
+    """
+    Every second one pod is bound (three writes) and everybody else is tried again, in vain and with other numbers.
+
+    Counted after everybody was told once. A run without limits would tell ten thousand pods a minute.
+    """
+    share, seconds, now = 0.5, 40, 0.0
+    box, narrator = outbox(), Narrator("host")
+    allowance = Allowance(share, lambda: now)
+    pods = [pod(f"p{index}") for index in range(10_000)]
+    for each in pods:
+        box.waits(each, (gpus(0),), 4)
+    first = told(box, now)
+    placing = telling = 0
+    for second in range(seconds):
+        now += 4.0  # the minute comes and goes
+        bound = pods.pop()
+        for _ in range(3):
+            placing += 1
+            allowance.earn(box.event_count)
+        box.forget(bound.uid)
+        assert first[0].event is not None
+        box.add(narrator.scheduled(bound, "n1", first[0].event.first_seen))
+        reasons = ((LOST, gpus(second)), (gpus(second),), (CPU,))[second % 3]
+        for each in pods:
+            box.waits(each, reasons, 4)
+        while allowance.wait_seconds() <= 0 and (next_one := box.next(now, may_pay=True)) is not None:
+            allowance.spend(next_one.cost)
+            telling += next_one.cost
+
+    assert len(first) == 10_000
+    start = 20
+    assert telling - start - 1 <= placing * share / (1 - share)
+    assert telling >= seconds, "those who are bound are told of it all the same"

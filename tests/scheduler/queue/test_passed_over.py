@@ -1,0 +1,126 @@
+"""Who is passed over, since when, and what is held for whom; on a virtual clock."""
+
+from msgspec.structs import replace
+
+from scheduler.queue import PassedOver
+from solver.domain import GangId, Hold, Plan, Pod, Reason, ReasonCode
+from tests.support import builders as b
+
+BIG, SMALL, PLAIN = b.pod("big", "big"), b.pod("small", "small"), b.pod("plain")
+
+
+def plan(*placed: Pod, waiting: tuple[Pod, ...] = (), code: ReasonCode = ReasonCode.DEVICES_IN_USE) -> Plan:
+    return b.plan(*(b.placement(each, "n") for each in placed), *(b.unplaced(each, code) for each in waiting))
+
+
+def overdue(passed: PassedOver, now: float, *pods: Pod) -> list[str]:
+    return [each.name for each in passed.marked(b.batch(*pods), now).overdue]
+
+
+def decided(passed: PassedOver, found: Plan, now: float, *pods: Pod) -> bool:
+    return passed.decided(b.batch(*pods), found, now)
+
+
+def held(pod: Pod, *nodes: str) -> Hold:
+    return Hold(pod=pod.id, uids=(pod.uid,), priority=pod.priority, nodes=nodes)
+
+
+def test_a_pod_is_overdue_when_others_got_ahead_of_it_for_long_enough() -> None:
+    passed = PassedOver(60.0)
+    decided(passed, plan(waiting=(BIG,)), 0.0, BIG)
+    decided(passed, plan(SMALL), 10.0, SMALL)
+    assert overdue(passed, 20.0, BIG) == []
+    assert overdue(passed, 70.0, BIG) == []
+    assert overdue(passed, 70.1, BIG) == ["big"]
+
+
+def test_a_pod_that_waits_alone_is_never_overdue() -> None:
+    passed = PassedOver(60.0)
+    decided(passed, plan(SMALL), 0.0, SMALL)
+    decided(passed, plan(waiting=(BIG,)), 1.0, BIG)
+    assert overdue(passed, 1000.0, BIG) == []
+
+
+def test_pods_of_a_higher_priority_do_not_get_ahead() -> None:
+    passed = PassedOver(60.0)
+    urgent = replace(SMALL, priority=5)
+    decided(passed, plan(waiting=(BIG,)), 0.0, BIG)
+    decided(passed, plan(urgent), 1.0, urgent)
+    assert overdue(passed, 100.0, BIG) == []
+    low = replace(SMALL, priority=-5)
+    decided(passed, plan(low), 101.0, low)
+    overdue(passed, 102.0, BIG)
+    assert overdue(passed, 162.0, BIG) == ["big"]
+
+
+def test_who_loses_in_the_same_decision_is_passed_over() -> None:
+    passed = PassedOver(60.0)
+    decided(passed, plan(SMALL, waiting=(BIG,), code=ReasonCode.OUTRANKED), 0.0, BIG, SMALL)
+    overdue(passed, 1.0, BIG)
+    assert overdue(passed, 61.0, BIG) == ["big"]
+
+
+def test_a_pod_that_could_run_nowhere_is_not_passed_over() -> None:
+    passed = PassedOver(60.0)
+    decided(passed, plan(SMALL, waiting=(BIG,), code=ReasonCode.NODE_AFFINITY), 0.0, BIG, SMALL)
+    overdue(passed, 1.0, BIG)
+    assert overdue(passed, 100.0, BIG) == []
+
+
+def test_pods_without_claims_do_not_get_ahead_of_one_that_lacks_devices() -> None:
+    passed = PassedOver(60.0)
+    decided(passed, plan(PLAIN, waiting=(BIG,)), 0.0, BIG, PLAIN)
+    overdue(passed, 1.0, BIG)
+    assert overdue(passed, 100.0, BIG) == []
+    decided(passed, plan(PLAIN, waiting=(BIG,), code=ReasonCode.NODE_RESOURCES), 100.0, BIG, PLAIN)
+    overdue(passed, 101.0, BIG)
+    assert overdue(passed, 161.0, BIG) == ["big"]
+
+
+def test_a_gang_is_overdue_when_one_of_its_pods_is() -> None:
+    passed = PassedOver(60.0)
+    gang = GangId("default", "g", "dovetail.dev")
+    first, second = replace(BIG, gang=gang), replace(b.pod("late", "late"), gang=gang)
+    decided(passed, plan(SMALL, waiting=(first,)), 0.0, first, SMALL)
+    overdue(passed, 1.0, first)
+    assert overdue(passed, 61.0, first, second, SMALL) == ["big", "late"]
+
+
+def test_holds_are_handed_on_while_their_pod_is_not_decided() -> None:
+    passed = PassedOver(60.0)
+    hold = held(BIG, "n1")
+    decided(passed, replace(plan(waiting=(BIG,)), holds=(hold,)), 0.0, BIG)
+    assert not decided(passed, plan(SMALL), 1.0, SMALL)
+    assert passed.marked(b.batch(SMALL), 2.0).holds == (hold,)
+
+
+def test_a_hold_ends_when_its_pod_is_placed_or_gone() -> None:
+    passed = PassedOver(60.0)
+    decided(passed, replace(plan(waiting=(BIG,)), holds=(held(BIG, "n1"),)), 0.0, BIG)
+    assert decided(passed, plan(BIG), 1.0, BIG)
+    assert passed.holds == ()
+    decided(passed, replace(plan(waiting=(BIG,)), holds=(held(BIG, "n1"),)), 2.0, BIG)
+    assert passed.gone(BIG.uid)
+    assert passed.holds == ()
+    assert not passed.gone(BIG.uid)
+
+
+def test_a_hold_that_moves_lets_its_node_go() -> None:
+    passed = PassedOver(60.0)
+    decided(passed, replace(plan(waiting=(BIG,)), holds=(held(BIG, "n1"),)), 0.0, BIG)
+    assert not decided(passed, replace(plan(waiting=(BIG,)), holds=(held(BIG, "n1"),)), 1.0, BIG)
+    assert decided(passed, replace(plan(waiting=(BIG,)), holds=(held(BIG, "n2"),)), 2.0, BIG)
+
+
+def test_who_has_held_for_longest_stays_first() -> None:
+    passed = PassedOver(60.0)
+    other = b.pod("other", "other")
+    decided(passed, replace(plan(waiting=(BIG,)), holds=(held(BIG, "n1"),)), 0.0, BIG)
+    decided(passed, replace(plan(waiting=(other,)), holds=(held(other, "n2"),)), 1.0, other)
+    decided(passed, replace(plan(waiting=(BIG,)), holds=(held(BIG, "n1"),)), 2.0, BIG)
+    assert [hold.pod.name for hold in passed.holds] == ["big", "other"]
+
+
+def test_without_anybody_overdue_a_batch_stays_as_it_is() -> None:
+    batch = b.batch(SMALL)
+    assert PassedOver(60.0).marked(batch, 0.0) is batch

@@ -1,0 +1,281 @@
+"""Gangs: all of the pods or none, in one domain, with whoever runs already; and what is said to those that wait."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from solver import solve, solve_greedily, verify
+from solver.domain import Batch, Gang, GangLevel, Node, Plan, Pod, Policy, ResourceSlice, Snapshot
+from tests.support import builders as b
+from tests.support import solver_problems as p
+
+RACK = "example.com/rack"
+BLOCK = "example.com/block"
+CLIQUE = f"{b.GPU_DRIVER}/clique"
+
+
+def decide(snapshot: Snapshot, *pods: Pod, gangs: Sequence[Gang]) -> Plan:
+    """The plan, after it and the greedy one were checked, and the first is not below the second."""
+    batch = Batch(pods=pods, gangs=tuple(gangs))
+    plan = solve(snapshot, batch, Policy(), p.PATIENT)
+    greedy = solve_greedily(snapshot, batch, Policy(), p.PATIENT)
+    assert verify.check(snapshot, batch, plan) == ()
+    assert verify.check(snapshot, batch, greedy) == ()
+    assert [level.value for level in plan.report.levels] >= [level.value for level in greedy.report.levels]
+    return plan
+
+
+def gang_pods(name: str, count: int, *, cpu: int = 1, priority: int = 0) -> tuple[Pod, ...]:
+    return tuple(b.member(b.pod(f"{name}-{i}", cpu=cpu, priority=priority), name) for i in range(count))
+
+
+def gpu_gang(name: str, count: int) -> tuple[Pod, ...]:
+    return tuple(b.member(b.pod(f"{name}-{i}", f"{name}-{i}"), name) for i in range(count))
+
+
+def gpu_claims(name: str, count: int, gpus: int = 1) -> list[b.Claim]:
+    return [b.claim(f"{name}-{i}", b.request(count=gpus)) for i in range(count)]
+
+
+def racked(name: str, rack: str, *, cpu: int = 1, block: str = "") -> Node:
+    labels = {RACK: rack} | ({BLOCK: block} if block else {})
+    return b.node(name, cpu=cpu, labels=labels)
+
+
+def clique_slice(node: str, clique: str, count: int = 2) -> ResourceSlice:
+    devices = (b.device(f"gpu-{i}", attributes={"clique": clique} if clique else {}) for i in range(count))
+    return b.resource_slice(node, *devices)
+
+
+def test_a_gang_that_fits_is_placed_whole() -> None:
+    plan = decide(b.snapshot(b.node("n1", cpu=2), b.node("n2", cpu=2)), *gang_pods("g", 4), gangs=[b.gang("g", 4)])
+    assert len(plan.placements) == 4
+
+
+def test_of_a_gang_that_does_not_fit_nothing_is_placed() -> None:
+    plan = decide(b.snapshot(b.node("n1", cpu=2)), *gang_pods("g", 3), gangs=[b.gang("g", 3)])
+    assert plan.placements == ()
+    assert p.codes(plan, "g-0") == ["GangUnplaced"]
+    assert (
+        p.messages(plan, "g-0")[0]
+        == "gang g: 3 pods have to run together, and of the 3 at most 2 were found to fit at once"
+    )
+
+
+def test_more_members_than_the_minimum_may_be_left_out() -> None:
+    plan = decide(b.snapshot(b.node("n1", cpu=2)), *gang_pods("g", 3), gangs=[b.gang("g", 2)])
+    assert len(plan.placements) == 2
+    assert p.codes(plan, "g-2")[0] == "Outranked"
+
+
+def test_members_that_run_count() -> None:
+    running = b.member(b.pod("g-9", node_name="n1", cpu=1), "g")
+    plan = decide(b.snapshot(b.node("n1", cpu=2), running), *gang_pods("g", 1), gangs=[b.gang("g", 2)])
+    assert len(plan.placements) == 1
+
+
+def test_members_that_are_being_deleted_do_not_count() -> None:
+    running = b.member(b.pod("g-9", node_name="n1", cpu=1, is_deleting=True), "g")
+    plan = decide(b.snapshot(b.node("n1", cpu=2), running), *gang_pods("g", 1), gangs=[b.gang("g", 2)])
+    assert p.codes(plan, "g-0") == ["GangIncomplete"]
+    assert p.messages(plan, "g-0") == ["gang g waits for members: 1 of 2 exist"]
+
+
+def test_too_few_members_take_nothing_from_anybody() -> None:
+    other = b.pod("other", cpu=1)
+    plan = decide(b.snapshot(b.node("n1", cpu=2)), *gang_pods("g", 2), other, gangs=[b.gang("g", 8, members=3)])
+    assert p.nodes_of(plan) == {"other": "n1"}
+    assert p.messages(plan, "g-0") == ["gang g waits for members: 3 of 8 exist"]
+
+
+def test_a_gang_whose_object_is_missing_or_contradictory_says_so() -> None:
+    absent = b.gang("a", 1, invalid="PodGroup a does not exist", is_absent=True)
+    torn = b.gang("t", 1, invalid="members disagree: 2 and 3")
+    plan = decide(b.snapshot(b.node("n1")), *gang_pods("a", 1), *gang_pods("t", 1), gangs=[absent, torn])
+    assert (p.codes(plan, "a-0"), p.codes(plan, "t-0")) == (["GangIncomplete"], ["GangInvalid"])
+    assert p.messages(plan, "t-0") == ["members disagree: 2 and 3"]
+
+
+def test_a_member_that_cannot_be_placed_holds_its_gang_and_is_named() -> None:
+    stuck = b.member(b.pod("g-stuck", "missing"), "g")
+    plan = decide(b.snapshot(b.node("n1", cpu=9)), *gang_pods("g", 2), stuck, gangs=[b.gang("g", 3)])
+    assert plan.placements == ()
+    assert "pod g-stuck cannot be placed: " in p.messages(plan, "g-0")[0]
+
+
+def test_of_two_gangs_that_each_need_six_of_eight_nodes_exactly_one_runs() -> None:
+    nodes = [b.node(f"n{i}", cpu=1) for i in range(8)]
+    plan = decide(b.snapshot(nodes), *gang_pods("a", 6), *gang_pods("b", 6), gangs=[b.gang("a", 6), b.gang("b", 6)])
+    assert len(plan.placements) == 6
+    assert len({name[0] for name in p.nodes_of(plan)}) == 1
+    loser = {"a": "b-0", "b": "a-0"}[next(iter(p.nodes_of(plan)))[0]]
+    assert p.codes(plan, loser)[0] == "Outranked"
+
+
+def test_the_larger_gang_wins_where_more_pods_count() -> None:
+    nodes = [b.node(f"n{i}", cpu=1) for i in range(8)]
+    plan = decide(b.snapshot(nodes), *gang_pods("a", 5), *gang_pods("b", 7), gangs=[b.gang("a", 5), b.gang("b", 7)])
+    assert {name[0] for name in p.nodes_of(plan)} == {"b"}
+
+
+def test_a_gang_of_higher_priority_goes_before_more_pods() -> None:
+    nodes = [b.node(f"n{i}", cpu=1) for i in range(8)]
+    gangs = [b.gang("a", 5), b.gang("b", 7)]
+    plan = decide(b.snapshot(nodes), *gang_pods("b", 7), *gang_pods("a", 5, priority=9), gangs=gangs)
+    assert {name[0] for name in p.nodes_of(plan)} == {"a"}
+
+
+def test_whole_and_halves_in_one_gang() -> None:
+    """First fit in queue order puts the halves where the whole has to go."""
+    slices = (b.gpu_slice("n1", count=2), b.gpu_slice("n2", count=2))
+    claims = [b.claim("h1"), b.claim("h2"), b.claim("w", b.request(count=2))]
+    pods = [b.member(b.pod(name, name), "g") for name in ("h1", "h2", "w")]
+    plan = decide(b.snapshot(b.node("n1"), b.node("n2"), slices, b.gpu_class(), claims), *pods, gangs=[b.gang("g", 3)])
+    assert len(plan.placements) == 3
+
+
+def test_a_required_label_holds_all_in_one_domain() -> None:
+    nodes = [racked("a1", "a"), racked("a2", "a"), racked("b1", "b"), racked("b2", "b"), racked("b3", "b"), b.node("x")]
+    plan = decide(b.snapshot(nodes), *gang_pods("g", 3), gangs=[b.gang("g", 3, b.by_label(RACK))])
+    assert set(p.nodes_of(plan).values()) == {"b1", "b2", "b3"}
+
+
+def test_the_smallest_domain_that_does_is_taken() -> None:
+    nodes = [racked(f"{rack}{i}", rack) for rack, count in (("a", 4), ("b", 2), ("c", 3)) for i in range(count)]
+    plan = decide(b.snapshot(nodes), *gang_pods("g", 2), gangs=[b.gang("g", 2, b.by_label(RACK))])
+    assert set(p.nodes_of(plan).values()) == {"b0", "b1"}
+
+
+def test_no_domain_is_large_enough() -> None:
+    nodes = [racked("a1", "a"), racked("b1", "b"), racked("b2", "b")]
+    plan = decide(b.snapshot(nodes), *gang_pods("g", 3), gangs=[b.gang("g", 3, b.by_label(RACK))])
+    assert plan.placements == ()
+    assert p.codes(plan, "g-0")[0] == "GangUnplaced"
+
+
+def test_a_replacement_goes_where_the_others_run() -> None:
+    running = b.member(b.pod("g-9", node_name="b1", cpu=1), "g")
+    nodes = [racked("a1", "a"), racked("a2", "a"), racked("b1", "b"), racked("b2", "b")]
+    plan = decide(b.snapshot(nodes, running), *gang_pods("g", 1), gangs=[b.gang("g", 2, b.by_label(RACK))])
+    assert p.nodes_of(plan) == {"g-0": "b2"}
+
+
+def test_a_replacement_waits_where_the_others_leave_no_room() -> None:
+    running = b.member(b.pod("g-9", node_name="b1", cpu=1), "g")
+    nodes = [racked("a1", "a"), racked("b1", "b")]
+    plan = decide(b.snapshot(nodes, running), *gang_pods("g", 1), gangs=[b.gang("g", 2, b.by_label(RACK))])
+    assert plan.placements == ()
+    assert "GangTopology" in p.codes(plan, "g-0")
+
+
+def test_several_levels_hold_together() -> None:
+    nodes = [
+        racked("a1", "r1", block="a"),
+        racked("a2", "r2", block="a"),
+        racked("b1", "r3", block="b"),
+        racked("b2", "r3", block="b"),
+    ]
+    levels = (b.by_label(BLOCK), b.by_label(RACK))
+    plan = decide(b.snapshot(nodes), *gang_pods("g", 2), gangs=[b.gang("g", 2, *levels)])
+    assert set(p.nodes_of(plan).values()) == {"b1", "b2"}
+
+
+def test_a_preferred_level_is_kept_where_it_can_be() -> None:
+    nodes = [
+        racked("a1", "r1", block="a"),
+        racked("a2", "r2", block="a"),
+        racked("b1", "r3", block="b"),
+        racked("b2", "r3", block="b"),
+    ]
+    levels = (b.by_label(BLOCK), b.by_label(RACK, is_required=False))
+    two = decide(b.snapshot(nodes), *gang_pods("g", 2), gangs=[b.gang("g", 2, *levels)])
+    assert set(p.nodes_of(two).values()) == {"b1", "b2"}
+    assert [(each.name, each.value, each.proven) for each in two.report.levels[:2]] == [
+        ("placed:0", 2, True),
+        ("gang-topology", -1, True),
+    ]
+    three = decide(b.snapshot(nodes), *gang_pods("g", 3), gangs=[b.gang("g", 3, b.by_label(RACK, is_required=False))])
+    assert len(three.placements) == 3
+    assert three.report.levels[1].value == -2
+
+
+def test_a_level_of_devices_holds_all_in_one_value() -> None:
+    objects = [
+        *(b.node(f"n{i}") for i in range(4)),
+        *(clique_slice(f"n{i}", clique) for i, clique in enumerate(("x", "y", "y", ""))),
+        b.gpu_class(),
+        *gpu_claims("g", 2, 2),
+    ]
+    plan = decide(b.snapshot(objects), *gpu_gang("g", 2), gangs=[b.gang("g", 2, b.by_device(CLIQUE))])
+    assert set(p.nodes_of(plan).values()) == {"n1", "n2"}
+
+
+def test_a_level_of_devices_that_no_device_publishes_places_nobody() -> None:
+    objects = [b.node("n1"), clique_slice("n1", ""), b.gpu_class(), *gpu_claims("g", 2)]
+    plan = decide(b.snapshot(objects), *gpu_gang("g", 2), gangs=[b.gang("g", 2, b.by_device(CLIQUE))])
+    assert plan.placements == ()
+    assert "GangTopology" in p.codes(plan, "g-0")
+
+
+def test_members_without_devices_are_free_of_a_level_of_devices() -> None:
+    leader = b.member(b.pod("g-leader", cpu=60), "g")
+    objects = [b.node("n1", cpu=1), b.node("n2"), clique_slice("n1", "x"), b.gpu_class(), *gpu_claims("g", 2)]
+    plan = decide(b.snapshot(objects), *gpu_gang("g", 2), leader, gangs=[b.gang("g", 3, b.by_device(CLIQUE))])
+    assert p.nodes_of(plan) == {"g-0": "n1", "g-1": "n1", "g-leader": "n2"}
+
+
+def test_a_level_of_devices_follows_those_that_members_hold() -> None:
+    running = b.member(b.pod("g-9", "g-9", node_name="n1"), "g")
+    held = b.held("g-9", b.result("gpu", "gpu-0", "n1"), node_name="n1")
+    objects = [
+        *(b.node(f"n{i}") for i in range(3)),
+        clique_slice("n0", "x"),
+        clique_slice("n1", "y"),
+        clique_slice("n2", "y"),
+        b.gpu_class(),
+        *gpu_claims("g", 1, 2),
+        running,
+        held,
+    ]
+    plan = decide(b.snapshot(objects), *gpu_gang("g", 1), gangs=[b.gang("g", 2, b.by_device(CLIQUE))])
+    assert p.nodes_of(plan) == {"g-0": "n2"}
+
+
+def test_a_gang_goes_on_with_what_was_allocated_before_a_crash() -> None:
+    """One member's claim is allocated in clique x; the rest has to follow there, though y is the better fit."""
+    objects = [
+        *(b.node(f"n{i}") for i in range(4)),
+        *(clique_slice(f"n{i}", clique) for i, clique in enumerate(("x", "x", "y", "z"))),
+        b.gpu_class(),
+        b.claim("g-0", allocation=b.allocation(b.result("gpu", "gpu-0", "n0"), node_name="n0")),
+        b.claim("g-1"),
+    ]
+    plan = decide(b.snapshot(objects), *gpu_gang("g", 2), gangs=[b.gang("g", 2, b.by_device(CLIQUE))])
+    assert p.nodes_of(plan)["g-0"] == "n0"
+    assert p.nodes_of(plan)["g-1"] in {"n0", "n1"}
+
+
+def test_a_group_of_the_basic_policy_ties_nothing() -> None:
+    plan = decide(b.snapshot(b.node("n1", cpu=2)), *gang_pods("g", 3), gangs=[b.gang("g", 0)])
+    assert len(plan.placements) == 2
+
+
+def test_many_gangs_on_few_racks_are_dealt_so_that_most_pods_run() -> None:
+    """Best fit puts the gang of two into the rack that the gang of three needs, unless the racks are dealt jointly."""
+    nodes = [racked(f"{rack}{i}", rack) for rack, count in (("a", 3), ("b", 4)) for i in range(count)]
+    gangs = [b.gang(name, size, b.by_label(RACK)) for name, size in (("p", 2), ("q", 3), ("r", 2))]
+    pods = [pod for name, size in (("p", 2), ("q", 3), ("r", 2)) for pod in gang_pods(name, size)]
+    plan = decide(b.snapshot(nodes), *pods, gangs=gangs)
+    assert len(plan.placements) == 7
+
+
+@pytest.mark.parametrize(
+    "level", [b.by_label(RACK), b.by_label(RACK, is_required=False)], ids=["required", "preferred"]
+)
+def test_the_order_of_the_pods_decides_nothing(level: GangLevel) -> None:
+    nodes = [racked(f"{rack}{i}", rack) for rack, count in (("a", 3), ("b", 2)) for i in range(count)]
+    pods = gang_pods("g", 3) + gang_pods("h", 2)
+    gangs = [b.gang("g", 3, level), b.gang("h", 2, level)]
+    one = decide(b.snapshot(nodes), *pods, gangs=gangs)
+    other = decide(b.snapshot(nodes), *reversed(pods), gangs=gangs[::-1])
+    assert [each.value for each in one.report.levels] == [each.value for each in other.report.levels]

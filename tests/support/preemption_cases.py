@@ -1,0 +1,119 @@
+"""Running pods with and without devices, who may go, and the least harm by trying every set of them."""
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import Final
+
+from msgspec.structs import replace
+
+from solver import solve
+from solver.domain import Batch, Budget, Claim, DisruptionBudget, LabelRequirement, LabelSelector, Plan, Pod, PodId
+from solver.domain import Policy, PreemptionRules, Snapshot
+from tests.support import builders as b
+from tests.support.bruteforce import best
+
+FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+NOW: Final = 100_000
+RULES: Final = PreemptionRules(is_enabled=True, scheduler_names=("dovetail",), now=NOW)
+DEVICES: Final = replace(RULES, frees_devices=True)
+
+Harm = tuple[tuple[int, ...], int, int]
+"""Pods evicted by priority, the highest first; parties; seconds of work."""
+
+
+def decide(snapshot: Snapshot, *pods: Pod, rules: PreemptionRules = RULES) -> Plan:
+    """Solve for these pods, in queue order."""
+    batch = Batch(pods=tuple(sorted(pods, key=lambda pod: -pod.priority)))
+    return solve(snapshot, batch, Policy(preemption=rules), Budget(seconds=60.0, deterministic_seconds=10.0))
+
+
+def running(name: str, node: str, *claims: str, priority: int = 0, seconds: int = 1000, **more: object) -> Pod:
+    """A pod that runs on a node, for so many seconds."""
+    pod = b.pod(name, *claims, node_name=node, priority=priority, **more)  # type: ignore[arg-type]  # as the caller has it
+    return replace(pod, started=NOW - seconds)
+
+
+def holding(name: str, node: str, *devices: str, consumers: Sequence[str] = (), **more: object) -> Claim:
+    """A claim that holds devices of a node, reserved for the pods of these names (its own, by default)."""
+    results = tuple(b.result("gpu", each, node) for each in devices)
+    held = b.held(name, *results, node_name=node)
+    reserved = tuple(b.consumer(each) for each in consumers or (name,))
+    return replace(held, reserved_for=reserved, finalizers=(FINALIZER,), **more)
+
+
+def disruption_budget(name: str, allowed: int, **labels: str) -> DisruptionBudget:
+    """A budget over pods with these labels."""
+    requirements = tuple(LabelRequirement(key=key, operator="In", values=(value,)) for key, value in labels.items())
+    selector = LabelSelector(requirements=requirements)
+    return DisruptionBudget(namespace=b.NAMESPACE, name=name, selector=selector, allowed=allowed)
+
+
+def victims(plan: Plan) -> list[str]:
+    """The names of everybody who is to be evicted, sorted."""
+    return sorted(victim.pod.name for each in plan.preemptions for victim in each.victims)
+
+
+def gone(snapshot: Snapshot, names: frozenset[PodId]) -> Snapshot:
+    """The cluster without some pods, and without the allocations that nobody else keeps."""
+    uids = {pod.uid for pod in snapshot.pods if pod.id in names}
+    claims = []
+    for claim in snapshot.claims:
+        left = tuple(each for each in claim.reserved_for if each.uid not in uids)
+        is_free = claim.allocation is not None and claim.reserved_for and not left and FINALIZER in claim.finalizers
+        claims.append(replace(claim, reserved_for=left, allocation=None if is_free else claim.allocation))
+    return replace(snapshot, pods=tuple(pod for pod in snapshot.pods if pod.id not in names), claims=tuple(claims))
+
+
+def least_harm(snapshot: Snapshot, pod: Pod, rules: PreemptionRules) -> Harm | None:
+    """The least harm that makes a pod fit, by trying every set of parties; None where none does."""
+    parties = list(_parties(snapshot, pod, rules))
+    tiers = sorted({each.priority for each in snapshot.pods}, reverse=True)
+    found: list[Harm] = []
+    for size in range(len(parties) + 1):
+        for chosen in combinations(parties, size):
+            pods = [each for party in chosen for each in party]
+            if not _is_allowed(snapshot, pods) or len(pods) > rules.most_victims:
+                continue
+            left = gone(snapshot, frozenset(each.id for each in pods))
+            if not rules.frees_devices:
+                left = replace(left, claims=snapshot.claims)
+            if best(left, Batch(pods=(pod,))).counts == (1,):
+                counts = tuple(sum(each.priority == tier for each in pods) for tier in tiers)
+                found.append((counts, size, sum(rules.now - each.started for each in pods if each.started)))
+    return min(found, default=None)
+
+
+def harm_of(snapshot: Snapshot, plan: Plan) -> Harm:
+    """What a plan's victims come to."""
+    by_id = {pod.id: pod for pod in snapshot.pods}
+    pods = [by_id[victim.pod] for each in plan.preemptions for victim in each.victims]
+    tiers = sorted({each.priority for each in snapshot.pods}, reverse=True)
+    parties = {pod.id if pod.gang is None else pod.gang for pod in pods}
+    seconds = sum(NOW - each.started for each in pods if each.started)
+    return tuple(sum(each.priority == tier for each in pods) for tier in tiers), len(parties), seconds
+
+
+def _parties(snapshot: Snapshot, pod: Pod, rules: PreemptionRules) -> Iterator[list[Pod]]:
+    grouped: dict[object, list[Pod]] = {}
+    for each in snapshot.pods:
+        grouped.setdefault(each.id if each.gang is None else each.gang, []).append(each)
+    for pods in grouped.values():
+        if all(_may_go(snapshot, each, pod, rules) for each in pods):
+            yield pods
+
+
+def _may_go(snapshot: Snapshot, victim: Pod, pod: Pod, rules: PreemptionRules) -> bool:
+    budgets = sum(each.selects(victim.id.namespace, dict(victim.labels)) for each in snapshot.budgets)
+    return (
+        victim.priority < pod.priority
+        and victim.is_preemptible
+        and budgets <= 1
+        and (victim.scheduler_name in rules.scheduler_names)
+    )
+
+
+def _is_allowed(snapshot: Snapshot, pods: Sequence[Pod]) -> bool:
+    return all(
+        sum(budget.selects(pod.id.namespace, dict(pod.labels)) for pod in pods) <= budget.allowed
+        for budget in snapshot.budgets
+    )

@@ -32,6 +32,7 @@ from scheduler.commit.pace import Limit, Pace
 from scheduler.commit.repairs import Repairs
 from scheduler.commit.reports import Reports
 from scheduler.commit.strays import Strays
+from scheduler.commit.suspicion import Suspicion
 from scheduler.commit.tally import Tally
 from scheduler.commit.waits import Waits
 from scheduler.commit.writer import Gate, Writer
@@ -205,11 +206,14 @@ class Process:
         parts.groups.connect(served.path(Kind.POD_GROUPS))
         policies = {name: self._settings.policy(name) for name in self._settings.scheduler_names}
         cycle = Cycle(parts, policies, self._settings.batch.max_pods)
+        suspicion = Suspicion(parts.cluster, self._settings.commit.suspect_device_seconds)
+        suspicion.connect(cycle.see)
         strays = Strays(parts.cluster, parts.reports, self._settings.scheduler_names)
 
         def see(changes: Sequence[Change]) -> None:
             cycle.see(changes)
             strays.see(changes)
+            suspicion.see(changes)
 
         reflectors = self._reflectors(served, see)
         async with asyncio.TaskGroup() as group:
@@ -236,16 +240,7 @@ class Process:
     def _assemble(self, gate: Gate) -> tuple[Parts, Worker]:
         settings, metrics = self._settings, self.metrics
         cluster = Cluster()
-        pending = Pending(
-            settings.scheduler_names,
-            backoff=Backoff(
-                initial_seconds=settings.queue.initial_backoff_seconds,
-                ceiling_seconds=settings.queue.max_backoff_seconds,
-            ),
-            sweep_seconds=settings.queue.retry_after_seconds,
-            musters=Musters(lambda gang: cluster.gang_standing(gang, settings.scheduler_names)),
-            muster_seconds=settings.queue.report_missing_members_seconds,
-        )
+        pending = _queue(settings, cluster)
         pace = Pace(Limit(most=settings.commit.max_concurrency))
         metrics.write_concurrency.set_function(lambda: pace.limit)
         writer = Writer(pace, gate, settings.commit.request_timeout_seconds)
@@ -339,6 +334,20 @@ class LeaderGate:
     def write_seconds(self) -> float:
         """What lies between the renew deadline and the end of the lease, or nothing."""
         return self._timing.write_seconds if self._elector.may_write() else 0.0
+
+
+def _queue(settings: Settings, cluster: Cluster) -> Pending:
+    """Make the queue of pods that wait."""
+    return Pending(
+        settings.scheduler_names,
+        backoff=Backoff(
+            initial_seconds=settings.queue.initial_backoff_seconds,
+            ceiling_seconds=settings.queue.max_backoff_seconds,
+        ),
+        sweep_seconds=settings.queue.retry_after_seconds,
+        musters=Musters(lambda gang: cluster.gang_standing(gang, settings.scheduler_names)),
+        muster_seconds=settings.queue.report_missing_members_seconds,
+    )
 
 
 async def _unless_stopped(stop: asyncio.Event, wanted: Coroutine[Any, Any, T]) -> tuple[T] | None:

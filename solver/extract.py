@@ -2,6 +2,7 @@
 
 import uuid
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -9,6 +10,7 @@ from solver.domain import (
     Allocation,
     Claim,
     ClaimAllocation,
+    ClaimBurden,
     ClaimId,
     Device,
     DeviceResult,
@@ -17,12 +19,14 @@ from solver.domain import (
     NodeSelectorTerm,
     OpaqueConfig,
     Placement,
+    Pod,
     Quantity,
     SpecialClaim,
     SubRequest,
 )
 from solver.domain.quantity import format_nano
 from solver.feasibility.capacity import consumption
+from solver.problem.burdens import of_allocation
 from solver.problem.inventory import DeviceRecord
 from solver.problem.layout import DeviceType, Group, type_at
 from solver.problem.option import Option
@@ -95,7 +99,21 @@ class _Extraction:
         name = self.problem.inventory.nodes[self.settled.solution.choices[choice].node].name
         claims = pod.claim_ids if special is None else (*pod.claim_ids, special.id)
         volumes = bindings(store, pod, names) if store is not None and names else ()
-        return Placement(pod=pod.id, pod_uid=pod.uid, node=name, claims=claims, special=special, volumes=volumes)
+        burdens = tuple(self._burdens(pod)) if self.problem.has_burdens else ()
+        return Placement(
+            pod=pod.id, pod_uid=pod.uid, node=name, claims=claims, special=special, volumes=volumes, burdens=burdens
+        )
+
+    def _burdens(self, pod: Pod) -> Iterator[ClaimBurden]:
+        """Give what each of a pod's claims takes of the node's own resources, and for which containers."""
+        for claim_id in pod.claim_ids:
+            made = self.allocations.get(claim_id)
+            allocation = made.allocation if made is not None else self.problem.claims[claim_id].allocation
+            amounts = of_allocation(self.problem.inventory, allocation) if allocation is not None else {}
+            if amounts:
+                entries = {entry.entry for entry in pod.claims if entry.claim == claim_id}
+                containers = tuple(each.name for each in pod.containers if entries.intersection(each.claims))
+                yield ClaimBurden(claim=claim_id, containers=containers, resources=tuple(sorted(amounts.items())))
 
     def _serve(
         self,

@@ -26,7 +26,7 @@ from solver.tracking import Tracker, trackers
 from solver.units import Saved
 
 _NEVER: Final = np.iinfo(np.int64).max
-_RANK, _NODE, _DEVICE, _VALUE = 10**15, 10**13, 10**10, 10**4
+_RANK, _SUSPECT, _NODE, _DEVICE, _VALUE = 10**16, 10**14, 10**13, 10**10, 10**4
 _MOST_FREE: Final = 10**4
 """Free devices of a node beyond which no difference is made."""
 
@@ -276,7 +276,7 @@ class Greedy:
             return _score(cost)
         group, state, _ = self.conditions[number]
         free = min(groups.free_devices(self.problem.layout.groups[group], state), _MOST_FREE)
-        return cost.rank * _RANK + (_MOST_FREE - free) * _DEVICE + cost.value * _VALUE
+        return _first_of(cost) + (_MOST_FREE - free) * _DEVICE + cost.value * _VALUE
 
     def _serve(self, parts: tuple[Part, ...], number: int) -> Served | None:
         group, state, is_whole = self.conditions[number]
@@ -318,9 +318,14 @@ def _first(tier: Tier) -> tuple[int, bool]:
     return -tier.priority, not tier.is_overdue
 
 
+def _first_of(cost: Cost) -> int:
+    """Fold what goes before packing: alternatives, and then devices that work failed on."""
+    return cost.rank * _RANK + min(cost.suspects, _RANK // _SUSPECT - 1) * _SUSPECT
+
+
 def _score(cost: Cost) -> int:
     """Fold a cost into one number; each part is far below the weight of the one before."""
-    folded = cost.rank * _RANK + cost.opened_nodes * _NODE + cost.opened_devices * _DEVICE + cost.value * _VALUE
+    folded = _first_of(cost) + cost.opened_nodes * _NODE + cost.opened_devices * _DEVICE + cost.value * _VALUE
     return folded + min(cost.leftover, _VALUE - 1)
 
 

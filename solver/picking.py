@@ -29,6 +29,7 @@ class Attempt:
     rank: int = 0
     opened: int = 0
     value: int = 0
+    suspects: int = 0
 
     def left(self, budget: int) -> int:
         """Units left of a budget."""
@@ -63,14 +64,15 @@ class Attempt:
                 self.take(budget, amount)
         if takes:
             self.value += device.value * count
+            self.suspects += device.is_suspect * count
 
-    def save(self) -> tuple[list[int], list[int], int, int, int]:
+    def save(self) -> tuple[list[int], list[int], int, int, int, int]:
         """Remember where the search stands."""
-        return self.local[:], self.wide[:], self.rank, self.opened, self.value
+        return self.local[:], self.wide[:], self.rank, self.opened, self.value, self.suspects
 
-    def restore(self, saved: tuple[list[int], list[int], int, int, int]) -> None:
+    def restore(self, saved: tuple[list[int], list[int], int, int, int, int]) -> None:
         """Go back to where it stood."""
-        local, wide, self.rank, self.opened, self.value = saved
+        local, wide, self.rank, self.opened, self.value, self.suspects = saved
         self.local[:], self.wide[:] = local, wide
 
 
@@ -113,7 +115,7 @@ def _pick_line(attempt: Attempt, line: Line) -> tuple[tuple[int, int], ...] | No
 
 def _eagerness(attempt: Attempt, device: DeviceType, reference: int, line: Line) -> tuple[int, ...]:
     """
-    Which type to take first: the least valuable, the least demanded, a shared one in use, the fullest.
+    Which type to take first: no suspect one, the least valuable, the least demanded, a shared one in use, the fullest.
 
     Of those the one with the fewest left that are enough, else the one with the most, so that others stay whole.
     """
@@ -121,7 +123,7 @@ def _eagerness(attempt: Attempt, device: DeviceType, reference: int, line: Line)
     remaining = sum(attempt.left(budget) for budget in device.capacities.values())
     most = 0 if device.is_shareable else attempt.most(device, line.demand)
     fit = (0, most) if most >= line.needed else (1, -most)
-    return (is_fresh, device.value, len(device.takes), remaining, *fit, abs(reference))
+    return (int(device.is_suspect), is_fresh, device.value, len(device.takes), remaining, *fit, abs(reference))
 
 
 @dataclass(slots=True, eq=False)

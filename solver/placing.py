@@ -30,6 +30,7 @@ class Cost(NamedTuple):
     """What serving costs, in the order of the policy's levels; smaller is better."""
 
     rank: int
+    suspects: int
     opened_nodes: int
     opened_devices: int
     value: int
@@ -66,7 +67,12 @@ def serve(problem: Problem, parts: tuple[Part, ...], condition: Condition) -> Se
     used = local != condition.state
     after = Condition(condition.group, local, tuple(attempt.wide), condition.is_whole and not used)
     cost = Cost(
-        attempt.rank, int(condition.is_whole and used), attempt.opened, attempt.value, _leftover(group, attempt.local)
+        attempt.rank,
+        attempt.suspects,
+        int(condition.is_whole and used),
+        attempt.opened,
+        attempt.value,
+        _leftover(group, attempt.local),
     )
     return Served(tuple(tuple(each) for each in picks), after, cost)
 

@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import structs
 
 from solver import aftermath, units
-from solver.domain import Batch, Claim, Hold, Plan, Pod, Reason, ReasonCode, Snapshot
+from solver.domain import Batch, Claim, Hold, Plan, Pod, PodId, Reason, ReasonCode, Snapshot
 from solver.extract import Extracted
 from solver.feasibility import nearness
 from solver.greedy import Greedy, Order
@@ -138,7 +138,7 @@ def _is_let_go(claim: Claim, ending: set[str]) -> bool:
     return bool(claim.reserved_for) and all(each.uid in ending for each in claim.reserved_for)
 
 
-def _as_stands(after: Problem, ids: set[object]) -> list[PodClass]:
+def _as_stands(after: Problem, ids: set[PodId]) -> list[PodClass]:
     """Classes of the problem that hold these pods."""
     return [each for each in after.classes if any(after.pod(position).id in ids for position in each.members)]
 

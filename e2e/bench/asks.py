@@ -90,11 +90,11 @@ def mixed(asks: Sequence[Ask], count: int, chance: random.Random) -> list[Ask]:
     return chance.choices(asks, weights=[ask.weight for ask in asks], k=count)
 
 
-def waiting(asks: Iterable[Ask], priorities: Iterable[int], group: str = "") -> tuple[list[Pod], list[Claim]]:
+def waiting(asks: Iterable[Ask], priorities: Iterable[int], prefix: str = "p") -> tuple[list[Pod], list[Claim]]:
     """Make a pod and its claim for every ask, in queue order: priority first, then as they came."""
     pods, claims = [], []
     for index, (ask, priority) in enumerate(zip(asks, priorities, strict=False)):
-        name = f"p{index:05}"
+        name = f"{prefix}{index:05}"
         claim_id = ClaimId(NAMESPACE, f"{name}-devices")
         requests = (("cpu", ask.cpu), ("memory", ask.memory))
         entry = PodClaim(entry="devices", claim=claim_id, template="devices")
@@ -107,7 +107,6 @@ def waiting(asks: Iterable[Ask], priorities: Iterable[int], group: str = "") -> 
                 priority=priority,
                 requests=requests,
                 claims=(entry,),
-                pod_group=group,
             )
         )
         claims.append(

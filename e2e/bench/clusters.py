@@ -122,17 +122,20 @@ def _raw(manifest: Manifest) -> bytes:
     return msgspec.json.encode({**manifest, "metadata": metadata})
 
 
-def in_use(snapshot: Snapshot, free: Sequence[int], chance: random.Random) -> Snapshot:
+def in_use(snapshot: Snapshot, free: Sequence[int], chance: random.Random, *, first: int = 0) -> Snapshot:
     """
     Let claims of single pods hold devices until each node has about as many left as drawn from `free`.
 
-    Only whole devices of nodes without shared counters are held; each holder takes its part of cpu and memory.
+    Nodes before `first` stay free. Only whole devices of nodes without shared counters are held; each holder takes its
+    part of cpu and memory.
     """
+    spared = {node.name for node in snapshot.nodes[:first]}
     claims: list[Claim] = []
     pods: list[Pod] = []
     for each in snapshot.slices:
         held = [device for device in each.devices if not device.consumes_counters]
-        if each.driver != nvidia.DRIVER or len(held) < len(each.devices) or not each.devices:
+        is_spared = each.scope.node_name in spared or each.driver != nvidia.DRIVER
+        if is_spared or len(held) < len(each.devices) or not each.devices:
             continue
         for device in chance.sample(held, max(0, len(held) - chance.choice(free))):
             claim, pod = _holder(len(claims), each.scope.node_name, DeviceId(each.driver, each.pool, device.name))

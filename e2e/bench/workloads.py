@@ -5,11 +5,13 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from e2e.bench import asks, clusters
 from e2e.bench.asks import PRIORITIES, Ask, first_available, gpus, pairs, profile, share, together
-from e2e.bench.clusters import Share
+from e2e.bench.clusters import CLIQUE_LABEL, NAMESPACE, Share
 from e2e.fleet import nvidia
-from solver.domain import Batch, Snapshot
+from solver.domain import Batch, Gang, GangId, GangLevel, Snapshot
 
 H100, A100, L40S, H200 = (model.product for model in (nvidia.H100, nvidia.A100_40GB, nvidia.L40S, clusters.H200))
 MODELS = (Share(40, clusters.h100_alone), Share(30, clusters.a100), Share(20, clusters.l40s), Share(10, clusters.h200))
@@ -39,6 +41,7 @@ PROFILES = (
     profile("3g.20gb", weight=3),
     profile("4g.20gb", weight=2),
 )
+DOMAIN_NODES = 16
 SHARES = tuple(share(gibibytes) for gibibytes in range(5, 45, 5))
 ALL_KINDS = (
     *BY_MODEL,
@@ -79,6 +82,7 @@ def workloads() -> dict[str, Workload]:
         Workload("W3t", "GPU and NIC by PCIe root, tight", _w3t),
         Workload("W4", "MIG profiles over counters", _w4),
         Workload("W5", "shares of memory", _w5),
+        Workload("W6", "gangs of 16 × 8 in one NVLink domain", _w6),
         Workload("W7", "everything, half in use", functools.partial(_everything, (0, 2, 4, 6, 8)), is_large=True),
         Workload(
             "W7t", "everything, hardly anything free", functools.partial(_everything, (0, 0, 0, 1, 2)), is_large=True
@@ -131,6 +135,34 @@ def _w4(seed: int) -> Case:
 
 def _w5(seed: int) -> Case:
     return _drawn(_cluster(50, (Share(100, clusters.shareable),)), SHARES, 1500, _chance(seed))
+
+
+def _w6(seed: int) -> Case:
+    """
+    Make four gangs that each need a whole NVLink domain, of which two are free, and 202 small pods before them.
+
+    Thirty domains are in use, the most of them nearly full; the free ones are where first fit looks first.
+    """
+    chance = _chance(seed)
+    bare = _with_domains(_cluster(512, (Share(100, clusters.h100_alone),)), DOMAIN_NODES)
+    snapshot = clusters.in_use(bare, (0, 0, 0, 1, 2, 4), chance, first=2 * DOMAIN_NODES)
+    singles, claims = asks.waiting(asks.mixed((gpus(1, weight=3), gpus(2)), 202, chance), (1,) * 202)
+    gangs, pods = [], list(singles)
+    for name in ("a", "b", "c", "d"):
+        gang = GangId(NAMESPACE, f"gang-{name}", "scheduling.k8s.io")
+        level = GangLevel(node_label=CLIQUE_LABEL)
+        gangs.append(Gang(id=gang, min_count=DOMAIN_NODES, member_count=DOMAIN_NODES, levels=(level,)))
+        members, theirs = asks.waiting([gpus(8)] * DOMAIN_NODES, (1,) * DOMAIN_NODES, prefix=f"{name}-")
+        pods += [msgspec.structs.replace(pod, gang=gang) for pod in members]
+        claims += theirs
+    return Case(clusters.waiting(snapshot, claims), Batch(pods=tuple(pods), gangs=tuple(gangs)))
+
+
+def _with_domains(snapshot: Snapshot, size: int) -> Snapshot:
+    """Label every so many nodes as one NVLink domain."""
+    domains = ((node, (CLIQUE_LABEL, f"clique-{index // size:02}")) for index, node in enumerate(snapshot.nodes))
+    nodes = (msgspec.structs.replace(node, labels=tuple(sorted((*node.labels, label)))) for node, label in domains)
+    return msgspec.structs.replace(snapshot, nodes=tuple(nodes))
 
 
 def _everything(free: Sequence[int], seed: int) -> Case:

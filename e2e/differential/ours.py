@@ -1,4 +1,4 @@
-"""Dovetail, asked for the whole set of nodes that can take a pod: the API server's objects, decoder, core, check."""
+"""Dovetail, asked for the whole set of nodes that can take a pod: the API server's objects, decoders, core, check."""
 
 import asyncio
 from collections.abc import Iterable
@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from e2e.differential.peer import Verdict
-from e2e.differential.shapes import SCHEDULER
 from scheduler.change import Change
+from scheduler.cluster import Cluster
 from scheduler.simulation import live
-from scheduler.simulation.assembly import Assembly
 from solver import Engine, feasible_nodes, solve
 from solver.domain import Batch, Budget, Pod, Policy, Snapshot
 from solver.verify import check
@@ -36,9 +35,12 @@ async def verdicts(
 
 def judge(changes: tuple[Change, ...], uids: frozenset[str], policy: Policy) -> dict[str, Verdict]:
     """Judge each of the pods alone. Raises DefectError."""
-    case = Assembly(live=changes).case(SCHEDULER)
-    engine = Engine()
-    return {pod.uid: _verdict(case.snapshot, pod, policy, engine) for pod in case.batch.pods if pod.uid in uids}
+    cluster, engine = Cluster(), Engine()
+    for change in changes:
+        cluster.apply(change)
+    snapshot = cluster.snapshot()
+    pods = [each.value for each in changes if isinstance(each.value, Pod) and each.value.uid in uids]
+    return {pod.uid: _verdict(snapshot, pod, policy, engine) for pod in pods}
 
 
 def _verdict(snapshot: Snapshot, pod: Pod, policy: Policy, engine: Engine) -> Verdict:

@@ -11,15 +11,18 @@ PLAIN = Machine(instance_type="cpu-16", cpu=16, memory_gib=64, disk_gib=200)
 
 def demo_fleet() -> Fleet:
     """
-    Make one of each: two H100 nodes with RDMA cards (with different drivers), MIG, MI300X, shares, no devices at all.
+    Make one of each: two H100 nodes with RDMA cards (with different drivers), two of one NVLink domain, MIG, MI300X,
+    shares, no devices at all.
 
-    16 H100 (81559Mi), 16 RDMA cards, 32 MIG devices, 8 whole MI300X, 64 partitions, 4 L40S in shares.
+    32 H100 (81559Mi), 16 RDMA cards, 32 MIG devices, 8 whole MI300X, 64 partitions, 4 L40S in shares.
     """
     return _together(
         nvidia.gpu_node("h100-1", driver_version=nvidia.OLDER_DRIVER_VERSION),
         dranet.rdma_nics("h100-1"),
         nvidia.gpu_node("h100-2"),
         dranet.rdma_nics("h100-2"),
+        nvidia.nvlink_node("h100-nvlink-1", "5b1a.0"),
+        nvidia.nvlink_node("h100-nvlink-2", "5b1a.0"),
         nvidia.mig_node("a100-mig-1"),
         amd.gpu_node("mi300x-1"),
         amd.partition_node("mi300x-cpx-1"),

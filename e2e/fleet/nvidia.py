@@ -101,6 +101,16 @@ def gpu_node(
     return Fleet((node(name, model.machine, labels=_labels(model, gpus)),), CLASSES, slices(DRIVER, name, devices))
 
 
+def nvlink_node(name: str, clique: str, *, gpus: int = 8) -> Fleet:
+    """Make a node with whole GPUs of one NVLink domain, kept for jobs that need one: by its label and a taint."""
+    made = gpu_node(name, gpus=gpus)
+    (bare,) = made.nodes
+    labels = {**bare["metadata"]["labels"], "nvidia.com/gpu.clique": clique}
+    taint = {"key": "nvidia.com/nvlink-domain", "effect": "NoSchedule"}
+    kept = {**bare, "metadata": {**bare["metadata"], "labels": labels}, "spec": {"taints": [taint]}}
+    return Fleet((kept,), made.classes, made.slices)
+
+
 def mig_node(name: str, *, gpus: int = 8, gpus_per_root: int = 2, driver_version: str = DRIVER_VERSION) -> Fleet:
     """Make a node whose A100 40 GB are all cut into 2 × 1g.5gb, 1 × 2g.10gb and 1 × 3g.20gb; none is whole."""
     model = A100_40GB

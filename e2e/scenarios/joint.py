@@ -29,7 +29,7 @@ class Wave(NamedTuple):
     """Pods that came after each other; `kind` names what they ask for."""
 
     kind: str
-    count: int
+    pods: int
 
 
 def joint_scenarios() -> dict[str, Scenario]:
@@ -186,7 +186,7 @@ def _in_waves(kinds: Mapping[str, Kind], waves: list[Wave], **fields: Any) -> Ca
     """Make one template for each kind, and pods wave after wave; the order is the scenario, so no seed changes it."""
 
     def manifests(namespace: str, scheduler: str, _: int) -> list[Manifest]:
-        wanted = [wave.kind for wave in waves for _ in range(wave.count)]
+        wanted = [wave.kind for wave in waves for _ in range(wave.pods)]
         pods = [_with(pod(f"p{index:04}", name, kinds[name]), **fields) for index, name in enumerate(wanted)]
         made = [template(name, kind) for name, kind in kinds.items()] + pods
         return [moved(manifest, namespace, scheduler) for manifest in made]

@@ -24,6 +24,11 @@ def add(commands: Any) -> None:
         "none or it stopped, 2 something is wrong.",
         allow_abbrev=False,
     )
+    _add_options(parser)
+    parser.set_defaults(execute=execute)
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--for",
         dest="wanted",
@@ -63,7 +68,6 @@ def add(commands: Any) -> None:
         help="how long a replacement may take to run (default: %(default)s)",
     )
     simulate.add_format(parser)
-    parser.set_defaults(execute=execute)
 
 
 def execute(options: argparse.Namespace) -> int:

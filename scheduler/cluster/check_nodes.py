@@ -6,7 +6,7 @@ from scheduler.cluster import amounts
 from scheduler.cluster.mirror import Mirror
 from scheduler.cluster.occupancy import holds_node
 from scheduler.cluster.unit import Unit
-from solver.domain import Node, Placement, Pod, Taint
+from solver.domain import Node, Placement, Pod, Taint, with_burdens
 from solver.feasibility import affinity, taints
 
 PODS = "pods"
@@ -41,7 +41,7 @@ def about_room(mirror: Mirror, unit: Unit) -> Iterator[str]:
     for placement in unit.placements:
         pod, believed = mirror.pods.get(placement.pod), mirror.believed_pods.get(placement.pod)
         if pod is not None:
-            _take(asked.setdefault(placement.node, {}), pod, served(placement))
+            _take(asked.setdefault(placement.node, {}), with_burdens(pod, placement.burdens), served(placement))
         if believed is not None and holds_node(believed):
             _take(own.setdefault(believed.node_name, {}), believed)
     for name, wanted in asked.items():

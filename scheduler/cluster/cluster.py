@@ -148,7 +148,7 @@ class Cluster:
                 volumes += self._storage.assume(placement)
                 if placement.special is not None:
                     self._ledger.assume_special(specials.planned(placement, placement.special, allocations))
-                self._ledger.assume_pod(placement.pod, placement.pod_uid, placement.node)
+                self._ledger.assume_pod(placement)
                 self._ledger.settle_pod(placement.pod, pod)
         return (*self._believe([each.pod for each in unit.placements], reservations), *volumes)
 

@@ -84,11 +84,9 @@ class Gangs:
             return Standing(missing=1, is_partial=False)
         if not composed.min_count:
             return Standing(missing=0, is_partial=False)
-        running = len(self.running(gang))
         waiting = sum(_is_waiting(pod, scheduler_names) for pod in self._members.get(gang, {}).values())
-        return Standing(
-            missing=max(0, composed.min_count - running - waiting), is_partial=0 < running < composed.min_count
-        )
+        missing = composed.min_count - composed.running_count - waiting
+        return Standing(missing=max(0, missing), is_partial=composed.is_partial)
 
     def gangs(self, pods: Iterable[Pod]) -> tuple[Gang, ...]:
         """Compose the gangs that pods name, each once, in the order of the pods."""
@@ -125,6 +123,7 @@ class Gangs:
             uid=group.uid if group is not None else "",
             min_count=next(iter(minima), 0),
             member_count=sum(not pod.is_deleting for pod in members),
+            running_count=len(self.running(gang)),
             levels=tuple(dict.fromkeys((*levels, *next(iter(told), ())))),
             claims=group.claims if group is not None else (),
             priority=max((pod.priority for pod in members), default=0),

@@ -10,14 +10,17 @@ from scheduler.cluster.unit import Unit
 from solver.domain import (
     Allocation,
     Claim,
+    ClaimBurden,
     ClaimId,
     ConsumerReference,
     CounterId,
     DeviceId,
+    Placement,
     Pod,
     PodId,
     Reason,
     ReasonCode,
+    with_burdens,
 )
 
 
@@ -27,6 +30,8 @@ class PodAssumption(msgspec.Struct, frozen=True, kw_only=True):
     pod: PodId
     uid: str
     node: str
+    burdens: tuple[ClaimBurden, ...] = ()
+    """What its claims take of the node, which its status does not say yet."""
 
 
 class ClaimAssumption(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,9 +131,11 @@ class Ledger:
             del self._specials[key]
         return gone
 
-    def assume_pod(self, pod: PodId, uid: str, node: str) -> None:
-        """Believe that a pod is bound to a node."""
-        self._pods[pod] = PodAssumption(pod=pod, uid=uid, node=node)
+    def assume_pod(self, placement: Placement) -> None:
+        """Believe that a pod is bound to its node."""
+        self._pods[placement.pod] = PodAssumption(
+            pod=placement.pod, uid=placement.pod_uid, node=placement.node, burdens=placement.burdens
+        )
 
     def assume_claim(
         self, claim: ClaimId, uid: str, allocation: Allocation | None, consumers: tuple[ConsumerReference, ...]
@@ -184,7 +191,7 @@ class Ledger:
         known = self._pods.get(pod.id)
         if known is None or known.uid != pod.uid or pod.node_name:
             return pod
-        return msgspec.structs.replace(pod, node_name=known.node)
+        return with_burdens(msgspec.structs.replace(pod, node_name=known.node), known.burdens)
 
     def lay_over_claim(self, claim: Claim) -> Claim:
         """Give a claim as it is believed to be; a claim that is not allocated has no consumers."""

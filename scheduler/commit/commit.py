@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar, assert_never
 
 from scheduler.cluster import Cluster, Unit
 from scheduler.commit.bindings import NotBound, PodBinder
+from scheduler.commit.burdens import BurdenWriter
 from scheduler.commit.claims import ClaimWriter, NotWritten, Written
 from scheduler.commit.operations import operations
 from scheduler.commit.outcome import Bound, Halted, Outcome, PartlyBound, Refused, Undone, Yielded
@@ -48,6 +49,7 @@ class Commit:
         self._claims: Final = ClaimWriter(client, writer, cluster.acknowledge)
         self._pods: Final = PodBinder(client, writer)
         self._volumes: Final = VolumeBinder(client, cluster, writer)
+        self._burdens: Final = BurdenWriter(client, writer)
         self.withdrawal: Final = Withdrawal(client, writer, self._pods, cluster.acknowledge)
         self.specials: Final = SpecialClaims(client, cluster, writer, self.withdrawal)
 
@@ -143,6 +145,10 @@ class Commit:
         if isinstance(volumes, Reason):
             kept = await self._take_back(unit, step.written, unit.placements)
             return Undone(unit=unit, reasons=(volumes,), kept=kept)
+        if (refusal := await self._burdens.announce(unit.placements)) is not None:
+            await self._volumes.take_back(volumes, is_begun=False)
+            kept = await self._take_back(unit, step.written, unit.placements)
+            return Undone(unit=unit, reasons=(refusal,), kept=kept)
         return replace(step, volumes=volumes)
 
     async def _yielded(self, unit: Unit, step: "_Step") -> Yielded | None:
@@ -214,6 +220,7 @@ class Commit:
             groups=self._idle_groups(unit, placements),
         )
         await self.specials.drop(placements, kept)
+        await self._burdens.withdraw(each for each in placements if not set(each.claims) & set(kept))
         return kept
 
     def _idle_groups(self, unit: Unit, placements: Sequence[Placement]) -> frozenset[str]:

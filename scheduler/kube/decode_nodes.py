@@ -1,10 +1,16 @@
 """Nodes and namespaces (core/v1)."""
 
+from collections.abc import Iterable
+from typing import Final
+
 import msgspec
 
 from scheduler.kube.decode_shared import MalformedError, Metadata, TaintWire, Wire, labels, quantity, taints
 from solver.domain import Namespace, Node, QuantityError
 from solver.domain.quantity import milli_rounded_up, units_rounded_up
+
+_LEAST_IMAGE_BYTES: Final = 23 * 1024 * 1024
+"""Below this an image is worth nothing to kube-scheduler's image locality."""
 
 
 class _NodeSpec(Wire, frozen=True):
@@ -12,8 +18,14 @@ class _NodeSpec(Wire, frozen=True):
     unschedulable: bool = False
 
 
+class _Image(Wire, frozen=True):
+    names: tuple[str, ...] | None = None
+    size_bytes: int = 0
+
+
 class _NodeStatus(Wire, frozen=True):
     allocatable: dict[str, str] | None = None
+    images: list[_Image] | None = None
 
 
 class NodeWire(Wire, frozen=True):
@@ -35,7 +47,7 @@ _namespace = msgspec.json.Decoder(NamespaceWire)
 
 
 def decode_node(raw: bytes | msgspec.Raw) -> Node:
-    """Decode a Node. Its images are left out until something reads them: they change all the time."""
+    """Decode a Node. Images that are too small to matter to image locality are left out: a node then changes less."""
     wire = _node.decode(raw)
     return Node(
         name=wire.metadata.name,
@@ -44,7 +56,14 @@ def decode_node(raw: bytes | msgspec.Raw) -> Node:
         taints=taints(wire.spec.taints),
         is_unschedulable=wire.spec.unschedulable,
         allocatable=_allocatable(wire.status.allocatable or {}),
+        images=_images(wire.status.images or ()),
     )
+
+
+def _images(images: Iterable[_Image]) -> tuple[tuple[str, int], ...]:
+    """Every name of an image with its size in bytes."""
+    large = (each for each in images if each.size_bytes >= _LEAST_IMAGE_BYTES)
+    return tuple(sorted({name: each.size_bytes for each in large for name in each.names or ()}.items()))
 
 
 def _allocatable(texts: dict[str, str]) -> tuple[tuple[str, int], ...]:

@@ -18,13 +18,18 @@ from scheduler.kube.decode_shared import (
     tolerations,
 )
 from scheduler.kube.pod_requests import ContainerAmounts, PodAmounts, Resized, amounts
-from solver.domain import ClaimId, ContainerRequests, Controller, Pod, PodClaim, PodId
+from solver.domain import ClaimId, ContainerRequests, Controller, Pod, PodClaim, PodId, Unhealthy
 
 _TERMINAL = frozenset({"Succeeded", "Failed"})
 
 
+class _ContainerClaim(Wire, frozen=True):
+    name: str
+
+
 class _Resources(Wire, frozen=True):
     requests: dict[str, str] | None = None
+    claims: list[_ContainerClaim] | None = None
 
 
 class _Container(Wire, frozen=True):
@@ -87,9 +92,20 @@ class _Spec(Wire, frozen=True):
     volumes: list[VolumeWire] | None = None
 
 
+class _Health(Wire, frozen=True):
+    resource_id: str = msgspec.field(name="resourceID", default="")
+    health: str = ""
+
+
+class _ResourceStatus(Wire, frozen=True):
+    name: str = ""
+    resources: list[_Health] | None = None
+
+
 class _ContainerStatus(Wire, frozen=True):
     name: str
     resources: _Resources | None = None
+    allocated_resources_status: list[_ResourceStatus] | None = None
     allocated_resources: dict[str, str] | None = None
 
 
@@ -112,6 +128,7 @@ class _ExtendedClaim(Wire, frozen=True):
 
 class _Condition(Wire, frozen=True):
     type: str
+    status: str = ""
     reason: str = ""
 
 
@@ -215,6 +232,7 @@ def _convert(wire: PodWire) -> Pod:
         images=tuple(each.image for each in (*(spec.init_containers or ()), *(spec.containers or ())) if each.image),
         tolerations=tolerations(spec.tolerations),
         claims=_claims(wire) if spec.resource_claims else (),
+        level_slack=_level_slack(spec, status),
         volumes=pod_volumes(spec.volumes, metadata.namespace, metadata.name) if spec.volumes else (),
         pod_group=pod_group,
         gang=decode_gangs.gang_of(metadata.namespace, pod_group, metadata.labels),
@@ -224,6 +242,8 @@ def _convert(wire: PodWire) -> Pod:
         is_preemptible=decode_eviction.is_preemptible(metadata.annotations),
         is_deleting=metadata.deletion_timestamp is not None,
         is_terminal=status.phase in _TERMINAL,
+        has_failed=_has_failed(status),
+        unhealthy=tuple(_unhealthy(status)),
     )
 
 
@@ -234,6 +254,24 @@ def _lasting_ports(spec: _Spec) -> Iterator[PortWire]:
             yield from each.ports or ()
     for each in spec.containers or ():
         yield from each.ports or ()
+
+
+def _has_failed(status: _Status) -> bool:
+    is_disrupted = any(each.type == "DisruptionTarget" and each.status == "True" for each in status.conditions or ())
+    return status.phase == "Failed" and not is_disrupted
+
+
+def _unhealthy(status: _Status) -> Iterator[Unhealthy]:
+    """Devices of claims that are reported unhealthy; entries are named `claim:<entry>/<request>` or `claim:<entry>`."""
+    containers = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
+    reports = [each for container in containers for each in container.allocated_resources_status or ()]
+    for report in reports:
+        kind, _, name = report.name.partition(":")
+        entry, _, request = name.partition("/")
+        devices = report.resources or () if kind == "claim" else ()
+        for device in devices:
+            if device.health == "Unhealthy":
+                yield Unhealthy(entry=entry, request=request, resource_id=device.resource_id)
 
 
 def _controller(metadata: Metadata) -> Controller | None:
@@ -251,6 +289,11 @@ def _requests(spec: _Spec, status: _Status) -> tuple[tuple[str, int], ...]:
     return tuple((resource, amount) for resource, amount in found if resource not in served)
 
 
+def _level_slack(spec: _Spec, status: _Status) -> tuple[tuple[str, int], ...]:
+    has_claims = bool(spec.resource_claims) and spec.resources is not None
+    return pod_requests.level_slack(_amounts(spec, status)) if has_claims else ()
+
+
 def _containers(spec: _Spec) -> tuple[ContainerRequests, ...]:
     """Init containers first, each as it is specified."""
     return tuple(
@@ -259,6 +302,7 @@ def _containers(spec: _Spec) -> tuple[ContainerRequests, ...]:
             requests=pod_requests.rounded(amounts(each.resources.requests, f"container {each.name}")),
             is_init=is_init,
             is_sidecar=is_init and each.restart_policy == "Always",
+            claims=tuple(dict.fromkeys(claim.name for claim in each.resources.claims or ())),
         )
         for is_init, containers in ((True, spec.init_containers), (False, spec.containers))
         for each in containers or ()
@@ -306,7 +350,7 @@ def _amounts(spec: _Spec, status: _Status) -> PodAmounts:
         pod_level=pod_level,
         extra=[
             amounts(each.resources, "status.nodeAllocatableResourceClaimStatuses")
-            for each in status.node_allocatable_resource_claim_statuses or ()
+            for each in (status.node_allocatable_resource_claim_statuses or () if spec.node_name else ())
         ],
         is_infeasible=_is_infeasible(status),
     )

@@ -1,4 +1,4 @@
-"""The writes of a preemption: the nomination of who waits, the eviction of who goes (policy/v1), and what is said of it."""
+"""The writes of a preemption: who waits is nominated, who goes is evicted (policy/v1), and it is said on both."""
 
 import datetime as dt
 from typing import Any, Final

@@ -107,6 +107,25 @@ def total(pod: PodAmounts) -> Amounts:
     return running
 
 
+def level_slack(pod: PodAmounts) -> tuple[tuple[str, int], ...]:
+    """
+    Give what pod-level requests leave for claims, where they are set: never below zero, rounded down, sorted.
+
+    Node-allocatable claims are inside of them then, not on top (KEP-5517 with KEP-2837).
+    """
+    if pod.pod_level is None:
+        return ()
+    in_force = effective(pod.pod_level, pod.is_infeasible)
+    inside = total(pod._replace(pod_level=None, overhead={}, extra=()))
+    return tuple(
+        sorted(
+            (name, max(in_force.get(name, 0) - inside.get(name, 0), 0) // (_MILLI if name == "cpu" else NANO))
+            for name in pod.pod_level.specified
+            if name in _POD_LEVEL or name.startswith(_HUGE_PAGES)
+        )
+    )
+
+
 def effective(container: ContainerAmounts, is_infeasible: bool) -> Amounts:  # noqa: FBT001 - a fact of the pod
     """Take the largest of what is asked for, in force and admitted; a resize that was refused asks for nothing."""
     resized = container.resized

@@ -52,6 +52,7 @@ GANG_PARTLY_BOUND: Final = "gang_partly_bound"
 GROUP_CONDITION_FAILED: Final = "group_condition_failed"
 UNIT_WAITING: Final = "unit_waiting"
 DEVICE_AVOIDED: Final = "device_avoided"
+DEVICE_SUSPECTED: Final = "device_suspected"
 EVENT_DROPPED: Final = "event_dropped"
 
 _NOISY: Final = ("asyncio", "aiohttp", "kubernetes", "urllib3")

@@ -107,14 +107,8 @@ def facts_of(transition: Transition) -> frozenset[Fact]:
     """
     found: set[Fact] = set()
     match transition.before, transition.after:
-        case (Node() | None as before, Node() as after):
-            found = _node_facts(before, after)
-        case (Node(), None):
-            found = {Fact.NODE_GONE}
-        case (Pod() | None as before, Pod() | None as after) if before is not None or after is not None:
-            found = (_pod_facts(before, after) if before is not None else set()) | _neighbour_facts(before, after)
-        case (Namespace() | None, Namespace()) | (Namespace(), None):
-            found = {Fact.NAMESPACE_CHANGED}
+        case ((Node() | Pod() | Namespace(), _) | (_, Node() | Pod() | Namespace())):
+            found = _core_facts(transition)
         case (Claim() as before, Claim() | None as after):
             found = _claim_facts(before, after)
         case (None, Claim()):
@@ -133,6 +127,21 @@ def facts_of(transition: Transition) -> frozenset[Fact]:
         case _:
             found = _gang_facts(transition) or _storage_facts(transition)
     return frozenset(found)
+
+
+def _core_facts(transition: Transition) -> set[Fact]:
+    match transition.before, transition.after:
+        case (Node() | None as before, Node() as after):
+            return _node_facts(before, after)
+        case (Node(), None):
+            return {Fact.NODE_GONE}
+        case (Namespace(), _) | (_, Namespace()):
+            return {Fact.NAMESPACE_CHANGED}
+        case (Pod() as before, Pod() | None as after):
+            return _pod_facts(before, after) | _neighbour_facts(before, after)
+        case (None, Pod() as after):
+            return _neighbour_facts(None, after)
+    return set()
 
 
 def claim_of(transition: Transition) -> ClaimId | VolumeClaimId | None:

@@ -29,7 +29,7 @@ _DEVICES: Final = frozenset(
 
 
 class _Waiting:
-    """A pod that could not be placed: since when, whether only devices were missing, and when others got ahead of it."""
+    """A pod that could not be placed: since when, whether it lacked room, and when others got ahead of it."""
 
     __slots__ = ("first_failed", "needs_room", "passed_since")
 
@@ -54,9 +54,14 @@ class PassedOver:
         return tuple(self._holds.values())
 
     def marked(self, batch: Batch, now: float) -> Batch:
-        """Say of a batch who is overdue and what is held; a gang is overdue when one of its pods is."""
+        """
+        Say of a batch who is overdue and what is held.
+
+        A gang is overdue when one of its pods is, and when some of them run but not enough.
+        """
         overdue = {pod.id for pod in batch.pods if self._is_overdue(pod, now)}
         gangs = {pod.gang for pod in batch.pods if pod.id in overdue and pod.gang is not None}
+        gangs |= {gang.id for gang in batch.gangs if gang.is_partial}
         ids = tuple(pod.id for pod in batch.pods if pod.id in overdue or pod.gang in gangs)
         if not ids and not self._holds:
             return batch

@@ -7,6 +7,7 @@ calls `load`; every other part is handed the section that concerns it.
 """
 
 from scheduler.settings.address import Address, parse_address
+from scheduler.settings.choosing import PolicyName
 from scheduler.settings.reading import Overrides, SettingsError, load, parse
 from scheduler.settings.schema import (
     API_VERSION,
@@ -20,7 +21,6 @@ from scheduler.settings.schema import (
     LogLevel,
     NodeLabels,
     Owned,
-    PolicyName,
     Profile,
     QueueTimes,
     Settings,

@@ -204,13 +204,21 @@ class CommitLimits(_Section, frozen=True):
     binding_timeout_seconds: Seconds = 600.0
     """
     Seconds from an allocation (its allocationTimestamp) until all binding conditions of its devices have to be True.
-    Then, or as soon as a binding failure condition is, the allocation is taken back and the pod is decided anew.
+    Then, or as soon as a binding failure condition is, the allocation is taken back and the pod is decided anew. Also
+    the seconds until volumes that wait for a pod have to be made and bound.
     """
 
     avoid_failed_device_seconds: Seconds = 300.0
     """
     Seconds for which a device that did not get ready for a pod, in time or at all, is given to nobody. It is not
     tainted in the API: a restart of the scheduler forgets it.
+    """
+
+    suspect_device_seconds: Seconds = 900.0
+    """
+    Seconds for which a device is given to pods last, after a pod that its controller replaces failed on it, or after
+    the kubelet reported it unhealthy in a pod's status. Nothing is forbidden, and a restart of the scheduler forgets
+    it.
     """
 
 
@@ -231,9 +239,10 @@ class QueueTimes(_Section, frozen=True):
 
     max_passed_over_seconds: Seconds = 300.0
     """
-    Seconds for which others of the same priority or a lower one may be placed ahead of a pod that finds no room. Then it
-    goes before all of its priority, and nodes are held for it: what becomes free there is not given to others, until it
-    fits. Shorter keeps large pods from waiting behind a stream of small ones, and leaves more devices idle meanwhile.
+    Seconds for which others of the same priority or a lower one may be placed ahead of a pod that finds no room. Then
+    it goes before all of its priority, and nodes are held for it: what becomes free there is given to nobody else until
+    it fits. Shorter keeps large pods from waiting behind a stream of small ones, and leaves more devices idle
+    meanwhile.
     """
 
     retry_after_seconds: Seconds = 300.0

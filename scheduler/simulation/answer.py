@@ -25,6 +25,7 @@ from solver.domain import (
     Placement,
     Plan,
     Pod,
+    Policy,
     Reason,
     ReasonCode,
     SearchReport,
@@ -55,11 +56,17 @@ def recorded(case: Case, settings: Settings, scheduler_name: str) -> Record:
         cause=f"simulated for scheduler {scheduler_name}",
         snapshot=case.snapshot,
         batch=case.batch,
-        policy=settings.policy(scheduler_name),
+        policy=_at_present(settings.policy(scheduler_name)),
         seconds=_SECONDS,
         deterministic_seconds=settings.solver.deterministic_seconds,
         workers=settings.solver.workers,
     )
+
+
+def _at_present(policy: Policy) -> Policy:
+    """Give the time of day, which how long pods have run is counted to; it is saved with the case."""
+    rules = msgspec.structs.replace(policy.preemption, now=int(time.time()))
+    return msgspec.structs.replace(policy, preemption=rules)
 
 
 def answer(asked: Record) -> Answer:

@@ -1,8 +1,8 @@
 """
 `dovetail defrag --apply`: one move after the other, with the caller's credentials, on the live cluster.
 
-Before the first move the pods asked for get the annotation that holds room for them on their node, so that what is moved
-away does not come back. After each move everything is solved again: unless exactly one move less is left, it stops.
+Before the first move the pods asked for get the annotation that holds room for them on their node, so that what is
+moved away does not come back. After each move everything is solved again: unless one move less is left, it stops.
 """
 
 import asyncio

@@ -10,7 +10,7 @@ import msgspec
 
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
-from scheduler.simulation import admission, defaults, edits, routes, shapes, stamping, workloads
+from scheduler.simulation import admission, defaults, edits, routes, shapes, stamping, storage, workloads
 from scheduler.simulation.case import Case
 from scheduler.simulation.decoding import decoded, key_of
 from scheduler.simulation.documents import LIVE, Document, Problem
@@ -62,12 +62,13 @@ class Assembly:
     def case(self, scheduler_name: str) -> Case:
         """Give what is to be decided for the pods that name a scheduler. Call it once."""
         for document in self.workloads:
-            made = enumerate(workloads.pods(document.body), start=1)
-            self.add(Document(f"{document.source}, pod {index}", pod) for index, pod in made)
+            self.add(each for each in workloads.documents(document) if not self._is_known_claim(each.body))
         self._fill_pods()
         self._admit()
         self._stamp()
-        changes = (*self.live, *self._changes())
+        self._make_volume_claims()
+        changes, notes = storage.controlled(_latest((*self.live, *self._changes())))
+        self.warnings += notes
         cluster = Cluster()
         for change in changes:
             cluster.apply(change)
@@ -159,12 +160,14 @@ class Assembly:
             defaults.fill_pod(document.body, priorities)
 
     def _stamp(self) -> None:
-        """Make the claims that pods want from templates."""
+        """Make the claims that PodGroups, and then pods, want from templates."""
         claims = {_pair(document.body): document.body for document in self._documents(Kind.CLAIMS)}
         made = stamping.made(claims)
         taken = {*claims, *(change.value.id for change in self.live if isinstance(change.value, Claim))}
-        for document in self._documents(Kind.PODS):
+        groups = {_pair(document.body): document.body for document in self._documents(Kind.POD_GROUPS)}
+        for document in (*self._documents(Kind.POD_GROUPS), *self._documents(Kind.PODS)):
             pod = document.body
+            stamping.share(pod, groups)
             for each in stamping.wanted(pod):
                 known = made.get((text(metadata(pod).get("uid")), each.entry))
                 if known is not None:
@@ -181,6 +184,24 @@ class Assembly:
                 self.objects[Kind.CLAIMS, key_of(claim)] = Document(f"{template.source}, stamped", claim)
                 if key in self.wrong_templates:
                     self.wrong[key_of(claim)] = self.wrong_templates[key]
+
+    def _make_volume_claims(self) -> None:
+        """Make the claims of ephemeral volumes, and let claims that name no class have the default one."""
+        for document in self._documents(Kind.PODS):
+            made = (each for each in storage.of_ephemeral(document.body) if not self._is_known_claim(each))
+            self.add([Document(f"{document.source}, made for the pod", each) for each in made])
+        default = storage.default_class(each.body for each in self._documents(Kind.STORAGE_CLASSES))
+        for document in self._documents(Kind.VOLUME_CLAIMS):
+            storage.fill_class(document.body, default)
+
+    def _is_known_claim(self, body: Body) -> bool:
+        """Whether it is a claim for a volume that is there already, so that no controller makes it."""
+        if routes.KINDS.get(routes.of(body)) is not Kind.VOLUME_CLAIMS:
+            return False
+        key = key_of(body)
+        return (Kind.VOLUME_CLAIMS, key) in self.objects or any(
+            each.kind is Kind.VOLUME_CLAIMS and each.key == key for each in self.live
+        )
 
     def _absent(self, key: stamping.Key) -> str:
         names = [name for namespace, name in self.templates if namespace == key[0]]
@@ -244,6 +265,16 @@ class Assembly:
                 claim = msgspec.structs.replace(change.value, invalid=wrong)
                 change = Change(kind=kind, key=key, value=claim)
             yield change
+        yield from self._unwritten_namespaces()
+
+    def _unwritten_namespaces(self) -> Iterator[Change]:
+        """Namespaces that pods are in and that nobody wrote down: they have the label of their name."""
+        known = {change.key for change in self.live if change.kind is Kind.NAMESPACES}
+        known |= {key for kind, key in self.objects if kind is Kind.NAMESPACES}
+        names = {text(metadata(document.body).get("namespace")) for document in self._documents(Kind.PODS)}
+        for name in sorted(names - known):
+            labels = ((defaults.OWN_LABELS["Namespace"], name),)
+            yield Change(kind=Kind.NAMESPACES, key=name, value=Namespace(name=name, labels=labels))
 
     def _waiting(self, pods: list[Pod], scheduler_name: str) -> tuple[Pod, ...]:
         """Give the pods that wait for a scheduler, as its queue would: by priority, then by age."""
@@ -280,6 +311,11 @@ class Assembly:
 def _pair(body: Body) -> stamping.Key:
     found = metadata(body)
     return text(found.get("namespace")), text(found.get("name"))
+
+
+def _latest(changes: Iterable[Change]) -> tuple[Change, ...]:
+    """Keep the last change of every object."""
+    return tuple({(each.kind, each.key): each for each in changes}.values())
 
 
 def _listed(counts: Counter[str]) -> str:

@@ -10,8 +10,12 @@ from typing import Any, Final
 
 from scheduler.simulation.fields import Body, entries, mapping, metadata, spec, text
 
-NAMESPACED: Final = frozenset({"Pod", "ResourceClaim", "ResourceClaimTemplate"})
+NAMESPACED: Final = frozenset(
+    {"CSIStorageCapacity", "PersistentVolumeClaim", "Pod", "PodGroup", "ResourceClaim", "ResourceClaimTemplate"}
+)
 _NAMES: Final = uuid.UUID("0d7fb0a6-35d2-4d3b-a7f4-58ce0e5c9a4e")
+OWN_LABELS: Final = {"Node": "kubernetes.io/hostname", "Namespace": "kubernetes.io/metadata.name"}
+"""Labels that hold an object's own name: the kubelet gives nodes theirs, the API server gives namespaces theirs."""
 _PLENTY: Final = {"cpu": "1000000", "memory": "1Pi", "ephemeral-storage": "1Pi"}
 _PODS: Final = "110"
 _SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -34,6 +38,11 @@ def identify(body: Body) -> None:
         found["name"] = f"{found['generateName']}0"
     if not found.get("uid"):
         found["uid"] = stable_uid(kind, text(found.get("namespace")), text(found.get("name")))
+    label = OWN_LABELS.get(kind)
+    if label is not None:
+        labels = found.setdefault("labels", {})
+        if isinstance(labels, dict):
+            labels.setdefault(label, text(found.get("name")))
 
 
 def fill_pod(body: Body, priorities: Mapping[str, int]) -> None:
@@ -42,6 +51,8 @@ def fill_pod(body: Body, priorities: Mapping[str, int]) -> None:
     for name in ("containers", "initContainers"):
         for _, container in entries(pod.get(name)):
             _fill_resources(mapping(container.get("resources")))
+            if pod.get("hostNetwork") is True:
+                _fill_host_ports(container)
     _fill_resources(mapping(pod.get("resources")))
     _texts(pod.get("overhead"))
     if pod.get("priority") is None:
@@ -49,6 +60,13 @@ def fill_pod(body: Body, priorities: Mapping[str, int]) -> None:
         value = _SYSTEM_PRIORITIES.get(name, priorities.get(name))
         if value is not None:
             pod["priority"] = value
+
+
+def _fill_host_ports(container: Body) -> None:
+    """In the network of the node every port is a port of the node."""
+    for _, port in entries(container.get("ports")):
+        if not port.get("hostPort") and isinstance(port.get("containerPort"), int):
+            port["hostPort"] = port["containerPort"]
 
 
 def unknown_priority(body: Body, priorities: Mapping[str, int]) -> str:
@@ -127,6 +145,12 @@ def fill_claim(body: Body) -> None:
         _texts(result.get("consumedCapacity"))
 
 
+def fill_capacity(body: Body) -> None:
+    """Quantities of what a storage has room for."""
+    _text_at(body, "capacity")
+    _text_at(body, "maximumVolumeSize")
+
+
 def priorities(bodies: list[Body]) -> dict[str, int]:
     """Give the values of PriorityClasses by name, and the global default under ''."""
     found = {}
@@ -142,6 +166,9 @@ def priorities(bodies: list[Body]) -> dict[str, int]:
 FILL: Final[dict[str, Callable[[Body], None]]] = {
     "ResourceSlice": fill_slice,
     "ResourceClaim": fill_claim,
+    "PersistentVolume": lambda body: _texts(spec(body).get("capacity")),
+    "PersistentVolumeClaim": lambda body: _texts(mapping(spec(body).get("resources")).get("requests")),
+    "CSIStorageCapacity": fill_capacity,
     "ResourceClaimTemplate": lambda body: fill_claim_spec(mapping(spec(body).get("spec"))),
 }
 """What is filled in by kind, beside `identify`, nodes and pods."""

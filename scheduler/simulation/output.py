@@ -45,7 +45,10 @@ def _placement(placement: Placement, answer: Answer) -> Json:
         for claim in placement.claims
         if claim in answer.allocations
     ]
-    return {"pod": str(placement.pod), "node": placement.node, "claims": claims}
+    found: Json = {"pod": str(placement.pod), "node": placement.node, "claims": claims}
+    if placement.volumes:
+        found["volumes"] = [{"claim": str(each.claim), "volume": each.volume} for each in placement.volumes]
+    return found
 
 
 def _complete(allocation: Allocation) -> Allocation:

@@ -7,6 +7,7 @@ from scheduler.change import Kind
 from scheduler.simulation.fields import Body, text
 
 _RESOURCE: Final = "resource.k8s.io"
+_STORAGE: Final = "storage.k8s.io"
 _CURRENT: Final = frozenset({"v1", "v1beta2"})
 """Versions of resource.k8s.io that have today's shape."""
 
@@ -18,6 +19,13 @@ KINDS: Final[Mapping[tuple[str, str], Kind]] = {
     (_RESOURCE, "DeviceClass"): Kind.CLASSES,
     (_RESOURCE, "ResourceClaim"): Kind.CLAIMS,
     (_RESOURCE, "DeviceTaintRule"): Kind.TAINT_RULES,
+    ("", "PersistentVolume"): Kind.VOLUMES,
+    ("", "PersistentVolumeClaim"): Kind.VOLUME_CLAIMS,
+    (_STORAGE, "StorageClass"): Kind.STORAGE_CLASSES,
+    (_STORAGE, "CSINode"): Kind.NODE_DRIVERS,
+    (_STORAGE, "CSIStorageCapacity"): Kind.STORAGE_CAPACITIES,
+    (_STORAGE, "CSIDriver"): Kind.STORAGE_DRIVERS,
+    (_STORAGE, "VolumeAttachment"): Kind.ATTACHMENTS,
     ("policy", "PodDisruptionBudget"): Kind.BUDGETS,
     ("scheduling.k8s.io", "PodGroup"): Kind.POD_GROUPS,
     ("scheduling.x-k8s.io", "PodGroup"): Kind.COSCHEDULING_GROUPS,

@@ -1,5 +1,5 @@
 """
-Claims from templates, as the claim controller makes them: owned by the pod, noted in its status.
+Claims from templates, as the claim controller makes them: owned by the pod or the PodGroup, noted in its status.
 
 The random part of the generated name is taken from the pod's uid, so that the same input gives the same names.
 """
@@ -59,7 +59,13 @@ def stamp(pod: Body, each: Wanted, template: Body, taken: Collection[Key]) -> Bo
             "labels": mapping(metadata(wrapped).get("labels")),
             "annotations": {**mapping(metadata(wrapped).get("annotations")), _ENTRY: each.entry},
             "ownerReferences": [
-                {"apiVersion": "v1", "kind": "Pod", "name": owner["name"], "uid": owner["uid"], "controller": True}
+                {
+                    "apiVersion": text(pod.get("apiVersion")) or "v1",
+                    "kind": text(pod.get("kind")) or "Pod",
+                    "name": owner["name"],
+                    "uid": owner["uid"],
+                    "controller": True,
+                }
             ],
         },
         "spec": copy.deepcopy(wrapped.get("spec", {})),
@@ -75,6 +81,19 @@ def made(claims: Mapping[Key, Body]) -> dict[tuple[str, str], str]:
             for _, reference in entries(metadata(claim).get("ownerReferences")):
                 found[text(reference.get("uid")), entry] = name
     return found
+
+
+def share(pod: Body, groups: Mapping[Key, Body]) -> None:
+    """Note in a pod's status the claims of its PodGroup, for entries of the pod that are the group's just so."""
+    name = text(mapping(spec(pod).get("schedulingGroup")).get("podGroupName"))
+    group = groups.get((text(metadata(pod).get("namespace")), name))
+    if group is None:
+        return
+    own = [entry for _, entry in entries(spec(group).get("resourceClaims"))]
+    for _, noted in entries(mapping(group.get("status")).get("resourceClaimStatuses")):
+        entry = text(noted.get("name"))
+        if any(each in own for _, each in entries(spec(pod).get("resourceClaims")) if each.get("name") == entry):
+            note(pod, entry, text(noted.get("resourceClaimName")))
 
 
 def note(pod: Body, entry: str, claim: str) -> None:

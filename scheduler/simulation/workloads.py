@@ -1,8 +1,11 @@
 """The pods that controllers would make of Deployments, ReplicaSets, StatefulSets and Jobs."""
 
 import copy
+from collections.abc import Iterator
 from typing import Any, Final
 
+from scheduler.simulation import storage
+from scheduler.simulation.documents import Document
 from scheduler.simulation.fields import Body, mapping, metadata, spec, text
 
 KINDS: Final = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "Job"})
@@ -26,6 +29,16 @@ def pods(body: Body) -> list[Body]:
         }
         for index in range(_count(body, workload))
     ]
+
+
+def documents(workload: Document) -> Iterator[Document]:
+    """Give the pods of a workload, and the volume claims that it makes for them."""
+    claims = storage.templates(workload.body)
+    for index, pod in enumerate(pods(workload.body), start=1):
+        storage.give(pod, claims)
+        for name, template in claims.items():
+            yield Document(f"{workload.source}, pod {index}", storage.of_template(pod, name, template))
+        yield Document(f"{workload.source}, pod {index}", pod)
 
 
 def _count(body: Body, workload: Body) -> int:

@@ -1,7 +1,8 @@
-"""A smallest set of facts that cannot hold together on one node."""
+"""A smallest set of facts that cannot hold together on one node: assumed all at once, then deleted one by one."""
 
 from collections.abc import Sequence
 
+from solver.account import guide
 from solver.account.facts import Fact
 from solver.account.trial import Case, Trials
 
@@ -17,13 +18,24 @@ def smallest(trials: Trials, case: Case, node: str, found: Sequence[Fact]) -> tu
         return ()
     if trials.fits(_without(case, found), node) is not True:
         return ()
-    kept = list(found)
-    for fact in found:
+    kept = _assumed(trials, case, node, found)
+    for fact in tuple(kept):
         rest = [each for each in kept if each is not fact]
-        gone = [each for each in found if each not in rest]
+        gone = [each for each in found if not any(each is one for one in rest)]
         if trials.fits(_without(case, gone), node) is False:
             kept = rest
     return tuple(kept)
+
+
+def _assumed(trials: Trials, case: Case, node: str, found: Sequence[Fact]) -> list[Fact]:
+    """Ask a model which facts clash, and take its word where the trial confirms it; else all of them."""
+    problem = trials.prepare(case)
+    core = guide.clash(case, problem, found) if problem.classes else None
+    if core:
+        gone = [each for each in found if not any(each is one for one in core)]
+        if trials.fits(_without(case, gone), node) is False:
+            return list(core)
+    return list(found)
 
 
 def _without(case: Case, gone: Sequence[Fact]) -> Case:

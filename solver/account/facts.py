@@ -203,15 +203,17 @@ def _of_resources(pod_class: PodClass, problem: Problem, node: int) -> Iterator[
 
 def _of_taints(problem: Problem) -> Iterator[Fact]:
     """Give the taints of devices that match and are kept from the pod by nothing but them."""
+    tainted = [
+        index
+        for answers in problem.answers
+        for index, verdict in answers.verdicts.items()
+        if verdict is Verdict.TAINTED
+    ]
     taints: dict[Taint, int] = {}
-    for answers in problem.answers:
-        for index, verdict in answers.verdicts.items():
-            if verdict is not Verdict.TAINTED:
-                continue
-            for taint in problem.inventory.records[index].taints:
-                if taint.effect in {TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE}:
-                    plain = Taint(key=taint.key, value=taint.value, effect=taint.effect)
-                    taints[plain] = taints.get(plain, 0) + 1
+    for taint in (taint for index in dict.fromkeys(tainted) for taint in problem.inventory.records[index].taints):
+        if taint.effect in {TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE}:
+            plain = Taint(key=taint.key, value=taint.value, effect=taint.effect)
+            taints[plain] = taints.get(plain, 0) + 1
     for taint, count in taints.items():
         yield Fact(kind=Kind.TAINT, text=f"taint {taint.key} on {_devices(count)}", subject=taint)
 

@@ -8,6 +8,7 @@ rules, or anything mutable. Everybody may import it; it imports nobody.
 
 from solver.domain.account import Account, NearestChange, NodeKind, RequestCount
 from solver.domain.attributes import AttributeKind, AttributeValue
+from solver.domain.burden import ClaimBurden, with_burdens
 from solver.domain.claim import (
     Allocation,
     AllocationMode,
@@ -54,12 +55,13 @@ from solver.domain.plan import (
     Unplaced,
     Violation,
 )
-from solver.domain.pod import ContainerRequests, Controller, Pod, PodClaim
+from solver.domain.pod import ContainerRequests, Controller, Pod, PodClaim, Unhealthy
 from solver.domain.preemption import DisruptionBudget, PreemptionRules, Victim
 from solver.domain.quantity import Quantity, QuantityError
 from solver.domain.reasons import Reason, ReasonCode
 from solver.domain.selection import (
     BINDING_FAILED_TAINT,
+    SUSPECT_TAINT,
     NodeSelector,
     NodeSelectorOperator,
     NodeSelectorRequirement,
@@ -88,6 +90,7 @@ __all__ = [
     "BINDING_FAILED_TAINT",
     "PACK",
     "SPREAD",
+    "SUSPECT_TAINT",
     "TOPOLOGY",
     "Account",
     "Allocation",
@@ -99,6 +102,7 @@ __all__ = [
     "Capacity",
     "Claim",
     "ClaimAllocation",
+    "ClaimBurden",
     "ClaimId",
     "Constraint",
     "ConstraintKind",
@@ -176,6 +180,7 @@ __all__ = [
     "Taint",
     "TaintEffect",
     "Toleration",
+    "Unhealthy",
     "Unplaced",
     "ValidRange",
     "Victim",
@@ -187,4 +192,5 @@ __all__ = [
     "VolumeClaimId",
     "WeightedPodTerm",
     "Weights",
+    "with_burdens",
 ]

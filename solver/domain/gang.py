@@ -32,7 +32,7 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
 
     At least `min_count` of them run, or none; 0 ties nothing together (a PodGroup of the basic policy), and then only
     its levels and claims matter. Pods that hold a node already count, unless they are being deleted. `member_count` are
-    the pods that there are. `claims` are shared through the group and reserved for it (KEP-5729), by an entry of
+    the pods that there are, `running_count` those of them that run. `claims` are shared through the group and reserved for it (KEP-5729), by an entry of
     reservedFor with `uid`: (name, claim, template) as `PodGroup` has them. `invalid` says why none of its pods may be placed: its object is missing, or what its pods
     say of it disagrees; `is_absent` says that it is the object that is missing.
     """
@@ -41,12 +41,18 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
     uid: str = ""
     min_count: int = 0
     member_count: int = 0
+    running_count: int = 0
     levels: tuple[GangLevel, ...] = ()
     claims: tuple[tuple[str, ClaimId | None, str], ...] = ()
     priority: int = 0
     creation: str = ""
     invalid: str = ""
     is_absent: bool = False
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether some of its pods run and not enough of them: whoever completes it goes first."""
+        return 0 < self.running_count < self.min_count
 
     def reserves(self, entry: str, claim: ClaimId, template: str) -> bool:
         """Whether an entry of a pod's claims is the group's own: the same name, of the same claim or template."""

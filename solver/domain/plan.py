@@ -4,6 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
+from solver.domain.burden import ClaimBurden
 from solver.domain.claim import Allocation
 from solver.domain.extended import SpecialClaim
 from solver.domain.hold import Hold
@@ -37,6 +38,7 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     claims: tuple[ClaimId, ...] = ()
     special: SpecialClaim | None = None
     volumes: tuple[VolumeBinding, ...] = ()
+    burdens: tuple[ClaimBurden, ...] = ()
 
 
 class Unplaced(msgspec.Struct, frozen=True, kw_only=True):

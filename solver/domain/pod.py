@@ -23,6 +23,14 @@ class PodClaim(msgspec.Struct, frozen=True, kw_only=True):
     is_skipped: bool = False
 
 
+class Unhealthy(msgspec.Struct, frozen=True, kw_only=True):
+    """A device that the kubelet reports unhealthy: the entry of the pod's claim, the request, an id (KEP-4680)."""
+
+    entry: str
+    request: str
+    resource_id: str = ""
+
+
 class Controller(msgspec.Struct, frozen=True, kw_only=True):
     """The owner that manages a pod and replaces it (metadata.ownerReferences with `controller`)."""
 
@@ -37,6 +45,8 @@ class ContainerRequests(msgspec.Struct, frozen=True, kw_only=True):
     requests: tuple[tuple[str, int], ...] = ()
     is_init: bool = False
     is_sidecar: bool = False
+    claims: tuple[str, ...] = ()
+    """Entries of the pod's claims that it uses."""
 
 
 class Pod(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,6 +89,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     images: tuple[str, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     claims: tuple[PodClaim, ...] = ()
+    level_slack: tuple[tuple[str, int], ...] = ()
+    """For resources with pod-level requests: what these leave for claims (KEP-5517), in the units of `requests`."""
     volumes: tuple[PodVolume, ...] = ()
     pod_group: str = ""
     gang: GangId | None = None
@@ -88,6 +100,9 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     is_preemptible: bool = True
     is_deleting: bool = False
     is_terminal: bool = False
+    has_failed: bool = False
+    """Whether it ended as Failed by its own doing: not evicted, preempted or the like (condition DisruptionTarget)."""
+    unhealthy: tuple[Unhealthy, ...] = ()
     invalid: str = ""
 
     @property

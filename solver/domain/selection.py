@@ -54,6 +54,13 @@ toleration with this very key covers it: who tolerates everything must not be gi
 """
 
 
+SUSPECT_TAINT: Final = "dovetail.dev/suspect"
+"""
+The key of the taint, of effect None, of a device that work failed on or that was reported unhealthy; kept by the
+scheduler, not in the API. It keeps nobody away: such devices are given last.
+"""
+
+
 class Taint(msgspec.Struct, frozen=True, kw_only=True):
     """A taint of a node or device; an unknown effect stays as text and blocks nothing."""
 

@@ -90,22 +90,26 @@ class OwnedDevices(msgspec.Struct, frozen=True, kw_only=True):
 PACK: Final = (
     "alternatives",
     "preferences",
+    "suspects",
     "opened-groups",
     "opened-nodes",
     "opened-devices",
+    "spoiled-partitions",
     "device-value",
     "scores",
 )
 """Fill few nodes and take the smallest device that does: whole groups of nodes, whole nodes and large devices stay."""
-SPREAD: Final = ("alternatives", "preferences", "crowded-nodes", "device-value", "scores")
+SPREAD: Final = ("alternatives", "preferences", "suspects", "crowded-nodes", "device-value", "scores")
 """Take devices where most are free, and few of each node."""
 TOPOLOGY: Final = (
     "alternatives",
     "preferences",
+    "suspects",
     "broken-groups",
     "opened-groups",
     "opened-nodes",
     "opened-devices",
+    "spoiled-partitions",
     "device-value",
     "scores",
 )

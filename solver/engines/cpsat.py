@@ -1,6 +1,7 @@
 """CP-SAT over the integer form, through its native protocol objects (`cp_model` itself would import pandas)."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -41,6 +42,23 @@ def maximize(
         _set_objective(model, objective, cutoff)
     response = _solve(model, _parameters(effort))
     return _result(response, objective)
+
+
+def core(form: IntegerForm, guards: Mapping[int, int], effort: Effort) -> tuple[int, ...] | None:
+    """
+    Assume that every guard is true, and give those that cannot be together; None where that was not shown.
+
+    `guards` say by a row's index which 0-1 variable enforces it: rows without one always hold. The core need not be
+    a smallest one.
+    """
+    model = _model(form, None)
+    for row, guard in guards.items():
+        model.constraints[row].enforcement_literal.append(guard)
+    model.assumptions.extend(sorted(set(guards.values())))
+    response = _solve(model, _parameters(effort))
+    if _STATUS.get(response.status) is not EngineStatus.INFEASIBLE:
+        return None
+    return tuple(sorted(response.sufficient_assumptions_for_infeasibility))
 
 
 def _model(form: IntegerForm, hint: list[int] | None) -> Any:
@@ -114,7 +132,8 @@ def _result(response: Any, objective: Expression | None) -> EngineResult:
         raise EngineError(f"CP-SAT ended with {response.status}")
     solved = status in {EngineStatus.OPTIMAL, EngineStatus.FEASIBLE}
     bound = None
-    if objective is not None and status is not EngineStatus.INFEASIBLE and math.isfinite(response.best_objective_bound):
+    # Without a solution the response's bound may be one that was never set (0), which would prove anything.
+    if objective is not None and solved and math.isfinite(response.best_objective_bound):
         bound = math.floor(-response.best_objective_bound + 1e-6)
     return EngineResult(
         status=status,

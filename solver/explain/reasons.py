@@ -3,13 +3,14 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from solver import tracking
 from solver.domain import ConstraintKind, Reason, ReasonCode
+from solver.explain import fewer
 from solver.explain.supply import Asked, Supplies, Supply
 from solver.explain.texts import (
     WORDS,
@@ -33,6 +34,9 @@ from solver.problem.fit import PODS, tallied
 from solver.problem.inventory import Mask
 from solver.problem.problem import Part, PodClass, Problem, Source
 from solver.tracking import Tracker
+
+_MOST_CONDITIONS: Final = 64
+"""Kinds of nodes that are asked for fewer devices."""
 
 
 class Requested(NamedTuple):
@@ -136,11 +140,11 @@ class Explanation:
                 continue
             lead = f"none of its {len(supplies)} alternatives fits; the nearest is {asked.name}: "
             lead = f"{request.name}: {lead if len(supplies) > 1 else ''}"
-            hint = "" if doubts else self._hint(asked.ask, supply, roomy)
+            hint = "" if doubts else self._hint(asked.ask, supply, roomy) or self._fewer(pod_class, roomy)
             yield self._short(lead, asked, supply, nodes, hint=hint)
             yield from doubts
         if not short:
-            yield self._constrained(pod_class, nodes)
+            yield self._constrained(pod_class, nodes, self._fewer(pod_class, roomy))
 
     def _requests(self, pod_class: PodClass) -> Iterator[Requested]:
         return (request for request, _, _ in self.requests_of(pod_class))
@@ -244,7 +248,14 @@ class Explanation:
             )
             yield Reason(code=ReasonCode.POOL_INCOMPLETE, message=message)
 
-    def _constrained(self, pod_class: PodClass, nodes: int) -> Reason:
+    def _fewer(self, pod_class: PodClass, roomy: Mask) -> str:
+        """Say how many devices would fit now, where the pod asks for several of one kind."""
+        numbers = np.unique(self.condition_of[roomy]).tolist()
+        found = (self.conditions[number] for number in numbers[:_MOST_CONDITIONS])
+        count, needed = fewer.most(self.problem, self._parts(pod_class), found)
+        return f"{count} instead of {needed} would fit now, with a new template: claims are immutable" if count else ""
+
+    def _constrained(self, pod_class: PodClass, nodes: int, fallback: str) -> Reason:
         attributes = []
         for part in self._parts(pod_class):
             for link in self.problem.components[part.component].links:
@@ -262,4 +273,4 @@ class Explanation:
         else:
             message = f"{names}: enough devices are free for each request, but not for all of them on one node"
         reason = Reason(code=ReasonCode.DEVICES_CONSTRAINT, message=message, node_count=nodes)
-        return hinted(reason, self._match_hint(pod_class))
+        return hinted(reason, self._match_hint(pod_class) or fallback)

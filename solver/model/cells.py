@@ -85,7 +85,8 @@ def _costs(problem: Problem) -> list[bytes]:
     columns = list(problem.tastes.preferences.of_class.values())
     if "opened-groups" in problem.policy.levels:
         group_of, numbers = groups.node_groups(problem), dict[tuple[str, str], int]()
-        found = [numbers.setdefault(group_of[i], len(numbers)) if i in group_of else -1 for i in range(problem.node_count)]
+        where = (group_of.get(node) for node in range(problem.node_count))
+        found = [-1 if group is None else numbers.setdefault(group, len(numbers)) for group in where]
         columns.append(np.array(found, dtype=np.int64))
     if columns:
         rows = np.ascontiguousarray(np.array(columns).T)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from solver.model.form import Expression, Level
-from solver.model.rules import groups, tastes
+from solver.model.rules import groups, partitions, tastes
 from solver.model.rules.devices import add_scaled, taken, type_of
 from solver.model.rules.gangs import domains_used
 from solver.model.variables import Variables
@@ -47,6 +47,15 @@ def _opened_devices(variables: Variables) -> Expression:
     return Expression(dict.fromkeys(variables.opened_devices.values(), -1))
 
 
+def _suspects(variables: Variables) -> Expression:
+    """Devices that work failed on lately, or that were reported unhealthy."""
+    cost = Expression()
+    for cell, each, takes, count in taken(variables):
+        if takes and type_of(variables, cell, each).is_suspect:
+            add_scaled(cost, count, -1)
+    return cost
+
+
 def _device_value(variables: Variables) -> Expression:
     """What the devices taken are worth: a large card for a small ask costs more than a small one."""
     cost = Expression()
@@ -62,6 +71,8 @@ _LEVELS: Final[dict[str, Callable[[Variables], Expression]]] = {
     _ALTERNATIVES: _alternatives,
     "preferences": lambda variables: tastes.cost(variables, variables.problem.tastes.preferences),
     "scores": lambda variables: tastes.cost(variables, variables.problem.tastes.scores),
+    "suspects": _suspects,
+    "spoiled-partitions": partitions.spoiled,
     "opened-groups": groups.opened_groups,
     "broken-groups": groups.broken_groups,
     "crowded-nodes": groups.crowded_nodes,

@@ -178,6 +178,8 @@ class _Run:
         if start is None:
             return None
         nodes, are_all = ranking.nodes(problem, self.base, parties, self.engine)
+        if not are_all:
+            parties = _near(problem, parties, nodes)
         held = residents(problem, self.base, parties)
         case = harm.Case(problem, self.base, parties, held, nodes, most, start)
         answer = harm.least(case, self.budget)
@@ -218,6 +220,14 @@ class _Run:
 
     def _tell(self, unit: tuple[Pod, ...], reason: Reason) -> None:
         self.told.update((pod.id, reason) for pod in unit)
+
+
+def _near(problem: Problem, parties: tuple[Party, ...], nodes: Sequence[int]) -> tuple[Party, ...]:
+    """Leave out who is elsewhere and holds nothing that reaches further than its node: it makes no room there."""
+    if problem.layout.wide_types or problem.layout.wide_budgets[0]:
+        return parties
+    names = {problem.inventory.nodes[node].name for node in nodes}
+    return tuple(party for party in parties if party.nodes & names)
 
 
 def _kind(unit: tuple[Pod, ...]) -> object:

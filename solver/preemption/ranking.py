@@ -78,10 +78,10 @@ def _promise(missing: dict[str, int], parties: Sequence[Party], devices: dict[st
     for party in sorted(parties, key=lambda party: (party.priority, len(party.pods), party.seconds)):
         count += len(party.pods)
         seconds += party.seconds
-        for pod in party.pods:
-            for name, amount in ((PODS, 1), ("", devices.get(pod.uid, 0)), *pod.requests):
-                if name in left:
-                    left[name] -= amount
+        freed = [(PODS, len(party.pods)), *((name, amount) for pod in party.pods for name, amount in pod.requests)]
+        freed += [("", devices.get(pod.uid, 0)) for pod in party.pods]
+        for name, amount in freed:
+            left[name] = left.get(name, 0) - amount
         if all(amount <= 0 for amount in left.values()):
             return (party.priority, count, seconds)
     return (1 << 31, count, seconds)

@@ -1,8 +1,9 @@
 """What one request asks of a single device, and which devices answer."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import partial
 from typing import NamedTuple
 
 from solver.domain import (
@@ -12,12 +13,14 @@ from solver.domain import (
     DeviceClass,
     Policy,
     Quantity,
+    ResourceSlice,
     SubRequest,
     Toleration,
 )
 from solver.feasibility import capacity, selectors, taints
 from solver.feasibility.capacity import Consumption
 from solver.problem.inventory import DeviceRecord, Inventory
+from solver.problem.recall import Matched, Recall
 
 
 class Verdict(IntEnum):
@@ -79,19 +82,18 @@ class Answers:
     failure: str = ""
 
 
-def ask(inventory: Inventory, key: DemandKey) -> Answers:
-    """Put a demand to every device."""
-    answers = Answers()
+def ask(inventory: Inventory, key: DemandKey, recall: Recall | None = None) -> Answers:
+    """Put a demand to every device; what selectors say of slices is recalled where it was worked out before."""
+    answers, recall = Answers(), Recall() if recall is None else recall
     compiled = [selectors.compile_selector(text) for text in key.class_selectors + key.selectors]
     requested = dict(key.capacity)
     plugins = _plugin_nodes(inventory, key.extended_resource)
-    for record in inventory.records:
-        matched = _matches(compiled, record.id.driver, record.device)
-        if matched is False:
-            continue
+    names = (key.class_selectors, key.selectors)
+    for record, matched in _matching(inventory, lambda each: recall.matched(names, each, partial(_matched, compiled))):
         if matched is not True:
             answers.verdicts[record.index] = Verdict.FAILED
-            answers.failure = answers.failure or f"on device {record.id}: {matched.message}"
+            message = matched.message if isinstance(matched, selectors.SelectorFailure) else ""
+            answers.failure = answers.failure or f"on device {record.id}: {message}"
             continue
         verdict, consumption = _judge(record, key, requested)
         if verdict is Verdict.YES and record.home in plugins:
@@ -100,6 +102,25 @@ def ask(inventory: Inventory, key: DemandKey) -> Answers:
         if verdict is Verdict.YES and record.device.allow_multiple_allocations:
             answers.consumption[record.index] = consumption
     return answers
+
+
+def _matching(
+    inventory: Inventory, matched_by: Callable[[ResourceSlice], Matched]
+) -> Iterator[tuple[DeviceRecord, bool | selectors.SelectorFailure]]:
+    """Give the records that match, or on which a selector fails, in the order of the inventory."""
+    ends = (*(first for _, first in inventory.spans[1:]), len(inventory.records))
+    for (each, first), end in zip(inventory.spans, ends, strict=False):
+        matched = matched_by(each) if end > first else {}
+        for record in inventory.records[first:end] if matched else ():
+            outcome = matched.get(record.position, False)
+            if outcome is not False:
+                yield record, outcome
+
+
+def _matched(compiled: list[selectors.Selector], each: ResourceSlice) -> Matched:
+    """Put selectors to every device of a slice."""
+    outcomes = ((index, _matches(compiled, each.driver, device)) for index, device in enumerate(each.devices))
+    return {index: outcome for index, outcome in outcomes if outcome is not False}
 
 
 def _plugin_nodes(inventory: Inventory, resource: str) -> frozenset[int]:

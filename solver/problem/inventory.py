@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solver.domain import (
+    SUSPECT_TAINT,
     CounterId,
     Device,
     DeviceId,
@@ -21,6 +22,7 @@ from solver.domain import (
 from solver.feasibility import affinity, pools
 from solver.feasibility.pools import Pool
 from solver.problem.owned import Ownership
+from solver.problem.recall import Drawn, Recall
 
 Mask = npt.NDArray[np.bool_]
 DemandHint = tuple[tuple[str, ...], tuple[str, ...]]
@@ -34,7 +36,8 @@ class DeviceRecord:
     One usable device.
 
     `nodes` are the indices of the nodes that can use it, None for every node; `home` is the only node where
-    there is exactly one, else -1. `counters` are nano-units drawn while the device is used. `value` says how much
+    there is exactly one, else -1. `counters` are nano-units drawn while the device is used. `position`
+    is its place in its slice. `value` says how much
     would be lost with it: 1 plus the sum over its capacities of their percentage of the largest one published, and
     1 more where it has binding conditions.
     """
@@ -48,7 +51,13 @@ class DeviceRecord:
     taints: tuple[Taint, ...]
     counters: tuple[tuple[CounterId, int], ...]
     is_owned: bool
+    position: int
     value: int = 1
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether work failed on it lately, or it was reported unhealthy."""
+        return any(taint.key == SUSPECT_TAINT for taint in self.taints)
 
 
 @dataclass(slots=True, eq=False)
@@ -71,6 +80,8 @@ class Inventory:
     wide: list[int] = field(default_factory=list)
     has_devices: Mask = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     budgets: dict[CounterId, int] = field(default_factory=dict)
+    spans: list[tuple[ResourceSlice, int]] = field(default_factory=list)
+    """Slices with the index of their first record; those of usable pools, in the order of the records."""
     rules: tuple[DeviceTaintRule, ...] = ()
     own_taints: dict[DeviceId, tuple[Taint, ...]] = field(default_factory=dict)
     """Taints as published, also by pools that cannot be used and for nodes that are not there."""
@@ -115,8 +126,10 @@ def take_stock(
     slices: tuple[ResourceSlice, ...],
     rules: tuple[DeviceTaintRule, ...],
     ownership: Ownership,
+    recall: Recall | None = None,
 ) -> Inventory:
     """Build the inventory; cost grows with the number of devices published, so callers keep it while they can."""
+    recall = Recall() if recall is None else recall
     inventory = Inventory(
         nodes=nodes,
         node_index={node.name: index for index, node in enumerate(nodes)},
@@ -132,7 +145,7 @@ def take_stock(
     for pool in _in_search_order(inventory.pools.values()):
         _add_counters(inventory, pool)
         for each in pool.slices:
-            _add_slice(inventory, each, ownership)
+            _add_slice(inventory, each, ownership, recall.drawn(each, _drawn_by))
     _set_values(inventory.records)
     inventory.has_devices = np.array([bool(indices) for indices in inventory.by_home], dtype=np.bool_)
     return inventory
@@ -155,13 +168,14 @@ def _add_counters(inventory: Inventory, pool: pools.Pool) -> None:
                 inventory.budgets[CounterId(*pool.id, counter_set.name, counter)] = amount.nano
 
 
-def _add_slice(inventory: Inventory, each: ResourceSlice, ownership: Ownership) -> None:
+def _add_slice(inventory: Inventory, each: ResourceSlice, ownership: Ownership, drawn: tuple[Drawn, ...]) -> None:
     reach = None if each.scope.per_device else inventory.reach(each.scope)
-    for device in each.devices:
+    inventory.spans.append((each, len(inventory.records)))
+    for position, device in enumerate(each.devices):
         scope = each.scope if device.scope is None or not each.scope.per_device else device.scope
         nodes = inventory.reach(scope) if reach is None else reach
         device_id = DeviceId(each.driver, each.pool, device.name)
-        counters = inventory.draws[device_id] = _drawn(device_id, device)
+        counters = inventory.draws[device_id] = drawn[position]
         if nodes == frozenset():
             continue
         home = next(iter(nodes)) if nodes is not None and len(nodes) == 1 else -1
@@ -175,6 +189,7 @@ def _add_slice(inventory: Inventory, each: ResourceSlice, ownership: Ownership) 
             taints=device.taints + rule_taints(device_id, inventory.rules),
             counters=counters,
             is_owned=ownership.includes(each.driver, home),
+            position=position,
         )
         inventory.records.append(record)
         inventory.record_of[device_id] = record.index
@@ -191,6 +206,10 @@ def rule_taints(device: DeviceId, rules: tuple[DeviceTaintRule, ...]) -> tuple[T
         and rule.pool in {None, device.pool}
         and rule.device in {None, device.device}
     )
+
+
+def _drawn_by(each: ResourceSlice) -> tuple[Drawn, ...]:
+    return tuple(_drawn(DeviceId(each.driver, each.pool, device.name), device) for device in each.devices)
 
 
 def _drawn(device_id: DeviceId, device: Device) -> tuple[tuple[CounterId, int], ...]:

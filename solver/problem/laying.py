@@ -92,6 +92,7 @@ def _type_key(draft: Draft, attributes: tuple[Items, ...], counters: tuple[tuple
         value=draft.record.value,
         has_conditions=bool(draft.record.device.binding_conditions),
         binds_to_node=draft.record.device.binds_to_node,
+        is_suspect=draft.record.is_suspect,
     )
 
 
@@ -200,6 +201,7 @@ def _device_type(
         total=total,
         value=key.value,
         is_shareable=key.sharing is not None,
+        is_suspect=key.is_suspect,
     )
 
 

@@ -49,6 +49,7 @@ class TypeKey(NamedTuple):
     value: int
     has_conditions: bool
     binds_to_node: bool
+    is_suspect: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +72,7 @@ class DeviceType:
     total: int
     value: int
     is_shareable: bool
+    is_suspect: bool
 
 
 @dataclass(slots=True, eq=False)

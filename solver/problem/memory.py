@@ -19,6 +19,7 @@ from solver.problem.layout import Layout
 from solver.problem.neighbours.residents import Residents
 from solver.problem.neighbours.surroundings import Memory
 from solver.problem.neighbours.topology import Topologies
+from solver.problem.recall import Recall
 from solver.problem.usage import Holding, Usage
 
 _MOST_LAYOUTS: Final = 8
@@ -38,6 +39,7 @@ class Engine:
     _verdicts: dict[node_fit.NodeDemand, fit.NodeVerdicts] = field(default_factory=dict)
     _holdings: dict[int, Holding] = field(default_factory=dict)
     _neighbours: Memory | None = None
+    _recall: Recall = field(default_factory=Recall)
     _nodes: tuple[Node, ...] = ()
     _per_node: dict[Hashable, fit.Amounts] = field(default_factory=dict)
 
@@ -47,7 +49,10 @@ class Engine:
         if self._inventory is None or not self._is_current(basis):
             nodes = tuple(sorted(snapshot.nodes, key=lambda node: node.name))
             ownership = owned.resolve(owned_devices, nodes)
-            self._inventory = inventory.take_stock(nodes, snapshot.slices, snapshot.taint_rules, ownership)
+            self._inventory = inventory.take_stock(
+                nodes, snapshot.slices, snapshot.taint_rules, ownership, self._recall
+            )
+            self._recall.keep(snapshot.slices)
             self._basis = basis
             self._answers.clear()
             self._layouts.clear()
@@ -71,7 +76,7 @@ class Engine:
         """Give the cluster as a batch with these demands and constrained attributes sees it."""
         for key in demands:
             if key not in self._answers:
-                self._answers[key] = demand.ask(stock, key)
+                self._answers[key] = demand.ask(stock, key, self._recall)
         answers = tuple(self._answers[key] for key in demands)
         found = self._layouts.pop((demands, attributes), None)
         if found is None:

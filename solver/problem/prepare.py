@@ -24,7 +24,7 @@ from solver.domain import (
 from solver.feasibility import claims as claim_rules
 from solver.feasibility import extended_resources, node_fit, taints
 from solver.feasibility.device_attributes import AttributeName
-from solver.problem import component, demand, fit, gangs, holds, places, states
+from solver.problem import burdens, component, demand, fit, gangs, holds, places, states
 from solver.problem.component import Component, Cut
 from solver.problem.demand import DemandKey
 from solver.problem.inventory import Inventory
@@ -52,6 +52,7 @@ def prepare(snapshot: Snapshot, batch: Batch, policy: Policy, engine: Engine) ->
         circle=Circle.of(batch, snapshot.namespaces, engine.neighbours(stock, snapshot.pods)),
     )
     drafting.store = Store.of(snapshot, batch, stock)
+    drafting.burdened = burdens.Burdens.of(stock, drafting.claims)
     drafting.reject(snapshot, batch, stock)
     drafting.find_shared(batch)
     for claim_id in drafting.shared_ids:
@@ -82,14 +83,22 @@ def prepare(snapshot: Snapshot, batch: Batch, policy: Policy, engine: Engine) ->
         rejected=drafting.rejected,
         store=drafting.store,
     )
-    joining = ((each.index, drafting.scarce(problem.pod(each.members[0]))) for each in classes)
+    if drafting.burdened is not None:
+        problem.has_burdens = True
+        burdens.widen(problem, drafting.burdened)
+    _tie(problem, drafting, engine)
+    return problem
+
+
+def _tie(problem: Problem, drafting: "_Draft", engine: Engine) -> None:
+    """Add the rules among pods, what is held against some, and what places cost."""
+    joining = ((each.index, drafting.scarce(problem.pod(each.members[0]))) for each in problem.classes)
     problem.limits += tuple(places.limits(drafting.nearly_full, joining, problem.node_count))
     _tie_volumes(problem)
     _tie_neighbours(problem, drafting.circle)
     _tie_gangs(problem)
     holds.apply(problem)
     levels.work_out(problem, engine)
-    return problem
 
 
 def _tie_neighbours(problem: Problem, circle: Circle) -> None:
@@ -149,6 +158,7 @@ class _Draft:
     shapes: dict[tuple[object, ...], tuple[Cut, ...]] = field(default_factory=dict)
     shared_ids: dict[ClaimId, int] = field(default_factory=dict)
     nearly_full: dict[ClaimId, int] = field(default_factory=dict)
+    burdened: burdens.Burdens | None = None
     gangs: dict[GangId, Gang] = field(default_factory=dict)
     rejected: dict[int, tuple[Reason, ...]] = field(default_factory=dict)
     store: Store | None = None
@@ -159,6 +169,8 @@ class _Draft:
         for position, pod in enumerate(batch.pods):
             reasons = claim_rules.objections(pod, self.claims, self.device_classes)
             reasons = reasons or tuple(self._tainted(pod, stock))
+            if self.burdened is not None and not reasons:
+                reasons = tuple(self.burdened.objections(pod))
             if self.store is not None:
                 reasons = (*self.store.objections(pod), *reasons)
             reasons = (*of_gangs.get(position, ()), *reasons)
@@ -296,8 +308,8 @@ def _classes(drafting: _Draft, batch: Batch, stock: Inventory, engine: Engine) -
         names = tuple(entry.entry for entry in pod.claims) if len(pod.claims) > 1 else ()
         parts = tuple(way.parts for way in ways)
         rest = (obstacles, shared, names, position if needs_identity else -1, wish.terms if wish else None)
-        rest = (*rest, drafting.scarce(pod))
-        key = (*drafting.keys.of_pod(pod), pod.requests, wanted, parts, drafting.gang_key(pod), stance, *rest)
+        claimed = (drafting.scarce(pod), drafting.burdened.key(pod) if drafting.burdened is not None else ())
+        key = (*drafting.keys.of_pod(pod), pod.requests, wanted, parts, drafting.gang_key(pod), stance, *rest, *claimed)
         family = families.get(key)
         if family is None:
             verdicts = drafting.circle.narrowed(stance, engine.node_verdicts(stock, wanted))

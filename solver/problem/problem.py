@@ -138,6 +138,8 @@ class Problem:
     wide_state: State
     is_whole: Mask
     rejected: dict[int, tuple[Reason, ...]]
+    has_burdens: bool = False
+    """Whether some devices take of their node's own resources (KEP-5517)."""
     limits: tuple[Limit, ...] = ()
     store: Store | None = None
     tastes: Tastes = NO_TASTES

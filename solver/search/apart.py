@@ -6,13 +6,14 @@ what they come to adds up, level by level.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from solver.domain import Level
+from solver.problem import groups
 from solver.problem.layout import GLOBAL, Group, type_at
 from solver.problem.neighbours.circle import Neighbours
 from solver.problem.problem import PodClass, Problem
@@ -29,10 +30,10 @@ class Piece(NamedTuple):
 
 def divide(problem: Problem, start: Solution) -> tuple[Piece, ...]:
     """Give the parts, in the order of their first classes; one where everything hangs together."""
-    groups = _groups(problem)
-    if len(groups) <= 1:
+    sets = _hanging_together(problem)
+    if len(sets) <= 1:
         return (Piece(problem, start),)
-    return tuple(_piece(problem, start, classes) for classes in groups)
+    return tuple(_piece(problem, start, classes) for classes in sets)
 
 
 def added(problem: Problem, parts: Iterable[tuple[Level, ...]]) -> tuple[Level, ...]:
@@ -50,7 +51,7 @@ def added(problem: Problem, parts: Iterable[tuple[Level, ...]]) -> tuple[Level, 
     )
 
 
-def _groups(problem: Problem) -> list[frozenset[int]]:
+def _hanging_together(problem: Problem) -> list[frozenset[int]]:
     """Classes that hang together, directly or through others."""
     root = {each.index: each.index for each in problem.classes}
 
@@ -79,6 +80,9 @@ def _on_nodes(problem: Problem) -> Iterable[set[int]]:
         return
     allowed = np.array([each.verdicts.allowed for each in wanted], dtype=np.bool_)
     packed = np.ascontiguousarray(np.packbits(allowed, axis=0).T)
+    groups_of_nodes = groups.node_groups(problem) if "opened-groups" in problem.policy.levels else {}
+    for members in _of_groups(groups_of_nodes):
+        yield {each.index for each, mask in zip(wanted, allowed, strict=True) if mask[members].any()}
     looks = {
         (row.tobytes(), group): node
         for node, (row, group) in enumerate(zip(packed, problem.layout.group_of, strict=True))
@@ -87,6 +91,14 @@ def _on_nodes(problem: Problem) -> Iterable[set[int]]:
         group = problem.layout.groups[number]
         open_to = [each for each, is_allowed in zip(wanted, allowed[:, node], strict=True) if is_allowed]
         yield {each.index for each in open_to if _can_use(problem, each, group)}
+
+
+def _of_groups(group_of: Mapping[int, object]) -> Iterable[list[int]]:
+    """Nodes of each group that is worth more whole."""
+    found: dict[object, list[int]] = {}
+    for node, group in group_of.items():
+        found.setdefault(group, []).append(node)
+    return found.values()
 
 
 def _can_use(problem: Problem, pod_class: PodClass, group: Group) -> bool:

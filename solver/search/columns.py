@@ -15,6 +15,8 @@ from solver.solution import Solution
 _MOST_KINDS: Final = 64
 _REST_SECONDS: Final = 0.15
 """Deterministic seconds in which the last nodes of a dive are solved exactly, without presolve and with it."""
+_JOINT: Final = frozenset({"opened-groups"})
+"""Levels that are no sum over nodes: neither they nor what comes after them can be bounded by patterns of nodes."""
 _DONE: Final = -(1 << 60)
 """A bound that every value meets."""
 _MOST_REST: Final = 24
@@ -83,8 +85,14 @@ class _Search:
         return is_whole and self.known[level] >= bound
 
     def _first_open(self) -> int | None:
-        pairs = zip(self.limits, self.known, strict=True)
-        return next((index for index, (limit, value) in enumerate(pairs) if limit is None or limit > value), None)
+        """Give the first open level, unless one that patterns cannot add up comes before it."""
+        for index, name in enumerate(names(self.problem)):
+            limit = self.limits[index]
+            if name in _JOINT:
+                return None
+            if limit is None or limit > self.known[index]:
+                return index
+        return None
 
     def _dive(self, level: int, found: tuple[Solution, list[int]]) -> None:
         """Solve the last nodes of a dive exactly and keep what is better."""

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from solver.problem import groups
+from solver.problem import groups, partitions
 from solver.problem.layout import DeviceType, Group, type_at
 from solver.problem.limits import NO_DOMAIN
 from solver.problem.option import Line, Option
@@ -144,6 +144,27 @@ def _crowded_nodes(problem: Problem, solution: Solution) -> int:
     return -sum(count * base[node] + count * (count - 1) // 2 for node, count in used.items())
 
 
+def _spoiled(problem: Problem, solution: Solution) -> int:
+    used: defaultdict[int, Counter[int]] = defaultdict(Counter)
+    fresh: set[tuple[int, int]] = set()
+    for taken_ in taken(problem, solution):
+        if taken_.type < 0:
+            continue
+        device = type_at(problem.layout, taken_.group, taken_.type)
+        for budget, amount in () if device.is_shareable else device.takes[taken_.line.demand]:
+            if budget != device.gate:
+                used[taken_.node][budget] += amount * taken_.amount
+        is_opened = device.fresh >= 0 and problem.states[taken_.node][device.fresh] > 0
+        if is_opened and device.takes[taken_.line.demand] and (taken_.node, taken_.type) not in fresh:
+            fresh.add((taken_.node, taken_.type))
+            used[taken_.node].update(dict(device.opens))
+    return -sum(
+        partitions.lost(each, problem.states[node], counted)
+        for node, counted in used.items()
+        for each in partitions.partitions(problem, node)
+    )
+
+
 def _opened_devices(problem: Problem, solution: Solution) -> int:
     opened = set()
     for node, each, device, _ in _taken(problem, solution):
@@ -169,6 +190,10 @@ _LEVELS: Final[dict[str, Callable[[Problem, Solution], int]]] = {
     "alternatives": _alternatives,
     "preferences": lambda problem, solution: _taste(problem.tastes.preferences, solution),
     "scores": lambda problem, solution: _taste(problem.tastes.scores, solution),
+    "suspects": lambda problem, solution: (
+        -sum(count for _, _, device, count in _taken(problem, solution) if device.is_suspect)
+    ),
+    "spoiled-partitions": _spoiled,
     "opened-groups": _opened_groups,
     "broken-groups": _broken_groups,
     "crowded-nodes": _crowded_nodes,

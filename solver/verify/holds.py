@@ -12,14 +12,17 @@ def violations(batch: Batch, plan: Plan, picture: Picture) -> Iterator[Violation
     """Look at every pod that a plan puts on a held node."""
     for hold in batch.holds:
         later = _later(batch, plan, hold)
-        if not later:
-            continue
-        if hold.takes_devices:
-            taking = _taking(plan, picture)
-            for pod, node in later:
-                if pod.id in taking:
-                    yield broken(Rule.NODE_HELD, pod.id, f"takes devices on node {node}, held for pod {hold.pod}")
-        yield from _crowded(hold, later, picture)
+        if later:
+            yield from _taken(hold, later, plan, picture)
+            yield from _crowded(hold, later, picture)
+
+
+def _taken(hold: Hold, later: list[tuple[Pod, str]], plan: Plan, picture: Picture) -> Iterator[Violation]:
+    """Later pods take no devices of a node that is held for its devices."""
+    taking = _taking(plan, picture) if hold.takes_devices else set()
+    for pod, node in later:
+        if pod.id in taking:
+            yield broken(Rule.NODE_HELD, pod.id, f"takes devices on node {node}, held for pod {hold.pod}")
 
 
 def _later(batch: Batch, plan: Plan, hold: Hold) -> list[tuple[Pod, str]]:

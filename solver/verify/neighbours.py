@@ -122,12 +122,13 @@ def _apart(room: _Room) -> Iterator[Violation]:
                 domains[seat.labels[term.topology_key]].append(seat)
         for seat in holding:
             value = seat.labels.get(term.topology_key)
-            for other in domains.get(value, ()) if value is not None else ():
-                if other.pod.uid != seat.pod.uid and (other.is_new or seat.is_new):
-                    new, old = (seat, other) if seat.is_new else (other, seat)
-                    message = f"{term.topology_key}={value} holds {old.pod.id}, and they have to be apart"
-                    yield broken(Rule.POD_ANTI_AFFINITY, new.pod.id, message)
-                    break
+            near = domains.get(value, ()) if value is not None else ()
+            clash = (each for each in near if each.pod.uid != seat.pod.uid and (each.is_new or seat.is_new))
+            other = next(clash, None)
+            if other is not None:
+                new, old = (seat, other) if seat.is_new else (other, seat)
+                message = f"{term.topology_key}={value} holds {old.pod.id}, and they have to be apart"
+                yield broken(Rule.POD_ANTI_AFFINITY, new.pod.id, message)
 
 
 def _together(room: _Room) -> Iterator[Violation]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from solver.domain import Node, Plan, Pod, Taint, Violation
-from solver.verify import extended, matching
+from solver.verify import burdens, extended, matching
 from solver.verify.picture import Picture
 from solver.verify.rules import Rule, broken
 
@@ -16,13 +16,15 @@ CORDON: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule
 def violations(plan: Plan, picture: Picture) -> Iterator[Violation]:
     """Check every placement against its node, and every node against all that would run on it."""
     arriving: defaultdict[str, dict[str, Pod]] = defaultdict(dict)
+    widened = burdens.Burdens.of(plan, picture)
     for placement in plan.placements:
         pod, node = picture.pods.get(placement.pod), picture.nodes.get(placement.node)
         if node is None:
             yield broken(Rule.NODE_UNKNOWN, placement.pod, f"there is no node {placement.node}")
         elif pod is not None:
-            arriving[node.name][pod.uid] = pod
+            arriving[node.name][pod.uid] = widened.added(pod, placement)
             yield from suits(pod, node)
+            yield from widened.violations(pod, placement)
     running: defaultdict[str, list[Pod]] = defaultdict(list)
     for pod in picture.snapshot.pods:
         if pod.node_name in arriving and pod.uid not in arriving[pod.node_name]:

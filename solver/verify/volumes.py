@@ -251,11 +251,10 @@ def _disks(placed: Sequence[_Placed], running: Sequence[Pod]) -> Iterator[Violat
         on_node[pod.node_name] += [(pod, each.disk) for each in pod.volumes if each.disk is not None]
     for each in placed:
         own = [(each.pod, volume.disk) for volume in each.pod.volumes if volume.disk is not None]
-        for pod, disk in own:
-            for other, used in on_node[each.node.name]:
-                if _clash(disk, used):
-                    message = f"pod {other.id} uses {disk.name} on node {each.node.name} too"
-                    yield broken(Rule.VOLUME_IN_USE, pod.id, message)
+        shared = ((other, disk) for _, disk in own for other, used in on_node[each.node.name] if _clash(disk, used))
+        for other, disk in shared:
+            message = f"pod {other.id} uses {disk.name} on node {each.node.name} too"
+            yield broken(Rule.VOLUME_IN_USE, each.pod.id, message)
         on_node[each.node.name] += own
 
 

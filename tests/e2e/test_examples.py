@@ -50,6 +50,7 @@ def test_there_is_one_for_each_everyday_case() -> None:
         "driver-version",
         "several-claims",
         "cannot-fit",
+        "gang",
     ]
 
 

@@ -34,7 +34,7 @@ def value(device: Manifest, attribute: str) -> Any:
 @pytest.mark.parametrize(
     ("driver", "kind", "count"),
     [
-        pytest.param("gpu.nvidia.com", "gpu", 16, id="whole H100"),
+        pytest.param("gpu.nvidia.com", "gpu", 32, id="whole H100"),
         pytest.param("gpu.nvidia.com", "mig", 32, id="MIG devices"),
         pytest.param("gpu.amd.com", "amdgpu", 8, id="whole MI300X"),
         pytest.param("gpu.amd.com", "amdgpu-partition", 64, id="partitions of MI300X"),

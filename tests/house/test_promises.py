@@ -11,6 +11,7 @@ import pytest
 from scheduler.observe import logs, metrics
 from scheduler.settings import Settings
 from scheduler.settings.choosing import Weights
+from scheduler.settings.schema import Preemption
 from tests.support import house
 
 
@@ -47,6 +48,7 @@ def test_every_setting_is_read() -> None:
     # The schema itself turns these into the solver's words.
     read_by_the_schema = {"policy", "drivers", "match_labels", "scheduler_name", "allocate_where_plugins_serve"}
     read_by_the_schema |= {"group_labels", "group_attributes", "weights"} | _fields(Weights)
+    read_by_the_schema |= {"preemption"} | _fields(Preemption)
     unread = (
         _fields(Settings) - said_by_the_file_alone - read_by_the_schema - _attributes_outside("scheduler/settings/")
     )

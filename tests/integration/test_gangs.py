@@ -348,3 +348,77 @@ def test_members_that_disagree_about_the_minimum_are_told_so(world: World, start
     wait_until(lambda: is_told(world, "g-0"))
     wait_until(lambda: "is said to be 1 by pod g-1, 2 by pod g-0" in world.condition("g-0")["message"])
     assert world.bound() == {}
+
+
+def add_channels(world: World, driver: str) -> None:
+    """Publish on every node one pool with a channel and a daemon device, as compute domains do, and their classes."""
+    resource = "/apis/resource.k8s.io/v1"
+    for kind in ("channel", "daemon"):
+        expression = f'device.driver == "{driver}" && device.attributes["{driver}"].type == "{kind}"'
+        selectors = [{"cel": {"expression": expression}}]
+        body: Json = {"metadata": {"name": f"{kind}.{driver}"}, "spec": {"selectors": selectors}}
+        world.plane.request("POST", f"{resource}/deviceclasses", body)
+        request = {"name": kind, "exactly": {"deviceClassName": f"{kind}.{driver}"}}
+        template = {"metadata": {"name": kind}, "spec": {"spec": {"devices": {"requests": [request]}}}}
+        world.plane.request("POST", f"{resource}/namespaces/{world.namespace}/resourceclaimtemplates", template)
+    for node in world.nodes:
+        devices = [{"name": f"{kind}-0", "attributes": {"type": {"string": kind}}} for kind in ("channel", "daemon")]
+        spec = {
+            "driver": driver,
+            "nodeName": node,
+            "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+            "devices": devices,
+        }
+        world.plane.request("POST", f"{resource}/resourceslices", {"metadata": {"name": f"{node}-cd"}, "spec": spec})
+
+
+def test_channel_claims_of_a_gang_share_pools_with_daemons_that_kube_scheduler_places(
+    control_plane: ControlPlane, world: World, start: Start
+) -> None:
+    """Daemons of a compute domain land on the gang's nodes while it is placed and after; no device is held twice."""
+    world.add_nodes(4, devices=1)
+    for index, node in enumerate(world.nodes):
+        world.label(node, RACK, f"r{index // 2}")
+    world.template()
+    driver = f"cd-{world.word}.example.com"
+    add_channels(world, driver)
+    pod_group(world, "g", 2, topology=RACK)
+    peer = control_plane.start_kube_scheduler()
+    try:
+        start()
+        entries = [
+            {"name": "gpu", "resourceClaimTemplateName": "one"},
+            {"name": "channel", "resourceClaimTemplateName": "channel"},
+        ]
+        used = {"claims": [{"name": each["name"]} for each in entries]}
+        main = {"name": "main", "image": "example.com/none", "resources": used}
+        for index in range(2):
+            member(world, "g", index, resourceClaims=entries, containers=[main])
+            daemon(world, world.nodes[index])
+        wait_until(lambda: gangs_bound(world).get("g") == 2, seconds=60)
+        for node in world.nodes[2:]:
+            daemon(world, node)
+        wait_until(lambda: sum(name.startswith("daemon") for name in world.bound()) == 4, seconds=60)
+    finally:
+        peer.stop()
+    held = [
+        (each["metadata"]["name"], result["pool"], result["device"])
+        for each in world.claims()
+        for result in each["status"]["allocation"]["devices"]["results"]
+        if result["driver"] == driver
+    ]
+    assert len({(pool, device) for _, pool, device in held}) == len(held) == 6
+    homes = {node for name, node in world.bound().items() if name.startswith("g-")}
+    assert len({world.nodes.index(node) // 2 for node in homes}) == 1
+    assert {pool for _, pool, device in held if device == "channel-0"} == homes
+
+
+def daemon(world: World, node: str) -> None:
+    """Create a pod as the compute domain's DaemonSet would: for one node, with a daemon claim, by kube-scheduler."""
+    required = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]}
+    world.pod(
+        f"daemon-{node}",
+        template="daemon",
+        schedulerName="default-scheduler",
+        affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}},
+    )

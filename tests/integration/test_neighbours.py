@@ -54,7 +54,7 @@ class Scene(NamedTuple):
     """Pods, how many of them get a node, what holds for those, and what the others are told."""
 
     create: Callable[[World, str], None]
-    count: int
+    placed: int
     holds: Callable[[World, dict[str, str]], bool]
     told: str = ""
 
@@ -153,13 +153,13 @@ def test_both_schedulers_keep_the_rule_and_place_as_many(world: World, scheduler
     scene.create(world, scheduler)
     total = len(world.pods())
 
-    wait_until(lambda: len(world.bound()) == scene.count)
+    wait_until(lambda: len(world.bound()) == scene.placed)
     waiting = sorted({each["metadata"]["name"] for each in world.pods()} - world.bound().keys())
     wait_until(lambda: all(world.condition(name).get("status") == "False" for name in waiting))
 
     bound = world.bound()
     assert scene.holds(world, bound)
-    assert len(waiting) == total - scene.count
+    assert len(waiting) == total - scene.placed
     for name in waiting:
         condition = world.condition(name)
         assert condition["reason"] == "Unschedulable"

@@ -2,10 +2,12 @@
 
 import itertools
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from e2e.controlplane.plane import ControlPlane
 from tests.support.controlplane import wait_until
 from tests.support.shell_world import Start, World
 
@@ -14,6 +16,8 @@ pytestmark = pytest.mark.controlplane
 PATIENCE = 3.0
 BOUND = 60.0
 """Seconds: what the pod waits until it is overdue, and what the longest of the pods of a node may take to end."""
+REFERENCE = 15.0
+"""Seconds for which the references are looked at; the pod would wait on for as long as the stream lasts."""
 LIFE = (2.0, 7.0)
 
 
@@ -72,11 +76,10 @@ def fill(stream: Stream) -> None:
     wait_until(lambda: len(set(stream.step().values())) == 2)
 
 
-def test_a_pod_that_is_passed_over_gets_a_node_within_the_bound(stream: Stream, start: Start, tmp_path: Path) -> None:
-    folder = tmp_path / "settings"
-    folder.mkdir()
-    start(None, configured(folder, PATIENCE)) if False else None  # noqa: B018
-    begin(start, configured(folder, PATIENCE))
+def test_a_pod_that_is_passed_over_gets_a_node_within_the_bound(
+    stream: Stream, start: Start, account: Path, tmp_path: Path
+) -> None:
+    start(account, configured(tmp_path, PATIENCE))
     fill(stream)
     stream.world.pod("big", template="eight")
 
@@ -84,3 +87,54 @@ def test_a_pod_that_is_passed_over_gets_a_node_within_the_bound(stream: Stream, 
 
     assert took is not None
     assert stream.world.problems() == []
+    assert stream.step().keys() & stream.waiting == set()
+
+
+def test_by_the_bare_count_it_waits_on(stream: Stream, start: Start, account: Path, tmp_path: Path) -> None:
+    start(account, configured(tmp_path, 86_400))
+    fill(stream)
+    stream.world.pod("big", template="eight")
+
+    assert stream.until("big", REFERENCE) is None
+
+
+@pytest.fixture
+def kube_scheduler(control_plane: ControlPlane) -> Iterator[str]:
+    """kube-scheduler, for pods that name nobody else."""
+    running = control_plane.start_kube_scheduler()
+    yield "default-scheduler"
+    running.stop()
+
+
+def test_with_kube_scheduler_it_waits_on(stream: Stream, kube_scheduler: str) -> None:
+    stream.world.scheduler = kube_scheduler
+    fill(stream)
+    stream.world.pod("big", template="eight")
+
+    assert stream.until("big", REFERENCE) is None
+
+
+def test_a_pod_that_is_kept_out_by_a_hold_reads_so(world: World, start: Start, account: Path, tmp_path: Path) -> None:
+    world.add_nodes(1, devices=2)
+    world.template()
+    world.template("two", count=2)
+    start(account, configured(tmp_path, 1.0))
+    world.pod("first")
+    wait_until(lambda: "first" in world.bound())
+    world.pod("big", template="two")
+    wait_until(lambda: bool(world.condition("big")))
+    world.pod("second")
+    wait_until(lambda: "second" in world.bound())
+    time.sleep(1.5)
+    world.delete_pod("second")
+    wait_until(lambda: "held for it" in str(world.condition("big").get("message", "")), seconds=90.0)
+
+    world.pod("third")
+    wait_until(lambda: "held for a pod" in str(world.condition("third").get("message", "")))
+    assert world.condition("third")["reason"] == "NodeHeld"
+
+    world.delete_pod("first")
+    wait_until(lambda: "big" in world.bound())
+    world.delete_pod("big")
+    wait_until(lambda: "third" in world.bound())
+    assert world.problems() == []

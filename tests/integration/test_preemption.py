@@ -37,7 +37,12 @@ def plain(world: World, name: str, cpu: str, **spec: Any) -> Any:
     container = {"name": "main", "image": "example.com/none", "resources": {"requests": {"cpu": cpu}}}
     labels = spec.pop("labels", {})
     body = {
-        "metadata": {"name": name, "labels": labels, "annotations": spec.pop("annotations", {})},
+        "metadata": {
+            "name": name,
+            "labels": labels,
+            "annotations": spec.pop("annotations", {}),
+            "finalizers": spec.pop("finalizers", []),
+        },
         "spec": {
             "schedulerName": world.scheduler,
             "nodeSelector": {"world": world.word},
@@ -94,7 +99,9 @@ def test_nobody_is_evicted_with_preemption_off_or_for_never(
     first.stop()
     world.delete_pod("high")
     start()
-    plain(world, "never", "40", preemptionPolicy="Never", **HIGH)
+    patient = {"metadata": {"name": f"patient-{world.word}"}, "value": 1000, "preemptionPolicy": "Never"}
+    world.plane.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", patient)
+    plain(world, "never", "40", priorityClassName=f"patient-{world.word}")
     wait_until(lambda: bool(world.condition("never")))
     assert "low" in world.bound()
 
@@ -157,7 +164,7 @@ def test_a_disruption_budget_is_honoured(world: World, start: Start) -> None:
 def test_room_is_held_until_the_victim_is_gone(world: World, start: Start) -> None:
     world.add_nodes(1, devices=1)
     running = start()
-    plain(world, "low", "40", terminationGracePeriodSeconds=600)
+    plain(world, "low", "40", finalizers=["example.com/lingers"])  # as a long grace period has it
     wait_until(lambda: "low" in world.bound())
     plain(world, "high", "60", **HIGH)
     wait_until(lambda: "deletionTimestamp" in (world.get_pod("low") or {"metadata": {}})["metadata"])
@@ -176,7 +183,9 @@ def test_room_is_held_until_the_victim_is_gone(world: World, start: Start) -> No
     wait_until(lambda: bool(world.condition("tiny")))
     assert world.bound().keys() == {"low"}
 
-    world.delete_pod("low")
+    path = f"/api/v1/namespaces/{world.namespace}/pods/low"
+    body = {"metadata": {"finalizers": None}}
+    world.plane.request("PATCH", path, body, content="application/merge-patch+json")
     wait_until(lambda: "high" in world.bound())
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from e2e.dovetail import Dovetail
+from scheduler.cli import main
 from tests.support.controlplane import wait_until
 from tests.support.shell_world import RESOURCE, Json, Start, World
 
@@ -34,6 +35,11 @@ class Autoscaler:
             if calls and name not in self.answered and not status.get("nominatedNodeName"):
                 self.answered.append(name)
                 self.world.add_nodes(1, devices=1)
+
+    def looked(self) -> World:
+        """Look, and give the world."""
+        self.look()
+        return self.world
 
     def until(self, world: World, pod: str, reason: str) -> None:
         """Look again and again until a pod has a reason."""
@@ -96,8 +102,7 @@ def test_an_autoscaler_adds_nodes_for_pods_that_need_them_and_for_nobody_else(gr
     autoscaler.until(growing, "no-claim", "WaitingForClaims")
     autoscaler.until(growing, "no-class", "WaitingForClaims")
     autoscaler.until(growing, "too-large", "ClaimInvalid")
-    autoscaler.until(growing, "needs-a-node", "Unschedulable")
-    wait_until(lambda: "needs-a-node" in growing.bound())
+    wait_until(lambda: "needs-a-node" in autoscaler.looked().bound())
     autoscaler.look()
 
     assert autoscaler.answered == ["needs-a-node"]
@@ -179,3 +184,23 @@ def test_what_is_told_stays_a_share_of_the_writes(growing: World, start: Start, 
     assert placing >= freed * 3
     assert telling - 21 <= placing * 0.4 / 0.6
     assert growing.problems() == []
+
+
+def test_a_live_pod_is_explained(growing: World, account: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    growing.add_nodes(2, devices=1)
+    growing.template("pair", count=2)
+    growing.pod("p", template="pair")
+    wait_until(lambda: bool((growing.get_pod("p") or {})["status"].get("resourceClaimStatuses")))
+    name = f"{growing.namespace}/p"
+
+    status = main(["explain", "pod", name, f"--kubeconfig={account}", "-o", "json"])
+
+    found = json.loads(capsys.readouterr().out)
+    (kind,) = (each for each in found["nodes"] if growing.nodes[0] in each["names"])
+    assert (status, found["waits"]) == (1, True)
+    assert kind["requests"] == [
+        {"request": "devices", "needed": 2, "matching": 1, "free": 1, "untainted": 1, "aligned": None, "together": 1}
+    ]
+    assert [each["message"] for each in found["changes"]] == [
+        "1 instead of 2 for request devices: a new template, because claims are immutable"
+    ]

@@ -67,7 +67,7 @@ def test_a_node_that_the_provisioner_refuses_is_given_up_with_its_device(volumes
         volumes.pod("p", "data", device="gpu")
         wait_until(lambda: provisioner.refused != [])
         volumes.world.label(second, "world", volumes.world.word)
-        volumes.world.label(first, "world", "no longer")
+        volumes.world.label(first, "world", "gone")
         wait_until(lambda: volumes.world.bound() == {"p": second})
     assert volumes.world.devices("gpu") == [f"{second}/gpu-0"]
     assert volumes.problems() == []

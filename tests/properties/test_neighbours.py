@@ -12,7 +12,7 @@ from tests.support.bruteforce import best
 from tests.support.neighbour_situations import Neighbourhood, neighbourhoods
 
 POLICY = Policy()
-PROPERTY = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=int(__import__("os").environ.get("N","60")))
+PROPERTY = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=60)
 
 
 def budget() -> Budget:

@@ -23,6 +23,7 @@ from solver.domain import (
     VolumeAttachment,
     VolumeBinding,
     VolumeClaim,
+    VolumeClaimId,
 )
 from solver.verify import Rule, check
 from tests.support import builders as b
@@ -108,7 +109,7 @@ def _most(snapshot: Snapshot, batch: Batch) -> int:
 
 
 def _choices(
-    pod: Pod, claims: dict[object, VolumeClaim], volumes: tuple[Volume, ...], nodes: tuple[str, ...]
+    pod: Pod, claims: dict[VolumeClaimId, VolumeClaim], volumes: tuple[Volume, ...], nodes: tuple[str, ...]
 ) -> Iterator[Placement]:
     waiting = [claims[each] for each in pod.volume_claims if not claims[each].is_bound]
     ends = [[each for each in volumes if each.claim is None] if c.storage_class == v.LOCAL else [None] for c in waiting]

@@ -12,14 +12,16 @@ import pytest
 from scheduler.cluster import Cluster, Unit
 from scheduler.commit.avoidance import Avoidance
 from scheduler.commit.commit import Commit
-from scheduler.commit.groups import Groups
 from scheduler.commit.evictions import Evictions
+from scheduler.commit.groups import Groups
 from scheduler.commit.outcome import Bound, Halted, Outcome, PartlyBound, Refused, Undone, Yielded
 from scheduler.commit.repairs import Repairs
 from scheduler.commit.reports import Reports
 from scheduler.commit.tally import Tally
 from scheduler.commit.waits import Waits
+from scheduler.commit.writer import Writer
 from scheduler.cycle import Cycle, Parts
+from scheduler.kube.client import Client
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import PassedOver, Pending, State
 from scheduler.worker.decider import Decider, Decision

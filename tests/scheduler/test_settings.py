@@ -222,6 +222,18 @@ def test_a_policy_decides_the_levels_and_a_profile_what_they_weigh() -> None:
     assert settings.policy("b").weights == Weights()
 
 
+def test_a_profile_says_who_may_be_evicted_for_its_pods() -> None:
+    section = "preemption: {devices: true, minimumRunSeconds: 7, maxEvictionsPerMinute: 9}"
+    settings = parse(HEAD + f"profiles: [{{schedulerName: a, {section}}}, {{schedulerName: b}}]", "file")
+    rules, usual = settings.policy("a").preemption, settings.policy("b").preemption
+
+    assert (rules.is_enabled, rules.frees_devices, rules.minimum_run_seconds) == (True, True, 7)
+    assert (rules.most_victims, rules.ceiling, rules.scheduler_names) == (9, 9, ("a", "b"))
+    assert (usual.is_enabled, usual.frees_devices) == (True, False)
+    off = parse(HEAD + "profiles: [{preemption: {enabled: false}}]", "file")
+    assert not off.policy("dovetail").preemption.is_enabled
+
+
 def test_everything_is_owned_by_default() -> None:
     owned = default().owned_devices()
     assert (owned.drivers, owned.node_terms) == ((), ())

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from solver.domain import BINDING_FAILED_TAINT, OwnedDevices, Pod, Policy, ReasonCode
+from solver.domain import BINDING_FAILED_TAINT, Constraint, OwnedDevices, Pod, Policy, ReasonCode
 from tests.support import builders as b
 from tests.support import solver_problems as s
 
@@ -332,3 +332,25 @@ def test_a_pod_that_lost_to_a_higher_priority_is_outranked_and_says_what_the_pla
 def test_a_pod_that_lost_the_room_of_a_node_says_what_is_short_there() -> None:
     found = reasons((b.node("n1", cpu=3),), b.pod("q", cpu=2, priority=1), b.pod("p", cpu=2))
     assert found == [(ReasonCode.OUTRANKED, OUTRANKED, 0), (ReasonCode.NODE_RESOURCES, "Insufficient cpu", 1)]
+
+
+@pytest.mark.parametrize(
+    ("constraints", "hint"),
+    [
+        pytest.param((), "6 instead of 7 would fit now, with a new template: claims are immutable", id="free"),
+        pytest.param(
+            (b.match(ROOT),), "3 instead of 7 would fit now, with a new template: claims are immutable", id="root"
+        ),
+    ],
+)
+def test_the_condition_says_how_many_would_fit(constraints: Sequence[Constraint], hint: str) -> None:
+    decided = s.plan(
+        N1,
+        b.gpu_slice("n1"),
+        GPU,
+        b.held("h", b.result("gpu", "gpu-0", "n1"), b.result("gpu", "gpu-4", "n1")),
+        b.claim("c", b.request("r", count=7), constraints=constraints),
+        pods=(POD,),
+    )
+
+    assert s.messages(decided, "p")[0].partition("; hint: ")[2] == hint

@@ -1,15 +1,16 @@
 """What each policy takes when several places do, a clear case each."""
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solver import verify
-from solver.domain import PACK, SPREAD, TOPOLOGY, Plan, Pod, Policy
-from solver.model import assignment, build, cells
+from solver.domain import PACK, SPREAD, SUSPECT_TAINT, TOPOLOGY, Claim, Plan, Pod, Policy
 from solver.greedy import candidates
+from solver.model import assignment, build, cells
 from solver.search.values import values
 from tests.support import builders as b
 from tests.support import solver_problems as s
@@ -23,7 +24,7 @@ PACKING, SPREADING, ALIGNING = (
 )
 
 
-def planned(*objects: s.Objects, pods: list[Pod], policy: Policy = PACKING) -> Plan:
+def planned(*objects: Any, pods: list[Pod], policy: Policy = PACKING) -> Plan:
     found = s.plan(*objects, pods=pods, policy=policy)
     assert verify.check(b.snapshot(*objects), b.batch(*pods), found, policy) == ()
     assert len(found.placements) == len(pods)
@@ -34,12 +35,12 @@ def devices(plan: Plan) -> list[str]:
     return sorted(f"{r.device.pool}/{r.device.device}" for each in plan.allocations for r in each.allocation.results)
 
 
-def wanting(*counts: int) -> tuple[list[s.Objects], list[Pod]]:
-    claims: list[s.Objects] = [b.claim(f"c{i}", b.request(count=count)) for i, count in enumerate(counts)]
+def wanting(*counts: int) -> tuple[list[Any], list[Pod]]:
+    claims: list[Any] = [b.claim(f"c{i}", b.request(count=count)) for i, count in enumerate(counts)]
     return claims, [b.pod(f"p{i}", f"c{i}") for i in range(len(counts))]
 
 
-def of_nodes(*names: str, count: int = 8) -> list[s.Objects]:
+def of_nodes(*names: str, count: int = 8) -> list[Any]:
     return [GPU, *(b.node(name) for name in names), *(b.gpu_slice(name, count=count) for name in names)]
 
 
@@ -49,7 +50,9 @@ def of_nodes(*names: str, count: int = 8) -> list[s.Objects]:
 def test_pack_keeps_whole_nodes_free() -> None:
     claims, pods = wanting(2)
     taken = b.held("h", b.result("r", "gpu-7", "n2"), node_name="n2")
-    assert {each.partition("/")[0] for each in devices(planned(*of_nodes("n1", "n2"), claims, taken, pods=pods))} == {"n2"}
+    assert {each.partition("/")[0] for each in devices(planned(*of_nodes("n1", "n2"), claims, taken, pods=pods))} == {
+        "n2"
+    }
 
 
 def test_pack_gives_a_small_ask_the_small_card() -> None:
@@ -79,11 +82,11 @@ def test_pack_opens_one_group_of_nodes_for_all() -> None:
     assert len({int(each.node[1]) % 3 for each in plan.placements}) == 1
 
 
-def partitioned(*names: str) -> list[s.Objects]:
+def partitioned(*names: str) -> list[Any]:
     """Cards that are cut into halves or quarters, by counters of slices of memory."""
-    found: list[s.Objects] = [b.device_class("part", driver="mig.example.com")]
+    found: list[Any] = [b.device_class("part", driver="mig.example.com")]
     for name in names:
-        sizes = {"half": 2, "quarter": 1}
+        sizes = {"full": 4, "half": 2, "quarter": 1}
         parts = [
             b.device(
                 f"{card}-{kind}-{i}",
@@ -102,7 +105,7 @@ def partitioned(*names: str) -> list[s.Objects]:
     return found
 
 
-def part(name: str, kind: str) -> s.Objects:
+def part(name: str, kind: str) -> Claim:
     wanted = f"device.attributes['mig.example.com'].profile == '{kind}'"
     return b.claim(name, b.request("r", "part", selectors=(wanted,)))
 
@@ -204,3 +207,50 @@ def test_the_model_values_what_the_greedy_finds_as_it_is(
         found = assignment.values_of(variables, solution)
         assert variables.form.broken_by(found) == ()
         assert tuple(level.expression.value(found) for level in variables.form.levels) == values(problem, solution)
+
+
+@given(
+    kinds=st.lists(st.sampled_from(["full", "half", "quarter"]), min_size=1, max_size=5),
+    used=st.sets(st.sampled_from(["x-half-0", "y-quarter-0", "y-quarter-1"])),
+)
+@settings(max_examples=40, deadline=None)
+def test_the_model_values_partitions_as_the_choices_do(kinds: list[str], used: set[str]) -> None:
+    driver = "mig.example.com"
+    taken = [b.held(f"h-{each}", b.result("r", each, "n", driver=driver), node_name="n") for each in sorted(used)]
+    claims = [part(f"c{i}", kind) for i, kind in enumerate(kinds)]
+    pods = [b.pod(f"p{i}", f"c{i}") for i in range(len(kinds))]
+    problem = s.problem(*partitioned("n", "m"), taken, claims, pods=pods)
+    variables = build.build(problem, cells.single(problem))
+    for solution in candidates(problem):
+        found = assignment.values_of(variables, solution)
+        assert variables.form.broken_by(found) == ()
+        assert tuple(level.expression.value(found) for level in variables.form.levels) == values(problem, solution)
+
+
+def suspected(node: str, *names: str) -> list[Any]:
+    taint = b.taint(SUSPECT_TAINT, effect="None")
+    return [b.taint_rule(f"r-{node}-{name}", taint, pool=node, device_name=name) for name in names]
+
+
+def test_a_device_that_work_failed_on_is_given_last() -> None:
+    claims, pods = wanting(1)
+    assert devices(planned(*of_nodes("n", count=2), claims, pods=pods)) == ["n/gpu-0"]
+    assert devices(planned(*of_nodes("n", count=2), suspected("n", "gpu-0"), claims, pods=pods)) == ["n/gpu-1"]
+
+
+def test_another_node_is_opened_rather_than_a_suspect_device_given() -> None:
+    taken = b.held("h", b.result("r", "gpu-1", "n1"), node_name="n1")
+    claims, pods = wanting(1)
+    plan = planned(*of_nodes("n1", "n2", count=2), taken, suspected("n1", "gpu-0"), claims, pods=pods)
+    assert plan.placements[0].node == "n2"
+    assert all(level.proven for level in plan.report.levels)
+
+
+def test_a_suspect_device_is_given_where_no_other_is_left() -> None:
+    claims, pods = wanting(2)
+    assert len(devices(planned(*of_nodes("n", count=2), suspected("n", "gpu-0"), claims, pods=pods))) == 2
+
+
+def test_without_suspects_there_is_no_such_level() -> None:
+    claims, pods = wanting(1)
+    assert "suspects" not in {level.name for level in planned(*of_nodes("n"), claims, pods=pods).report.levels}

@@ -1,32 +1,33 @@
 """Pods that were passed over too long: a level of their own, and nodes that are held until they fit."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from solver import Engine, solve, solve_greedily, verify
-from solver.domain import Batch, Controller, Gang, GangId, Hold, Plan, Pod, PodId, Policy, ReasonCode, Snapshot
+from solver.domain import Batch, Claim, Controller, Gang, GangId, Hold, Plan, Pod, PodId, Policy, ReasonCode
 from tests.support import builders as b
 from tests.support import solver_problems as s
 
 GPU = b.gpu_class()
 
 
-def running(name: str, node: str, *devices: int, cpu: int = 0, owner: str = "Job") -> list[s.Objects]:
+def running(name: str, node: str, *devices: int, cpu: int = 0, owner: str = "Job") -> list[Any]:
     """A pod that holds devices of its node."""
     results = [b.result(f"r{index}", f"gpu-{index}", node) for index in devices]
     pod = b.pod(name, *([name] if devices else []), node_name=node, cpu=cpu)
-    made: list[s.Objects] = [replace(pod, controller=Controller(kind=owner, uid=f"uid-{owner}"))]
+    made: list[Any] = [replace(pod, controller=Controller(kind=owner, uid=f"uid-{owner}"))]
     return [*made, b.held(name, *results, node_name=node)] if devices else made
 
 
-def cluster(*nodes: str, count: int = 4) -> list[s.Objects]:
+def cluster(*nodes: str, count: int = 4) -> list[Any]:
     return [GPU, *(b.node(name) for name in nodes), *(b.gpu_slice(name, count=count) for name in nodes)]
 
 
 def planned(
-    objects: Sequence[s.Objects],
+    objects: Sequence[Any],
     pods: Sequence[Pod],
     overdue: Sequence[str] = (),
     holds: Sequence[Hold] = (),
@@ -42,7 +43,7 @@ def planned(
     return found
 
 
-def asking(name: str, count: int, **fields: int) -> tuple[Pod, s.Objects]:
+def asking(name: str, count: int, **fields: Any) -> tuple[Pod, Claim]:
     return b.pod(name, name, **fields), b.claim(name, b.request(count=count))
 
 
@@ -58,7 +59,7 @@ BIG, BIG_CLAIM = asking("big", 4)
 SMALL = [asking(f"small{index}", 1) for index in range(4)]
 
 
-def hold_of(pod: Pod, *nodes: str, **fields: object) -> Hold:
+def hold_of(pod: Pod, *nodes: str, **fields: Any) -> Hold:
     return replace(Hold(pod=pod.id, uids=(pod.uid,), priority=pod.priority, nodes=nodes), **fields)
 
 
@@ -85,7 +86,12 @@ def test_a_pod_that_is_not_overdue_gets_no_hold() -> None:
 
 
 def test_an_overdue_pod_holds_the_node_that_lacks_the_fewest_devices() -> None:
-    objects = [*cluster("n1", "n2", "n3"), *running("a", "n1", 0, 1), *running("c", "n2", 3), *running("d", "n3", 0, 2, 3)]
+    objects = [
+        *cluster("n1", "n2", "n3"),
+        *running("a", "n1", 0, 1),
+        *running("c", "n2", 3),
+        *running("d", "n3", 0, 2, 3),
+    ]
     assert held(planned([*objects, BIG_CLAIM], [BIG], overdue=["big"])) == {"big": ("n2",)}
 
 
@@ -212,7 +218,7 @@ class Stream:
     def run(self, ticks: int) -> int | None:
         """Give when the pod of eight is placed."""
         nodes = [f"n{index}" for index in range(4)]
-        base: list[s.Objects] = [GPU, *(b.node(name) for name in nodes), *(b.gpu_slice(name) for name in nodes)]
+        base: list[Any] = [GPU, *(b.node(name) for name in nodes), *(b.gpu_slice(name) for name in nodes)]
         big, claim = asking("big", 8)
         waiting: list[str] = [f"s{index}" for index in range(32)]
         made = 32
@@ -243,5 +249,5 @@ class Stream:
             device = given[name]
             self.ends[name] = (now + 5 + self.number // 64 % 36, device.pool, int(device.device.removeprefix("gpu-")))
 
-    def _running(self) -> list[s.Objects]:
+    def _running(self) -> list[Any]:
         return [each for name, (_, node, device) in self.ends.items() for each in running(name, node, device)]

@@ -11,10 +11,17 @@ from solver.domain import (
     DeviceTaintRule,
     Namespace,
     Node,
+    NodeDrivers,
     Placement,
     Pod,
     ResourceSlice,
     Snapshot,
+    StorageCapacity,
+    StorageClass,
+    StorageDriver,
+    Volume,
+    VolumeAttachment,
+    VolumeClaim,
 )
 
 KINDS: dict[type[Object], Kind] = {
@@ -25,11 +32,22 @@ KINDS: dict[type[Object], Kind] = {
     DeviceClass: Kind.CLASSES,
     Claim: Kind.CLAIMS,
     DeviceTaintRule: Kind.TAINT_RULES,
+    Volume: Kind.VOLUMES,
+    VolumeClaim: Kind.VOLUME_CLAIMS,
+    StorageClass: Kind.STORAGE_CLASSES,
+    NodeDrivers: Kind.NODE_DRIVERS,
+    StorageCapacity: Kind.STORAGE_CAPACITIES,
+    StorageDriver: Kind.STORAGE_DRIVERS,
+    VolumeAttachment: Kind.ATTACHMENTS,
 }
 
 
 def key_of(each: Object) -> str:
-    return str(each.id) if isinstance(each, Pod | Claim) else each.name
+    if isinstance(each, NodeDrivers):
+        return each.node
+    if isinstance(each, StorageCapacity):
+        return f"{each.namespace}/{each.name}"
+    return str(each.id) if isinstance(each, Pod | Claim | VolumeClaim) else each.name
 
 
 def seen(each: Object) -> Change:

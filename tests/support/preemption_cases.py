@@ -7,8 +7,20 @@ from typing import Final
 from msgspec.structs import replace
 
 from solver import solve
-from solver.domain import Batch, Budget, Claim, DisruptionBudget, LabelRequirement, LabelSelector, Plan, Pod, PodId
-from solver.domain import Policy, PreemptionRules, Snapshot
+from solver.domain import (
+    Batch,
+    Budget,
+    Claim,
+    DisruptionBudget,
+    LabelRequirement,
+    LabelSelector,
+    Plan,
+    Pod,
+    PodId,
+    Policy,
+    PreemptionRules,
+    Snapshot,
+)
 from tests.support import builders as b
 from tests.support.bruteforce import best
 

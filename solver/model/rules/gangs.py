@@ -5,7 +5,7 @@ from collections import defaultdict
 from solver.model.form import Expression
 from solver.model.variables import Variables
 from solver.problem.gangs import GangRule, Level
-from solver.problem.limits import NO_DOMAIN
+from solver.problem.limits import NO_DOMAIN, Domains
 
 Placed = dict[int, list[tuple[int, int]]]
 """The variables that count the pods of each class of a gang, each with its cell."""
@@ -105,18 +105,23 @@ def _totals(
     If `is_relaxed`, such cells are left out, and a node without a domain is one of its own (-2 - node).
     """
     totals: defaultdict[int, Expression] = defaultdict(Expression)
-    for pod_class, counts in placed.items():
-        domains = level.domain_of.get(pod_class)
-        for variable, cell in counts if domains is not None else ():
-            nodes = variables.cell(cell).nodes
-            here = {int(domains[node]) for node in nodes} if domains is not None else set()
-            if len(here) > 1 or (here == {NO_DOMAIN} and len(nodes) > 1):
-                if not is_relaxed:
-                    return None
-                continue
-            domain = here.pop()
-            totals[domain if domain != NO_DOMAIN else -2 - nodes[0]].add(variable)
+    bound = ((level.domain_of[each], counts) for each, counts in placed.items() if each in level.domain_of)
+    for domains, variable, cell in ((domains, *count) for domains, counts in bound for count in counts):
+        domain = _domain(domains, variables.cell(cell).nodes)
+        if domain is not None:
+            totals[domain].add(variable)
+        elif not is_relaxed:
+            return None
     return totals
+
+
+def _domain(domains: Domains, nodes: tuple[int, ...]) -> int | None:
+    """Give the domain of all nodes of a cell, None where they are in several."""
+    here = {int(domains[node]) for node in nodes}
+    if len(here) > 1 or (here == {NO_DOMAIN} and len(nodes) > 1):
+        return None
+    domain = here.pop()
+    return domain if domain != NO_DOMAIN else -2 - nodes[0]
 
 
 def _completed(variables: Variables, is_placed: int, counted: tuple[int, ...]) -> None:

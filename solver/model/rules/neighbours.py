@@ -82,7 +82,7 @@ def _keep_apart(places: _Places, rule: Apart) -> None:
     holding = places.by_domain(rule.holders - rule.wanted, rule.topology)
     wanted = places.by_domain(rule.wanted - rule.holders, rule.topology)
     for domain in sorted({*both, *holding, *wanted}):
-        if sum(bool(each.get(domain)) for each in (both, holding, wanted)) < 2 and domain not in both:  # noqa: PLR2004
+        if domain not in both and not (domain in holding and domain in wanted):
             continue
         total = Expression(dict.fromkeys(both.get(domain, ()), 1))
         for each in (holding, wanted):
@@ -103,11 +103,9 @@ def _keep_together(places: _Places, rule: Together) -> None:
             if supported[domain]:
                 continue
             total = Expression({places.presence(members, together.RULE): 1})
-            for variable in supporters.get(domain, ()):
+            first = (variable for node, variable in seeds.items() if topology.domain_of[node] == domain)
+            for variable in (*supporters.get(domain, ()), *first):
                 total.add(variable, -1)
-            for node, variable in seeds.items():
-                if topology.domain_of[node] == domain:
-                    total.add(variable, -1)
             form.require(total, together.RULE, high=0)
 
 

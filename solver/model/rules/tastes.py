@@ -7,6 +7,7 @@ share a cell are pooled.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import partial
 
 from solver.model.form import Expression
 from solver.model.variables import Variables
@@ -18,7 +19,7 @@ Counted = dict[int, int]
 
 
 def cost(variables: Variables, taste: Taste) -> Expression:
-    """Give what a taste costs, as an expression to maximise; adds variables for crowds and for pods that stand alone."""
+    """Give what a taste costs, as an expression to maximise; crowds and pods that stand alone get variables."""
     total = Expression()
     for (pod_class, cell), variable in variables.pods.items():
         costs = taste.of_class.get(pod_class)
@@ -61,7 +62,7 @@ def _add_crowd(variables: Variables, crowd: Crowd, total: Expression) -> None:
         for member in members:
             filled.add(member, -1)
         variables.form.require(filled, crowd.rule, low=0)
-        variables.completions.append(lambda values, p=places, m=members: _fill(values, p, m))
+        variables.completions.append(partial(_fill, places=places, members=members))
 
 
 def _fill(values: list[int], places: list[tuple[int, int]], members: list[int]) -> None:
@@ -85,6 +86,24 @@ def _prices(crowd: Crowd, domains: list[int], most: int) -> Counter[int]:
 
 def _pooled(variables: Variables, domain_of: Domains, counted: Counted) -> Iterator[tuple[list[int], list[int]]]:
     """Domains that are connected by cells, with the variables in them; a cell with a node in no domain is left out."""
+    domains_of = {
+        cell: sorted({int(domain_of[node]) for node in variables.cell(cell).nodes})
+        for cell in dict.fromkeys(counted.values())
+    }
+    pool_of = _connected([each for each in domains_of.values() if NO_DOMAIN not in each])
+    pools: defaultdict[int, list[int]] = defaultdict(list)
+    for domain, pool in pool_of.items():
+        pools[pool].append(domain)
+    members: defaultdict[int, list[int]] = defaultdict(list)
+    for variable, cell in counted.items():
+        if NO_DOMAIN not in domains_of[cell]:
+            members[pool_of[domains_of[cell][0]]].append(variable)
+    for pool, inside in members.items():
+        yield sorted(pools[pool]), inside
+
+
+def _connected(sets: list[list[int]]) -> dict[int, int]:
+    """Give every domain one that stands for all that it is connected with."""
     root: dict[int, int] = {}
 
     def find(domain: int) -> int:
@@ -92,23 +111,10 @@ def _pooled(variables: Variables, domain_of: Domains, counted: Counted) -> Itera
             domain = root[domain]
         return domain
 
-    inside: dict[int, int] = {}
-    for cell in dict.fromkeys(counted.values()):
-        domains = sorted({int(domain_of[node]) for node in variables.cell(cell).nodes})
+    for domains in sets:
         for domain in domains:
             root[find(domain)] = find(domains[0])
-        if NO_DOMAIN not in domains:
-            inside[cell] = domains[0]
-    pools: defaultdict[int, list[int]] = defaultdict(list)
-    for domain in root:
-        if domain != NO_DOMAIN:
-            pools[find(domain)].append(domain)
-    members: defaultdict[int, list[int]] = defaultdict(list)
-    for variable, cell in counted.items():
-        if cell in inside:
-            members[find(inside[cell])].append(variable)
-    for pool, variables_of in members.items():
-        yield sorted(pools[pool]), variables_of
+    return {domain: find(domain) for domain in list(root)}
 
 
 def _add_company(variables: Variables, company: Company, total: Expression) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from solver.domain import Reason
 from solver.problem.limits import Limit
 from solver.problem.neighbours.audience import of_term
-from solver.problem.neighbours.stance import Stance
+from solver.problem.neighbours.stance import Stance, by_audience
 from solver.problem.neighbours.surroundings import Surroundings
 from solver.problem.neighbours.topology import Topology
 
@@ -34,12 +34,13 @@ def between(
     """Give the rules between classes; a limit of one per domain where those that hold a term are those it is about."""
     rules: list[Apart] = []
     limits: list[Limit] = []
+    members = by_audience(stances)
     holders: defaultdict[tuple[str, int], set[int]] = defaultdict(set)
     for pod_class, stance in stances.items():
         for term in stance.anti_affinity:
             holders[term.topology_key, around.audiences.number(of_term(term))].add(pod_class)
     for (key, audience), holding in holders.items():
-        wanted = {pod_class for pod_class, stance in stances.items() if audience in stance.audiences}
+        wanted = members.get(audience, frozenset())
         if not wanted or _sum(sizes, wanted | holding) < 2:  # noqa: PLR2004 - two pods at least
             continue
         topology = around.topologies.of(key)
@@ -47,7 +48,7 @@ def between(
             takes = dict.fromkeys(sorted(wanted), 1)
             limits.append(Limit(RULE, topology.domain_of, (1,) * topology.count, takes, reason))
         else:
-            rules.append(Apart(topology, frozenset(holding), frozenset(wanted)))
+            rules.append(Apart(topology, frozenset(holding), wanted))
     return rules, limits
 
 

@@ -10,7 +10,7 @@ from solver.domain import Pod, SpreadConstraint
 from solver.problem.inventory import Mask
 from solver.problem.limits import Domains
 from solver.problem.neighbours.audience import of_spread
-from solver.problem.neighbours.stance import Stance
+from solver.problem.neighbours.stance import Stance, by_audience
 from solver.problem.neighbours.surroundings import Honoured, Surroundings
 from solver.problem.neighbours.topology import Topology
 
@@ -61,10 +61,10 @@ def rules(stances: Mapping[int, Stance], pods: Mapping[int, Pod], around: Surrou
             if constraint.selector is not None and constraint.selector.requirements:
                 key = _Key(constraint, stance.namespace, keys, _honoured(constraint, pods[pod_class]))
                 found.setdefault(key, set()).add(pod_class)
+    members = by_audience(stances)
     for key, bound in found.items():
         number = around.audiences.number(of_spread(key.constraint, key.namespace))
-        wanted = frozenset(pod_class for pod_class, stance in stances.items() if number in stance.audiences)
-        yield _rule(key, frozenset(bound), wanted, around)
+        yield _rule(key, frozenset(bound), members.get(number, frozenset()), around)
 
 
 def _honoured(constraint: SpreadConstraint, pod: Pod) -> Honoured:

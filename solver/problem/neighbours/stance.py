@@ -1,5 +1,7 @@
 """What a pod demands of its neighbours and how theirs see it: all that rules between pods know of it."""
 
+from collections import defaultdict
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from solver.domain import HostPort, PodTerm, SpreadConstraint
@@ -19,6 +21,15 @@ class Stance(NamedTuple):
     spread: tuple[SpreadConstraint, ...] = ()
     namespace: str = ""
     audiences: frozenset[int] = frozenset()
+
+
+def by_audience(stances: Mapping[int, Stance]) -> dict[int, frozenset[int]]:
+    """Give the classes that are in each audience; those of nobody are left out."""
+    found: defaultdict[int, set[int]] = defaultdict(set)
+    for pod_class, stance in stances.items():
+        for number in stance.audiences:
+            found[number].add(pod_class)
+    return {number: frozenset(classes) for number, classes in found.items()}
 
 
 INDIFFERENT: Final = Stance()

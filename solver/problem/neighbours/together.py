@@ -9,7 +9,7 @@ import numpy as np
 from solver.domain import PodTerm
 from solver.problem.inventory import Mask
 from solver.problem.neighbours.audience import of_term
-from solver.problem.neighbours.stance import Stance
+from solver.problem.neighbours.stance import Stance, by_audience
 from solver.problem.neighbours.surroundings import Surroundings
 from solver.problem.neighbours.topology import Topology
 
@@ -55,6 +55,7 @@ class Together:
 
 def groups(stances: Mapping[int, Stance], around: Surroundings) -> Iterator[Together]:
     """Give one rule for all classes of the same terms, whether pods of the batch matter to it or not."""
+    found = by_audience(stances)
     members: defaultdict[tuple[PodTerm, ...], set[int]] = defaultdict(set)
     for pod_class, stance in stances.items():
         if stance.affinity:
@@ -62,7 +63,7 @@ def groups(stances: Mapping[int, Stance], around: Surroundings) -> Iterator[Toge
     for terms, those in members.items():
         wanted = tuple(dict.fromkeys(map(of_term, terms)))
         numbers = {around.audiences.number(each) for each in wanted}
-        matching = {pod_class for pod_class, stance in stances.items() if numbers <= stance.audiences}
+        matching = frozenset.intersection(*(found.get(each, frozenset()) for each in numbers))
         places = tuple(around.topologies.of(term.topology_key) for term in terms)
         occupied = around.counts(*wanted).all > 0
         supported = tuple(each.of_nodes(occupied) for each in places)

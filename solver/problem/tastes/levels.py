@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from solver.domain import Batch, Pod, PodId, Policy, Snapshot
+from solver.domain import SUSPECT_TAINT, Batch, Pod, PodId, Policy, Snapshot
 from solver.feasibility import preferences as rules
 from solver.problem import groups
 from solver.problem.memory import Engine
@@ -55,14 +55,17 @@ class Keys:
         return (replicas, images) if replicas or images else ()
 
 
-def applicable(found: Tastes, policy: Policy, *, is_grouped: bool) -> Policy:
+def applicable(problem: Problem, policy: Policy) -> Policy:
     """Leave out the levels in which all solutions are alike."""
-    silent = {name for name, taste in ((PREFERENCES, found.preferences), (SCORES, found.scores)) if not taste}
-    if not is_grouped:
-        silent.add("opened-groups")
-    if silent.isdisjoint(policy.levels):
-        return policy
-    return replace(policy, levels=tuple(each for each in policy.levels if each not in silent))
+    has_suspects = any(rule.taint.key == SUSPECT_TAINT for rule in problem.inventory.rules)
+    says = {
+        PREFERENCES: bool(problem.tastes.preferences),
+        SCORES: bool(problem.tastes.scores),
+        "opened-groups": _is_grouped(problem),
+        "spoiled-partitions": bool(problem.layout.counter_place),
+        "suspects": has_suspects,
+    }
+    return replace(policy, levels=tuple(each for each in policy.levels if says.get(each, True)))
 
 
 def _is_grouped(problem: Problem) -> bool:
@@ -72,7 +75,7 @@ def _is_grouped(problem: Problem) -> bool:
 
 
 def work_out(problem: Problem, engine: Engine) -> None:
-    """Give a problem the costs that its policy asks for, and leave the levels out about which there is nothing to say."""
+    """Give a problem the costs that its policy asks for; levels about which there is nothing to say are left out."""
     policy, weights = problem.policy, problem.policy.weights
     around = Surroundings(problem.inventory, problem.snapshot)
     pods: Mapping[int, Pod] = {each.index: problem.pod(each.members[0]) for each in problem.classes}
@@ -82,4 +85,4 @@ def work_out(problem: Problem, engine: Engine) -> None:
     if SCORES in policy.levels:
         scored = scores.Scoring(around, problem.room, weights, engine).taste(problem.classes, pods)
     problem.tastes = Tastes(preferred, scored)
-    problem.policy = applicable(problem.tastes, policy, is_grouped=_is_grouped(problem))
+    problem.policy = applicable(problem, policy)

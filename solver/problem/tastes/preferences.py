@@ -8,6 +8,7 @@ placed together: crowds for soft spread and for anti-affinity among equals, comp
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -114,9 +115,7 @@ class Preferring:
             return None
         sums = np.zeros(len(self._stock.nodes), dtype=np.int64)
         for term, weight in _terms(pod):
-            counts = self._around.counts(
-                term.topology_key, lambda space, labels, t=term: self._around.selects(t, space, labels)
-            )
+            counts = self._around.counts(term.topology_key, partial(self._around.selects, term))
             sums += weight * self._at_nodes(term.topology_key, counts)
         for (term, weight), count in self._pulling(pod).items():
             sums += weight * self._at_nodes(term.topology_key, count)
@@ -197,7 +196,7 @@ class Preferring:
                 grouped[weighted.term, weighted.weight].append(each.index)
         for (term, weight), members in grouped.items():
             selects = self._around.selects
-            counts = self._around.counts(term.topology_key, lambda space, labels, t=term: selects(t, space, labels))
+            counts = self._around.counts(term.topology_key, partial(selects, term))
             mates = frozenset(
                 each.index
                 for each in classes

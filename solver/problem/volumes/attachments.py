@@ -64,11 +64,11 @@ class Attachments:
         """Count the volumes of pods on nodes."""
         for pod in pods:
             node = node_index.get(pod.node_name) if pod.volumes else None
-            if node is not None:
-                for claim in pod.volume_claims:
-                    found = attachable(claim)
-                    if found is not None and self.counts_on(found, node):
-                        self._add(found.driver, found.name, node)
+            if node is None:
+                continue
+            for found in map(attachable, pod.volume_claims):
+                if found is not None and self.counts_on(found, node):
+                    self._add(found.driver, found.name, node)
 
     def count_attached(
         self, attached: Iterable[VolumeAttachment], node_index: Mapping[str, int], volumes: Mapping[str, Volume]

@@ -182,3 +182,12 @@ def test_a_claim_without_devices_is_allocated_all_the_same() -> None:
 
     assert cluster.held_twice() == ()
     assert cluster.claim(claim("c").id) is not None
+
+
+def test_namespaces_are_in_the_snapshot_with_their_labels() -> None:
+    lab, office = Namespace(name="lab", labels=(("team", "x"),)), Namespace(name="office")
+    cluster = cluster_of(office, lab)
+    assert cluster.snapshot().namespaces == (lab, office)
+
+    cluster.apply(gone(lab))
+    assert cluster.snapshot().namespaces == (office,)

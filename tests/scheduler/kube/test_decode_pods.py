@@ -6,6 +6,7 @@ from scheduler.change import Kind
 from scheduler.kube.decode import decode
 from solver.domain import (
     ClaimId,
+    Controller,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
@@ -13,6 +14,7 @@ from solver.domain import (
     PodClaim,
     PodId,
     Toleration,
+    Unhealthy,
 )
 from tests.support.kube_objects import container, encoded, pod
 
@@ -138,3 +140,41 @@ def test_fields_of_a_newer_server_and_nulls_are_taken_as_they_come() -> None:
 TERM = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def test_a_pod_names_the_controller_that_replaces_it() -> None:
+    owners = [{"kind": "Node", "uid": "n"}, {"kind": "ReplicaSet", "uid": "r", "name": "web-1", "controller": True}]
+    assert decoded(meta={"ownerReferences": owners}).controller == Controller(kind="ReplicaSet", uid="r")
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        pytest.param({"phase": "Failed"}, True, id="failed"),
+        pytest.param({"phase": "Succeeded"}, False, id="succeeded"),
+        pytest.param(
+            {"phase": "Failed", "conditions": [{"type": "DisruptionTarget", "status": "True"}]}, False, id="evicted"
+        ),
+        pytest.param(
+            {"phase": "Failed", "conditions": [{"type": "DisruptionTarget", "status": "False"}]}, True, id="spared"
+        ),
+    ],
+)
+def test_a_pod_that_was_disrupted_has_not_failed_itself(status: Any, expected: bool) -> None:  # noqa: FBT001 - a column
+    assert decoded(status=status).has_failed is expected
+
+
+def test_devices_that_the_kubelet_reports_unhealthy_are_read() -> None:
+    reports = [
+        {
+            "name": "claim:gpus/first",
+            "resources": [
+                {"resourceID": "d/p/gpu-0", "health": "Unhealthy"},
+                {"resourceID": "d/p/gpu-1", "health": "Healthy"},
+                {"resourceID": "d/p/gpu-2", "health": "Unknown"},
+            ],
+        },
+        {"name": "example.com/plugin", "resources": [{"resourceID": "x", "health": "Unhealthy"}]},
+    ]
+    status = {"containerStatuses": [{"name": "main", "allocatedResourcesStatus": reports}]}
+    assert decoded(status=status).unhealthy == (Unhealthy(entry="gpus", request="first", resource_id="d/p/gpu-0"),)

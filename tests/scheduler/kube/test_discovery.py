@@ -1,7 +1,7 @@
 import pytest
 
 from scheduler.change import Kind
-from scheduler.kube.discovery import served_kinds
+from scheduler.kube.discovery import group_kinds, served_kinds
 
 V1 = frozenset({"deviceclasses", "resourceclaims", "resourceclaims/status", "resourceslices"})
 RULES = frozenset({"devicetaintrules"})
@@ -10,7 +10,11 @@ RULES = frozenset({"devicetaintrules"})
 def test_a_server_with_the_api_is_watched_for_every_kind_but_taint_rules() -> None:
     served = served_kinds((("v1", V1),))
     assert not served.problem
-    assert {kind for kind, _ in served.paths} == set(Kind) - {Kind.TAINT_RULES}
+    assert {kind for kind, _ in served.paths} == set(Kind) - {
+        Kind.TAINT_RULES,
+        Kind.POD_GROUPS,
+        Kind.COSCHEDULING_GROUPS,
+    }
     assert not served.has(Kind.TAINT_RULES)
 
 
@@ -35,3 +39,29 @@ def test_a_server_without_the_api_is_one_clear_problem(versions: object) -> None
     assert "resourceclaims" in served.problem
     assert "Kubernetes 1.34 or newer does" in served.problem
     assert served.paths == ()
+
+
+GROUPS = frozenset({"podgroups", "podgroups/status", "workloads"})
+CLASSES = frozenset({"priorityclasses"})
+OWN, OTHER = "/apis/scheduling.k8s.io", "/apis/scheduling.x-k8s.io"
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "coscheduling", "expected"),
+    [
+        ((("v1", CLASSES), ("v1alpha2", GROUPS)), (), {Kind.POD_GROUPS: f"{OWN}/v1alpha2/podgroups"}),
+        (
+            (("v1", CLASSES), ("v1beta1", GROUPS), ("v1alpha2", GROUPS)),
+            (),
+            {Kind.POD_GROUPS: f"{OWN}/v1beta1/podgroups"},
+        ),
+        ((("v1", CLASSES), ("v1alpha1", frozenset({"workloads"}))), (), {}),
+        ((("v1", CLASSES),), (("v1alpha1", GROUPS),), {Kind.COSCHEDULING_GROUPS: f"{OTHER}/v1alpha1/podgroups"}),
+        ((), (("v1", GROUPS),), {}),
+    ],
+    ids=["1.36", "a later version", "1.35", "coscheduling", "another coscheduling"],
+)
+def test_groups_are_watched_where_the_server_has_them(
+    scheduling: object, coscheduling: object, expected: object
+) -> None:
+    assert dict(group_kinds(scheduling, coscheduling)) == expected  # type: ignore[arg-type] # columns of the table

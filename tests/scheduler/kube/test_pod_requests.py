@@ -153,7 +153,21 @@ def test_a_resize_at_pod_level_counts() -> None:
 
 def test_node_allocatable_claims_come_on_top_of_the_containers() -> None:
     status = {"nodeAllocatableResourceClaimStatuses": [{"resourceClaimName": "c", "resources": {"cpu": "2"}}]}
-    assert requests_of(containers=[container("a", cpu="1")], status=status) == {"cpu": 3000}
+    assert requests_of(containers=[container("a", cpu="1")], nodeName="n1", status=status) == {"cpu": 3000}
+
+
+def test_what_an_earlier_attempt_left_in_the_status_of_a_pod_without_a_node_does_not_count() -> None:
+    status = {"nodeAllocatableResourceClaimStatuses": [{"resourceClaimName": "c", "resources": {"cpu": "2"}}]}
+    assert requests_of(containers=[container("a", cpu="1")], status=status) == {"cpu": 1000}
+
+
+def test_pod_level_requests_leave_room_for_claims() -> None:
+    found = decoded(
+        containers=[container("a", cpu="1", memory="1Gi")],
+        resources={"requests": {"cpu": "3"}},
+        resourceClaims=[{"name": "c", "resourceClaimName": "c"}],
+    )
+    assert (found.level_slack, dict(found.requests)["cpu"]) == ((("cpu", 2000),), 3000)
 
 
 def test_each_container_is_told_with_its_own_requests_init_containers_first() -> None:

@@ -1,7 +1,8 @@
 import msgspec
 import pytest
 
-from scheduler.change import Object
+from scheduler.change import Kind, Object
+from scheduler.cluster import Transition
 from scheduler.queue import Fact, facts_of
 from solver.domain import HostPort, Namespace
 from tests.support.builders import (
@@ -19,6 +20,7 @@ from tests.support.builders import (
     taint_rule,
 )
 from tests.support.cluster_builders import became
+from tests.support.preemption_cases import disruption_budget
 
 NODE, CORDONED = node("n1", cpu=4), node("n1", cpu=4, is_unschedulable=True)
 BOUND, WAITING = pod("p", node_name="n1", cpu=2), pod("p", cpu=2)
@@ -179,3 +181,27 @@ def other(each: Object, **fields: object) -> Object:
 )
 def test_a_transition_says_what_could_help(before: Object | None, after: Object | None, facts: set[Fact]) -> None:
     assert facts_of(became(before, after)) == facts
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_fact"),
+    [
+        (disruption_budget("b", 1, app="web"), disruption_budget("b", 2, app="web"), True),
+        (disruption_budget("b", 2, app="web"), disruption_budget("b", 1, app="web"), False),
+        (disruption_budget("b", 1, app="web"), disruption_budget("b", 1, app="db"), True),
+        (disruption_budget("b", 0, app="web"), None, True),
+        (None, disruption_budget("b", 9, app="web"), False),
+        (
+            msgspec.structs.replace(disruption_budget("b", 1, app="web"), is_stale=True),
+            disruption_budget("b", 1, app="web"),
+            True,
+        ),
+    ],
+    ids=["allows more", "allows less", "protects others", "gone", "new", "is up to date again"],
+)
+def test_a_disruption_budget_says_what_could_help(
+    before: Object | None, after: Object | None, *, is_fact: bool
+) -> None:
+    found = facts_of(Transition(kind=Kind.BUDGETS, key="default/b", before=before, after=after))
+
+    assert found == ({Fact.DISRUPTIONS_ALLOWED} if is_fact else set())

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from scheduler.queue import PassedOver
-from solver.domain import GangId, Hold, Plan, Pod, Reason, ReasonCode
+from solver.domain import GangId, Hold, Plan, Pod, ReasonCode
 from tests.support import builders as b
 
 BIG, SMALL, PLAIN = b.pod("big", "big"), b.pod("small", "small"), b.pod("plain")
@@ -124,3 +124,11 @@ def test_who_has_held_for_longest_stays_first() -> None:
 def test_without_anybody_overdue_a_batch_stays_as_it_is() -> None:
     batch = b.batch(SMALL)
     assert PassedOver(60.0).marked(batch, 0.0) is batch
+
+
+def test_a_gang_that_runs_in_part_is_overdue_at_once() -> None:
+    pod = b.member(b.pod("late"), "g")
+    whole = b.gang("g", 2)
+    part = replace(whole, running_count=1)
+    assert PassedOver(60.0).marked(b.batch(pod, gangs=[whole]), 0.0).overdue == ()
+    assert PassedOver(60.0).marked(b.batch(pod, gangs=[part]), 0.0).overdue == (pod.id,)

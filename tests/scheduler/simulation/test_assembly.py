@@ -154,3 +154,38 @@ def test_the_newer_of_two_manifests_of_one_name_counts_and_is_told() -> None:
     found = case(m.node("n1", cpu=1), m.node("n1", cpu=2))
     assert dict(found.snapshot.nodes[0].allocatable)["cpu"] == 2000
     assert found.warnings == ("m1 (Node n1): stands twice: the last one counts",)
+
+
+def pod_group(api_version: str = "scheduling.k8s.io/v1alpha2", **spec: object) -> m.Manifest:
+    return {"apiVersion": api_version, "kind": "PodGroup", "metadata": {"name": "g"}, "spec": spec}
+
+
+def test_a_pod_group_makes_its_pods_a_gang() -> None:
+    member = m.pod("p")
+    member["spec"]["schedulingGroup"] = {"podGroupName": "g"}
+    found = case(pod_group(schedulingPolicy={"gang": {"minCount": 2}}), member, m.pod("other"))
+    (gang,) = found.batch.gangs
+    assert (gang.id.name, gang.min_count, gang.member_count, gang.invalid) == ("g", 2, 1, "")
+    assert found.problems == ()
+
+
+def test_a_group_of_coscheduling_is_read_beside_one_of_kubernetes() -> None:
+    member = m.pod("p")
+    member["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "g"}
+    other = pod_group(schedulingPolicy={"gang": {"minCount": 2}})
+    found = case(pod_group("scheduling.x-k8s.io/v1alpha1", minMember=3), other, member)
+    assert [gang.min_count for gang in found.batch.gangs] == [3]
+
+
+def test_a_claim_of_a_group_is_stamped_once_and_noted_for_its_pods() -> None:
+    entry = {"name": "gpu", "resourceClaimTemplateName": "t"}
+    members = [m.pod(f"p{index}", template_name="t") for index in range(2)]
+    for each in members:
+        each["spec"]["schedulingGroup"] = {"podGroupName": "g"}
+    group = pod_group(schedulingPolicy={"gang": {"minCount": 2}}, resourceClaims=[entry])
+    found = case(m.template(), group, *members)
+    (claim,) = found.snapshot.claims
+    assert claim.id.name.startswith("g-gpu-")
+    assert claim.owner_pod_group == "g"
+    assert [each.claim_ids for each in found.batch.pods] == [(claim.id,), (claim.id,)]
+    assert found.batch.gangs[0].claims == (("gpu", claim.id, "t"),)

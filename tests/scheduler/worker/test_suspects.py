@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from scheduler.worker.suspects import Suspects
 from solver.domain import Batch, Pod
-from tests.support.builders import batch, pod
+from tests.support.builders import batch, member, pod
 
 PODS = tuple(pod(f"p{number}") for number in range(8))
 
@@ -114,3 +114,12 @@ def test_every_pod_is_in_exactly_one_part(data: st.DataObject) -> None:
     parts = suspects.divide(batch(*PODS))
 
     assert sorted(each.uid for part in parts for each in part.pods) == sorted(each.uid for each in PODS)
+
+
+def test_a_gang_is_never_halved_and_is_guilty_as_a_whole() -> None:
+    gang = tuple(member(each, "g") for each in PODS[:5])
+    suspects = Suspects()
+    accused(suspects, batch(*gang, *PODS[5:]))
+    assert sorted(len(part.pods) for part in suspects.divide(batch(*gang, *PODS[5:]))) == [3, 5]
+    assert accused(suspects, batch(*gang)) == gang
+    assert suspects.is_guilty(gang[0])

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from solver.account import conflict, explain_pod, facts
+from solver.account import conflict, explain_pod, facts, guide
 from solver.account.trial import Case, Trials, on_one_node
 from solver.domain import Account, Claim, NodeKind, Pod, PodId, Policy, RequestCount
 from tests.support import builders as b
@@ -209,6 +209,28 @@ CROWDED = (
         "c", b.request("a", count=3), b.request("b", count=2), constraints=(b.match(ROOT, "a"), b.match(ROOT, "b"))
     ),
 )
+
+
+def test_the_model_of_single_devices_names_the_clash() -> None:
+    trials = Trials(Policy(), s.PATIENT)
+    case = on_one_node(Case(b.snapshot(*CROWDED), POD), "n1")
+    problem = trials.prepare(case)
+    found = facts.facts(case, problem, 0)
+
+    core = guide.clash(case, problem, found)
+
+    assert core is not None
+    assert {fact.kind for fact in core} >= {facts.Kind.REQUEST, facts.Kind.IN_USE}
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_the_model_of_single_devices_has_no_objection_to_a_pod_that_fits(count: int) -> None:
+    trials = Trials(Policy(), s.PATIENT)
+    claim = b.claim("c", b.request("r", count=count), constraints=(b.match(ROOT),))
+    case = on_one_node(Case(b.snapshot(b.node("n1"), b.gpu_slice("n1"), used("n1", 0), GPU, claim), POD), "n1")
+    problem = trials.prepare(case)
+
+    assert guide.clash(case, problem, facts.facts(case, problem, 0)) is None
 
 
 def test_no_part_of_a_conflict_is_one() -> None:

@@ -92,7 +92,7 @@ def test_only_pods_move_that_come_back_to_us() -> None:
         for name, pod in changes.items()
     }
 
-    assert found == dict.fromkeys(changes, ["p00", "p01"])
+    assert found == {name: ["p00", "p01"] for name in changes}
     shielded = replace(last, labels=(("app", "web"),))
     budgets = (disruption_budget("web", 0, app="web"),)
     guarded = replace(base, pods=(*base.pods[:2], shielded), budgets=budgets)
@@ -127,7 +127,7 @@ def scenes(draw: st.DrawFn) -> Snapshot:
         cpu = draw(st.integers(0, min(3, room[at])))
         room[at] -= cpu
         entries: tuple[str, ...] = ()
-        if cards[at] and draw(st.booleans()):
+        if draw(st.booleans()) and cards[at]:
             claims.append(holding(f"c{number}", f"n{at}", cards[at].pop(), consumers=(f"p{number}",)))
             entries = (f"c{number}",)
         pod = running(f"p{number}", f"n{at}", *entries, cpu=cpu)

@@ -2,7 +2,8 @@
 
 from msgspec.structs import replace
 
-from solver.domain import ConsumerReference, GangId, ReasonCode
+from solver import solve
+from solver.domain import Batch, Budget, ConsumerReference, Gang, GangId, Pod, Policy, ReasonCode
 from tests.support import builders as b
 from tests.support.preemption_cases import (
     DEVICES,
@@ -283,3 +284,29 @@ def test_a_budget_is_spent_by_one_after_the_other() -> None:
     plan = decide(snapshot, *(b.pod(f"high-{n}", cpu=2, priority=10) for n in range(2)))
 
     assert len(victims(plan)) == 1
+
+
+def test_a_gang_makes_room_for_all_its_pods_or_none() -> None:
+    gang = GangId("default", "g", "dovetail.dev")
+    members = tuple(replace(b.pod(f"g-{n}", cpu=4, priority=5), gang=gang) for n in range(2))
+    batch = Batch(pods=members, gangs=(Gang(id=gang, min_count=2, member_count=2, priority=5),))
+    nodes = [b.node(f"n{n}", cpu=4) for n in range(2)]
+    lows = [running(f"low-{n}", f"n{n}", cpu=1) for n in range(2)]
+    equal = [lows[0], running("equal", "n1", cpu=1, priority=5)]
+
+    def found(running_pods: list[Pod]) -> list[str]:
+        snapshot = b.snapshot(nodes, running_pods)
+        return victims(solve(snapshot, batch, Policy(preemption=RULES), Budget(seconds=60.0)))
+
+    assert found(lows) == ["low-0", "low-1"]
+    assert found(equal) == []
+
+
+def test_of_many_nodes_those_are_looked_at_that_promise_the_least_harm() -> None:
+    nodes = [b.node(f"n{n:02}", cpu=2) for n in range(70)]
+    lows = [running(f"low-{n:02}", f"n{n:02}", cpu=2, priority=0 if n == 69 else 1) for n in range(70)]
+
+    plan = decide(b.snapshot(nodes, lows), b.pod("high", cpu=2, priority=10))
+
+    assert victims(plan) == ["low-69"]
+    assert not plan.preemptions[0].is_proven

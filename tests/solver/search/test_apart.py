@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solver.domain import Budget, Level, Pod
+from solver.domain import Budget, Level, Pod, Policy
 from solver.greedy import Greedy, Order
 from solver.placing import Kept
 from solver.problem.problem import Problem
@@ -57,6 +57,15 @@ def test_a_pod_that_may_go_anywhere_joins_all() -> None:
 
 def test_pods_that_share_a_claim_are_one_part() -> None:
     assert sizes(zoned([("a", 1, 0), ("b", 1, 0)], shared=True)) == [2]
+
+
+def test_pods_of_one_group_of_nodes_are_one_part() -> None:
+    label = Policy().group_labels[0]
+    nodes = [b.node(f"n-{zone}", labels={"zone": zone, label: "clique"}) for zone in "ab"]
+    pods = [b.pod(f"p{zone}", f"c{zone}", node_selector={"zone": zone}) for zone in "ab"]
+    claims = [b.claim(f"c{zone}") for zone in "ab"]
+    problem = s.problem(nodes, [b.gpu_slice(node.name, count=2) for node in nodes], GPU, claims, pods=pods)
+    assert sizes(problem) == [2]
 
 
 def test_pods_that_use_different_devices_of_different_nodes_share_nothing() -> None:

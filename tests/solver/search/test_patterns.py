@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solver.domain import Budget, Pod
+from solver.domain import Budget, Pod, Policy
 from solver.greedy import Greedy, Order
 from solver.placing import Kept
 from solver.problem.problem import Problem
@@ -20,10 +20,17 @@ from tests.support import solver_problems as s
 
 GPU = b.gpu_class()
 MANY = 64
+CLIQUE = Policy().group_labels[0]
 
 
 def cluster(
-    counts: Sequence[int], *, nodes: int, cards: int = 4, cpus: Sequence[int] = (), priorities: Sequence[int] = ()
+    counts: Sequence[int],
+    *,
+    nodes: int,
+    cards: int = 4,
+    cpus: Sequence[int] = (),
+    priorities: Sequence[int] = (),
+    clique: int = 0,
 ) -> Problem:
     """Pods that want so many cards each (and a cpu for each card), on nodes with so many cards and cpus."""
     claims = [b.claim(f"c{index}", b.request(count=count)) for index, count in enumerate(counts)]
@@ -31,7 +38,14 @@ def cluster(
         b.pod(f"p{index}", f"c{index}", cpu=count, priority=priorities[index] if priorities else 0)
         for index, count in enumerate(counts)
     ]
-    machines = [b.node(f"n{index:03}", cpu=cpus[index % len(cpus)] if cpus else 64) for index in range(nodes)]
+    machines = [
+        b.node(
+            f"n{index:03}",
+            cpu=cpus[index % len(cpus)] if cpus else 64,
+            labels={CLIQUE: f"clique-{index // clique}"} if clique else {},
+        )
+        for index in range(nodes)
+    ]
     slices = [b.gpu_slice(machine.name, count=cards) for machine in machines]
     return s.problem(machines, slices, GPU, claims, pods=pods)
 
@@ -131,10 +145,13 @@ def test_an_ended_budget_claims_no_more_than_it_knows(work: float) -> None:
     counts=st.lists(st.integers(1, 4), min_size=1, max_size=12),
     nodes=st.integers(1, 5),
     cpus=st.lists(st.sampled_from((2, 3, 5, 64)), min_size=1, max_size=3),
+    clique=st.sampled_from((0, 2)),
 )
-def test_no_bound_is_below_the_optimum_and_no_plan_above_it(counts: list[int], nodes: int, cpus: list[int]) -> None:
+def test_no_bound_is_below_the_optimum_and_no_plan_above_it(
+    counts: list[int], nodes: int, cpus: list[int], clique: int
+) -> None:
     priorities = [(index * 7) % 3 for index in range(len(counts))]
-    problem = cluster(counts, nodes=nodes, cpus=cpus, priorities=priorities)
+    problem = cluster(counts, nodes=nodes, cpus=cpus, priorities=priorities, clique=clique)
     start = first_fit(problem)
     best = exact.improve(problem, start, Bounds((None,) * len(names(problem)), (0, 0)), s.PATIENT)
     optimum = tuple(level.value for level in best.levels)
@@ -157,3 +174,11 @@ def test_a_step_goes_on_with_what_the_first_open_level_is_about() -> None:
     assert len(limits.levels) == len(names(problem))
     found = neighbourhoods.improve(problem, Solution(), limits, s.PATIENT)
     assert values(problem, found.solution)[:2] == (3, 4)
+
+
+def test_levels_that_are_no_sum_over_nodes_are_not_bounded() -> None:
+    problem = cluster([1, 3, 3], nodes=4, clique=2)
+    found = columns.improve(problem, first_fit(problem), Bounds((None,) * len(names(problem)), (0, 0)), s.PATIENT)
+    assert found is not None
+    limits = dict(zip(names(problem), found.bounds.levels, strict=True))
+    assert (limits["alternatives"], limits["opened-groups"], limits["opened-nodes"]) == (0, None, None)

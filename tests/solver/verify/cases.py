@@ -429,7 +429,8 @@ def owned(*, drivers: tuple[str, ...] = (), **labels: str) -> Change:
 
 def held(*overdue: str, **fields: Any) -> Change:
     """Hold node n1 for a pod that is not there; these pods of the batch are overdue as well."""
-    hold = Hold(pod=PodId("default", "long"), uids=("uid-long",), priority=fields.pop("priority", 0), nodes=("n1",), **fields)
+    fields = {"priority": 0, **fields}
+    hold = Hold(pod=PodId("default", "long"), uids=("uid-long",), nodes=("n1",), **fields)
     ids = tuple(PodId("default", name) for name in overdue)
     return lambda case: case._replace(batch=replace(case.batch, holds=(hold,), overdue=ids))
 

@@ -32,15 +32,19 @@ def company() -> c.Case:
     }
     return c.Case(
         b.snapshot(
-            zoned("n1", "a"), zoned("n2", "b"), zoned("n3", "b"), zoned("n4"),
-            Namespace(name="default"), Namespace(name="lab", labels=(("team", "x"),)),
+            zoned("n1", "a"),
+            zoned("n2", "b"),
+            zoned("n3", "b"),
+            zoned("n4"),
+            Namespace(name="default"),
+            Namespace(name="lab", labels=(("team", "x"),)),
             neighbour("db", app="db", on="n2", ports=[port(90, "10.0.0.1")]),
             neighbour("loner", on="n1", anti_affinity=[term(ZONE, app="noise")]),
             neighbour("stranger", app="web", on="n3", namespace="lab"),
         ),
         b.batch(*(pod for pod, _ in pods.values())),
         b.plan(*(b.placement(pod, node) for pod, node in pods.values())),
-    )  # fmt: skip
+    )
 
 
 def labelled(name: str, **labels: str) -> c.Change:
@@ -72,10 +76,18 @@ BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
         c.pod("web-0", host_ports=(port(80, "10.0.0.1"),)),
         {Rule.NODE_PORTS},
     ),
-    ("two pods that keep apart share a node", company, c.both(
-        c.placement("web-1", node="n1"), c.pod("web-0", spread=()), c.pod("web-1", spread=())), ANTI),
-    ("only one of two keeps apart", company, c.both(
-        c.placement("web-1", node="n1"), c.pod("web-0", spread=(), anti_affinity=()), c.pod("web-1", spread=())), ANTI),
+    (
+        "two pods that keep apart share a node",
+        company,
+        c.both(c.placement("web-1", node="n1"), c.pod("web-0", spread=()), c.pod("web-1", spread=())),
+        ANTI,
+    ),
+    (
+        "only one of two keeps apart",
+        company,
+        c.both(c.placement("web-1", node="n1"), c.pod("web-0", spread=(), anti_affinity=()), c.pod("web-1", spread=())),
+        ANTI,
+    ),
     ("a pod keeps apart from a running one", company, c.pod("client", anti_affinity=(term(ZONE, app="db"),)), ANTI),
     ("a running one keeps apart from a pod", company, labelled("server", app="noise"), ANTI),
     (
@@ -92,7 +104,12 @@ BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
     ),
     ("nobody is there that a pod wants to be with", company, c.placement("client", node="n1"), AFFINITY),
     ("the company has gone", company, c.removed("pods", "db"), AFFINITY),
-    ("the company is in another namespace", company, c.pod("client", affinity=(term(ZONE, app="db", namespaces=["lab"]),)), AFFINITY),
+    (
+        "the company is in another namespace",
+        company,
+        c.pod("client", affinity=(term(ZONE, app="db", namespaces=["lab"]),)),
+        AFFINITY,
+    ),
     ("the node lacks the label of the term", company, c.placement("client", node="n4"), AFFINITY),
     ("there are two first ones", company, c.placement("mate-1", node="n1"), AFFINITY),
     (
@@ -101,46 +118,108 @@ BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
         c.running("loner", labels=(("app", "mate"),)),
         AFFINITY,
     ),
-    ("the first ones are not what they want", company, c.both(labelled("mate-0", app="x"), labelled("mate-1", app="x")), AFFINITY),
-    ("no pod is what all terms want", company, c.pod("client", affinity=(term(ZONE, app="db"), term(ZONE, app="web"))), AFFINITY),
+    (
+        "the first ones are not what they want",
+        company,
+        c.both(labelled("mate-0", app="x"), labelled("mate-1", app="x")),
+        AFFINITY,
+    ),
+    (
+        "no pod is what all terms want",
+        company,
+        c.pod("client", affinity=(term(ZONE, app="db"), term(ZONE, app="web"))),
+        AFFINITY,
+    ),
     ("a term wants what nobody there is not", company, _unmatched("NotIn"), AFFINITY),
     ("a term wants a label that nobody has", company, _unmatched("Exists"), AFFINITY),
-    ("a term without a selector wants nobody", company, c.pod("client", affinity=(replace(term(ZONE), selector=None),)), AFFINITY),
-    ("a zone has two more than the other", company, c.both(
-        c.placement("web-0", node="n3"), c.pod("web-0", anti_affinity=()), c.pod("web-1", anti_affinity=())), SPREAD),
-    ("two running pods are too many", company, c.added(
-        neighbour("old-0", app="web", on="n3"), neighbour("old-1", app="web", on="n3")), SPREAD),
+    (
+        "a term without a selector wants nobody",
+        company,
+        c.pod("client", affinity=(replace(term(ZONE), selector=None),)),
+        AFFINITY,
+    ),
+    (
+        "a zone has two more than the other",
+        company,
+        c.both(c.placement("web-0", node="n3"), c.pod("web-0", anti_affinity=()), c.pod("web-1", anti_affinity=())),
+        SPREAD,
+    ),
+    (
+        "two running pods are too many",
+        company,
+        c.added(neighbour("old-0", app="web", on="n3"), neighbour("old-1", app="web", on="n3")),
+        SPREAD,
+    ),
     ("a node without the label", company, c.both(c.placement("web-0", node="n4")), SPREAD),
-    ("there are too few zones", company, c.both(
-        _bound("web-1", min_domains=3), c.added(neighbour("old", app="web", on="n3"))), SPREAD),
-    ("a zone that the pod cannot use counts", company, c.both(
-        c.pod("web-0", spread=(), node_selector=()), _bound("web-1", honours_affinity=False),
-        c.pod("web-1", node_selector=((ZONE, "b"),), spread=(replace(WEB, honours_affinity=False),)),
-        c.placement("web-0", node="n3")), SPREAD),
-    ("a tainted zone counts", company, c.both(
-        c.node("n1", taints=(b.taint("gone"),)), c.placement("server", node="n3"), c.placement("web-0", node="n3")), SPREAD),
-)  # fmt: skip
+    (
+        "there are too few zones",
+        company,
+        c.both(_bound("web-1", min_domains=3), c.added(neighbour("old", app="web", on="n3"))),
+        SPREAD,
+    ),
+    (
+        "a zone that the pod cannot use counts",
+        company,
+        c.both(
+            c.pod("web-0", spread=(), node_selector=()),
+            _bound("web-1", honours_affinity=False),
+            c.pod("web-1", node_selector=((ZONE, "b"),), spread=(replace(WEB, honours_affinity=False),)),
+            c.placement("web-0", node="n3"),
+        ),
+        SPREAD,
+    ),
+    (
+        "a tainted zone counts",
+        company,
+        c.both(
+            c.node("n1", taints=(b.taint("gone"),)), c.placement("server", node="n3"), c.placement("web-0", node="n3")
+        ),
+        SPREAD,
+    ),
+)
 
 KEPT: tuple[tuple[str, c.Change], ...] = (
     ("as it is", c.both()),
     ("a running pod that counts within the skew", c.added(neighbour("old", app="web", on="n3"))),
-    ("one port on other addresses", c.both(
-        c.pod("web-0", host_ports=(port(80, "10.0.0.1"),)), c.pod("server", host_ports=(port(80, "10.0.0.2"),)))),
+    (
+        "one port on other addresses",
+        c.both(c.pod("web-0", host_ports=(port(80, "10.0.0.1"),)), c.pod("server", host_ports=(port(80, "10.0.0.2"),))),
+    ),
     ("one port of other protocols", c.pod("web-0", host_ports=(port(80, protocol="UDP"),))),
-    ("keeping apart by a label that the node lacks", c.both(
-        c.pod("client", anti_affinity=(term("rack", app="db"),)))),
-    ("a pod that is leaving does not count", c.added(
-        neighbour("old-0", app="web", on="n3", is_deleting=True), neighbour("old-1", app="web", on="n3"))),
-    ("a soft constraint", c.both(
-        c.placement("web-0", node="n3"), _bound("web-0", is_required=False), _bound("web-1", is_required=False))),
+    ("keeping apart by a label that the node lacks", c.both(c.pod("client", anti_affinity=(term("rack", app="db"),)))),
+    (
+        "a pod that is leaving does not count",
+        c.added(neighbour("old-0", app="web", on="n3", is_deleting=True), neighbour("old-1", app="web", on="n3")),
+    ),
+    (
+        "a soft constraint",
+        c.both(c.placement("web-0", node="n3"), _bound("web-0", is_required=False), _bound("web-1", is_required=False)),
+    ),
     ("more skew", c.both(c.placement("web-0", node="n3"), _bound("web-0", max_skew=2), _bound("web-1", max_skew=2))),
-    ("a zone that the pod cannot use does not count", c.both(
-        c.pod("web-0", spread=()), c.pod("web-1", node_selector=((ZONE, "b"),)), c.placement("web-0", node="n3"))),
-    ("a tainted zone does not count where taints are honoured", c.both(
-        c.node("n1", taints=(b.taint("gone"),)), c.placement("server", node="n3"), c.placement("web-0", node="n3"),
-        _bound("web-0", honours_taints=True), _bound("web-1", honours_taints=True))),
-    ("a selector for everything counts nobody", c.both(
-        c.placement("web-0", node="n3"), _bound("web-0", selector=selector()), _bound("web-1", selector=selector()))),
-    ("the first ones may go where their own company is in the batch", c.both(
-        labelled("client", app="mate"), c.placement("client", node="n3"))),
-)  # fmt: skip
+    (
+        "a zone that the pod cannot use does not count",
+        c.both(
+            c.pod("web-0", spread=()), c.pod("web-1", node_selector=((ZONE, "b"),)), c.placement("web-0", node="n3")
+        ),
+    ),
+    (
+        "a tainted zone does not count where taints are honoured",
+        c.both(
+            c.node("n1", taints=(b.taint("gone"),)),
+            c.placement("server", node="n3"),
+            c.placement("web-0", node="n3"),
+            _bound("web-0", honours_taints=True),
+            _bound("web-1", honours_taints=True),
+        ),
+    ),
+    (
+        "a selector for everything counts nobody",
+        c.both(
+            c.placement("web-0", node="n3"), _bound("web-0", selector=selector()), _bound("web-1", selector=selector())
+        ),
+    ),
+    (
+        "the first ones may go where their own company is in the batch",
+        c.both(labelled("client", app="mate"), c.placement("client", node="n3")),
+    ),
+)

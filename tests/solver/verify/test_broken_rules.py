@@ -13,7 +13,7 @@ from solver.domain import (
 )
 from solver.verify import Rule, check
 from tests.solver.verify import cases as c
-from tests.solver.verify import neighbour_cases, preemption_cases, volume_cases
+from tests.solver.verify import gang_cases, neighbour_cases, preemption_cases, volume_cases
 from tests.support import builders as b
 from tests.support import extended_builders as x
 
@@ -834,7 +834,12 @@ BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
 BROKEN = (
     *BROKEN,
     ("devices of a held node are taken", c.whole_cards, c.held(), {Rule.NODE_HELD}),
-    ("devices of a held node are taken by a lower priority", c.whole_cards, c.held("placed", priority=1), {Rule.NODE_HELD}),
+    (
+        "devices of a held node are taken by a lower priority",
+        c.whole_cards,
+        c.held("placed", priority=1),
+        {Rule.NODE_HELD},
+    ),
     (
         "cpu beside a hold is taken",
         c.whole_cards,
@@ -850,7 +855,7 @@ def test_a_broken_rule_is_noticed_by_its_name(case: Callable[[], c.Case], change
 
 
 def test_every_rule_is_broken_by_one_of_the_changes() -> None:
-    assert set().union(*(rules for _, _, _, rules in (*BROKEN, *neighbour_cases.BROKEN, *preemption_cases.BROKEN, *volume_cases.BROKEN))) == set(Rule)
+    assert set().union(*(rules for _, _, _, rules in (*BROKEN, *gang_cases.BROKEN, *neighbour_cases.BROKEN, *preemption_cases.BROKEN, *volume_cases.BROKEN))) == set(Rule)
 
 
 def test_a_violation_says_what_it_is_about() -> None:

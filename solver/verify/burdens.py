@@ -1,0 +1,104 @@
+"""What devices take of their node's own resources is counted, said, covered, and charged to one pod (KEP-5517)."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+
+from solver.domain import Allocation, ClaimBurden, ClaimId, Device, DeviceId, Placement, Plan, Pod, Violation
+from solver.domain.quantity import NANO
+from solver.verify.picture import Picture
+from solver.verify.rules import Rule, broken
+
+
+@dataclass(slots=True, eq=False)
+class Burdens:
+    """The claims of a plan with their allocations, old and new; `devices` are those that take something."""
+
+    picture: Picture
+    allocations: dict[ClaimId, Allocation]
+    devices: dict[DeviceId, Device]
+    users: defaultdict[ClaimId, set[str]] = field(default_factory=lambda: defaultdict(set))
+
+    @classmethod
+    def of(cls, plan: Plan, picture: Picture) -> "Burdens":
+        """Collect them."""
+        devices = {
+            DeviceId(each.driver, each.pool, device.name): device
+            for each in picture.snapshot.slices
+            for device in each.devices
+            if device.node_allocatable
+        }
+        found = cls(picture, {}, devices)
+        if devices:
+            old = {claim.id: claim.allocation for claim in picture.claims.values() if claim.allocation is not None}
+            found.allocations = old | {each.claim: each.allocation for each in plan.allocations}
+            for placement in plan.placements:
+                for claim in placement.claims:
+                    found.users[claim].add(placement.pod_uid)
+        return found
+
+    def added(self, pod: Pod, placement: Placement) -> Pod:
+        """Give a pod with requests that hold what its claims take; pod-level requests hold it already."""
+        more: defaultdict[str, int] = defaultdict(int)
+        for claim in placement.claims if self.devices else ():
+            for resource, nano in self._taken(claim).items():
+                more[resource] += nano
+        if not more:
+            return pod
+        requests, inside = dict(pod.requests), {name for name, _ in pod.level_slack}
+        for resource, nano in more.items():
+            if resource not in inside:
+                requests[resource] = requests.get(resource, 0) + _units(resource, nano)
+        return msgspec.structs.replace(pod, requests=tuple(sorted(requests.items())))
+
+    def violations(self, pod: Pod, placement: Placement) -> Iterator[Violation]:
+        """Check what a placement says of its claims, who else uses them, and that pod-level requests cover them."""
+        taken = {claim: self._taken(claim) for claim in placement.claims} if self.devices else {}
+        taken = {claim: amounts for claim, amounts in taken.items() if amounts}
+        said = {each.claim: each for each in placement.burdens}
+        for claim in sorted(taken.keys() | said.keys()):
+            yield from self._of_claim(pod, claim, taken.get(claim, {}), said.get(claim))
+        for resource, slack in pod.level_slack:
+            amount = _units(resource, sum(amounts.get(resource, 0) for amounts in taken.values()))
+            if amount > slack:
+                message = f"its claims take {amount} of {resource}, and its pod-level requests leave {slack}"
+                yield broken(Rule.BURDEN_UNCOVERED, pod.id, message)
+
+    def _of_claim(
+        self, pod: Pod, claim: ClaimId, taken: dict[str, int], said: ClaimBurden | None
+    ) -> Iterator[Violation]:
+        if said is None or dict(said.resources) != taken:
+            told = dict(said.resources) if said is not None else {}
+            yield broken(Rule.BURDEN_SAID, pod.id, f"claim {claim} takes {taken}, and the placement says {told}")
+        entries = {entry.entry for entry in pod.claims if entry.claim == claim}
+        containers = tuple(each.name for each in pod.containers if entries & set(each.claims))
+        if taken and not containers:
+            yield broken(Rule.BURDEN_UNCHARGED, pod.id, f"no container uses claim {claim}, which takes {taken}")
+        if said is not None and said.containers != containers:
+            yield broken(Rule.BURDEN_SAID, pod.id, f"claim {claim} is for {containers}, not {said.containers}")
+        known = self.picture.claims.get(claim)
+        others = {each.uid for each in known.reserved_for} if known is not None else set()
+        if taken and (others | self.users[claim]) - {pod.uid}:
+            yield broken(Rule.BURDEN_SHARED, claim, f"it takes {taken} of its node, and {pod.id} is not its only pod")
+
+    def _taken(self, claim: ClaimId) -> dict[str, int]:
+        """Give nano-units by resource."""
+        total: defaultdict[str, int] = defaultdict(int)
+        allocation = self.allocations.get(claim)
+        for result in allocation.results if allocation is not None else ():
+            device = self.devices.get(result.device)
+            consumed = {name: amount.nano for name, amount in result.consumed_capacity}
+            for mapping in device.node_allocatable if device is not None else ():
+                factor = mapping.allocation_multiplier.nano if mapping.allocation_multiplier is not None else NANO
+                if not mapping.capacity_key:
+                    total[mapping.resource] += factor
+                elif mapping.capacity_key in consumed:
+                    total[mapping.resource] += consumed[mapping.capacity_key] * factor // NANO
+        return dict(total)
+
+
+def _units(resource: str, nano: int) -> int:
+    unit = NANO // 1000 if resource == "cpu" else NANO
+    return -(-nano // unit)

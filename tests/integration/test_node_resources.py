@@ -1,0 +1,37 @@
+"""Devices that take of their node's own resources (KEP-5517): counted with requests, and said in the status."""
+
+import pytest
+
+from tests.support.controlplane import wait_until
+from tests.support.shell_world import Start, World
+
+pytestmark = pytest.mark.controlplane
+
+
+def test_what_devices_take_is_counted_and_said_before_the_pod_is_bound(world: World, start: Start) -> None:
+    world.device = {"nodeAllocatableResourceMappings": {"cpu": {"allocationMultiplier": "20"}}}
+    world.add_nodes(1, devices=4)  # 64 cpus: three of these devices, with a pod that asks for one cpu each
+    world.template()
+    start()
+    used = {"claims": [{"name": "devices"}], "requests": {"cpu": "1"}}
+    for number in range(4):
+        world.pod(f"p{number}", containers=[{"name": "main", "image": "example.com/none", "resources": used}])
+
+    wait_until(lambda: len(world.bound()) == 3)
+    (waiting,) = {f"p{number}" for number in range(4)} - set(world.bound())
+    wait_until(lambda: "Insufficient cpu" in str(world.condition(waiting).get("message", "")))
+
+    for name in world.bound():
+        status = (world.get_pod(name) or {})["status"]
+        (claim,) = status["resourceClaimStatuses"]
+        assert status["nodeAllocatableResourceClaimStatuses"] == [
+            {
+                "resourceClaimName": claim["resourceClaimName"],
+                "containers": ["main"],
+                "resources": {"cpu": "20"},
+            }
+        ]
+    assert world.problems() == []
+
+    world.delete_pod(next(iter(world.bound())))
+    wait_until(lambda: waiting in world.bound())

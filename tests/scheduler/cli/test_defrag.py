@@ -1,0 +1,75 @@
+"""`dovetail defrag`: the fewest moves, from manifests."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import manifests as m
+
+OWNER = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "rs", "controller": True}]
+
+
+def runs(name: str, node: str, device: str) -> list[m.Manifest]:
+    """A pod with a controller on a node, and the claim that it holds a device by."""
+    pod = m.pod(name, claim_name=f"{name}-gpu", nodeName=node)
+    pod["metadata"] |= {"uid": f"uid-{name}", "ownerReferences": OWNER}
+    selector = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    result = {"request": "gpu", "driver": "gpu.example.com", "pool": node, "device": device}
+    status = {
+        "allocation": {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": [selector]}},
+        "reservedFor": [{"resource": "pods", "name": name, "uid": f"uid-{name}"}],
+    }
+    claim = m.claim(f"{name}-gpu", status=status)
+    claim["metadata"]["finalizers"] = ["resource.kubernetes.io/delete-protection"]
+    return [pod, claim]
+
+
+@pytest.fixture
+def fragmented(tmp_path: Path) -> Path:
+    """Two nodes of two devices, one of each in use, and a pod that wants two of one node."""
+    objects: list[Any] = [m.device_class(), m.template("two", count=2), m.pod("large", template_name="two")]
+    for number in (1, 2):
+        objects += [m.node(f"n{number}"), m.slice_of(f"n{number}"), *runs(f"small-{number}", f"n{number}", "gpu-0")]
+    return m.write_json(tmp_path / "cluster.json", objects)
+
+
+def test_the_plan_is_printed(fragmented: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status = m.run("defrag", "--for", "pod", "default/large", "-f", fragmented)
+
+    shown = capsys.readouterr().out
+    assert status == 0
+    assert "1 move (proven: it cannot be done with fewer)." in shown
+    assert "default/small-" in shown
+
+
+def test_the_plan_as_json(fragmented: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert m.run("defrag", "--for", "pod", "large", "-f", fragmented, "-o", "json") == 0
+
+    answer = json.loads(capsys.readouterr().out)
+    (move,) = answer["moves"]
+    assert answer["for"] == ["default/large"]
+    assert (answer["found"], answer["proven"], answer["least"], answer["stepwise"]) == (True, True, 1, True)
+    assert answer["placements"] == [{"pod": "default/large", "node": move["from"]}]
+    assert {move["from"], move["to"]} == {"n1", "n2"}
+
+
+def test_no_plan_is_no_success(fragmented: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    more = [*runs("more-1", "n1", "gpu-1"), *runs("more-2", "n2", "gpu-1")]
+    other = m.write_json(tmp_path / "more.json", more)
+
+    assert m.run("defrag", "--for", "pod", "large", "-f", fragmented, other) == 1
+    assert "No plan: no moves make enough room (proven)." in capsys.readouterr().out
+
+
+def test_who_does_not_wait_is_not_found(fragmented: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert m.run("defrag", "--for", "pod", "small-1", "-f", fragmented) == 2
+    assert "pod default/small-1 is not among what waits for the scheduler" in capsys.readouterr().err
+    assert m.run("defrag", "--for", "gang", "large", "-f", fragmented) == 2
+    assert m.run("defrag", "--for", "node", "n1", "-f", fragmented) == 2
+
+
+def test_manifests_cannot_be_moved(fragmented: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert m.run("defrag", "--for", "pod", "large", "-f", fragmented, "--apply") == 2
+    assert "--apply moves pods of a live cluster" in capsys.readouterr().err

@@ -1,0 +1,123 @@
+"""What the mirror believes of preemptions under way, and who is decided together meanwhile."""
+
+from msgspec.structs import replace
+
+from scheduler.change import Change, Kind, Object
+from scheduler.cluster import Cluster, split_held
+from solver.domain import Batch, GangId, Placement, Pod, Preemption, Victim
+from tests.support.builders import node, pod
+from tests.support.cluster_builders import gone, seen
+from tests.support.preemption_cases import disruption_budget
+
+HIGH, LOW = pod("high", cpu=2, priority=10), pod("low", cpu=2, node_name="n1")
+PREEMPTION = Preemption(
+    placements=(Placement(pod=HIGH.id, pod_uid=HIGH.uid, node="n1"),),
+    victims=(Victim(pod=LOW.id, pod_uid=LOW.uid, node="n1", message="makes room"),),
+)
+
+
+def cluster(*pods: Pod) -> Cluster:
+    made = Cluster()
+    objects: tuple[Object, ...] = (node("n1"), *pods)
+    for each in objects:
+        made.apply(seen(each))
+    return made
+
+
+def test_a_preemption_is_believed_until_the_watch_shows_it() -> None:
+    made = cluster(HIGH, LOW)
+    (transition,) = made.preempt(PREEMPTION)
+
+    snapshot = made.snapshot()
+    assert isinstance(transition.after, Pod)
+    assert transition.after.nominated_node_name == "n1"
+    assert [(each.id.name, each.nominated_node_name) for each in snapshot.nominated] == [("high", "n1")]
+    assert snapshot.leaving == (LOW.id,)
+
+    made.apply(seen(replace(HIGH, nominated_node_name="n1")))
+    made.apply(seen(replace(LOW, is_deleting=True)))
+    assert made.snapshot().leaving == ()
+    assert made.assumptions().nominations == ()
+    assert [each.id.name for each in made.nominated()] == ["high"]
+
+
+def test_a_preemption_that_fails_is_forgotten() -> None:
+    made = cluster(HIGH, LOW)
+    made.preempt(PREEMPTION)
+    made.withdraw(PREEMPTION)
+
+    assert made.nominated() == ()
+    assert made.snapshot().leaving == ()
+
+
+def test_victims_that_stay_are_none() -> None:
+    made = cluster(HIGH, LOW)
+    made.preempt(PREEMPTION)
+    made.stays(LOW.id, "other")
+    assert made.snapshot().leaving == (LOW.id,)
+    made.stays(LOW.id, LOW.uid)
+    assert made.snapshot().leaving == ()
+    assert [each.id.name for each in made.nominated()] == ["high"]
+
+
+def test_nothing_is_held_for_who_is_gone_or_bound() -> None:
+    made = cluster(HIGH, LOW)
+    made.preempt(PREEMPTION)
+    made.apply(seen(replace(HIGH, node_name="n1")))
+    assert made.nominated() == ()
+    made.apply(gone(HIGH))
+    made.apply(gone(LOW))
+    assert made.snapshot().leaving == ()
+
+
+def test_a_replica_believes_the_same() -> None:
+    made, replica = cluster(HIGH, LOW), cluster(HIGH, LOW)
+    made.preempt(PREEMPTION)
+
+    assert replica.snapshot(made.assumptions()) == made.snapshot()
+    made.withdraw(PREEMPTION)
+    assert replica.snapshot(made.assumptions()) == made.snapshot()
+
+
+def test_gated_pods_hold_nothing() -> None:
+    gated = replace(HIGH, nominated_node_name="n1", scheduling_gates=("wait",))
+
+    assert cluster(gated).nominated() == ()
+
+
+def test_budgets_are_in_the_picture() -> None:
+    made, budget = cluster(), disruption_budget("web", 1, app="web")
+    (transition,) = made.apply(Change(kind=Kind.BUDGETS, key="default/web", value=budget))
+
+    assert transition.after == budget
+    assert made.snapshot().budgets == (budget,)
+    made.apply(Change(kind=Kind.BUDGETS, key="default/web", value=None))
+    assert made.snapshot().budgets == ()
+
+
+def parts(*pods: Pod, nominated: tuple[Pod, ...]) -> list[list[str]]:
+    return [[each.id.name for each in part.pods] for part in split_held(Batch(pods=pods), nominated)]
+
+
+def test_a_batch_stays_whole_without_nominations() -> None:
+    assert parts(pod("a"), pod("b", priority=5), nominated=()) == [["a", "b"]]
+
+
+def test_pods_are_apart_that_see_different_room() -> None:
+    waiting = pod("waiting", priority=5)
+    above, same, below = pod("above", priority=6), pod("same", priority=5), pod("below", priority=4)
+
+    assert parts(above, same, below, nominated=(waiting,)) == [["above"], ["same", "below"]]
+
+
+def test_who_has_a_node_nominated_comes_alone_and_first() -> None:
+    waiting, other = pod("waiting", priority=5), pod("other", priority=5)
+
+    assert parts(other, waiting, pod("low"), nominated=(waiting,)) == [["waiting"], ["other", "low"]]
+
+
+def test_gangs_stay_whole() -> None:
+    gang = GangId("default", "g", "dovetail.dev")
+    members = [replace(pod(f"g{n}", priority=n), gang=gang) for n in (9, 1)]
+
+    assert parts(*members, nominated=(pod("waiting", priority=5),)) == [["g9", "g1"]]

@@ -1,0 +1,164 @@
+"""How preemptions are carried out: in which order, how many, and what becomes of what is refused."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+import pytest
+from msgspec.structs import replace
+
+from scheduler.change import Object
+from scheduler.cluster import Cluster
+from scheduler.commit.evictions import Evictions
+from scheduler.commit.reports import Reports
+from scheduler.commit.writer import Writer
+from scheduler.kube.client import Client
+from scheduler.kube.errors import ServerError, TooManyRequests
+from scheduler.observe.metrics import Metrics
+from solver.domain import Placement, Pod, Policy, Preemption, PreemptionRules, Victim
+from tests.support.builders import node, pod
+from tests.support.cluster_builders import seen
+
+HIGH = pod("high", cpu=2, priority=10)
+LOWS = tuple(pod(f"low-{n}", cpu=1, node_name="n1") for n in range(2))
+PREEMPTION = Preemption(
+    placements=(Placement(pod=HIGH.id, pod_uid=HIGH.uid, node="n1"),),
+    victims=tuple(Victim(pod=low.id, pod_uid=low.uid, node="n1", message="makes room") for low in LOWS),
+)
+RULES = Policy(preemption=PreemptionRules(is_enabled=True, ceiling=3, most_victims=3))
+REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
+
+
+class Server:
+    """Writes down what is asked, and refuses what it is told to: (path ends with, is a trial) → error."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.errors: dict[tuple[str, bool], Exception] = {}
+
+    async def request(self, method: str, path: str, body: bytes = b"", **_: Any) -> bytes:
+        is_trial = b"dryRun" in body
+        self.asked.append(f"{method} {path.rpartition('pods/')[2]}{' (trial)' if is_trial else ''}")
+        error = next((each for (end, trial), each in self.errors.items() if end in path and trial == is_trial), None)
+        if error is not None:
+            raise error
+        return b"{}"
+
+
+class Direct:
+    """A writer that writes at once."""
+
+    async def write(self, request: Callable[[float], Awaitable[Any]], *, is_status: bool = False) -> Any:
+        del is_status
+        return await request(1.0)
+
+
+class Ears:
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def preempted(self, victim: Pod, preemptor: Pod, eviction: Victim) -> None:
+        self.told.append(f"{victim.id.name} for {preemptor.id.name} on {eviction.node}")
+
+
+class Stage:
+    def __init__(self) -> None:
+        self.server, self.ears, self.cluster, self.now = Server(), Ears(), Cluster(), 1000.0
+        objects: tuple[Object, ...] = (node("n1"), HIGH, *LOWS)
+        for each in objects:
+            self.cluster.apply(seen(each))
+        self.evictions = Evictions(
+            cast("Client", self.server),
+            cast("Writer", Direct()),
+            self.cluster,
+            cast("Reports", self.ears),
+            Metrics(),
+            clock=lambda: self.now,
+            wall=lambda: 5000.5,
+        )
+
+    async def run(self, preemption: Preemption = PREEMPTION) -> None:
+        self.evictions.begin("dovetail", preemption, {HIGH.id: HIGH})
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+async def test_the_nomination_comes_first_and_then_all_are_tried_before_any_goes(stage: Stage) -> None:
+    await stage.run()
+
+    assert stage.server.asked[:3] == [
+        "PATCH high/status",
+        "POST low-0/eviction (trial)",
+        "POST low-1/eviction (trial)",
+    ]
+    assert sorted(stage.server.asked[3:]) == [
+        "PATCH low-0/status",
+        "PATCH low-1/status",
+        "POST low-0/eviction",
+        "POST low-1/eviction",
+    ]
+    assert sorted(stage.ears.told) == ["low-0 for high on n1", "low-1 for high on n1"]
+    assert stage.cluster.snapshot().leaving == tuple(low.id for low in LOWS)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [TooManyRequests(429, "TooManyRequests", REFUSED), ServerError(500, "", "has more than one PodDisruptionBudget")],
+)
+async def test_nobody_goes_where_one_may_not(stage: Stage, error: Exception) -> None:
+    stage.server.errors["low-1/eviction", True] = error
+    await stage.run()
+
+    assert all("(trial)" in each for each in stage.server.asked if "eviction" in each)
+    assert stage.ears.told == []
+    assert stage.cluster.snapshot().leaving == ()
+    assert [each.id for each in stage.cluster.nominated()] == [HIGH.id]
+
+
+async def test_who_is_refused_in_the_end_stays(stage: Stage) -> None:
+    stage.server.errors["low-1/eviction", False] = TooManyRequests(429, "TooManyRequests", REFUSED)
+    await stage.run()
+
+    assert stage.ears.told == ["low-0 for high on n1"]
+    assert stage.cluster.snapshot().leaving == (LOWS[0].id,)
+
+
+async def test_nobody_goes_when_the_nomination_cannot_be_written(stage: Stage) -> None:
+    stage.server.errors["high/status", False] = ServerError(500, "", "etcd")
+    await stage.run()
+
+    assert stage.server.asked == ["PATCH high/status"]
+    assert stage.cluster.snapshot().leaving == ()
+    assert stage.cluster.nominated() == ()
+
+
+async def test_nobody_goes_for_a_pod_that_is_gone(stage: Stage) -> None:
+    stage.evictions.begin("dovetail", PREEMPTION, {HIGH.id: HIGH})
+    stage.cluster.apply(seen(replace(HIGH, is_deleting=True)))
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+    assert stage.server.asked == ["PATCH high/status"]
+
+
+async def test_the_bound_counts_the_last_minute(stage: Stage) -> None:
+    assert stage.evictions.allowed("dovetail", RULES).preemption.most_victims == 3
+    await stage.run()
+    rules = stage.evictions.allowed("dovetail", RULES).preemption
+    assert (rules.most_victims, rules.now) == (1, 5000)
+    assert stage.evictions.allowed("other", RULES).preemption.most_victims == 3
+    stage.now += 60.0
+    assert stage.evictions.allowed("dovetail", RULES).preemption.most_victims == 3
+
+
+async def test_what_is_under_way_is_not_begun_again(stage: Stage) -> None:
+    waiting = replace(HIGH, nominated_node_name="n1")
+    stage.evictions.begin("dovetail", replace(PREEMPTION, victims=()), {HIGH.id: waiting})
+    await asyncio.sleep(0)
+
+    assert stage.server.asked == []

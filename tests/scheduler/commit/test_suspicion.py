@@ -1,0 +1,105 @@
+"""Devices that work failed on, or that are reported unhealthy, are suspected for a while and given last."""
+
+import asyncio
+
+from msgspec.structs import replace
+
+from scheduler.change import Change, Kind
+from scheduler.cluster import Cluster
+from scheduler.commit.suspicion import Suspicion
+from solver.domain import SUSPECT_TAINT, Controller, DeviceTaintRule, Pod, Unhealthy
+from tests.support import builders as b
+from tests.support.cluster_builders import gone, seen
+
+JOB = Controller(kind="Job", uid="uid-job")
+RUNNING = replace(b.pod("p", "c", node_name="n1"), controller=JOB)
+FAILED = replace(RUNNING, is_terminal=True, has_failed=True)
+HELD = replace(
+    b.held("c", b.result("one", "gpu-0", "n1"), b.result("two", "gpu-1", "n1"), node_name="n1"),
+    reserved_for=(b.consumer("p"),),
+)
+
+
+class Hall:
+    """The mirror, and what is seen of suspicion."""
+
+    def __init__(self, seconds: float = 60.0) -> None:
+        self.cluster = Cluster()
+        self.changes: list[Change] = []
+        self.suspicion = Suspicion(self.cluster, seconds)
+        self.suspicion.connect(self.changes.extend)
+        self.tell(HELD)
+
+    def tell(self, *objects: object) -> None:
+        for each in objects:
+            change = seen(each)  # type: ignore[arg-type] # any object of the API
+            self.cluster.apply(change)
+            self.suspicion.see((change,))
+
+    @property
+    def suspected(self) -> list[str]:
+        rules = [change.value for change in self.changes if isinstance(change.value, DeviceTaintRule)]
+        assert {rule.taint.key for rule in rules} <= {SUSPECT_TAINT}
+        return sorted(f"{rule.pool}/{rule.device}" for rule in rules)
+
+
+async def test_devices_of_a_pod_that_failed_are_suspected() -> None:
+    hall = Hall()
+    hall.tell(RUNNING)
+    assert hall.suspected == []
+    hall.tell(FAILED)
+    assert hall.suspected == ["n1/gpu-0", "n1/gpu-1"]
+
+
+async def test_a_pod_that_nobody_replaces_throws_no_suspicion() -> None:
+    hall = Hall()
+    hall.tell(replace(FAILED, controller=None))
+    assert hall.suspected == []
+
+
+async def test_a_pod_that_was_evicted_or_ended_well_throws_no_suspicion() -> None:
+    hall = Hall()
+    hall.tell(replace(RUNNING, is_terminal=True))
+    assert hall.suspected == []
+
+
+async def test_a_pod_throws_suspicion_once() -> None:
+    hall = Hall()
+    hall.tell(FAILED, replace(FAILED, labels=(("a", "b"),)))
+    assert len(hall.suspected) == 2
+
+
+async def test_an_unhealthy_device_is_suspected_by_its_request() -> None:
+    hall = Hall()
+    hall.tell(replace(RUNNING, unhealthy=(Unhealthy(entry="entry-0", request="two", resource_id="vendor.com/x=1"),)))
+    assert hall.suspected == ["n1/gpu-1"]
+
+
+async def test_a_device_of_several_is_found_by_its_name() -> None:
+    hall = Hall()
+    several = replace(
+        b.held("c", *(b.result("one", f"gpu-{i}", "n1") for i in range(3)), node_name="n1"),
+        reserved_for=(b.consumer("p"),),
+    )
+    hall.tell(several, with_report(RUNNING, "gpu.example.com/n1/gpu-2"))
+    assert hall.suspected == ["n1/gpu-2"]
+
+
+def with_report(pod: Pod, resource_id: str) -> Pod:
+    return replace(pod, unhealthy=(Unhealthy(entry="entry-0", request="one", resource_id=resource_id),))
+
+
+async def test_suspicion_ends_by_itself() -> None:
+    hall = Hall(seconds=0.01)
+    hall.tell(with_report(RUNNING, ""))
+    assert hall.suspected == ["n1/gpu-0"]
+    await asyncio.sleep(0.05)
+    assert [change.value for change in hall.changes if change.value is None] == [None]
+    assert {change.kind for change in hall.changes} == {Kind.TAINT_RULES}
+
+
+async def test_a_pod_that_is_gone_is_forgotten() -> None:
+    hall = Hall()
+    hall.tell(FAILED)
+    hall.suspicion.see((gone(FAILED),))
+    assert hall.suspicion._failed == {}  # noqa: SLF001 - that nothing piles up shows nowhere else

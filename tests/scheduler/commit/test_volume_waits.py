@@ -1,0 +1,100 @@
+"""How long a unit waits for its volumes, and what is told of that."""
+
+import asyncio
+from typing import cast
+
+from msgspec.structs import replace
+
+from scheduler.commit.avoidance import Avoidance
+from scheduler.commit.reports import Reports
+from scheduler.commit.volumes import Prepared
+from scheduler.commit.waits import Failed, Ready, Waits
+from solver.domain import Placement, ReasonCode, VolumeBinding
+from tests.scheduler.commit.test_waits import Telling
+from tests.support import builders as b
+from tests.support import volume_builders as v
+from tests.support.cluster_builders import cluster_of, seen, unit
+
+POD = v.using(b.pod("p"), "data")
+DATA = replace(v.volume_claim("data", storage=v.DYNAMIC), resource_version="10")
+SELECTED = replace(DATA, selected_node="n1", resource_version="20")
+MADE = v.volume("made", nodes=["n1"], storage=v.DYNAMIC)
+BOUND = replace(SELECTED, volume="made", is_bind_completed=True, resource_version="30")
+ASKED = VolumeBinding(claim=DATA.id, claim_uid=DATA.uid)
+PLACED = Placement(pod=POD.id, pod_uid=POD.uid, node="n1", volumes=(ASKED,))
+
+
+class Room:
+    """A wait for one volume, on a clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.cluster = cluster_of(b.node("n1"), POD, SELECTED)
+        self.telling = Telling()
+        self.now = 1000.0
+        reports = cast("Reports", self.telling)
+        self.waits = Waits(self.cluster, reports, Avoidance(300.0), timeout_seconds=600.0, clock=lambda: self.now)
+        self.waits.connect(lambda _: None, lambda: None)
+
+    async def begin(self) -> "asyncio.Task[object]":
+        prepared = Prepared(placement=PLACED, binding=ASKED, stored=SELECTED, is_ours=True)
+        task: asyncio.Task[object] = asyncio.create_task(self.waits.until_ready(unit(PLACED), (), (prepared,)))
+        await self.turn()
+        return task
+
+    async def turn(self) -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    async def see(self, *objects: object) -> None:
+        for each in objects:
+            change = seen(each)  # type: ignore[arg-type]  # objects of the mirror
+            self.cluster.apply(change)
+            self.waits.see(change)
+        await self.turn()
+
+
+async def test_the_wait_ends_when_the_volume_is_bound() -> None:
+    room = Room()
+    task = await room.begin()
+    assert room.waits.count == 1
+    await room.see(MADE, BOUND)
+    assert await task == Ready()
+    assert room.telling.told == []
+
+
+async def test_a_volume_that_is_bound_already_is_not_waited_for() -> None:
+    room = Room()
+    await room.see(MADE, BOUND)
+    assert await (await room.begin()) == Ready()
+
+
+async def test_what_takes_long_is_told() -> None:
+    room = Room()
+    task = await room.begin()
+    room.now += 3
+    await room.see(replace(SELECTED, resource_version="21"))
+    ((pod, text, is_first),) = room.telling.told
+    assert (pod, is_first) == ("p", True)
+    assert "waits for the volume of claim data, since 1970-01-01T00:16:40Z" in text
+    room.waits.close()
+    await task
+
+
+async def test_a_refusal_ends_the_wait() -> None:
+    room = Room()
+    task = await room.begin()
+    await room.see(replace(DATA, resource_version="30"))
+    end = await task
+    assert isinstance(end, Failed)
+    assert (end.reason.code, end.claims) == (ReasonCode.VOLUME_BINDING_FAILED, ())
+    assert end.reason.message == 'binding volumes: provisioning failed for PVC "data"'
+
+
+async def test_so_does_the_time() -> None:
+    room = Room()
+    task = await room.begin()
+    room.now += 600
+    await room.see(replace(SELECTED, resource_version="21"))
+    end = await task
+    assert isinstance(end, Failed)
+    assert end.reason.message == "binding volumes: the volume of claim data was not bound within 600 s"

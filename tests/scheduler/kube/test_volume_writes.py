@@ -1,0 +1,169 @@
+"""Writes to volumes and their claims against the real API server, and what can be taken back of them."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from scheduler.change import Change, Kind
+from scheduler.cluster import Cluster as Mirror
+from scheduler.commit.pace import Limit, Pace
+from scheduler.commit.volumes import Prepared, VolumeBinder
+from scheduler.commit.writer import Writer
+from scheduler.kube import volume_writes
+from scheduler.kube.errors import Conflict
+from scheduler.run import OpenGate
+from solver.domain import Placement, PodId, Reason, ReasonCode, Volume, VolumeBinding, VolumeClaim, VolumeClaimId
+from tests.scheduler.kube.conftest import Cluster
+
+pytestmark = pytest.mark.controlplane
+
+
+class Stored:
+    """A class that waits and that nobody provisions for, a volume and two claims."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.word = secrets.token_hex(4)
+        self.volumes: list[str] = []
+
+    async def begin(self) -> None:
+        body = {
+            "metadata": {"name": self.word},
+            "provisioner": "kubernetes.io/no-provisioner",
+            "volumeBindingMode": "WaitForFirstConsumer",
+        }
+        await self.cluster.send("POST", "/apis/storage.k8s.io/v1/storageclasses", body)
+
+    async def end(self) -> None:
+        await self.cluster.send("DELETE", f"/apis/storage.k8s.io/v1/storageclasses/{self.word}")
+        for name in self.volumes:
+            await self.cluster.send("DELETE", f"/api/v1/persistentvolumes/{name}")
+
+    async def volume(self, size: str = "1Gi") -> Volume:
+        name = f"{self.word}-{len(self.volumes)}"
+        spec = {
+            "capacity": {"storage": size},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": self.word,
+            "hostPath": {"path": "/nowhere"},
+        }
+        self.volumes.append(name)
+        await self.cluster.send("POST", "/api/v1/persistentvolumes", {"metadata": {"name": name}, "spec": spec})
+        while True:  # the controller looks at it first
+            found = await volume_writes.read_volume(self.cluster.client, name)
+            if found is not None and found.phase == "Available":
+                return found
+            await asyncio.sleep(0.05)
+
+    async def claim(self, name: str) -> VolumeClaim:
+        spec = {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": self.word,
+            "resources": {"requests": {"storage": "1Gi"}},
+        }
+        path = f"/api/v1/namespaces/{self.cluster.namespace}/persistentvolumeclaims"
+        await self.cluster.send("POST", path, {"metadata": {"name": name}, "spec": spec})
+        found = await volume_writes.read_volume_claim(self.cluster.client, VolumeClaimId(self.cluster.namespace, name))
+        assert found is not None
+        return found
+
+    def binder(self, *objects: Volume | VolumeClaim) -> VolumeBinder:
+        mirror = Mirror()
+        for each in objects:
+            kind, key = (Kind.VOLUMES, each.name) if isinstance(each, Volume) else (Kind.VOLUME_CLAIMS, str(each.id))
+            mirror.apply(Change(kind=kind, key=key, value=each))
+        return VolumeBinder(self.cluster.client, mirror, Writer(Pace(Limit(most=8)), OpenGate()))
+
+
+@pytest.fixture
+async def stored(cluster: Cluster) -> AsyncIterator[Stored]:
+    made = Stored(cluster)
+    await made.begin()
+    yield made
+    await made.end()
+
+
+def placed(*bindings: VolumeBinding) -> Placement:
+    return Placement(pod=PodId("x", "p"), pod_uid="pu", node="n1", volumes=bindings)
+
+
+def given(claim: VolumeClaim, volume: Volume, **changes: Any) -> VolumeBinding:
+    found = {"claim": claim.id, "claim_uid": claim.uid, "volume": volume.name, "volume_uid": volume.uid}
+    return VolumeBinding(**{**found, **changes})
+
+
+async def test_a_volume_is_kept_for_a_claim_and_given_free_again(stored: Stored) -> None:
+    claim, volume = await stored.claim("c"), await stored.volume("1Mi")  # too small: nobody binds it meanwhile
+    binder, path = stored.binder(claim, volume), f"/api/v1/persistentvolumes/{volume.name}"
+    prepared = _prepared(await binder.prepare([placed(given(claim, volume))]))
+    (kept,) = (each.stored for each in prepared)
+    assert isinstance(kept, Volume)
+    assert (kept.claim, kept.claim_uid) == (claim.id, claim.uid)
+    written = await stored.cluster.send("GET", path)
+    assert written["metadata"]["annotations"]["pv.kubernetes.io/bound-by-controller"] == "yes"
+    with pytest.raises(Conflict):
+        await volume_writes.keep_volume(stored.cluster.client, volume, claim)
+
+    await binder.take_back(prepared, is_begun=True)
+    left = await stored.cluster.send("GET", path)
+    assert "claimRef" not in left["spec"]
+    assert "pv.kubernetes.io/bound-by-controller" not in left["metadata"].get("annotations", {})
+
+
+async def test_a_node_is_selected_and_taken_back(stored: Stored) -> None:
+    claim = await stored.claim("c")
+    selected = await volume_writes.select_node(stored.cluster.client, claim, "n1")
+    assert selected.selected_node == "n1"
+    with pytest.raises(Conflict):
+        await volume_writes.select_node(stored.cluster.client, claim, "n2")
+
+
+async def test_an_outdated_view_is_written_on_a_live_read(stored: Stored) -> None:
+    claim = await stored.claim("c")
+    path = f"/api/v1/namespaces/{claim.id.namespace}/persistentvolumeclaims/c"
+    await stored.cluster.send(
+        "PATCH", path, {"metadata": {"labels": {"touched": "yes"}}}, content_type="application/merge-patch+json"
+    )
+    binding = VolumeBinding(claim=claim.id, claim_uid=claim.uid)
+    (prepared,) = _prepared(await stored.binder(claim).prepare([placed(binding)]))
+    assert isinstance(prepared.stored, VolumeClaim)
+    assert (prepared.stored.selected_node, prepared.is_ours) == ("n1", True)
+
+
+async def test_what_was_written_is_taken_back_where_another_write_cannot_be(stored: Stored) -> None:
+    one, two = await stored.claim("one"), await stored.claim("two")
+    binder = stored.binder(one, two)
+    first = VolumeBinding(claim=one.id, claim_uid=one.uid)
+    second = VolumeBinding(claim=two.id, claim_uid="another")
+    outcome = await binder.prepare([placed(first, second)])
+    assert isinstance(outcome, Reason)
+    assert outcome.code is ReasonCode.CONFLICT
+    live = await volume_writes.read_volume_claim(stored.cluster.client, one.id)
+    assert live is not None
+    assert live.selected_node is None
+
+
+async def test_a_selected_node_stays_once_somebody_may_have_begun(stored: Stored) -> None:
+    claim = await stored.claim("c")
+    binder = stored.binder(claim)
+    prepared = _prepared(await binder.prepare([placed(VolumeBinding(claim=claim.id, claim_uid=claim.uid))]))
+    await binder.take_back(prepared, is_begun=True)
+    live = await volume_writes.read_volume_claim(stored.cluster.client, claim.id)
+    assert live is not None
+    assert live.selected_node == "n1"
+
+
+async def test_a_volume_that_somebody_took_is_refused(stored: Stored) -> None:
+    one, two, volume = await stored.claim("one"), await stored.claim("two"), await stored.volume()
+    await volume_writes.keep_volume(stored.cluster.client, volume, one)
+    outcome = await stored.binder(two, volume).prepare([placed(given(two, volume))])
+    assert isinstance(outcome, Reason)
+    assert "was taken for claim" in outcome.message
+
+
+def _prepared(outcome: tuple[Prepared, ...] | Reason) -> tuple[Prepared, ...]:
+    assert isinstance(outcome, tuple)
+    return outcome

@@ -1,0 +1,224 @@
+"""What devices take of their node's own resources on top of the pod's requests (KEP-5517)."""
+
+import itertools
+import random
+
+import pytest
+from msgspec.structs import replace
+
+from solver import solve, verify
+from solver.domain import (
+    ClaimBurden,
+    ContainerRequests,
+    Device,
+    NodeAllocatableMapping,
+    Plan,
+    Pod,
+    Policy,
+    ReasonCode,
+    ResourceSlice,
+)
+from solver.domain.quantity import NANO, parse
+from tests.support import builders as b
+from tests.support import solver_problems as s
+
+GPU = b.gpu_class()
+GI = 2**30
+
+
+def taking(pool: ResourceSlice, **amounts: str) -> ResourceSlice:
+    """Let every device of a slice take of its node's resources."""
+    mappings = tuple(
+        NodeAllocatableMapping(resource=name, allocation_multiplier=parse(amount))
+        for name, amount in sorted(amounts.items())
+    )
+    devices: tuple[Device, ...] = tuple(replace(each, node_allocatable=mappings) for each in pool.devices)
+    return replace(pool, devices=devices)
+
+
+def using(pod: Pod) -> Pod:
+    """Let a container use every claim of a pod."""
+    entries = tuple(each.entry for each in pod.claims)
+    return replace(pod, containers=(ContainerRequests(name="main", claims=entries),))
+
+
+def checked(*objects: s.Objects, pods: list[Pod]) -> Plan:
+    snapshot, batch = b.snapshot(*objects), b.batch(*pods)
+    plan = solve(snapshot, batch, Policy(), s.PATIENT)
+    assert verify.check(snapshot, batch, plan, Policy()) == ()
+    return plan
+
+
+def test_what_devices_take_comes_on_top_of_what_the_pod_requests() -> None:
+    pods = [using(b.pod(f"p{index}", f"c{index}", memory="1Gi")) for index in range(4)]
+    claims = [b.claim(f"c{index}", b.request("r")) for index in range(4)]
+
+    plan = checked(b.node("n1", memory="9Gi"), taking(b.gpu_slice("n1"), memory="2Gi"), GPU, claims, pods=pods)
+
+    assert len(plan.placements) == 3
+    assert [reason.code for reason in plan.unplaced[0].reasons] == [ReasonCode.OUTRANKED, ReasonCode.NODE_RESOURCES]
+    claim = plan.placements[0].claims[0]
+    assert plan.placements[0].burdens == (
+        ClaimBurden(claim=claim, containers=("main",), resources=(("memory", 2 * GI * NANO),)),
+    )
+
+
+def test_it_counts_for_every_device() -> None:
+    objects = (taking(b.gpu_slice("n1"), cpu="2"), GPU, b.claim("c", b.request("r", count=3)))
+    pod = using(b.pod("p", "c", cpu=1))
+
+    assert checked(b.node("n1", cpu=7), *objects, pods=[pod]).placements
+    assert not checked(b.node("n1", cpu=6), *objects, pods=[pod]).placements
+
+
+def test_nodes_that_differ_are_told_apart() -> None:
+    slices = [taking(b.gpu_slice("n1"), memory="8Gi"), taking(b.gpu_slice("n2"), memory="1Gi")]
+    nodes = [b.node(name, memory="4Gi") for name in ("n1", "n2")]
+
+    plan = checked(nodes, slices, GPU, b.claim("c", b.request("r")), pods=[using(b.pod("p", "c"))])
+
+    assert s.nodes_of(plan) == {"p": "n2"}
+
+
+def test_capacity_that_is_consumed_counts_by_the_unit() -> None:
+    shared = b.resource_slice("n1", b.device("gpu-0", capacities={"memory": "16Gi"}, is_shareable=True))
+    mapping = NodeAllocatableMapping(resource="memory", capacity_key="memory", allocation_multiplier=parse("2"))
+    pool = replace(shared, devices=tuple(replace(each, node_allocatable=(mapping,)) for each in shared.devices))
+    claims = [b.claim(f"c{index}", b.request("r", capacity={"memory": "4Gi"})) for index in range(3)]
+    pods = [using(b.pod(f"p{index}", f"c{index}")) for index in range(3)]
+
+    plan = checked(b.node("n1", memory="17Gi"), pool, GPU, claims, pods=pods)
+
+    assert len(plan.placements) == 2
+    assert plan.placements[0].burdens[0].resources == (("memory", 8 * GI * NANO),)
+
+
+def test_a_claim_that_no_container_uses_is_refused_where_it_takes_something() -> None:
+    nodes, slices = [b.node("n1"), b.node("n2")], [taking(b.gpu_slice("n1"), cpu="1"), b.gpu_slice("n2")]
+    unused = b.pod("p", "c")
+
+    assert s.nodes_of(checked(nodes, slices, GPU, b.claim("c", b.request("r")), pods=[unused])) == {"p": "n2"}
+
+
+def test_a_claim_that_takes_something_is_one_pod_s_alone() -> None:
+    pods = [using(b.pod("p", "c")), using(b.pod("q", "c"))]
+
+    plan = checked(b.node("n1"), taking(b.gpu_slice("n1"), cpu="1"), GPU, b.claim("c", b.request("r")), pods=pods)
+
+    assert len(plan.placements) == 1
+    assert ReasonCode.CLAIM_FULL in {reason.code for reason in plan.unplaced[0].reasons}
+
+
+def test_an_allocated_claim_counts_and_takes_no_second_pod() -> None:
+    allocation = b.allocation(b.result("r", "gpu-0", "n1"), node_name="n1")
+    free = b.claim("c", b.request("r"), allocation=allocation)
+    taken = b.claim("c", b.request("r"), allocation=allocation, reserved_for=(b.consumer("other"),))
+    pool, pod = taking(b.gpu_slice("n1"), cpu="4"), using(b.pod("p", "c"))
+
+    assert checked(b.node("n1", cpu=4), pool, GPU, free, pods=[pod]).placements
+    assert not checked(b.node("n1", cpu=3), pool, GPU, free, pods=[pod]).placements
+    assert s.codes(checked(b.node("n1"), pool, GPU, taken, pods=[pod]), "p") == ["ClaimFull"]
+
+
+@pytest.mark.parametrize(("slack", "fits"), [(2000, True), (1999, False)])
+def test_pod_level_requests_have_to_cover_it_and_hold_it(*, slack: int, fits: bool) -> None:
+    pod = replace(using(b.pod("p", "c", cpu=4)), level_slack=(("cpu", slack),))
+    plan = checked(
+        b.node("n1", cpu=4), taking(b.gpu_slice("n1"), cpu="2"), GPU, b.claim("c", b.request("r")), pods=[pod]
+    )
+
+    assert bool(plan.placements) == fits
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_as_many_pods_are_placed_as_an_enumeration_finds(seed: int) -> None:
+    dice = random.Random(seed)  # noqa: S311 - test data
+    rooms = {name: dice.randint(1, 9) for name in ("n1", "n2")}
+    takes = {name: dice.randint(0, 3) for name in rooms}
+    counts = [dice.randint(1, 2) for _ in range(4)]
+    asks = [dice.randint(0, 3) for _ in range(4)]
+    slices = [
+        taking(b.gpu_slice(name, count=3), cpu=str(amount)) if amount else b.gpu_slice(name, count=3)
+        for name, amount in takes.items()
+    ]
+    pods = [using(b.pod(f"p{index}", f"c{index}", cpu=ask)) for index, ask in enumerate(asks)]
+    claims = [b.claim(f"c{index}", b.request("r", count=count)) for index, count in enumerate(counts)]
+
+    plan = checked([b.node(name, cpu=cpu) for name, cpu in rooms.items()], slices, GPU, claims, pods=pods)
+
+    def holds(places: tuple[str | None, ...]) -> bool:
+        for name, room in rooms.items():
+            here = [index for index, place in enumerate(places) if place == name]
+            # A pod that asks for nothing of a resource is not kept away by others that take all of it.
+            needs = [asks[index] + counts[index] * takes[name] for index in here]
+            if (sum(needs) > room and any(needs)) or sum(counts[index] for index in here) > 3:
+                return False
+        return True
+
+    best = max(
+        sum(place is not None for place in places)
+        for places in itertools.product((None, *rooms), repeat=4)
+        if holds(places)
+    )
+    assert len(plan.placements) == best
+
+
+BROKEN = [
+    pytest.param(lambda each: replace(each, burdens=()), {"BurdenSaid"}, id="it is not said"),
+    pytest.param(
+        lambda each: replace(each, burdens=(replace(each.burdens[0], resources=(("memory", 1),)),)),
+        {"BurdenSaid"},
+        id="another amount is said",
+    ),
+    pytest.param(
+        lambda each: replace(each, burdens=(replace(each.burdens[0], containers=("other",)),)),
+        {"BurdenSaid"},
+        id="another container is said",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "rules"), BROKEN)
+def test_the_check_notices_what_a_placement_says_wrongly(change: object, rules: set[str]) -> None:
+    objects = (b.node("n1"), taking(b.gpu_slice("n1"), memory="2Gi"), GPU, b.claim("c", b.request("r")))
+    snapshot, batch = b.snapshot(*objects), b.batch(using(b.pod("p", "c")))
+    plan = solve(snapshot, batch, Policy(), s.PATIENT)
+    wrong = replace(plan, placements=(change(plan.placements[0]),))  # type: ignore[operator]  # one of the rows above
+
+    assert {each.rule for each in verify.check(snapshot, batch, wrong, Policy())} == rules
+
+
+def found_against(plan: Plan, *objects: s.Objects, pods: list[Pod]) -> set[str]:
+    """Check a plan against another cluster or other pods than it was made for."""
+    return {each.rule for each in verify.check(b.snapshot(*objects), b.batch(*pods), plan, Policy())}
+
+
+def test_the_check_notices_a_node_that_has_too_little() -> None:
+    pool, claim, pod = taking(b.gpu_slice("n1"), memory="2Gi"), b.claim("c", b.request("r")), using(b.pod("p", "c"))
+    plan = checked(b.node("n1", memory="2Gi"), pool, GPU, claim, pods=[pod])
+
+    assert found_against(plan, b.node("n1", memory="1Gi"), pool, GPU, claim, pods=[pod]) == {"NodeResources"}
+
+
+def test_the_check_notices_pod_level_requests_that_do_not_cover_it() -> None:
+    pool, claim, pod = taking(b.gpu_slice("n1"), cpu="2"), b.claim("c", b.request("r")), using(b.pod("p", "c", cpu=4))
+    plan = checked(b.node("n1"), pool, GPU, claim, pods=[replace(pod, level_slack=(("cpu", 2000),))])
+
+    short = replace(pod, level_slack=(("cpu", 1000),))
+    assert found_against(plan, b.node("n1"), pool, GPU, claim, pods=[short]) == {"BurdenUncovered"}
+
+
+def test_the_check_notices_a_claim_that_no_container_uses() -> None:
+    pool, claim, pod = taking(b.gpu_slice("n1"), cpu="2"), b.claim("c", b.request("r")), using(b.pod("p", "c"))
+    plan = checked(b.node("n1"), pool, GPU, claim, pods=[pod])
+
+    found = found_against(plan, b.node("n1"), pool, GPU, claim, pods=[b.pod("p", "c")])
+    assert found == {"BurdenSaid", "BurdenUncharged"}
+
+
+def test_the_check_notices_a_second_pod() -> None:
+    plain, claim = b.gpu_slice("n1"), b.claim("c", b.request("r"))
+    pods = [using(b.pod("p", "c")), using(b.pod("q", "c"))]
+    plan = checked(b.node("n1"), plain, GPU, claim, pods=pods)
+
+    assert "BurdenShared" in found_against(plan, b.node("n1"), taking(plain, cpu="1"), GPU, claim, pods=pods)

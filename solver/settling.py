@@ -85,7 +85,7 @@ def bindings(store: Store, pod: Pod, names: Names) -> tuple[VolumeBinding, ...]:
 
 
 def taken(problem: Problem, placements: Sequence[Placement]) -> list[PodClass]:
-    """Give the classes of a problem as their last pods see it once placements are carried out; for explanations only."""
+    """Give the classes of a problem as their last pods see it after `placements`; for explanations only."""
     if problem.store is None:
         return problem.classes
     bound = {each.claim: (each, placement.node) for placement in placements for each in placement.volumes}

@@ -92,9 +92,7 @@ def _plan(problem: Problem, solution: Solution, report: SearchReport, engine: En
     return reserve.extended(plan, problem, settled.solution, extracted, engine)
 
 
-def _unplaced(
-    problem: Problem, solution: Solution, report: SearchReport, extracted: Extracted
-) -> tuple[Unplaced, ...]:
+def _unplaced(problem: Problem, solution: Solution, report: SearchReport, extracted: Extracted) -> tuple[Unplaced, ...]:
     """Explain every pod without a place, in batch order."""
     placed = Counter(problem.classes[choice.pod_class].family for choice in solution.choices)
     proven: defaultdict[str, bool] = defaultdict(bool, ((level.name, level.proven) for level in report.levels))

@@ -10,6 +10,7 @@ import msgspec
 from e2e.bench.workloads import Case
 from solver import Engine, greedy, solve, verify
 from solver.domain import Budget, Plan, Policy, Violation
+from solver.placing import Kept
 from solver.problem.prepare import prepare
 from solver.search.values import names, values
 
@@ -67,7 +68,7 @@ def measure(name: str, seed: int, case: Case, policy: Policy, effort: Effort) ->
     cold, first = _timed(case, policy, effort, memory)
     runs = [_timed(case, policy, effort, memory) for _ in range(effort.runs)]
     problem = prepare(case.snapshot, case.batch, policy, memory)
-    kept = greedy.Kept(problem)
+    kept = Kept(problem)
     first_fit = values(problem, greedy.Greedy(problem, kept, greedy.Order.QUEUE_FIRST_FIT).run())
     best = max(values(problem, each) for each in greedy.candidates(problem))
     rows = zip(names(problem), first_fit, best, first.report.levels, strict=True)

@@ -38,8 +38,8 @@ class Outcome:
 
     @property
     def agrees(self) -> bool:
-        """Say whether both sides give the same nodes."""
-        return self.theirs.nodes == self.ours.nodes
+        """Say whether both sides give the same nodes, and Dovetail says the same whichever way it is asked."""
+        return self.theirs.nodes == self.ours.nodes and not self.ours.is_error
 
     @property
     def is_defect(self) -> bool:
@@ -75,6 +75,8 @@ class Comparison:
 
     async def _explained(self, found: Outcome) -> Outcome:
         """Look for differences of the list that explain what is left, one by one and then in pairs."""
+        if found.ours.is_error:
+            return found
         sides = differences.directions(found.theirs, found.ours)
         known = [each for each in DIFFERENCES if each.can_be_repaired and each.concerns(sides)]
         for count in range(MOST_AT_ONCE + 1):

@@ -104,7 +104,7 @@ class _World(NamedTuple):
 
 def _case(chance: Chance, name: str, world: _World) -> Case:
     spec: Json = {"schedulerName": SCHEDULER}
-    namespace = chance.pick(NAMESPACES)
+    namespace = chance.pick((NAMESPACES[0], *NAMESPACES))
     demands.demand(chance, spec, world.places)
     neighbours.surround(chance, spec)
     storage.mount(chance, spec, namespace, world.store)

@@ -87,9 +87,9 @@ def _spread(chance: Chance) -> list[Json]:
             "whenUnsatisfiable": "DoNotSchedule" if chance.often(0.9) else "ScheduleAnyway",
         }
         if chance.often(0.9):
-            constraint["labelSelector"] = _selector(chance)
-        if constraint["whenUnsatisfiable"] == "DoNotSchedule" and chance.often(0.3):
-            constraint["minDomains"] = chance.pick((1, 2, 4))
+            constraint["labelSelector"] = _selector(chance) if chance.half() else {}
+        if constraint["whenUnsatisfiable"] == "DoNotSchedule" and chance.often(0.5):
+            constraint["minDomains"] = chance.pick((1, 2, 4, 9))
         if chance.some("spread policies", 0.5):
             constraint["nodeAffinityPolicy"] = chance.pick(("Honor", "Ignore"))
         if chance.some("spread policies", 0.5):

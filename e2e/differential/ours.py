@@ -34,13 +34,20 @@ async def verdicts(
 
 
 def judge(changes: tuple[Change, ...], uids: frozenset[str], policy: Policy) -> dict[str, Verdict]:
-    """Judge each of the pods alone. Raises DefectError."""
+    """Judge each of the pods alone; an error is a defect of Dovetail."""
     cluster, engine = Cluster(), Engine()
     for change in changes:
         cluster.apply(change)
     snapshot = cluster.snapshot()
     pods = [each.value for each in changes if isinstance(each.value, Pod) and each.value.uid in uids]
-    return {pod.uid: _verdict(snapshot, pod, policy, engine) for pod in pods}
+    return {pod.uid: _judge(snapshot, pod, policy, engine) for pod in pods}
+
+
+def _judge(snapshot: Snapshot, pod: Pod, policy: Policy, engine: Engine) -> Verdict:
+    try:
+        return _verdict(snapshot, pod, policy, engine)
+    except DefectError as error:
+        return Verdict(frozenset(), f"contradicts itself: {error}", is_error=True)
 
 
 def _verdict(snapshot: Snapshot, pod: Pod, policy: Policy, engine: Engine) -> Verdict:

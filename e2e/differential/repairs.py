@@ -1,9 +1,13 @@
 """What has to be taken out of a case for a deliberate difference to go away; each changes the case in place."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from e2e.differential.groups import Case
 from e2e.differential.shapes import Json, namespace_labels
+
+_REMEMBERED: Final = 2
+"""Devices of one request that `distinctAttribute` keeps apart although one value is remembered only."""
 
 
 def remove_admin_access(case: Case) -> None:
@@ -26,7 +30,11 @@ def write_plain_capacity_names(case: Case) -> None:
 
 
 def split_counts(case: Case) -> None:
-    """Ask for single devices, each by a request of its own, where several have to be distinct."""
+    """
+    Ask for single devices, each by a request of its own, where several have to be distinct.
+
+    Alternatives cannot be split: those for more than two devices, of which it forgets one, are left out.
+    """
     for claim in case.objects:
         devices = claim["spec"].get("devices", {})
         if any("distinctAttribute" in each for each in devices.get("constraints", ())):
@@ -76,6 +84,9 @@ def _holds(requirement: Json, value: str | None) -> bool:
 
 
 def _split(request: Json) -> list[Json]:
+    if "firstAvailable" in request:
+        small = [each for each in request["firstAvailable"] if each.get("count", 1) <= _REMEMBERED]
+        return [{**request, "firstAvailable": small or request["firstAvailable"]}]
     exactly = request.get("exactly", {})
     count = exactly.get("count", 1)
     if count == 1:

@@ -53,7 +53,7 @@ def show(tally: Tally, seconds: float, *, with_explained: bool = False) -> None:
     console.print(_table("FEATURE", tally.features))
     console.print(_table("WHY KUBE-SCHEDULER REFUSES NODES", tally.reasons))
     sizes = ", ".join(f"{count} on {size}" for size, count in tally.sizes.most_common())
-    console.print(f"{tally.cases} cases in {seconds:.0f} s: {sizes} of the nodes; {tally.late} asked again in vain")
+    console.print(f"{tally.cases} cases in {seconds:.0f} s: {sizes} of the nodes; {tally.late} differed for a moment")
     for name, count in tally.differences.most_common():
         console.print(f"  {count} × {name} (docs/differences.md)")
     for message, count in tally.refused.most_common(5):

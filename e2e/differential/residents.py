@@ -14,7 +14,7 @@ WEIGHTS: Final = {"finished": 0.3, "resize": 0.25}
 def running(chance: Chance, prefix: str, places: list[str], store: storage.Storage) -> list[Manifest]:
     """Make pods that run on some of the nodes already; they tolerate everything, or they would be evicted."""
     found = []
-    for index in range(chance.number(0, len(places))):
+    for index in range(chance.number(0, 2 * len(places))):
         spec: Json = {"nodeName": chance.pick(places), "tolerations": [ANYTHING]}
         spec["containers"] = [container("main", {})]
         if chance.often(0.7):
@@ -25,7 +25,7 @@ def running(chance: Chance, prefix: str, places: list[str], store: storage.Stora
                 requests[EXTENDED] = "1"
             spec["containers"] = [container("main", requests)]
         neighbours.surround(chance, spec, waits=False)
-        namespace = chance.pick(NAMESPACES)
+        namespace = chance.pick((NAMESPACES[0], *NAMESPACES))
         storage.mount(chance, spec, namespace, store, waits=False)
         made = pod(f"{prefix}-r{index}", namespace, spec, neighbours.labels(chance))
         if status := _status(chance):

@@ -11,10 +11,10 @@ PLAIN = Machine(instance_type="cpu-16", cpu=16, memory_gib=64, disk_gib=200)
 
 def demo_fleet() -> Fleet:
     """
-    Make one of each: two H100 nodes with RDMA cards (with different drivers), two of one NVLink domain, MIG, MI300X,
-    shares, no devices at all.
+    Make one of each.
 
-    32 H100 (81559Mi), 16 RDMA cards, 32 MIG devices, 8 whole MI300X, 64 partitions, 4 L40S in shares.
+    Two H100 nodes with RDMA cards (with different drivers), two of one NVLink domain, MIG, MI300X, shares, no devices
+    at all: 32 H100 (81559Mi), 16 RDMA cards, 32 MIG devices, 8 whole MI300X, 64 partitions, 4 L40S in shares.
     """
     return _together(
         nvidia.gpu_node("h100-1", driver_version=nvidia.OLDER_DRIVER_VERSION),

@@ -107,7 +107,7 @@ def facts_of(transition: Transition) -> frozenset[Fact]:
     """
     found: set[Fact] = set()
     match transition.before, transition.after:
-        case ((Node() | Pod() | Namespace(), _) | (_, Node() | Pod() | Namespace())):
+        case (Node() | Pod() | Namespace(), _) | (_, Node() | Pod() | Namespace()):
             found = _core_facts(transition)
         case (Claim() as before, Claim() | None as after):
             found = _claim_facts(before, after)
@@ -186,6 +186,12 @@ def _storage_facts(transition: Transition) -> set[Fact]:
             return {Fact.VOLUME_OFFERED} if before is None or _offering(before) != _offering(after) else set()
         case (StorageClass() | None, StorageClass()):
             return {Fact.STORAGE_CLASS_CHANGED}
+        case _:
+            return _driver_facts(transition)
+
+
+def _driver_facts(transition: Transition) -> set[Fact]:
+    match transition.before, transition.after:
         case (NodeDrivers() | None as before, NodeDrivers() as after):
             return {Fact.ATTACHMENTS_GREW} if _can_attach_more(before, after) else set()
         case (VolumeAttachment(), _):

@@ -60,7 +60,7 @@ _ANY_NODE: Final = (
             ReasonCode.NODE_TAINT,
             ReasonCode.NODE_AFFINITY,
             ReasonCode.NODE_RESOURCES,
-        ReasonCode.NODE_HELD,
+            ReasonCode.NODE_HELD,
         }
     )
     | _ALLOCATED_AWAY

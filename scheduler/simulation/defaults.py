@@ -11,7 +11,15 @@ from typing import Any, Final
 from scheduler.simulation.fields import Body, entries, mapping, metadata, spec, text
 
 NAMESPACED: Final = frozenset(
-    {"CSIStorageCapacity", "PersistentVolumeClaim", "Pod", "PodGroup", "ResourceClaim", "ResourceClaimTemplate"}
+    {
+        "CSIStorageCapacity",
+        "PersistentVolumeClaim",
+        "Pod",
+        "PodDisruptionBudget",
+        "PodGroup",
+        "ResourceClaim",
+        "ResourceClaimTemplate",
+    }
 )
 _NAMES: Final = uuid.UUID("0d7fb0a6-35d2-4d3b-a7f4-58ce0e5c9a4e")
 OWN_LABELS: Final = {"Node": "kubernetes.io/hostname", "Namespace": "kubernetes.io/metadata.name"}

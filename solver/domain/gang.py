@@ -32,9 +32,10 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
 
     At least `min_count` of them run, or none; 0 ties nothing together (a PodGroup of the basic policy), and then only
     its levels and claims matter. Pods that hold a node already count, unless they are being deleted. `member_count` are
-    the pods that there are, `running_count` those of them that run. `claims` are shared through the group and reserved for it (KEP-5729), by an entry of
-    reservedFor with `uid`: (name, claim, template) as `PodGroup` has them. `invalid` says why none of its pods may be placed: its object is missing, or what its pods
-    say of it disagrees; `is_absent` says that it is the object that is missing.
+    the pods that there are, `running_count` those of them that run. `claims` are shared through the group and reserved
+    for it (KEP-5729), by an entry of reservedFor with `uid`: (name, claim, template) as `PodGroup` has them. `invalid`
+    says why none of its pods may be placed: its object is missing, or what its pods say of it disagrees; `is_absent`
+    says that it is the object that is missing.
     """
 
     id: GangId

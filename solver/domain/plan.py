@@ -28,8 +28,8 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
 
     `claims` are all claims that have to be reserved for the pod, whether this plan allocates them or they were
     allocated before; entries that the claim controller skipped are not in it. `special` is the claim to be made for
-    extended resources, if the node serves some of them by DRA; its stand-in id is among `claims` and `allocations`. `volumes`
-    says what becomes of the volume claims that waited for the pod.
+    extended resources, if the node serves some of them by DRA; its stand-in id is among `claims` and `allocations`.
+    `volumes` says what becomes of the volume claims that waited for the pod.
     """
 
     pod: PodId

@@ -151,7 +151,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Device attributes that group devices of a node in the same way, looked at where a level counts broken groups."""
     owned: OwnedDevices = OwnedDevices()
     sums_priorities: bool = False
-    """One level for all pods, what they are worth being their priorities, instead of one per priority; for comparisons."""
+    """One level for all pods, worth their priorities, instead of one level per priority; for comparisons."""
     preemption: PreemptionRules = PreemptionRules()
     allocates_where_plugins_serve: bool = False
     """Whether devices are allocated on a node whose device plugin offers them as their class's extended resource."""

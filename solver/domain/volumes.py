@@ -85,7 +85,8 @@ class VolumeClaim(msgspec.Struct, frozen=True, kw_only=True):
     A PersistentVolumeClaim.
 
     `request` is in nano-units of bytes, None where it asks for no size. `selected_node` is the annotation
-    `volume.kubernetes.io/selected-node`, None where there is none. `owner_pod_uid` is the uid of the pod that controls it.
+    `volume.kubernetes.io/selected-node`, None where there is none. `owner_pod_uid` is the uid of the pod that controls
+    it.
     """
 
     id: VolumeClaimId

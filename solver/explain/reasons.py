@@ -90,13 +90,32 @@ class Explanation:
         if fitting:
             yield outranked(is_proven=is_proven)
         for pod_class, roomy, _ in rooms if not fitting else ():
-            if roomy.any():
+            if roomy.any() and not pod_class.within:
                 yield from self._device_reasons(pod_class, roomy)
+        yield from self._within([pair[:2] for pair in rooms if pair[0].within and not fitting])
         yield from family[0].obstacles
         lacking: Counter[Reason] = Counter()
         for _, _, counts in rooms:
             lacking.update(counts)
-        yield from joined((*family[0].verdicts.reasons, *tallied(lacking)))
+        of_nodes = (*family[0].verdicts.reasons, *tallied(lacking))
+        yield from joined(of_nodes)
+        if not fitting and all(reason.code is not ReasonCode.CLAIM_ELSEWHERE for reason in of_nodes):
+            yield from self._pinned(family[0])
+
+    def _within(self, rooms: Sequence[tuple[PodClass, Mask]]) -> Iterator[Reason]:
+        """Say that no value of what a gang has to share is large enough where a node has several."""
+        nodes = int(np.count_nonzero(np.logical_or.reduce([roomy for _, roomy in rooms]))) if rooms else 0
+        if nodes:
+            message = f"node(s) have no value of {rooms[0][0].within} with enough free devices for the pod"
+            yield Reason(code=ReasonCode.GANG_TOPOLOGY, message=message, node_count=nodes)
+
+    def _pinned(self, pod_class: PodClass) -> Iterator[Reason]:
+        """Say that no other node helps where a claim is allocated on certain ones, if the nodes do not say so."""
+        for claim in (self.problem.claims[each] for each in self.problem.pod(pod_class.members[0]).claim_ids):
+            selector = claim.allocation.node_selector if claim.allocation is not None else None
+            if selector is not None and node_fit.names_nodes(selector):
+                message = f"claim {claim.id.name} is allocated on certain nodes, and no other can serve it"
+                yield Reason(code=ReasonCode.CLAIM_ELSEWHERE, message=message)
 
     def _rooms(self, pod_class: PodClass) -> tuple[Mask, dict[Reason, int]]:
         """Allowed nodes that have room for one pod, and what the others lack."""

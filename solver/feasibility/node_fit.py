@@ -42,12 +42,12 @@ def objection(demand: NodeDemand, node: Node, labels: Mapping[str, str]) -> Reas
         return _reason(ReasonCode.NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector")
     away = [each for each in demand.claim_selectors if not affinity.matches(each, node.name, labels)]
     if away:
-        is_pinned = any(_names_nodes(each) for each in away)
+        is_pinned = any(names_nodes(each) for each in away)
         return _reason(ReasonCode.CLAIM_ELSEWHERE if is_pinned else ReasonCode.CLAIM_OUT_OF_REACH, _ELSEWHERE)
     return None
 
 
-def _names_nodes(selector: NodeSelector) -> bool:
+def names_nodes(selector: NodeSelector) -> bool:
     """Whether a selector matches certain nodes only, so that one more would not be among them."""
     return all(
         term.match_fields or any(each.key == _HOSTNAME and each.operator == "In" for each in term.match_expressions)

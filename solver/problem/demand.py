@@ -19,6 +19,7 @@ from solver.domain import (
 )
 from solver.feasibility import capacity, selectors, taints
 from solver.feasibility.capacity import Consumption
+from solver.feasibility.device_attributes import AttributeName
 from solver.problem.inventory import DeviceRecord, Inventory
 from solver.problem.recall import Matched, Recall
 
@@ -41,7 +42,7 @@ class DemandKey(NamedTuple):
     Everything that decides which devices can serve a request, apart from usage and constraints.
 
     `extended_resource` is the name under which device plugins may offer the same devices; empty where that is no
-    obstacle.
+    obstacle. `within` narrows it to devices with these values of attributes, as `device_domains` writes them.
     """
 
     class_selectors: tuple[str, ...]
@@ -51,6 +52,7 @@ class DemandKey(NamedTuple):
     is_admin: bool
     takes_all: bool
     extended_resource: str = ""
+    within: tuple[tuple[AttributeName, str], ...] = ()
 
 
 def key_of(alternative: SubRequest, classes: Mapping[str, DeviceClass], policy: Policy = Policy()) -> DemandKey:  # noqa: B008 - a frozen value

@@ -16,10 +16,11 @@ from typing import Final
 import numpy as np
 
 from solver.domain import Batch, Claim, ClaimId, Gang, GangId, GangLevel, Pod, Reason, ReasonCode, Snapshot
-from solver.feasibility.device_attributes import AttributeName, Items, lookup
+from solver.feasibility.device_attributes import AttributeName
 from solver.problem import fit
 from solver.problem.component import Component
-from solver.problem.demand import Answers, DemandKey, Verdict
+from solver.problem.demand import Answers, DemandKey
+from solver.problem.device_domains import DeviceDomains, value_of
 from solver.problem.inventory import Inventory, Mask
 from solver.problem.limits import NO_DOMAIN, Domains
 
@@ -264,34 +265,13 @@ class Gangs:
         self, attribute: AttributeName, components: tuple[Component, ...], numbers: dict[str, int]
     ) -> tuple[Domains, bool]:
         """Domain of every node for pods that need these components, and whether any device they match publishes it."""
-        count = len(self.inventory.nodes)
-        values: list[set[str]] = [set() for _ in range(count)]
-        covered = np.zeros(count, dtype=np.bool_)
-        for component in components:
-            for alternatives in component.requests:
-                wanted = {ask.demand for ask in alternatives if not self.demands[ask.demand].is_admin}
-                covered |= self._cover(attribute, wanted, values)
+        values = DeviceDomains(self.inventory, self.demands, self.answers.__getitem__).values(attribute, components)
         domains = self._nowhere()
-        for node in np.flatnonzero(covered).tolist():
-            if len(values[node]) == 1:
-                domains[node] = _number(numbers, next(iter(values[node])))
-        return domains, any(values)
-
-    def _cover(self, attribute: AttributeName, wanted: set[int], values: list[set[str]]) -> Mask:
-        """Note the values that devices of a request have per node; give the nodes where all of them have one."""
-        count = len(self.inventory.nodes)
-        having, lacking = np.zeros(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_)
-        for demand in sorted(wanted):
-            for index, verdict in self.answers[demand].verdicts.items():
-                if verdict is not Verdict.YES:
-                    continue
-                record = self.inventory.records[index]
-                value = text_of(lookup(record.id.driver, record.device, attribute))
-                nodes = range(count) if record.nodes is None else record.nodes
-                (having if value else lacking)[list(nodes)] = True
-                for node in nodes if value else ():
-                    values[node].add(value)
-        return having & ~lacking
+        for node in np.flatnonzero(values.is_covered).tolist():
+            value = values.at(node)
+            if value:
+                domains[node] = _number(numbers, value)
+        return domains, values.is_published
 
     def held_values(self, pod: Pod, attribute: AttributeName) -> Iterator[str]:
         """Give the values of an attribute over the devices that a pod's claims hold today."""
@@ -302,22 +282,37 @@ class Gangs:
                 record = self.inventory.record_of.get(result.device)
                 if record is None or result.admin_access:
                     continue
-                value = text_of(lookup(result.device.driver, self.inventory.records[record].device, attribute))
+                value = value_of(self.inventory.records[record], attribute)
                 if value:
                     yield value
-
-
-def text_of(items: Items) -> str:
-    """Write a value of an attribute, with its kind; empty where a device lacks it. Lists are equal as a whole."""
-    return ", ".join(sorted(f"{value}" if kind == "string" else f"{kind} {value}" for kind, value in items))
 
 
 def _number(numbers: dict[str, int], value: str | None) -> int:
     return NO_DOMAIN if value is None else numbers.setdefault(value, len(numbers))
 
 
-def narrowed(rule: GangRule, pod_class: int, verdicts: fit.NodeVerdicts) -> fit.NodeVerdicts:
-    """Take nodes away from a class of a gang that are in no domain of a required level, or in one that is not held."""
+def narrowed(
+    rule: GangRule, verdicts: Mapping[int, fit.NodeVerdicts], families: Mapping[int, int]
+) -> dict[int, fit.NodeVerdicts]:
+    """
+    Take nodes away from classes of a gang that are in no domain of a required level, or in one that is not held.
+
+    The first of a family says why of the nodes that its others lost.
+    """
+    found = {index: _narrowed(rule, index, each) for index, each in verdicts.items()}
+    used: dict[int, Mask] = {}
+    for index, family in families.items():
+        used[family] = found[index].allowed | used.get(family, np.zeros_like(found[index].allowed))
+    for index, family in families.items():
+        lost = verdicts[index].allowed & ~found[index].allowed & ~used[family]
+        if index != family and lost.any():
+            used[family] |= lost
+            told = _narrowed(rule, index, fit.NodeVerdicts(lost, found[family].reasons))
+            found[family] = fit.NodeVerdicts(found[family].allowed, told.reasons)
+    return found
+
+
+def _narrowed(rule: GangRule, pod_class: int, verdicts: fit.NodeVerdicts) -> fit.NodeVerdicts:
     for level in rule.required:
         domains = level.domain_of.get(pod_class)
         if domains is None:

@@ -12,7 +12,7 @@ from typing import Final
 from solver.domain import DeviceTaintRule, Node, OwnedDevices, Pod, ResourceSlice, Snapshot
 from solver.feasibility import node_fit
 from solver.feasibility.device_attributes import AttributeName
-from solver.problem import demand, drafting, fit, inventory, laying, owned, usage
+from solver.problem import demand, device_domains, drafting, fit, inventory, laying, owned, usage
 from solver.problem.demand import Answers, DemandKey
 from solver.problem.inventory import Inventory
 from solver.problem.layout import Layout
@@ -36,6 +36,7 @@ class Engine:
     _inventory: Inventory | None = None
     _answers: dict[DemandKey, Answers] = field(default_factory=dict)
     _layouts: dict[_LayoutKey, Layout] = field(default_factory=dict)
+    _by_value: dict[tuple[int, tuple[AttributeName, ...]], dict[tuple[str, ...], Answers]] = field(default_factory=dict)
     _verdicts: dict[node_fit.NodeDemand, fit.NodeVerdicts] = field(default_factory=dict)
     _holdings: dict[int, Holding] = field(default_factory=dict)
     _neighbours: Memory | None = None
@@ -55,6 +56,7 @@ class Engine:
             self._recall.keep(snapshot.slices)
             self._basis = basis
             self._answers.clear()
+            self._by_value.clear()
             self._layouts.clear()
             self._verdicts.clear()
             self._holdings.clear()
@@ -70,14 +72,29 @@ class Engine:
             self._basis[3] == basis[3]
         )
 
+    def answers(self, stock: Inventory, key: DemandKey) -> Answers:
+        """Give what the devices of an inventory answer to a demand."""
+        found = self._answers.get(key)
+        if found is None:
+            found = self._narrowed(stock, key) if key.within else demand.ask(stock, key, self._recall)
+            self._answers[key] = found
+        return found
+
+    def _narrowed(self, stock: Inventory, key: DemandKey) -> Answers:
+        """Sort the devices of the demand as it was before by their values, once for all of these."""
+        everything = self.answers(stock, key._replace(within=()))
+        attributes = tuple(name for name, _ in key.within)
+        by_value = self._by_value.get((id(everything), attributes))
+        if by_value is None:
+            by_value = device_domains.sorted_by_value(stock, everything, attributes)
+            self._by_value[id(everything), attributes] = by_value
+        return by_value.get(tuple(value for _, value in key.within), Answers())
+
     def layout(
         self, stock: Inventory, demands: tuple[DemandKey, ...], attributes: tuple[AttributeName, ...]
     ) -> tuple[Layout, tuple[Answers, ...]]:
         """Give the cluster as a batch with these demands and constrained attributes sees it."""
-        for key in demands:
-            if key not in self._answers:
-                self._answers[key] = demand.ask(stock, key, self._recall)
-        answers = tuple(self._answers[key] for key in demands)
+        answers = tuple(self.answers(stock, key) for key in demands)
         found = self._layouts.pop((demands, attributes), None)
         if found is None:
             is_admin = tuple(key.is_admin for key in demands)

@@ -19,11 +19,11 @@ class Partition(NamedTuple):
 
     draws: Takes
     value: int
-    count: int
+    most: int
 
     def left(self, state: State, used: Counter[int]) -> int:
         """How many can be had when so much of the node's budgets is used."""
-        return max(0, min(self.count, *((state[budget] - used[budget]) // amount for budget, amount in self.draws)))
+        return max(0, min(self.most, *((state[budget] - used[budget]) // amount for budget, amount in self.draws)))
 
 
 def partitions(problem: Problem, node: int) -> tuple[Partition, ...]:
@@ -43,10 +43,10 @@ def partitions(problem: Problem, node: int) -> tuple[Partition, ...]:
         if draws:
             found[tuple(sorted(draws)), record.value] += 1
     known = (Partition(draws, value, count) for (draws, value), count in found.items())
-    left = (each._replace(count=each.left(state, Counter())) for each in known)
-    return tuple(each for each in left if each.count)
+    left = (each._replace(most=each.left(state, Counter())) for each in known)
+    return tuple(each for each in left if each.most)
 
 
 def lost(partition: Partition, state: State, used: Counter[int]) -> int:
     """Give what the partitions are worth that cannot be had any more when so much is used."""
-    return partition.value * (partition.count - partition.left(state, used))
+    return partition.value * (partition.most - partition.left(state, used))

@@ -3,7 +3,10 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
+
+import numpy as np
 
 from solver.domain import (
     Batch,
@@ -33,6 +36,7 @@ from solver.problem.modes import Mode, Modes
 from solver.problem.neighbours import refusals
 from solver.problem.neighbours.circle import Circle
 from solver.problem.problem import Part, PodClass, Problem, SharedClaim, Source
+from solver.problem.splits import Splits
 from solver.problem.tastes import levels
 from solver.problem.volumes import limits as volume_limits
 from solver.problem.volumes.limits import Asking
@@ -52,6 +56,7 @@ def prepare(snapshot: Snapshot, batch: Batch, policy: Policy, engine: Engine) ->
         circle=Circle.of(batch, snapshot.namespaces, engine.neighbours(stock, snapshot.pods)),
     )
     drafting.store = Store.of(snapshot, batch, stock)
+    drafting.splits = Splits(stock, partial(engine.answers, stock), drafting.demands)
     drafting.burdened = burdens.Burdens.of(stock, drafting.claims)
     drafting.reject(snapshot, batch, stock)
     drafting.find_shared(batch)
@@ -137,8 +142,10 @@ def _tie_gangs(problem: Problem) -> None:
     known = gangs.Gangs(problem.inventory, problem.snapshot, problem.claims, problem.demands, problem.answers)
     problem.gangs = known.rules(problem.batch.gangs, views)
     for rule in problem.gangs:
-        for index in rule.classes:
-            problem.classes[index].verdicts = gangs.narrowed(rule, index, problem.classes[index].verdicts)
+        verdicts = {index: problem.classes[index].verdicts for index in rule.classes}
+        families = {index: problem.classes[index].family for index in rule.classes}
+        for index, narrowed in gangs.narrowed(rule, verdicts, families).items():
+            problem.classes[index].verdicts = narrowed
 
 
 @dataclass(slots=True, eq=False)
@@ -158,6 +165,7 @@ class _Draft:
     shapes: dict[tuple[object, ...], tuple[Cut, ...]] = field(default_factory=dict)
     shared_ids: dict[ClaimId, int] = field(default_factory=dict)
     nearly_full: dict[ClaimId, int] = field(default_factory=dict)
+    splits: Splits = field(init=False)
     burdened: burdens.Burdens | None = None
     gangs: dict[GangId, Gang] = field(default_factory=dict)
     rejected: dict[int, tuple[Reason, ...]] = field(default_factory=dict)
@@ -196,6 +204,7 @@ class _Draft:
         """Claims without allocation that several pods of the batch use, and claims that cannot take all of them."""
         users, entering = Counter[ClaimId](), Counter[ClaimId]()
         self.gangs = {gang.id: gang for gang in batch.gangs}
+        self.splits.demand(self.gangs)
         for position, pod in enumerate(batch.pods):
             if position in self.rejected:
                 continue
@@ -237,14 +246,15 @@ class _Draft:
             if shape not in self.shapes:
                 self.shapes[shape] = component.cut(claim, self.demand_of)
                 for each in self.shapes[shape]:
-                    self._intern(each.component)
+                    self.intern(each.component)
             found = self.cuts[claim_id] = self.shapes[shape]
         return found
 
-    def _intern(self, each: Component) -> None:
-        self.components.setdefault(each, len(self.components))
+    def intern(self, each: Component) -> int:
+        """Give the number of a component."""
         for link in each.links:
             self.attributes.setdefault(link.attribute, len(self.attributes))
+        return self.components.setdefault(each, len(self.components))
 
     def look_at_groups(self) -> None:
         """Let attributes that group devices count where a level is about them, constrained or not."""
@@ -269,6 +279,7 @@ class _Way(NamedTuple):
     special: SpecialClaim | None
     parts: tuple[Part, ...]
     sources: tuple[tuple[Source, ...], ...]
+    within: str = ""
 
 
 def _ways(drafting: _Draft, pod: Pod, own: tuple[ClaimId, ...]) -> tuple[tuple[_Way, ...], tuple[Reason, ...]]:
@@ -284,8 +295,31 @@ def _ways(drafting: _Draft, pod: Pod, own: tuple[ClaimId, ...]) -> tuple[tuple[_
         if special is not None:
             drafting.claims[special.id] = special.stand_in(pod.uid)
         ids = own if special is None else (*own, special.id)
-        ways.append(_Way(mode, special, *drafting.parts(ids)))
+        ways += _split(drafting, pod, _Way(mode, special, *drafting.parts(ids)))
     return tuple(ways), tuple(dict.fromkeys(obstacles))
+
+
+def _split(drafting: _Draft, pod: Pod, way: _Way) -> Iterator[_Way]:
+    """Divide a way where nodes have devices of several values of what the pod's gang has to share."""
+    shared = [each.component for claim in pod.claim_ids if claim in drafting.shared_ids for each in drafting.cut(claim)]
+    if pod.gang not in drafting.splits.attributes:
+        yield way
+        return
+    known = tuple(drafting.components)
+    found = drafting.splits.of(pod.gang, [known[part.component] for part in way.parts], shared)
+    mode = way.mode
+    if found:
+        whole = ~np.logical_or.reduce([each.nodes for each in found])
+        yield way._replace(mode=mode._replace(nodes=whole if mode.nodes is None else whole & mode.nodes))
+    else:
+        yield way
+    for each in found:
+        narrowed = [drafting.splits.narrowed(known[part.component], each.choice) for part in way.parts]
+        parts = tuple(
+            Part(drafting.intern(component), part.copies) for part, component in zip(way.parts, narrowed, strict=True)
+        )
+        nodes = each.nodes if mode.nodes is None else each.nodes & mode.nodes
+        yield way._replace(mode=mode._replace(nodes=nodes), parts=parts, within=str(each))
 
 
 def _classes(drafting: _Draft, batch: Batch, stock: Inventory, engine: Engine) -> list[PodClass]:
@@ -341,7 +375,7 @@ def _pod_class(
     requests = tuple(
         (resource, min(amount, fit.MOST + 1)) for resource, amount in pod.requests if resource not in served
     )
-    return PodClass(index, pod.priority, requests, verdicts, way.parts, shared, family)
+    return PodClass(index, pod.priority, requests, verdicts, way.parts, shared, family, within=way.within)
 
 
 def _claim_selectors(drafting: _Draft, pod: Pod) -> tuple[NodeSelector, ...]:

@@ -72,7 +72,8 @@ class PodClass:
     Pods whose extended resources are served differently from node to node have a class for each way, which differ in
     nodes, requests and parts and share their members: a family, known by the index of its first class. `specials` are
     the claims that would be made for the members; `obstacles` (of the first) keep them from ways that have no class.
-    `volumes` is what their volumes ask of other pods, None where they have none.
+    `volumes` is what their volumes ask of other pods, None where they have none. `within` names the attributes whose
+    values tell the class from others of its family, which use the same nodes with devices of other values.
     """
 
     index: int
@@ -88,6 +89,7 @@ class PodClass:
     obstacles: tuple[Reason, ...] = ()
     volumes: Terms | None = None
     is_overdue: bool = False
+    within: str = ""
 
     @property
     def tier(self) -> Tier:

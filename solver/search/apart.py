@@ -67,9 +67,8 @@ def _hanging_together(problem: Problem) -> list[frozenset[int]]:
             low, high = sorted((find(members[0]), find(each)))
             root[high] = low
     found: dict[int, set[int]] = {}
-    for each in problem.classes:
-        if each.size:
-            found.setdefault(find(each.index), set()).add(each.index)
+    for index in (pod_class.index for pod_class in problem.classes if pod_class.size):
+        found.setdefault(find(index), set()).add(index)
     return [frozenset(members) for members in found.values()]
 
 

@@ -101,7 +101,7 @@ class _Search:
             if not few or len(few) > _MOST_REST or self.columns.is_spent():
                 break
             effort = parts.effort(self.columns.budget, _REST_SECONDS, presolve=presolve)
-            solved = parts.solve(self.problem, solution, few, effort)
+            solved = parts.solve(self.problem, solution, few, effort, levels=level + 1)
             self.columns.spent += solved.deterministic_seconds
             solution = solved.solution
             if solved.is_optimal:

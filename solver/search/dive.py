@@ -11,6 +11,8 @@ from solver.solution import Choice, Solution
 
 _FEW_VARIABLES: Final = 400
 """Nodes with so many variables are left to the exact model."""
+_FEW_NODES: Final = 4
+"""So many are left to it whatever their size."""
 _NO_CEILING: Final = 1 << 50
 
 
@@ -24,6 +26,10 @@ class _Dive:
     free: list[list[int]]
     left: Counter[int]
     choices: list[Choice] = field(default_factory=list)
+
+    def count(self) -> int:
+        """How many nodes are free."""
+        return sum(map(len, self.free))
 
     def size(self) -> int:
         """How many variables the exact model of the free nodes has."""
@@ -78,7 +84,7 @@ def dive(columns: Columns, master: Master, kept: Solution) -> tuple[Solution, li
     `kept` holds the choices that are not for the columns to decide.
     """
     state = _Dive(columns, kept, master.known, [list(kind.nodes) for kind in columns.kinds], Counter(columns.pods))
-    while state.size() > _FEW_VARIABLES and not columns.is_spent() and master.used:
+    while state.size() > _FEW_VARIABLES and state.count() > _FEW_NODES and not columns.is_spent() and master.used:
         if not state.take_whole(master) and not state.take_one(master):
             break
         master = state.priced(master)

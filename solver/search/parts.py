@@ -1,7 +1,7 @@
 """Parts of a problem: some nodes, while everything elsewhere stays as it is; and solving such a part exactly."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ from solver.engines import cpsat
 from solver.engines.cpsat import Effort
 from solver.engines.status import EngineStatus
 from solver.model import assignment, build, cells
-from solver.model.form import Expression, IntegerForm
+from solver.model.form import Expression, Level
 from solver.problem.layout import GLOBAL, type_at
 from solver.problem.neighbours.circle import Neighbours
 from solver.problem.problem import PodClass, Problem
@@ -62,12 +62,16 @@ def restricted(problem: Problem, solution: Solution, nodes: Collection[int]) -> 
     return replace(problem, classes=classes, wide_state=wide, **nothing)
 
 
-def solve(problem: Problem, solution: Solution, nodes: list[int], effort: Effort) -> Solved:
-    """Solve some nodes exactly, all levels at once, from what they hold."""
+def solve(
+    problem: Problem, solution: Solution, nodes: list[int], effort: Effort, *, levels: int | None = None
+) -> Solved:
+    """Solve some nodes exactly, all levels at once (or only so many of the first), from what they hold."""
     part = restricted(problem, solution, nodes)
     variables = build.build(part, cells.single(part, nodes))
     hint = assignment.values_of(variables, solution)
-    result = cpsat.maximize(variables.form, weighted(variables.form), effort, hint=hint)
+    result = cpsat.maximize(
+        variables.form, weighted(variables.form.levels[:levels], variables.form.upper), effort, hint=hint
+    )
     is_optimal = result.status is EngineStatus.OPTIMAL
     spent = result.deterministic_seconds + variables.form.term_count * _BUILD_SECONDS
     if result.values is None or result.values == hint:
@@ -89,12 +93,12 @@ def effort(budget: Budget, seconds: float, *, presolve: bool) -> Effort:
     )
 
 
-def weighted(form: IntegerForm) -> Expression:
-    """Fold the levels into one expression in which no later level outweighs an earlier one."""
+def weighted(levels: Sequence[Level], upper: Sequence[int]) -> Expression:
+    """Fold levels into one expression in which no later level outweighs an earlier one."""
     weights: list[int] = []
     total = 0
-    for level in reversed(form.levels):
-        spread = sum(abs(each) * form.upper[variable] for variable, each in level.expression.terms.items())
+    for level in reversed(levels):
+        spread = sum(abs(each) * upper[variable] for variable, each in level.expression.terms.items())
         weight = total + 1
         if (total + spread * weight) >= _MOST_WEIGHT:
             weights = [0] * len(weights)
@@ -102,7 +106,7 @@ def weighted(form: IntegerForm) -> Expression:
         weights.append(weight)
         total += spread * weight
     folded = Expression()
-    for level, weight in zip(form.levels, reversed(weights), strict=True):
+    for level, weight in zip(levels, reversed(weights), strict=True):
         for variable, coefficient in level.expression.terms.items() if weight else ():
             folded.add(variable, coefficient * weight)
     return folded

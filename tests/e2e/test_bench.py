@@ -7,12 +7,13 @@ import msgspec
 import pytest
 from rich.console import Console
 
+import solver
 from e2e.bench import measure, table
 from e2e.bench.__main__ import main
 from e2e.bench.measure import Effort, LevelMeasure, Measure
 from e2e.bench.workloads import Case, workloads
 from solver import verify
-from solver.domain import Batch, Policy
+from solver.domain import Batch, Policy, Violation
 
 QUICK = Effort(work=0.2, runs=1)
 
@@ -107,22 +108,21 @@ def test_a_later_level_may_be_worse_where_an_earlier_one_is_better() -> None:
 
 def test_runs_that_differ_are_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     plans = iter(range(99))
-    real = measure.solve
 
     def unsteady(*arguments: object) -> object:
-        plan = real(*arguments)  # type: ignore[arg-type] # handed on as it came
+        plan = solver.solve(*arguments)  # type: ignore[arg-type] # handed on as it came
         report = msgspec.structs.replace(plan.report, variable_count=next(plans))
         return msgspec.structs.replace(plan, report=report)
 
-    monkeypatch.setattr(measure, "solve", unsteady)
+    monkeypatch.setattr("e2e.bench.measure.solve", unsteady)
     found = measure.measure("W8h12", 0, small("W8h12", 4), Policy(), QUICK)
     assert found.findings == ("runs gave different plans",)
 
 
 def test_a_broken_rule_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = next(iter(verify.Rule))
-    violation = measure.Violation(rule=broken, subject="p", message="m")
-    monkeypatch.setattr(measure.verify, "check", lambda *_: (violation,))
+    violation = Violation(rule=broken, subject="p", message="m")
+    monkeypatch.setattr(verify, "check", lambda *_: (violation,))
     found = measure.measure("W8h12", 0, small("W8h12", 4), Policy(), QUICK)
     assert found.findings == (f"{broken}: p: m",)
 

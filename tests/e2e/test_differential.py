@@ -110,6 +110,7 @@ def test_a_disagreement_that_nothing_explains_is_a_defect() -> None:
     assert not Outcome(case, THEIRS, THEIRS).is_defect
     assert Outcome(case, THEIRS, ours).is_defect
     assert not Outcome(case, THEIRS, ours, (DIFFERENCES[0],)).is_defect
+    assert Outcome(case, THEIRS, Verdict(THEIRS.nodes, "contradicts itself", is_error=True)).is_defect
 
 
 def test_counts_are_split_only_where_devices_have_to_be_distinct() -> None:

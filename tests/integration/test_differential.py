@@ -19,7 +19,7 @@ from tests.support.difference_groups import shown
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.asyncio(loop_scope="module")]
 
-SAMPLES = [range(first, first + 3) for first in range(0, 12, 3)]
+SAMPLES = [range(first, first + 4) for first in range(0, 16, 4)]
 """Numbers of the groups that are compared here, 40 cases each; `make differential` goes on from there."""
 SHOWN = shown()
 

@@ -354,3 +354,16 @@ def test_the_condition_says_how_many_would_fit(constraints: Sequence[Constraint]
     )
 
     assert s.messages(decided, "p")[0].partition("; hint: ")[2] == hint
+
+
+def test_a_pod_whose_claim_is_pinned_to_a_full_node_hears_that_no_other_helps() -> None:
+    decided = s.plan(
+        b.node("n1", cpu=1),
+        b.node("control", taints=(b.taint("control-plane"),)),
+        b.gpu_slice("n1"),
+        GPU,
+        b.claim("c", allocation=b.allocation(b.result("gpu", "gpu-0", "n1"), node_name="n1")),
+        pods=(b.pod("p", "c", cpu=2),),
+    )
+
+    assert sorted(s.codes(decided, "p")) == ["ClaimElsewhere", "NodeResources", "NodeTaint"]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from solver import solve, solve_greedily, verify
-from solver.domain import Batch, Gang, GangLevel, Node, Plan, Pod, Policy, ResourceSlice, Snapshot
+from solver.domain import Batch, Claim, Gang, GangLevel, Node, Plan, Pod, Policy, ResourceSlice, Snapshot
 from tests.support import builders as b
 from tests.support import solver_problems as p
 
@@ -33,7 +33,7 @@ def gpu_gang(name: str, count: int) -> tuple[Pod, ...]:
     return tuple(b.member(b.pod(f"{name}-{i}", f"{name}-{i}"), name) for i in range(count))
 
 
-def gpu_claims(name: str, count: int, gpus: int = 1) -> list[b.Claim]:
+def gpu_claims(name: str, count: int, gpus: int = 1) -> list[Claim]:
     return [b.claim(f"{name}-{i}", b.request(count=gpus)) for i in range(count)]
 
 
@@ -146,6 +146,13 @@ def test_the_smallest_domain_that_does_is_taken() -> None:
     assert set(p.nodes_of(plan).values()) == {"b0", "b1"}
 
 
+def test_pods_beyond_the_minimum_do_not_spill_into_another_domain() -> None:
+    nodes = [racked(f"{rack}{i}", rack) for rack, count in (("a", 2), ("b", 2)) for i in range(count)]
+    plan = decide(b.snapshot(nodes), *gang_pods("g", 4), gangs=[b.gang("g", 2, b.by_label(RACK))])
+    assert len(plan.placements) == 2
+    assert len({node[0] for node in p.nodes_of(plan).values()}) == 1
+
+
 def test_no_domain_is_large_enough() -> None:
     nodes = [racked("a1", "a"), racked("b1", "b"), racked("b2", "b")]
     plan = decide(b.snapshot(nodes), *gang_pods("g", 3), gangs=[b.gang("g", 3, b.by_label(RACK))])
@@ -200,7 +207,7 @@ def test_a_preferred_level_is_kept_where_it_can_be() -> None:
 
 
 def test_a_level_of_devices_holds_all_in_one_value() -> None:
-    objects = [
+    objects: list[b.SnapshotObject] = [
         *(b.node(f"n{i}") for i in range(4)),
         *(clique_slice(f"n{i}", clique) for i, clique in enumerate(("x", "y", "y", ""))),
         b.gpu_class(),
@@ -211,7 +218,7 @@ def test_a_level_of_devices_holds_all_in_one_value() -> None:
 
 
 def test_a_level_of_devices_that_no_device_publishes_places_nobody() -> None:
-    objects = [b.node("n1"), clique_slice("n1", ""), b.gpu_class(), *gpu_claims("g", 2)]
+    objects: list[b.SnapshotObject] = [b.node("n1"), clique_slice("n1", ""), b.gpu_class(), *gpu_claims("g", 2)]
     plan = decide(b.snapshot(objects), *gpu_gang("g", 2), gangs=[b.gang("g", 2, b.by_device(CLIQUE))])
     assert plan.placements == ()
     assert "GangTopology" in p.codes(plan, "g-0")
@@ -219,7 +226,13 @@ def test_a_level_of_devices_that_no_device_publishes_places_nobody() -> None:
 
 def test_members_without_devices_are_free_of_a_level_of_devices() -> None:
     leader = b.member(b.pod("g-leader", cpu=60), "g")
-    objects = [b.node("n1", cpu=1), b.node("n2"), clique_slice("n1", "x"), b.gpu_class(), *gpu_claims("g", 2)]
+    objects: list[b.SnapshotObject] = [
+        b.node("n1", cpu=1),
+        b.node("n2"),
+        clique_slice("n1", "x"),
+        b.gpu_class(),
+        *gpu_claims("g", 2),
+    ]
     plan = decide(b.snapshot(objects), *gpu_gang("g", 2), leader, gangs=[b.gang("g", 3, b.by_device(CLIQUE))])
     assert p.nodes_of(plan) == {"g-0": "n1", "g-1": "n1", "g-leader": "n2"}
 
@@ -227,7 +240,7 @@ def test_members_without_devices_are_free_of_a_level_of_devices() -> None:
 def test_a_level_of_devices_follows_those_that_members_hold() -> None:
     running = b.member(b.pod("g-9", "g-9", node_name="n1"), "g")
     held = b.held("g-9", b.result("gpu", "gpu-0", "n1"), node_name="n1")
-    objects = [
+    objects: list[b.SnapshotObject] = [
         *(b.node(f"n{i}") for i in range(3)),
         clique_slice("n0", "x"),
         clique_slice("n1", "y"),
@@ -243,7 +256,7 @@ def test_a_level_of_devices_follows_those_that_members_hold() -> None:
 
 def test_a_gang_goes_on_with_what_was_allocated_before_a_crash() -> None:
     """One member's claim is allocated in clique x; the rest has to follow there, though y is the better fit."""
-    objects = [
+    objects: list[b.SnapshotObject] = [
         *(b.node(f"n{i}") for i in range(4)),
         *(clique_slice(f"n{i}", clique) for i, clique in enumerate(("x", "x", "y", "z"))),
         b.gpu_class(),
@@ -279,3 +292,108 @@ def test_the_order_of_the_pods_decides_nothing(level: GangLevel) -> None:
     one = decide(b.snapshot(nodes), *pods, gangs=gangs)
     other = decide(b.snapshot(nodes), *reversed(pods), gangs=gangs[::-1])
     assert [each.value for each in one.report.levels] == [each.value for each in other.report.levels]
+
+
+def mixed_slice(node: str, *cliques: str) -> ResourceSlice:
+    """One GPU per entry, in this clique (in none where it is empty)."""
+    devices = (
+        b.device(f"gpu-{i}", attributes={"clique": clique} if clique else {}) for i, clique in enumerate(cliques)
+    )
+    return b.resource_slice(node, *devices)
+
+
+def cliques_of(plan: Plan, snapshot: Snapshot) -> dict[str, set[str]]:
+    """The cliques that pods' devices are in, by claim; "" for none."""
+    known = {
+        (each.pool, device.name): str(dict(device.attributes)["clique"].items()[0][1]) if device.attributes else ""
+        for each in snapshot.slices
+        for device in each.devices
+    }
+    return {
+        each.claim.name: {known[result.device.pool, result.device.device] for result in each.allocation.results}
+        for each in plan.allocations
+    }
+
+
+def test_a_level_of_devices_holds_inside_a_node_of_several_values() -> None:
+    snapshot = b.snapshot(b.node("n1"), mixed_slice("n1", *"xyxyxy"), b.gpu_class(), gpu_claims("g", 3))
+    plan = decide(snapshot, *gpu_gang("g", 3), gangs=[b.gang("g", 3, b.by_device(CLIQUE))])
+    assert len(plan.placements) == 3
+    assert set().union(*cliques_of(plan, snapshot).values()) in ({"x"}, {"y"})
+
+
+def test_members_of_a_split_node_take_the_value_that_is_large_enough() -> None:
+    snapshot = b.snapshot(b.node("n1"), mixed_slice("n1", *"xyyxyy"), b.gpu_class(), gpu_claims("g", 2, 2))
+    plan = decide(snapshot, *gpu_gang("g", 2), gangs=[b.gang("g", 2, b.by_device(CLIQUE))])
+    assert cliques_of(plan, snapshot) == {"g-0": {"y"}, "g-1": {"y"}}
+
+
+def test_a_gang_that_fits_no_value_of_a_split_node_is_told_so() -> None:
+    snapshot = b.snapshot(b.node("n1"), mixed_slice("n1", *"xyxy"), b.gpu_class(), gpu_claims("g", 3))
+    plan = decide(snapshot, *gpu_gang("g", 3), gangs=[b.gang("g", 3, b.by_device(CLIQUE))])
+    assert plan.placements == ()
+    assert "at most 2 were found to fit at once (in device attribute gpu.example.com/clique" in (
+        p.messages(plan, "g-0")[0]
+    )
+
+
+def test_a_member_that_is_larger_than_any_value_of_its_node_is_told_so() -> None:
+    snapshot = b.snapshot(b.node("n1"), mixed_slice("n1", *"xyxy"), b.gpu_class(), gpu_claims("g", 1, 3))
+    plan = decide(snapshot, *gpu_gang("g", 1), gangs=[b.gang("g", 1, b.by_device(CLIQUE))])
+    assert plan.placements == ()
+    assert p.messages(plan, "g-0")[-1] == (
+        "node(s) have no value of device attribute gpu.example.com/clique with enough free devices for the pod"
+    )
+
+
+def test_a_split_node_joins_a_node_of_one_value() -> None:
+    slices = (mixed_slice("n1", *"xy"), mixed_slice("n2", *"yy"), mixed_slice("n3", *"xz"))
+    nodes = [b.node(f"n{i}") for i in (1, 2, 3)]
+    snapshot = b.snapshot(nodes, slices, b.gpu_class(), gpu_claims("g", 3))
+    plan = decide(snapshot, *gpu_gang("g", 3), gangs=[b.gang("g", 3, b.by_device(CLIQUE))])
+    assert cliques_of(plan, snapshot) == dict.fromkeys(("g-0", "g-1", "g-2"), {"y"})
+
+
+def test_devices_without_the_attribute_are_not_taken_on_a_split_node() -> None:
+    snapshot = b.snapshot(b.node("n1"), mixed_slice("n1", "", "x", "", "x"), b.gpu_class(), gpu_claims("g", 2))
+    plan = decide(snapshot, *gpu_gang("g", 2), gangs=[b.gang("g", 2, b.by_device(CLIQUE))])
+    assert cliques_of(plan, snapshot) == {"g-0": {"x"}, "g-1": {"x"}}
+
+
+def test_a_replacement_takes_devices_of_the_value_that_members_hold_in_a_split_node() -> None:
+    running = b.member(b.pod("g-9", "g-9", node_name="n1"), "g")
+    held = b.held("g-9", b.result("gpu", "gpu-3", "n1"), node_name="n1")
+    snapshot = b.snapshot(b.node("n1"), mixed_slice("n1", *"xxxyy"), b.gpu_class(), gpu_claims("g", 1), running, held)
+    plan = decide(snapshot, *gpu_gang("g", 1), gangs=[b.gang("g", 2, b.by_device(CLIQUE))])
+    assert cliques_of(plan, snapshot) == {"g-0": {"y"}}
+
+
+def test_a_replacement_is_told_where_its_value_is_on_no_other_node() -> None:
+    running = b.member(b.pod("g-9", "g-9", node_name="n1"), "g")
+    held = b.held("g-9", b.result("gpu", "gpu-0", "n1"), node_name="n1")
+    slices = (mixed_slice("n1", "z"), mixed_slice("n2", *"xy"))
+    objects = (b.node("n1"), b.node("n2"), slices, b.gpu_class(), gpu_claims("g", 1), running, held)
+    plan = decide(b.snapshot(*objects), *gpu_gang("g", 1), gangs=[b.gang("g", 2, b.by_device(CLIQUE))])
+    assert plan.placements == ()
+    wrong = "node(s) outside of device attribute gpu.example.com/clique z, where members of gang g run"
+    assert wrong in p.messages(plan, "g-0")
+
+
+def test_a_split_node_keeps_two_levels_of_devices_at_once() -> None:
+    rail = f"{b.GPU_DRIVER}/rail"
+    pairs = (("x", "1"), ("x", "2"), ("y", "1"), ("y", "2"), ("y", "2"))
+    devices = (b.device(f"gpu-{i}", attributes={"clique": x, "rail": y}) for i, (x, y) in enumerate(pairs))
+    snapshot = b.snapshot(b.node("n1"), b.resource_slice("n1", *devices), b.gpu_class(), gpu_claims("g", 2))
+    plan = decide(snapshot, *gpu_gang("g", 2), gangs=[b.gang("g", 2, b.by_device(CLIQUE), b.by_device(rail))])
+    taken = {result.device.device for each in plan.allocations for result in each.allocation.results}
+    assert taken == {"gpu-3", "gpu-4"}
+
+
+def test_members_whose_devices_are_all_tainted_are_not_free_of_a_level_of_devices() -> None:
+    """Else a worker would count as a launcher on the day when all devices with the attribute are tainted."""
+    tainted = [b.device(f"gpu-{i}", attributes={"clique": "x"}, taints=(b.taint("sick"),)) for i in range(2)]
+    slices = (b.resource_slice("n1", *tainted), mixed_slice("n2", "", ""), mixed_slice("n3", "y"))
+    only = b.claim("g-0", b.request(selectors=('device.attributes["gpu.example.com"].?clique.orValue("x") == "x"',)))
+    objects = (b.node("n1"), b.node("n2"), b.node("n3"), slices, b.gpu_class(), only, b.claim("g-1"))
+    plan = decide(b.snapshot(*objects), *gpu_gang("g", 2), gangs=[b.gang("g", 1, b.by_device(CLIQUE))])
+    assert p.nodes_of(plan) == {"g-1": "n3"}

@@ -299,8 +299,10 @@ def test_pods_that_share_a_claim_which_waits_come_one_after_the_other() -> None:
         pytest.param(DiskKind.ISCSI, False, True, False, id="iSCSI"),
     ],
 )
-def test_disks_are_shared_on_a_node_only_for_reading(kind: DiskKind, first: bool, second: bool, together: bool) -> None:
-    def having(name: str, is_read_only: bool, at: str = "") -> Pod:
+def test_disks_are_shared_on_a_node_only_for_reading(
+    *, kind: DiskKind, first: bool, second: bool, together: bool
+) -> None:
+    def having(name: str, is_read_only: bool, at: str = "") -> Pod:  # noqa: FBT001 - read in the rows above
         disk = InlineDisk(kind=kind, name="d", is_read_only=is_read_only)
         return replace(pod(name, node_name=at), volumes=(PodVolume(name="v", disk=disk),))
 

@@ -9,11 +9,13 @@ from solver.domain import (
     ClaimAllocation,
     DeviceClass,
     DeviceTaintRule,
+    DisruptionBudget,
     Namespace,
     Node,
     NodeDrivers,
     Placement,
     Pod,
+    PodGroup,
     ResourceSlice,
     Snapshot,
     StorageCapacity,
@@ -32,6 +34,8 @@ KINDS: dict[type[Object], Kind] = {
     DeviceClass: Kind.CLASSES,
     Claim: Kind.CLAIMS,
     DeviceTaintRule: Kind.TAINT_RULES,
+    DisruptionBudget: Kind.BUDGETS,
+    PodGroup: Kind.POD_GROUPS,
     Volume: Kind.VOLUMES,
     VolumeClaim: Kind.VOLUME_CLAIMS,
     StorageClass: Kind.STORAGE_CLASSES,
@@ -45,9 +49,9 @@ KINDS: dict[type[Object], Kind] = {
 def key_of(each: Object) -> str:
     if isinstance(each, NodeDrivers):
         return each.node
-    if isinstance(each, StorageCapacity):
+    if isinstance(each, StorageCapacity | DisruptionBudget):
         return f"{each.namespace}/{each.name}"
-    return str(each.id) if isinstance(each, Pod | Claim | VolumeClaim) else each.name
+    return str(each.id) if isinstance(each, Pod | Claim | VolumeClaim | PodGroup) else each.name
 
 
 def seen(each: Object) -> Change:

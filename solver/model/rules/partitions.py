@@ -30,12 +30,12 @@ def spoiled(variables: Variables) -> Expression:
 def _spoilt(variables: Variables, cell: int, partition: Partition, drawn: dict[int, Expression]) -> "_Spoilt":
     """Count the partitions lost: what is used and what is still to be had fit together into each counter."""
     at, form = variables.cell(cell), variables.form
-    variable = form.variable(0, partition.count * at.multiplicity)
+    variable = form.variable(0, partition.most * at.multiplicity)
     for budget, amount in partition.draws:
         if budget in drawn:
             row = Expression(dict(drawn[budget].terms))
             row.add(variable, -amount)
-            most = at.multiplicity * (at.state[budget] - amount * partition.count)
+            most = at.multiplicity * (at.state[budget] - amount * partition.most)
             form.require(row, "spoiled partition", high=most)
     return _Spoilt(variable, partition, at.state, {b: Expression(dict(e.terms)) for b, e in drawn.items()})
 
@@ -67,4 +67,4 @@ def _used(variables: Variables) -> dict[tuple[int, int], Expression]:
 def _spoil(values: list[int], spoilt: list[_Spoilt]) -> None:
     for each in spoilt:
         used = Counter({budget: total.value(values) for budget, total in each.drawn.items()})
-        values[each.variable] = each.partition.count - each.partition.left(each.state, used)
+        values[each.variable] = each.partition.most - each.partition.left(each.state, used)

@@ -9,6 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import partial
 
+import numpy as np
+
 from solver.model.form import Expression
 from solver.model.variables import Variables
 from solver.problem.limits import NO_DOMAIN, Domains
@@ -136,11 +138,12 @@ def _add_company(variables: Variables, company: Company, total: Expression) -> N
 
 
 def _by_domain(variables: Variables, company: Company, classes: frozenset[int]) -> dict[int, list[int]]:
+    """Variables of mates by domain; those of a cell of several nodes may be in each of its domains."""
     found: defaultdict[int, list[int]] = defaultdict(list)
     for (pod_class, cell), variable in variables.pods.items():
-        nodes = variables.cell(cell).nodes
-        if pod_class in classes and len(nodes) == 1:
-            found[int(company.domain_of[nodes[0]])].append(variable)
+        if pod_class in classes:
+            for domain in np.unique(company.domain_of[list(variables.cell(cell).nodes)]).tolist():
+                found[domain].append(variable)
     return found
 
 

@@ -1,5 +1,6 @@
 """CP-SAT and GLOP on small forms whose answers are known."""
 
+import random
 from collections.abc import Sequence
 
 import pytest
@@ -132,3 +133,18 @@ def test_the_relaxation_of_a_contradiction_is_infeasible() -> None:
 
 def test_the_relaxation_of_nothing_is_nothing() -> None:
     assert linear.bound(IntegerForm(), Expression(), 10.0).value == 0
+
+
+def test_a_search_that_ended_before_it_found_anything_proves_nothing() -> None:
+    form, objective = IntegerForm(), Expression()
+    variables = [form.variable(0, 1) for _ in range(60)]
+    chance = random.Random(0)  # noqa: S311 - a hard case, not a secret
+    for _ in range(6):  # market splits: hard for everybody
+        weights = {each: chance.randrange(1, 1000) for each in variables}
+        half = sum(weights.values()) // 2
+        form.require(Expression(weights), "split", low=half, high=half)
+    for each in variables:
+        objective.add(each)
+    hardly = Effort(seconds=30.0, deterministic_seconds=0.0001, seed=1, workers=1, presolve=False)
+    result = maximize(form, objective, hardly)
+    assert (result.status, result.values, result.bound) == (EngineStatus.UNKNOWN, None, None)

@@ -18,7 +18,7 @@ def pair() -> c.Case:
     pods = tuple(b.member(b.pod(name, name), "g") for name in ("one", "two"))
     running = b.member(b.pod("zero", "zero", node_name="n1"), "g")
     claims = [b.claim("one"), b.claim("two")]
-    objects = (
+    objects: tuple[b.SnapshotObject, ...] = (
         *(b.node(f"n{i}", labels={RACK: rack}) for i, rack in ((1, "r1"), (2, "r1"), (3, "r2"))),
         *(
             b.resource_slice(f"n{i}", *(b.device(f"gpu-{j}", attributes={"clique": clique}) for j in range(2)))

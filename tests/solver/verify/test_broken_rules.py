@@ -849,13 +849,28 @@ BROKEN = (
 )
 
 
-@pytest.mark.parametrize(("case", "change", "rules"), [row[1:] for row in (*BROKEN, *preemption_cases.BROKEN)], ids=[row[0] for row in (*BROKEN, *preemption_cases.BROKEN)])
+@pytest.mark.parametrize(
+    ("case", "change", "rules"),
+    [row[1:] for row in (*BROKEN, *preemption_cases.BROKEN)],
+    ids=[row[0] for row in (*BROKEN, *preemption_cases.BROKEN)],
+)
 def test_a_broken_rule_is_noticed_by_its_name(case: Callable[[], c.Case], change: c.Change, rules: set[Rule]) -> None:
     assert {violation.rule for violation in check(*change(case()))} == rules
 
 
 def test_every_rule_is_broken_by_one_of_the_changes() -> None:
-    assert set().union(*(rules for _, _, _, rules in (*BROKEN, *gang_cases.BROKEN, *neighbour_cases.BROKEN, *preemption_cases.BROKEN, *volume_cases.BROKEN))) == set(Rule)
+    assert set().union(
+        *(
+            rules
+            for _, _, _, rules in (
+                *BROKEN,
+                *gang_cases.BROKEN,
+                *neighbour_cases.BROKEN,
+                *preemption_cases.BROKEN,
+                *volume_cases.BROKEN,
+            )
+        )
+    ) == set(Rule)
 
 
 def test_a_violation_says_what_it_is_about() -> None:

@@ -146,3 +146,15 @@ def test_pods_with_other_labels_are_not_equal_to_a_preference() -> None:
     pods = [b.pod("p", labels={"app": "w"}, cpu=1), b.pod("q", labels={"app": "v"}, cpu=1)]
     small = [b.node("n1", cpu=1), b.node("n2", cpu=1)]
     assert nodes_of(small, running, pods=pods) == {"p": "n2", "q": "n1"}
+
+
+def test_a_mate_on_one_of_several_equal_nodes_counts_in_its_own_domain() -> None:
+    nodes = [
+        b.node("n0", cpu=1, labels={"disk": "ssd", t.ZONE: "a"}, taints=[b.taint("soft", effect="PreferNoSchedule")]),
+        b.node("n1", cpu=1, labels={"disk": "ssd", t.ZONE: "b"}, taints=[b.taint("soft", effect="PreferNoSchedule")]),
+        b.node("n2", cpu=1, labels={"disk": "hdd", t.ZONE: "a"}),
+    ]
+    equal = [t.liking(b.pod(f"p{i}", cpu=1, labels={"app": "w"}), (1, t.labelled("disk", "ssd"))) for i in range(3)]
+    last = t.near(b.pod("last", cpu=1, labels={"app": "w"}), "w", t.ZONE)
+    assert value(planned(nodes, pods=[*equal, last]), "preferences") == -600
+    assert value(planned(nodes, pods=[last, *equal]), "preferences") == -600

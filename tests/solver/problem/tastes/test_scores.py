@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from solver.domain import Plan, Pod, Policy, Weights
 from solver.feasibility.preferences import image_name, image_score
 from solver.problem.tastes.scores import bound
+from solver.search import last
 from solver.search.values import values
 from solver.solution import Choice, Solution
 from tests.support import builders as b
@@ -150,3 +151,16 @@ def test_an_image_is_worth_its_size_within_bounds(sizes: tuple[int, ...], count:
 )
 def test_an_image_has_a_tag(text: str, name: str) -> None:
     assert image_name(text) == name
+
+
+def test_a_search_that_has_moved_things_leaves_pods_without_devices_well_scored() -> None:
+    machines = [b.node("g0"), *(b.node(f"n{i}") for i in range(2))]
+    pods = [b.pod("p0", "c0"), *(b.pod(f"w{i}", cpu=1, memory="4Gi") for i in range(4))]
+    problem = s.problem(machines, b.gpu_slice("g0"), GPU, b.claim("c0"), pods=pods)
+    plain = next(each.index for each in problem.classes if not each.parts)
+    poor = Solution([Choice(plain, 1, ()) for _ in range(4)])
+
+    found = last.search(problem, poor, s.PATIENT)
+
+    assert Counter(choice.node for choice in found.solution.choices if choice.pod_class == plain) == {1: 2, 2: 2}
+    assert found.stages[-1] == "scores"

@@ -25,6 +25,7 @@ CLUSTER_SCOPED = frozenset(
         "PersistentVolume",
         "CSINode",
         "CSIDriver",
+        "PriorityClass",
     }
 )
 PLURALS = {
@@ -48,6 +49,7 @@ PLURALS = {
     "Job": "jobs",
     "Service": "services",
     "PodGroup": "podgroups",
+    "PriorityClass": "priorityclasses",
 }
 
 

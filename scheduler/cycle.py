@@ -115,7 +115,9 @@ class Cycle:
             batch = self._parts.pending.take_batch(self._clock(), self._max_pods)
             for part in self._divide(batch):
                 for apart in split_held(part, self._parts.cluster.nominated()):
-                    await self._decide(apart)
+                    rest = apart
+                    while rest.pods:  # what is hard comes after what is not, and gets a budget of its own
+                        rest = await self._decide(rest)
 
     async def finish(self, seconds: float) -> bool:
         """Wait for the writes that are under way, at most so long; give whether all have ended. Cancel the rest."""
@@ -128,13 +130,15 @@ class Cycle:
         await self._parts.evictions.finish()
         return not rest
 
-    async def _decide(self, batch: Batch) -> None:
+    async def _decide(self, batch: Batch) -> Batch:
+        """Decide about a batch, begin what was decided, and give the pods that a decision of their own is left for."""
         started = self._clock()
         batch = msgspec.structs.replace(batch, gangs=self._parts.cluster.gangs(batch.pods))
         profile = batch.pods[0].scheduler_name
-        batch = self._parts.passed_over.marked(batch, started)
+        batch = self._parts.waits.restraint.applied(self._parts.passed_over.marked(batch, started))
         policy = self._parts.evictions.allowed(profile, self._policies[profile])
         decision = await self._parts.decider.decide(batch, policy)
+        batch = decision.batch
         pods = {pod.id: pod for pod in batch.pods}
         units = split_plan(decision.plan, batch)
         for unit in units:
@@ -152,6 +156,7 @@ class Cycle:
         if self._parts.passed_over.decided(batch, decision.plan, self._clock()):
             self._release()
         self._report(decision, profile)
+        return decision.later
 
     async def _commit(self, unit: Unit, pods: Mapping[PodId, Pod], started: float) -> None:
         await self._parts.reports.hush(placement.pod_uid for placement in unit.placements)
@@ -258,6 +263,8 @@ class Cycle:
     def _wake(self, transitions: Sequence[Transition]) -> None:
         for transition in transitions:
             self._parts.pending.wake(transition)
+            for pod in self._parts.cluster.awaited(transition):
+                self._parts.pending.hasten(pod, self._clock())
             if transition.conflict is not None:
                 _log.warning(logs.UNIT_CONFLICT, key=transition.key, reasons=[transition.conflict.message])
         self._changed.set()

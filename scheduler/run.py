@@ -55,6 +55,8 @@ from scheduler.worker.sight import Sight
 T = TypeVar("T")
 
 _RETRY_SECONDS: Final = 5.0
+_FIRST_WORKER_SECONDS: Final = 30.0
+"""How long a start that only takes long is waited for: on a loaded machine the fall-back would be no quicker."""
 _FINISH_SECONDS: Final = 15.0
 """How long writes under way may take after SIGTERM; less than a pod's usual grace period of 30 s."""
 _STOPPED, _LOST, _MISCONFIGURED = 0, 1, 2
@@ -303,8 +305,8 @@ class Process:
             check.succeed()
         _log.info(logs.SYNCED)
         with contextlib.suppress(TimeoutError):  # the fall-back decides until it is there
-            async with asyncio.timeout(_RETRY_SECONDS * 2):
-                await worker.wait_until_ready()
+            async with asyncio.timeout(_FIRST_WORKER_SECONDS):
+                await worker.wait_until_tried()
         if elector is not None:
             await elector.settled()
 

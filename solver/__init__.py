@@ -5,8 +5,11 @@ Rules of this half: no cluster, no log, no file, no clock but the budget's, no r
 imports `kubernetes`, `aiohttp`, `structlog`, `prometheus_client` or `asyncio`. "Cannot place" is a value with
 reasons; an exception is a bug or invalid input.
 
-`domain` is the language, `feasibility` says what may go where, `problem` makes it dense, `greedy` and `search`
-find plans over `model`, `extract` and `explain` put them into words, `verify` checks them independently.
+In the order of the layers: `domain` is the language, `feasibility` says what may go where, `problem` makes it dense,
+`model` writes its rules as rows of integers that `engines` read, `greedy` and `search` find a `solution`, `extract`
+makes it concrete, `explain` says why others wait. `preemption` and `holds` make room for who waits, `solve` is the
+story on one page. `feasible` and `account` answer questions about single pods, `rehearse` warms everything up, and
+`verify` checks plans independently of all this.
 """
 
 from solver.feasible import Feasible, feasible_nodes

@@ -1,33 +1,34 @@
 """The story on one page: problem → greedy → bounds → exact search → plan."""
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from solver import aftermath, extract, greedy, reserve, tracking
+from solver import extract, greedy, holds
 from solver.domain import (
     Batch,
     Budget,
     Plan,
+    PodId,
     Policy,
     Reason,
-    ReasonCode,
     SearchReport,
     SearchStatus,
     Snapshot,
     Unplaced,
 )
 from solver.explain import Explanation
-from solver.extract import Extracted
-from solver.gang_reasons import GangReasons
+from solver.explain.gangs import LOST, GangReasons
+from solver.extract import Extracted, aftermath
+from solver.extract.settling import settle, told
+from solver.greedy import tracking
 from solver.preemption import holding, preempt
 from solver.problem.memory import Engine
 from solver.problem.prepare import prepare
 from solver.problem.problem import PodClass, Problem
-from solver.search import bound, exact, last
+from solver.search import bound, exact, hard, last
 from solver.search.values import values
-from solver.settling import settle, told
 from solver.solution import Solution
 
 
@@ -35,13 +36,19 @@ def solve(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engi
     """
     Place what can be placed of a batch, as well as the budget allows, and say why the rest waits.
 
-    Total: every pod ends once, as a placement or as unplaced with reasons. Deterministic for one seed while the
-    budget's wall time is not what ends it. `engine` carries memory from one solve to the next.
+    Total: every pod ends once, as a placement or as unplaced with reasons, or where the budget lets pods be left, in
+    `later`. Deterministic for one seed while the budget's wall time is not what ends it. `engine` carries memory from
+    one solve to the next.
     """
     engine = engine or Engine()
     batch = _each_once(batch)
     problem = prepare(holding.held(snapshot, batch, policy, engine), batch, policy, engine)
-    searched = last.search(problem, _best(problem), budget)
+    start = _best(problem)
+    later = _hard_pods(problem, start, batch, budget) if budget.may_leave else ()
+    if later:
+        prompt = solve(snapshot, batch.without(frozenset(later)), policy, replace(budget, may_leave=False), engine)
+        return structs.replace(prompt, later=later)
+    searched = last.search(problem, start, preempt.sparing(problem, budget))
     is_proven = all(level.proven for level in searched.levels)
     report = SearchReport(
         status=SearchStatus.OPTIMAL if is_proven else SearchStatus.FEASIBLE,
@@ -75,6 +82,15 @@ def _each_once(batch: Batch) -> Batch:
     return batch if len(pods) == len(batch.pods) else structs.replace(batch, pods=tuple(reversed(pods.values())))
 
 
+def _hard_pods(problem: Problem, start: Solution, batch: Batch, budget: Budget) -> tuple[PodId, ...]:
+    """Name the pods that are hard and share nothing with the others, gangs whole: members that fit nowhere too."""
+    classes = hard.hard(problem, start, budget)
+    left = {problem.pod(position).id for index in classes for position in problem.classes[index].members}
+    gangs = {pod.gang for pod in batch.pods if pod.id in left and pod.gang is not None}
+    later = tuple(pod.id for pod in batch.pods if pod.id in left or pod.gang in gangs)
+    return later if len(later) < len(batch.pods) else ()
+
+
 def _best(problem: Problem) -> Solution:
     return max(greedy.candidates(problem), key=lambda solution: values(problem, solution))
 
@@ -89,7 +105,7 @@ def _plan(problem: Problem, solution: Solution, report: SearchReport, engine: En
         unplaced=told(problem, settled, unplaced),
         report=report,
     )
-    return reserve.extended(plan, problem, settled.solution, extracted, engine)
+    return holds.extended(plan, problem, settled.solution, extracted, engine)
 
 
 def _unplaced(problem: Problem, solution: Solution, report: SearchReport, extracted: Extracted) -> tuple[Unplaced, ...]:
@@ -106,16 +122,13 @@ def _unplaced(problem: Problem, solution: Solution, report: SearchReport, extrac
             level = next(each.name for each in problem.placed_levels if first.index in each.worth)
             found = before.reasons(family, is_proven=proven[level])
             found = of_gangs.added(family, found)
-            if found[0].code in _LOST:
+            if found[0].code in LOST:
                 found = (found[0], *later.reasons(family))
             reasons.update((position, found) for position in waiting)
     return tuple(
         Unplaced(pod=problem.pod(position).id, pod_uid=problem.pod(position).uid, reasons=reasons[position])
         for position in sorted(reasons)
     )
-
-
-_LOST = frozenset({ReasonCode.OUTRANKED, ReasonCode.BUDGET})
 
 
 @dataclass(slots=True, eq=False)
@@ -132,4 +145,4 @@ class _Later:
             left = aftermath.after(self.problem, self.solution, self.extracted)
             self.explanation = Explanation(left, tracking.after(self.problem, self.solution))
         then = tuple(self.explanation.problem.classes[each.index] for each in family)
-        return tuple(reason for reason in self.explanation.reasons(then, is_proven=True) if reason.code not in _LOST)
+        return tuple(reason for reason in self.explanation.reasons(then, is_proven=True) if reason.code not in LOST)

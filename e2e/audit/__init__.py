@@ -9,8 +9,11 @@ now, and pods that are gone are missed. Pods that were not bound by a scheduler 
     python -m e2e.audit --kubeconfig FILE [--kubectl PATH]      # prints a summary; 1 when something is wrong
 
     findings = audit(read(plane.request))                       # from a program: any (method, path) -> decoded JSON
+
+`leftovers` (`--leftovers`) looks for what is held by nobody who runs.
 """
 
+import contextlib
 import json
 import subprocess
 from collections import Counter
@@ -20,6 +23,7 @@ from typing import Any
 
 from e2e.audit.claims import all_findings, claim_findings
 from e2e.audit.inventory import Inventory
+from e2e.audit.leftovers import leftovers
 from e2e.audit.neighbours import Neighbourhood
 from e2e.audit.places import place_findings
 from e2e.audit.pods import node_findings, pod_findings
@@ -27,8 +31,9 @@ from e2e.audit.reading import Finding, Json, Objects, device_of, holds_node, is_
 from e2e.audit.selectors import labels_of
 from e2e.audit.usage import usage_findings
 from e2e.audit.volumes import Storage
+from e2e.controlplane.access import RequestError
 
-__all__ = ["Finding", "Objects", "audit", "read", "read_with_kubectl", "results_of", "summary"]
+__all__ = ["Finding", "Objects", "audit", "leftovers", "read", "read_with_kubectl", "results_of", "summary"]
 
 PATHS = {
     "pods": "/api/v1/pods",
@@ -41,6 +46,8 @@ PATHS = {
     "volume_claims": "/api/v1/persistentvolumeclaims",
     "volume_limits": "/apis/storage.k8s.io/v1/csinodes",
 }
+GROUPS_PATH = "/apis/scheduling.k8s.io/v1alpha2/podgroups"
+"""Not every server has them."""
 KUBECTL_NAMES = {
     "claims": "resourceclaims",
     "slices": "resourceslices",
@@ -53,7 +60,10 @@ KUBECTL_NAMES = {
 
 def read(request: Callable[[str, str], Any]) -> Objects:
     """Read everything through `request(method, path)`, which answers with decoded JSON."""
-    return Objects(**{name: request("GET", path)["items"] for name, path in PATHS.items()})
+    groups: list[Json] = []
+    with contextlib.suppress(RequestError):
+        groups = request("GET", GROUPS_PATH)["items"]
+    return Objects(**{name: request("GET", path)["items"] for name, path in PATHS.items()}, groups=groups)
 
 
 def read_with_kubectl(kubectl: str, kubeconfig: Path | None) -> Objects:
@@ -66,7 +76,10 @@ def read_with_kubectl(kubectl: str, kubeconfig: Path | None) -> Objects:
         items: list[Json] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)["items"]
         return items
 
-    return Objects(**{name: listed(name) for name in PATHS})
+    groups: list[Json] = []
+    with contextlib.suppress(subprocess.CalledProcessError):
+        groups = listed("podgroups.v1alpha2.scheduling.k8s.io")
+    return Objects(**{name: listed(name) for name in PATHS}, groups=groups)
 
 
 def audit(objects: Objects) -> list[Finding]:

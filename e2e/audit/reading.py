@@ -37,6 +37,7 @@ class Objects(NamedTuple):
     volumes: list[Json] = []  # noqa: RUF012 - nobody changes it
     volume_claims: list[Json] = []  # noqa: RUF012 - nobody changes it
     volume_limits: list[Json] = []  # noqa: RUF012 - nobody changes it
+    groups: list[Json] = []  # noqa: RUF012 - nobody changes it
 
 
 class Key(NamedTuple):

@@ -10,7 +10,7 @@ import msgspec
 from e2e.bench.workloads import Case
 from solver import Engine, greedy, solve, verify
 from solver.domain import Budget, Plan, Policy, Violation
-from solver.placing import Kept
+from solver.greedy.placing import Kept
 from solver.problem.prepare import prepare
 from solver.search.values import names, values
 

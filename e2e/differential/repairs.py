@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from e2e.audit.selectors import selects_labels
 from e2e.differential.groups import Case
 from e2e.differential.shapes import Json, namespace_labels
 
@@ -60,27 +61,8 @@ def list_namespaces(case: Case) -> None:
         for term in affinity.get(field, {}).get("requiredDuringSchedulingIgnoredDuringExecution", ()):
             selector = term.pop("namespaceSelector", None)
             if selector is not None:
-                found = [name for name, labels in namespace_labels().items() if _selects(selector, labels)]
+                found = [name for name, labels in namespace_labels().items() if selects_labels(selector, labels)]
                 term["namespaces"] = sorted({*term.get("namespaces", ()), *found}) or ["there-is-none"]
-
-
-def _selects(selector: Json, labels: dict[str, str]) -> bool:
-    wanted = selector.get("matchLabels", {})
-    return all(labels.get(key) == value for key, value in wanted.items()) and all(
-        _holds(each, labels.get(each["key"])) for each in selector.get("matchExpressions", ())
-    )
-
-
-def _holds(requirement: Json, value: str | None) -> bool:
-    match requirement["operator"]:
-        case "In":
-            return value in requirement["values"]
-        case "NotIn":
-            return value not in requirement["values"]
-        case "Exists":
-            return value is not None
-        case _:
-            return value is None
 
 
 def _split(request: Json) -> list[Json]:

@@ -9,6 +9,7 @@ from e2e.fleet import hami
 from e2e.fleet.fleets import demo_fleet, gpu_fleet, shared_gpu_fleet
 from e2e.fleet.pci import PCIE_ROOT
 from e2e.fleet.shape import Fleet
+from e2e.objects import CLUSTER_SCOPED
 from e2e.scenarios.examples import Expectation, read_examples
 
 Manifest = dict[str, Any]
@@ -64,7 +65,7 @@ def large_scenarios() -> dict[str, Scenario]:
 
 
 def examples() -> Scenario:
-    """Make a scenario of the shipped examples: they fit all, but for the one that is to wait."""
+    """Make a scenario of the shipped examples: they fit all, but for those that are to wait."""
     read = read_examples()
     count = sum(example.pod_count for example in read)
     waiting = sum(
@@ -198,7 +199,9 @@ def _sharing_pods(memory: str, count: int) -> Kind:
 
 def moved(manifest: Manifest, namespace: str, scheduler: str) -> Manifest:
     """Put an object into a namespace, or into one beside it if it has its own, and give its pods to a scheduler."""
-    if manifest["kind"] == "DeviceClass":
+    if manifest["kind"] == "PersistentVolume":  # one of its own each time: it is used up by its first claim
+        return {**manifest, "metadata": {**manifest["metadata"], "name": f"{namespace}-{manifest['metadata']['name']}"}}
+    if manifest["kind"] in CLUSTER_SCOPED:
         return manifest
     own = manifest["metadata"].get("namespace")
     metadata = {**manifest["metadata"], "namespace": f"{namespace}-{own}" if own else namespace}

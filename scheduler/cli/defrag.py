@@ -2,13 +2,11 @@
 
 import argparse
 import sys
-from pathlib import Path
 from typing import Any, Final
 
-from scheduler.cli import simulate
-from scheduler.settings import Overrides, Settings, load
+from scheduler.cli.options import add_cluster, add_format, add_manifests, manifests, refuse, say, settings_for
 
-_DONE, _NO_PLAN, _WRONG = 0, 1, 2
+_DONE, _NO_PLAN = 0, 1
 _TIMEOUT_SECONDS: Final = 300.0
 
 
@@ -37,20 +35,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         required=True,
         help="what has to fit: `pod NS/NAME` or `gang NS/NAME`; without a namespace it is in `default`",
     )
-    parser.add_argument(
-        "-f",
-        "--filename",
-        action="append",
-        nargs="+",
-        type=Path,
-        default=[],
-        metavar="FILE_OR_DIR",
-        help="manifests instead of the live cluster, as `dovetail simulate` reads them",
-    )
-    parser.add_argument(
-        "--kubeconfig", type=Path, metavar="FILE", help="how to reach the cluster (default $KUBECONFIG)"
-    )
-    parser.add_argument("--config", type=Path, metavar="FILE", help="Dovetail's configuration file")
+    add_manifests(parser, "manifests instead of the live cluster, as `dovetail simulate` reads them")
+    add_cluster(parser)
     parser.add_argument(
         "--scheduler-name", metavar="NAME", help="move pods of this spec.schedulerName (default: that of the pod)"
     )
@@ -67,34 +53,34 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="how long a replacement may take to run (default: %(default)s)",
     )
-    simulate.add_format(parser)
+    add_format(parser)
 
 
 def execute(options: argparse.Namespace) -> int:
     """Read, solve, print, and move where that is asked for."""
     kind, _ = options.wanted
     if kind not in {"pod", "gang"}:
-        return _refuse(f"defrag: --for {kind}: write `--for pod NS/NAME` or `--for gang NS/NAME`")
+        return refuse(f"defrag: --for {kind}: write `--for pod NS/NAME` or `--for gang NS/NAME`")
     if options.apply and options.filename:
-        return _refuse("defrag: --apply moves pods of a live cluster, and -f reads manifests: give one of them")
+        return refuse("defrag: --apply moves pods of a live cluster, and -f reads manifests: give one of them")
     from scheduler.kube.errors import KubeError  # noqa: PLC0415 - the cluster's client takes a while to import
     from scheduler.simulation import applying, moving  # noqa: PLC0415 - so does the solver
 
     try:
         first = _look(options)
     except (KubeError, moving.UnknownPodError) as error:
-        return _refuse(f"defrag: {error}")
+        return refuse(f"defrag: {error}")
     _print(first, options.output)
     if not options.apply or not first.found.moves:
         return _DONE if first.found.is_found else _NO_PLAN
     if not first.found.is_stepwise:
-        return _refuse("defrag: --apply makes one move after the other, and these need each other's place")
+        return refuse("defrag: --apply makes one move after the other, and these need each other's place")
     try:
-        applying.carry_out(options.kubeconfig, first, lambda: _again(options), _say, timeout_seconds=options.timeout)
+        applying.carry_out(options.kubeconfig, first, lambda: _again(options), say, timeout_seconds=options.timeout)
     except (KubeError, applying.StoppedError) as error:
-        _say(str(error))
+        say(str(error))
         return _NO_PLAN
-    _say("done: what was asked for fits now")
+    say("done: what was asked for fits now")
     return _DONE
 
 
@@ -102,15 +88,13 @@ def _look(options: argparse.Namespace) -> Any:
     """Read the cluster or the manifests and solve. Raises KubeError and UnknownPodError."""
     from scheduler.simulation import answer, applying, assembly, documents, live, moving  # noqa: PLC0415 - as above
 
-    paths = [path for each in options.filename for path in each]
-    reading = documents.read(paths)
+    paths = manifests(options)
     found = live.Live() if paths else live.fetch(options.kubeconfig)
-    made = assembly.Assembly(live=found.changes, problems=reading.problems, warnings=list(found.warnings))
-    made.add((*found.documents, *reading.documents))
-    name, settings = _profile(options, made)
+    made = assembly.Assembly.of(found, documents.read(paths))
+    name, settings = settings_for(options.config, options.scheduler_name or made.scheduler_of(options.wanted[1]))
     case = made.case(name)
     for problem in case.problems:
-        sys.stderr.write(f"dovetail: {problem}\n")
+        say(str(problem))
     asked = answer.recorded(case, settings, name)
     batch = moving.wanted(asked, *options.wanted)
     return applying.Solved(batch, moving.relocation(asked, batch))
@@ -126,29 +110,11 @@ def _again(options: argparse.Namespace) -> Any:
         return None
 
 
-def _profile(options: argparse.Namespace, made: Any) -> tuple[str, Settings]:
-    """Give the scheduler whose pods are moved: as told, else that of the pod asked for."""
-    settings = load(options.config)
-    name = options.scheduler_name or made.scheduler_of(options.wanted[1]) or settings.profiles[0].scheduler_name
-    if name not in settings.scheduler_names:
-        settings = load(options.config, Overrides(scheduler_names=(name,)))
-    return name, settings
-
-
 def _print(solved: Any, form: str) -> None:
-    from scheduler.simulation import moving  # noqa: PLC0415 - as above
+    from scheduler.simulation import moving, printing  # noqa: PLC0415 - as above
 
     if form == "table":
         moving.show(solved.found, sys.stdout)
     else:
-        sys.stdout.write(moving.text(moving.answer(solved.batch, solved.found), form))
+        sys.stdout.write(printing.text(moving.answer(solved.batch, solved.found), form))
     sys.stdout.flush()
-
-
-def _say(message: str) -> None:
-    sys.stderr.write(f"dovetail: {message}\n")
-
-
-def _refuse(message: str) -> int:
-    _say(message)
-    return _WRONG

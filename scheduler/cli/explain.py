@@ -5,8 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from scheduler.cli import simulate
-from scheduler.settings import Overrides, load
+from scheduler.cli.options import add_cluster, add_format, refuse, settings_for
 
 _PLACED, _WAITS = 0, 1
 
@@ -30,35 +29,29 @@ def add(commands: Any) -> None:
         metavar="FILE",
         help="a case that `dovetail simulate --save` wrote, not the live cluster",
     )
-    parser.add_argument(
-        "--kubeconfig", type=Path, metavar="FILE", help="how to reach the cluster (default $KUBECONFIG)"
-    )
-    parser.add_argument("--config", type=Path, metavar="FILE", help="Dovetail's configuration file")
-    simulate.add_format(parser)
+    add_cluster(parser)
+    add_format(parser)
     parser.set_defaults(execute=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
     """Read, explain, print."""
-    from scheduler.simulation import answer, telling  # noqa: PLC0415 - the solver takes a second to import
+    from scheduler.simulation import answer, printing, telling  # noqa: PLC0415 - the solver takes a second to import
 
     namespace, _, name = options.name.rpartition("/")
     key = (namespace or "default", name)
     try:
-        asked, pods = _from_file(options.snapshot) if options.snapshot else _live(options, key)
+        asked, pods = _from_file(options.snapshot) if options.snapshot else _live(options)
     except answer.SavedError as error:
-        return _refuse(str(error))
+        return refuse(str(error))
     pod = next((each for each in asked.batch.pods if tuple(each.id) == key), None)
     if pod is None:
         return _not_waiting(key, pods)
     account = answer.explained(asked, pod)
-    match options.output:
-        case "json":
-            sys.stdout.write(telling.json_text(account))
-        case "yaml":
-            sys.stdout.write(telling.yaml_text(account))
-        case _:
-            telling.show(account, sys.stdout)
+    if options.output == "table":
+        telling.show(account, sys.stdout)
+    else:
+        sys.stdout.write(printing.text(telling.document(account), options.output))
     return _PLACED if account.node else _WAITS
 
 
@@ -69,10 +62,10 @@ def _from_file(path: Path) -> tuple[Any, Any]:
     return asked, asked.snapshot.pods
 
 
-def _live(options: argparse.Namespace, key: tuple[str, str]) -> tuple[Any, Any]:
+def _live(options: argparse.Namespace) -> tuple[Any, Any]:
     """Take the live cluster, for the pods of the scheduler that the pod names. Raises SavedError."""
     from scheduler.kube.errors import KubeError  # noqa: PLC0415 - the client takes a while to import
-    from scheduler.simulation import answer, assembly, live  # noqa: PLC0415 - so does the solver
+    from scheduler.simulation import answer, assembly, documents, live  # noqa: PLC0415 - so does the solver
     from solver.domain import Pod  # noqa: PLC0415 - and this
 
     try:
@@ -80,13 +73,8 @@ def _live(options: argparse.Namespace, key: tuple[str, str]) -> tuple[Any, Any]:
     except KubeError as error:
         raise answer.SavedError(str(error)) from error
     pods = [change.value for change in found.changes if isinstance(change.value, Pod)]
-    name = next((each.scheduler_name for each in pods if tuple(each.id) == key), None)
-    settings = load(options.config)
-    if name is None or name not in settings.scheduler_names:
-        settings = load(options.config, Overrides(scheduler_names=(name,))) if name is not None else settings
-    name = name or settings.profiles[0].scheduler_name
-    made = assembly.Assembly(live=found.changes, warnings=list(found.warnings))
-    made.add(found.documents)
+    made = assembly.Assembly.of(found, documents.Reading())
+    name, settings = settings_for(options.config, made.scheduler_of(options.name))
     return answer.recorded(made.case(name), settings, name), pods
 
 
@@ -95,16 +83,11 @@ def _not_waiting(key: tuple[str, str], pods: Any) -> int:
     found = next((each for each in pods if tuple(each.id) == key), None)
     name = "/".join(key)
     if found is None:
-        return _refuse(f"explain: pod {name} does not exist")
+        return refuse(f"explain: pod {name} does not exist")
     if found.node_name:
         sys.stdout.write(f"Pod {name} is bound to node {found.node_name}.\n")
         return _PLACED
     if found.scheduling_gates:
         sys.stdout.write(f"Pod {name} is gated by {', '.join(found.scheduling_gates)}: nobody looks at it before.\n")
         return _WAITS
-    return _refuse(f"explain: pod {name} does not wait for a node (it has ended, or is being deleted)")
-
-
-def _refuse(message: str) -> int:
-    sys.stderr.write(f"dovetail: {message}\n")
-    return simulate.WRONG
+    return refuse(f"explain: pod {name} does not wait for a node (it has ended, or is being deleted)")

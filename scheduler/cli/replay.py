@@ -1,11 +1,11 @@
 """`dovetail replay`: decide again on what was saved."""
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
 from scheduler.cli import simulate
+from scheduler.cli.options import add_format, refuse
 
 
 def add(commands: Any) -> None:
@@ -19,7 +19,7 @@ def add(commands: Any) -> None:
         allow_abbrev=False,
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="the saved case")
-    simulate.add_format(parser)
+    add_format(parser)
     parser.set_defaults(execute=execute)
 
 
@@ -30,6 +30,5 @@ def execute(options: argparse.Namespace) -> int:
     try:
         asked = answer.load(options.file)
     except answer.SavedError as error:
-        sys.stderr.write(f"dovetail: {error}\n")
-        return simulate.WRONG
+        return refuse(str(error))
     return simulate.show(answer.answer(asked), options.output)

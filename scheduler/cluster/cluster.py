@@ -7,7 +7,7 @@ import msgspec
 
 from scheduler.change import Change, Kind, Object
 from scheduler.cluster import check as checks
-from scheduler.cluster import contention, gangs, sharing, specials
+from scheduler.cluster import contention, gangs, sharing, specials, vacated
 from scheduler.cluster.gangs import Standing
 from scheduler.cluster.holdings import Duplicate
 from scheduler.cluster.ledger import Assumptions, Ledger
@@ -100,6 +100,7 @@ class Cluster:
             draws=mirror.holdings.altered() if assumptions is None else assumptions.draws,
             budgets=mirror.budgets.values(),
             nominated=mirror.nominated.values(),
+            gangs=mirror.gangs.in_use(),
             leaving=self._nominations.export()[1],
         )
         return self._storage.laid_over(snapshot)
@@ -126,6 +127,10 @@ class Cluster:
     def nominated(self) -> tuple[Pod, ...]:
         """Give the pods without a node that have one nominated, of any scheduler, sorted by key."""
         return self._mirror.nominated.values()
+
+    def awaited(self, transition: Transition) -> tuple[PodId, ...]:
+        """Give the pods with a node nominated that a transition may let in: nobody is to leave there any more."""
+        return tuple(vacated.awaited(self._mirror, self._nominations, transition))
 
     def assume(self, unit: Unit) -> tuple[Transition, ...]:
         """

@@ -39,7 +39,11 @@ class Company:
 
     def of(self, node: Node) -> dict[PodId, Pod]:
         """Give the pods on a node."""
-        return self._on_node.get(node.name, {})
+        return self.on(node.name)
+
+    def on(self, name: str) -> dict[PodId, Pod]:
+        """Give the pods on the node of a name."""
+        return self._on_node.get(name, {})
 
     def newcomers(self, pods: dict[PodId, Pod]) -> Iterator[Pod]:
         """Give the pods that somebody else has bound lately and that are there still."""

@@ -34,6 +34,7 @@ class Gangs:
         self._groups: Final[dict[GangId, PodGroup]] = {}
         self._members: Final[dict[GangId, dict[PodId, Pod]]] = {}
         self._composed: Final[dict[GangId, Gang]] = {}
+        self._in_use: tuple[Gang, ...] | None = ()
 
     def apply(self, kind: Kind, key: str, value: Object | None) -> tuple[Transition, ...]:
         """Take a PodGroup as a watch gave it; give what changed."""
@@ -45,6 +46,7 @@ class Gangs:
         if before == value:
             return ()
         self._composed.pop(gang_id, None)
+        self._in_use = None
         if value is None:
             del self._groups[gang_id]
         else:
@@ -56,6 +58,7 @@ class Gangs:
         for each in (before, after):
             if each is not None and each.gang is not None:
                 self._composed.pop(each.gang, None)
+                self._in_use = None
         if before is not None and before.gang is not None:
             members = self._members.get(before.gang, {})
             members.pop(before.id, None)
@@ -91,6 +94,13 @@ class Gangs:
     def gangs(self, pods: Iterable[Pod]) -> tuple[Gang, ...]:
         """Compose the gangs that pods name, each once, in the order of the pods."""
         return tuple(self.gang(each) for each in dict.fromkeys(pod.gang for pod in pods if pod.gang is not None))
+
+    def in_use(self) -> tuple[Gang, ...]:
+        """Give every gang of which pods hold a node, sorted by key; the same tuple while nothing has changed."""
+        if self._in_use is None:
+            held = sorted(key for key, pods in self._members.items() if any(pod.node_name for pod in pods.values()))
+            self._in_use = tuple(self.gang(key) for key in held)
+        return self._in_use
 
     def gang(self, gang: GangId) -> Gang:
         """Give a gang; it is composed when something of it changed since the last time."""
@@ -130,6 +140,7 @@ class Gangs:
             creation=group.creation if group is not None else "",
             invalid=invalid,
             is_absent=is_absent and not wrong,
+            disruption=group.disruption if group is not None else "",
         )
 
 

@@ -15,7 +15,7 @@ def planned(placement: Placement, special: SpecialClaim, allocations: Mapping[Cl
     return msgspec.structs.replace(
         special.stand_in(placement.pod_uid),
         allocation=own.allocation if own is not None else None,
-        reserved_for=(ConsumerReference(resource="pods", name=placement.pod.name, uid=placement.pod_uid),),
+        reserved_for=(ConsumerReference.of(placement.pod, placement.pod_uid),),
     )
 
 

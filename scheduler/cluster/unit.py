@@ -55,7 +55,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
         found: dict[ClaimId, dict[ConsumerReference, None]] = {}
         for_groups = {(pod, claim): reference for pod, claim, reference in self.for_groups}
         for placement in self.placements:
-            own = ConsumerReference(resource="pods", name=placement.pod.name, uid=placement.pod_uid)
+            own = ConsumerReference.of(placement.pod, placement.pod_uid)
             for claim in placement.claims:
                 found.setdefault(claim, {})[for_groups.get((placement.pod, claim), own)] = None
         return {claim: tuple(consumers) for claim, consumers in found.items()}

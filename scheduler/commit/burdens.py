@@ -13,8 +13,6 @@ from scheduler.kube.errors import KubeError
 from scheduler.observe import logs
 from solver.domain import ClaimBurden, Placement, Reason
 
-_TRIES: Final = 3
-
 _log: Final = logs.logger()
 
 
@@ -41,16 +39,10 @@ class BurdenWriter:
                 _log.warning(logs.UNIT_FAILED, pod=str(each.pod), error=reason.message)
 
     async def _write(self, placement: Placement, burdens: tuple[ClaimBurden, ...]) -> Reason | None:
-        """Write it until it is known to be written: the same write twice does no harm."""
-        for attempt in range(_TRIES):
-            try:
-                await self._writer.write(partial(self._send, placement, burdens))
-            except KubeError as error:
-                if not error.may_have_acted or attempt + 1 == _TRIES:
-                    return api_reason(error)
-            else:
-                return None
-            await self._writer.pause(attempt)
+        try:
+            await self._writer.insist(partial(self._send, placement, burdens))
+        except KubeError as error:
+            return api_reason(error)
         return None
 
     async def _send(self, placement: Placement, burdens: tuple[ClaimBurden, ...], seconds: float) -> None:

@@ -158,6 +158,6 @@ class ClaimWriter:
         )
 
 
-def api_reason(error: KubeError) -> Reason:
+def api_reason(error: Exception) -> Reason:
     """Give the reason that a pod goes back with when the API server refuses, or cannot be asked."""
     return Reason(code=ReasonCode.API_ERROR, message=str(error))

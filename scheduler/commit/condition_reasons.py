@@ -19,7 +19,7 @@ class ConditionReason(StrEnum):
     UNSCHEDULABLE = "Unschedulable"
     """No node does, and one more could."""
     POD_INVALID = "PodInvalid"
-    """The pod or its group cannot be read, or asks for something that this version does not honour."""
+    """The pod or its group cannot be read, or what its pods say of the group disagrees."""
     CLAIM_INVALID = "ClaimInvalid"
     """A claim can be allocated nowhere as it is written, or belongs to another pod."""
     WAITING_FOR_CLAIMS = "WaitingForClaims"

@@ -126,11 +126,6 @@ class Reports:
         self._cancel_later(pod_uid)
         self._outbox.forget(pod_uid)
 
-    def is_telling(self, pod_uid: str) -> bool:
-        """Whether a condition of the pod is on its way to the API server."""
-        writing = self._in_writing.get(pod_uid)
-        return writing is not None and writing.is_sent
-
     async def hush(self, pod_uids: Iterable[str]) -> None:
         """
         Write no condition for these pods any more, and wait for those under way.

@@ -22,9 +22,7 @@ from scheduler.kube.client import Client
 from scheduler.kube.errors import KubeError
 from scheduler.kube.special_writes import NotServedError
 from scheduler.observe import logs
-from solver.domain import Claim, ClaimAllocation, ClaimId, Placement, Reason, ReasonCode
-
-_TRIES: Final = 5
+from solver.domain import Claim, ClaimAllocation, ClaimId, Placement, Reason
 
 _log: Final = logs.logger()
 
@@ -114,19 +112,11 @@ class SpecialClaims:
             return None
         claim, pod = self._made[special.id], (placement.pod, placement.pod_uid)
         send = partial(special_writes.announce_claim, self._client, pod, claim.id, special.mappings)
-        attempt = 0
-        while True:
-            try:
-                await self._writer.write(lambda seconds: send(timeout_seconds=seconds))
-            except NotServedError as error:
-                return Reason(code=ReasonCode.API_ERROR, message=str(error))
-            except KubeError as error:
-                attempt += 1
-                if attempt == _TRIES or not error.may_have_acted:
-                    return api_reason(error)
-            else:
-                return None
-            await self._writer.pause(attempt)
+        try:
+            await self._writer.insist(lambda seconds: send(timeout_seconds=seconds))
+        except (KubeError, NotServedError) as error:
+            return api_reason(error)
+        return None
 
     async def _delete(self, claim: Claim) -> None:
         send = partial(special_writes.delete_claim, self._client, claim.id, claim.uid)

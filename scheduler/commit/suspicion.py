@@ -3,19 +3,18 @@ Devices on which work failed, or that the kubelet reports unhealthy: given to ot
 
 A best fit that is deterministic would give the same bad card to every replacement of a pod that failed on it. So the
 devices of a pod that ended as Failed, and that a controller replaces, and those that a running pod's status calls
-Unhealthy (status.containerStatuses[].allocatedResourcesStatus, KEP-4680) get a taint rule of our own, which is written
-nowhere and forbids nothing: the solver prefers every other device. A pod that was evicted or preempted did not fail by
-its devices.
+Unhealthy (status.containerStatuses[].allocatedResourcesStatus, KEP-4680) get a taint of our own that forbids nothing:
+the solver prefers every other device. A pod that was evicted or preempted did not fail by its devices.
 """
 
-import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
+from scheduler.commit.own_taints import OwnTaints, See
 from scheduler.observe import logs
-from solver.domain import SUSPECT_TAINT, Claim, DeviceId, DeviceTaintRule, Pod, Taint, TaintEffect
+from solver.domain import SUSPECT_TAINT, Claim, DeviceId, Pod, Taint, TaintEffect
 
 _log: Final = logs.logger()
 
@@ -25,14 +24,12 @@ class Suspicion:
 
     def __init__(self, cluster: Cluster, seconds: float) -> None:
         self._cluster: Final = cluster
-        self._seconds: Final = seconds
-        self._see: Callable[[Sequence[Change]], None] = lambda _: None
-        self._timers: Final[dict[DeviceId, asyncio.TimerHandle]] = {}
+        self._taints: Final = OwnTaints("suspected", Taint(key=SUSPECT_TAINT, effect=TaintEffect.NONE), seconds)
         self._failed: Final[dict[str, str]] = {}
 
-    def connect(self, see: Callable[[Sequence[Change]], None]) -> None:
+    def connect(self, see: See) -> None:
         """Say who takes changes."""
-        self._see = see
+        self._taints.connect(see)
 
     def see(self, changes: Sequence[Change]) -> None:
         """Look at pods that ended, and at what the kubelet says of their devices."""
@@ -54,16 +51,8 @@ class Suspicion:
     def _suspect(self, devices: Iterator[DeviceId]) -> None:
         """Suspect these devices; for one that is suspected already the time starts again."""
         for device in dict.fromkeys(devices):
-            if timer := self._timers.pop(device, None):
-                timer.cancel()
-            else:
-                _log.warning(logs.DEVICE_SUSPECTED, device=str(device), seconds=self._seconds)
-                self._see((_change(device, _rule(device)),))
-            self._timers[device] = asyncio.get_running_loop().call_later(self._seconds, self._end, device)
-
-    def _end(self, device: DeviceId) -> None:
-        del self._timers[device]
-        self._see((_change(device, None),))
+            if self._taints.put(device):
+                _log.warning(logs.DEVICE_SUSPECTED, device=str(device), seconds=self._taints.seconds)
 
 
 def devices_of(claims: Sequence[Claim]) -> Iterator[DeviceId]:
@@ -90,19 +79,3 @@ def devices_of_unhealthy(pod: Pod, claims: Sequence[Claim]) -> Iterator[DeviceId
         given = [each.device for each in claim.allocation.results if each.request == report.request]
         named = [each for each in given if report.resource_id in {str(each), each.device}]
         yield from named or given
-
-
-def _rule(device: DeviceId) -> DeviceTaintRule:
-    taint = Taint(key=SUSPECT_TAINT, effect=TaintEffect.NONE)
-    return DeviceTaintRule(
-        name=_name(device), taint=taint, driver=device.driver, pool=device.pool, device=device.device
-    )
-
-
-def _change(device: DeviceId, rule: DeviceTaintRule | None) -> Change:
-    return Change(kind=Kind.TAINT_RULES, key=_name(device), value=rule)
-
-
-def _name(device: DeviceId) -> str:
-    """No object of the API can have a name with a space in it."""
-    return f"suspected {device}"

@@ -21,6 +21,7 @@ from scheduler.cluster.ledger import is_same
 from scheduler.commit.avoidance import Avoidance
 from scheduler.commit.readiness import DeviceCondition, allocated_at, has_conditions, listed, readiness
 from scheduler.commit.reports import Reports
+from scheduler.commit.restraint import FAILURES, Restraint
 from scheduler.commit.volume_readiness import AwaitedVolume
 from scheduler.commit.volume_readiness import readiness as readiness_of_volumes
 from scheduler.commit.volumes import Prepared
@@ -87,6 +88,7 @@ class Waits:
         self._cluster: Final = cluster
         self._reports: Final = reports
         self._avoidance: Final = avoidance
+        self.restraint: Final = Restraint(avoidance.seconds, clock)
         self._timeout_seconds: Final = timeout_seconds
         self._clock: Final = clock
         self._is_closed = False
@@ -131,6 +133,8 @@ class Waits:
         work = _Work(unit, relevant, tuple(volumes), self._clock())
         with self._registered(work) as changed:
             end = await self._watch(work, changed)
+        if isinstance(end, Failed) and end.reason.code in FAILURES:
+            self.restraint.begin(each.pod_uid for each in unit.placements)
         await self._reports.hush(each.pod_uid for each in unit.placements)
         return end
 

@@ -7,9 +7,9 @@ allocation and goes on with it.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from scheduler.commit.bindings import PodBinder
 from scheduler.commit.writer import Writer
@@ -26,6 +26,13 @@ _log: Final = logs.logger()
 Pods = Iterable[tuple[PodId, str]]
 """Pods by key and uid."""
 NO_GROUPS: Final[Mapping[str, Pods]] = MappingProxyType({})
+
+
+class _Share(NamedTuple):
+    """What is taken back of a claim: consumers by uid, and with them the allocation."""
+
+    uids: tuple[str, ...]
+    deallocate: bool
 
 
 class Withdrawal:
@@ -77,22 +84,13 @@ class Withdrawal:
         `is_wanted` judges the claim as a live read shows it. Consumers other than pods keep their claim, unless they
         are PodGroups whose pods `groups` gives by their uids, and none of those is bound.
         """
-        for attempt in range(_TRIES):
-            try:
-                claim = await self._read(key)
-                if claim is None or claim.allocation is None or claim.is_deleting or not is_wanted(claim):
-                    return False
-                if not await self._has_no_bound_consumer(claim, groups):
-                    return False
-                await self._send(claim, tuple(each.uid for each in claim.reserved_for), deallocate=True)
-            except KubeError as error:
-                if not (isinstance(error, Conflict) or error.may_have_acted):
-                    _log.warning(logs.UNIT_FAILED, claim=str(key), error=str(error))
-                    return False
-            else:
-                return True
-            await self._writer.pause(attempt)
-        return False
+
+        async def whole(claim: Claim) -> _Share | bool:
+            if claim.is_deleting or not is_wanted(claim) or not await self._has_no_bound_consumer(claim, groups):
+                return False
+            return _Share(tuple(each.uid for each in claim.reserved_for), deallocate=True)
+
+        return await self._settle(key, whole, otherwise=False)
 
     async def _has_no_bound_consumer(self, claim: Claim, groups: Mapping[str, Pods]) -> bool:
         for each in claim.reserved_for:
@@ -111,15 +109,31 @@ class Withdrawal:
 
     async def _release(self, key: ClaimId, uids: set[str], *, may_deallocate: bool) -> bool:
         """Give whether the claim is known to hold nothing for these pods any more."""
+
+        async def own(claim: Claim) -> _Share | bool:
+            found = tuple(each.uid for each in claim.reserved_for if each.uid in uids)
+            return _Share(found, deallocate=may_deallocate and len(found) == len(claim.reserved_for)) if found else True
+
+        return await self._settle(key, own, otherwise=True)
+
+    async def _settle(
+        self, key: ClaimId, judge: Callable[[Claim], Awaitable[_Share | bool]], *, otherwise: bool
+    ) -> bool:
+        """
+        Take back what `judge` says of a live read, until the answer is known; give whether it is done.
+
+        `judge` gives what there is to take back, or that there is nothing and whether that counts as done, which
+        `otherwise` says of a claim that is gone or not allocated.
+        """
         for attempt in range(_TRIES):
             try:
                 claim = await self._read(key)
                 if claim is None or claim.allocation is None:
-                    return True
-                own = tuple(each.uid for each in claim.reserved_for if each.uid in uids)
-                if not own:
-                    return True
-                await self._send(claim, own, deallocate=may_deallocate and len(own) == len(claim.reserved_for))
+                    return otherwise
+                share = await judge(claim)
+                if isinstance(share, bool):
+                    return share
+                await self._send(claim, share)
             except KubeError as error:
                 if not (isinstance(error, Conflict) or error.may_have_acted):
                     _log.warning(logs.UNIT_FAILED, claim=str(key), error=str(error))
@@ -132,7 +146,8 @@ class Withdrawal:
     async def _read(self, key: ClaimId) -> Claim | None:
         return await self._writer.read(lambda seconds: writes.read_claim(self._client, key, timeout_seconds=seconds))
 
-    async def _send(self, claim: Claim, uids: tuple[str, ...], *, deallocate: bool) -> None:
+    async def _send(self, claim: Claim, share: _Share) -> None:
+        uids, deallocate = share
         answer = await self._writer.write(
             lambda seconds: writes.release(self._client, claim, uids, deallocate=deallocate, timeout_seconds=seconds)
         )

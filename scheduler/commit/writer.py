@@ -1,7 +1,8 @@
 """
 One request to the API server: in its turn, only while writing is allowed, and not for longer than that.
 
-What certainly did not act (429, never sent) is tried again here; everything else is for the caller to judge.
+What certainly did not act (429, never sent) is tried again here, and where the caller says so what may have acted;
+everything else is for the caller to judge.
 """
 
 import asyncio
@@ -16,6 +17,9 @@ from scheduler.kube.errors import KubeError, TooManyRequests, Unreachable
 T = TypeVar("T")
 
 _TRIES: Final = 6
+"""Attempts at a request that certainly did not act."""
+_INSISTENCE: Final = 5
+"""Attempts at a write that may have acted, and may act again."""
 _FIRST_PAUSE_SECONDS: Final = 0.1
 _LONGEST_PAUSE_SECONDS: Final = 5.0
 _LEAST_SECONDS: Final = 0.05
@@ -69,6 +73,21 @@ class Writer:
         when no answer came in time (it may have acted).
         """
         return await self._patiently(lambda: self._write_once(request, is_status=is_status))
+
+    async def insist(self, request: Callable[[float], Awaitable[T]]) -> T:
+        """
+        Run one write that does no harm when it is made twice, until it is known to be made: up to five times.
+
+        Raise as `write` does; what certainly did not act is raised at once.
+        """
+        for attempt in range(_INSISTENCE - 1):
+            try:
+                return await self.write(request)
+            except KubeError as error:
+                if not error.may_have_acted:
+                    raise
+            await self.pause(attempt)
+        return await self.write(request)
 
     async def read(self, request: Callable[[float], Awaitable[T]]) -> T:
         """Run one live read, again where it fails for reasons that pass; the gate does not matter."""

@@ -7,11 +7,8 @@ away when it is not bound after all.
 
 from typing import Any, Final
 
-import msgspec
-
-from scheduler.kube import paths
+from scheduler.kube import pod_status
 from scheduler.kube.client import MERGE_PATCH, Client
-from scheduler.kube.errors import Conflict, Invalid
 from scheduler.kube.writes import WRITE_SECONDS
 from solver.domain import ClaimBurden, PodId
 from solver.domain.quantity import format_nano
@@ -28,15 +25,8 @@ async def write_burdens(
     timeout_seconds: float = WRITE_SECONDS,
 ) -> None:
     """Write them all, or with none take the field away; `Conflict` where the pod is another one by now."""
-    body = msgspec.json.encode({"metadata": {"uid": pod_uid}, "status": {_FIELD: _statuses(burdens)}})
-    try:
-        await client.request(
-            "PATCH", paths.pod(pod, "status"), body=body, content_type=MERGE_PATCH, timeout_seconds=timeout_seconds
-        )
-    except Invalid as error:
-        if "metadata.uid" not in error.message:
-            raise
-        raise Conflict(error.status, error.reason, error.message) from error
+    status = {_FIELD: _statuses(burdens)}
+    await pod_status.patch(client, (pod, pod_uid), status, content_type=MERGE_PATCH, timeout_seconds=timeout_seconds)
 
 
 def _statuses(burdens: tuple[ClaimBurden, ...]) -> list[dict[str, Any]] | None:

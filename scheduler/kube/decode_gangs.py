@@ -59,6 +59,7 @@ class _GroupSpec(Wire, frozen=True):
     scheduling_constraints: _Constraints | None = None
     resource_claims: list[_GroupClaim] | None = None
     priority: int | None = None
+    disruption_mode: str = ""
 
 
 class _GroupStatus(Wire, frozen=True):
@@ -112,6 +113,7 @@ def decode_pod_group(raw: bytes | msgspec.Raw) -> PodGroup:
         generation=metadata.generation,
         condition=_condition(status.conditions or ()),
         invalid=invalid,
+        disruption=spec.disruption_mode,
     )
 
 

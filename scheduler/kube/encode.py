@@ -142,10 +142,8 @@ def binding(pod: PodId, pod_uid: str, node: str) -> bytes:
     )
 
 
-def pod_condition_patch(
-    pod_uid: str, *, reason: str, message: str, since: dt.datetime, nominated_node_name: str | None
-) -> bytes:
-    """PodScheduled=False; a nominated node of None is left as it is, an empty one is taken away."""
+def unscheduled(*, reason: str, message: str, since: dt.datetime, nominated_node_name: str | None) -> Json:
+    """The status of a pod with PodScheduled=False; a nominated node of None is left as it is, "" takes it away."""
     condition = {
         "type": "PodScheduled",
         "status": "False",
@@ -157,7 +155,7 @@ def pod_condition_patch(
     status: Json = {"conditions": [condition]}
     if nominated_node_name is not None:
         status["nominatedNodeName"] = nominated_node_name or None
-    return msgspec.json.encode({"metadata": {"uid": pod_uid}, "status": status})
+    return status
 
 
 def group_condition_patch(group: PodGroup, condition: GroupCondition) -> bytes:

@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler.kube import encode, paths
-from scheduler.kube.client import STRATEGIC_MERGE_PATCH, Client
-from scheduler.kube.errors import ApiError, Conflict, Invalid, KubeError, NotFound, ServerError, TooManyRequests
+from scheduler.kube import encode, paths, pod_status
+from scheduler.kube.client import Client
+from scheduler.kube.errors import ApiError, Conflict, KubeError, NotFound, ServerError, TooManyRequests
 from scheduler.kube.writes import WRITE_SECONDS
 from solver.domain import PodId, Victim
 
@@ -25,7 +25,7 @@ async def nominate(
     client: Client, pod: PodId, pod_uid: str, node: str, *, timeout_seconds: float = WRITE_SECONDS
 ) -> None:
     """Write status.nominatedNodeName; guarded by the pod's uid."""
-    await _patch_status(client, pod, pod_uid, {"nominatedNodeName": node}, timeout_seconds)
+    await pod_status.patch(client, (pod, pod_uid), {"nominatedNodeName": node}, timeout_seconds=timeout_seconds)
 
 
 async def evict(
@@ -80,25 +80,8 @@ async def mark_preempted(
         "message": message,
         "lastTransitionTime": encode.timestamp(dt.datetime.now(dt.UTC)),
     }
+    status, pod = {"conditions": [condition]}, (victim.pod, victim.pod_uid)
     try:
-        await _patch_status(client, victim.pod, victim.pod_uid, {"conditions": [condition]}, timeout_seconds)
+        await pod_status.patch(client, pod, status, timeout_seconds=timeout_seconds)
     except (NotFound, Conflict):
         return
-
-
-async def _patch_status(
-    client: Client, pod: PodId, pod_uid: str, status: dict[str, Any], timeout_seconds: float
-) -> None:
-    try:
-        await client.request(
-            "PATCH",
-            paths.pod(pod, "status"),
-            body=msgspec.json.encode({"metadata": {"uid": pod_uid}, "status": status}),
-            content_type=STRATEGIC_MERGE_PATCH,
-            timeout_seconds=timeout_seconds,
-        )
-    except Invalid as error:
-        if "metadata.uid" not in error.message:
-            raise
-        # That is how the server says that the pod of this name is another one by now.
-        raise Conflict(error.status, error.reason, error.message) from error

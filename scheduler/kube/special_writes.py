@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler.kube import paths
-from scheduler.kube.client import STRATEGIC_MERGE_PATCH, Client
+from scheduler.kube import paths, pod_status
+from scheduler.kube.client import Client
 from scheduler.kube.decode_claims import SPECIAL, decode_claim
-from scheduler.kube.errors import AnswerLost, Conflict, Invalid, NotFound
+from scheduler.kube.errors import AnswerLost, Conflict, NotFound
 from scheduler.kube.writes import WRITE_SECONDS
 from solver.domain import AllocationMode, Claim, ClaimId, PodId, Request, RequestMapping, SpecialClaim
 
@@ -77,18 +77,7 @@ async def announce_claim(
 
     Raises `NotServedError` where the server dropped it, and `Conflict` where the pod is another one by now.
     """
-    try:
-        answer = await client.request(
-            "PATCH",
-            paths.pod(pod[0], "status"),
-            body=msgspec.json.encode(status_body(pod[1], claim, mappings)),
-            content_type=STRATEGIC_MERGE_PATCH,
-            timeout_seconds=timeout_seconds,
-        )
-    except Invalid as error:
-        if "metadata.uid" not in error.message:
-            raise
-        raise Conflict(error.status, error.reason, error.message) from error
+    answer = await pod_status.patch(client, pod, announcement(claim, mappings), timeout_seconds=timeout_seconds)
     try:
         announced = _pod.decode(answer).status.extended
     except msgspec.MsgspecError as error:
@@ -123,11 +112,10 @@ def _request(request: Request) -> Json:
     return {"name": request.name, "exactly": exactly}
 
 
-def status_body(pod_uid: str, claim: ClaimId, mappings: tuple[RequestMapping, ...]) -> Json:
-    """Give the patch of the pod's status."""
+def announcement(claim: ClaimId, mappings: tuple[RequestMapping, ...]) -> Json:
+    """Give what the pod's status says of its claim."""
     rows = [
         {"containerName": each.container, "resourceName": each.resource, "requestName": each.request}
         for each in mappings
     ]
-    extended = {"resourceClaimName": claim.name, "requestMappings": rows}
-    return {"metadata": {"uid": pod_uid}, "status": {"extendedResourceClaimStatus": extended}}
+    return {"extendedResourceClaimStatus": {"resourceClaimName": claim.name, "requestMappings": rows}}

@@ -36,13 +36,15 @@ async def keep_volume(
         "resourceVersion": claim.resource_version,
     }
     body = {"metadata": _guarded(volume, annotations), "spec": {"claimRef": reference}}
-    return await _patch_volume(client, volume, body, timeout_seconds)
+    answer = await _patch(client, paths.volume(volume.name), body, timeout_seconds)
+    return cast("Volume", decode(Kind.VOLUMES, answer))
 
 
 async def give_volume_free(client: Client, volume: Volume, *, timeout_seconds: float = WRITE_SECONDS) -> Volume:
     """Take back that a volume is kept for a claim."""
     body = {"metadata": _guarded(volume, {BOUND_BY_CONTROLLER: None}), "spec": {"claimRef": None}}
-    return await _patch_volume(client, volume, body, timeout_seconds)
+    answer = await _patch(client, paths.volume(volume.name), body, timeout_seconds)
+    return cast("Volume", decode(Kind.VOLUMES, answer))
 
 
 async def select_node(
@@ -50,13 +52,7 @@ async def select_node(
 ) -> VolumeClaim:
     """Have the volume of a claim made for a node; with an empty one, no longer."""
     body = {"metadata": _guarded(claim, {SELECTED_NODE: node or None})}
-    answer = await client.request(
-        "PATCH",
-        paths.volume_claim(claim.id),
-        body=msgspec.json.encode(body),
-        content_type=MERGE_PATCH,
-        timeout_seconds=timeout_seconds,
-    )
+    answer = await _patch(client, paths.volume_claim(claim.id), body, timeout_seconds)
     return cast("VolumeClaim", decode(Kind.VOLUME_CLAIMS, answer))
 
 
@@ -84,12 +80,11 @@ def _guarded(found: Volume | VolumeClaim, annotations: dict[str, str | None]) ->
     return {"uid": found.uid, "resourceVersion": found.resource_version, "annotations": annotations}
 
 
-async def _patch_volume(client: Client, volume: Volume, body: dict[str, Any], timeout_seconds: float) -> Volume:
-    answer = await client.request(
+async def _patch(client: Client, path: str, body: dict[str, Any], timeout_seconds: float) -> bytes:
+    return await client.request(
         "PATCH",
-        paths.volume(volume.name),
+        path,
         body=msgspec.json.encode(body),
         content_type=MERGE_PATCH,
         timeout_seconds=timeout_seconds,
     )
-    return cast("Volume", decode(Kind.VOLUMES, answer))

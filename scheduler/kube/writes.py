@@ -15,23 +15,18 @@ from typing import Final, NamedTuple, cast
 import msgspec
 
 from scheduler.change import Kind
-from scheduler.kube import encode, paths, protobuf
+from scheduler.kube import encode, paths, pod_status, protobuf
 from scheduler.kube.client import JSON_PATCH, STRATEGIC_MERGE_PATCH, Client
 from scheduler.kube.decode import decode
 from scheduler.kube.decode_claims import decode_claim
 from scheduler.kube.encode import EventRecord, GroupCondition
-from scheduler.kube.errors import AnswerLost, Conflict, Invalid, NotFound
+from scheduler.kube.errors import AnswerLost, Invalid, NotFound
 from solver.domain import Allocation, Claim, ClaimId, ConsumerReference, Pod, PodGroup, PodId
 
 WRITE_SECONDS: Final = 5.0
 """The default lease duration (15 s) less its renew deadline (10 s): a write ends before the lease does."""
 _LEAST_SECONDS: Final = 0.05
 _IMMUTABLE: Final = "field is immutable"
-
-
-def consumer_of(pod: Pod) -> ConsumerReference:
-    """The entry of reservedFor that stands for a pod."""
-    return ConsumerReference(resource="pods", name=pod.id.name, uid=pod.uid)
 
 
 async def add_finalizer(client: Client, claim: Claim, *, timeout_seconds: float = WRITE_SECONDS) -> Claim:
@@ -183,26 +178,13 @@ async def write_pod_condition(
 
     `since` is when that became so (now, if it is not given). A nominated node of None is left alone, "" removes it.
     """
-    body = encode.pod_condition_patch(
-        pod.uid,
+    status = encode.unscheduled(
         reason=reason,
         message=message,
         since=since or dt.datetime.now(dt.UTC),
         nominated_node_name=nominated_node_name,
     )
-    try:
-        await client.request(
-            "PATCH",
-            paths.pod(pod.id, "status"),
-            body=body,
-            content_type=STRATEGIC_MERGE_PATCH,
-            timeout_seconds=timeout_seconds,
-        )
-    except Invalid as error:
-        if "metadata.uid" not in error.message:
-            raise
-        # That is how the server says that the pod of this name is another one by now.
-        raise Conflict(error.status, error.reason, error.message) from error
+    await pod_status.patch(client, (pod.id, pod.uid), status, timeout_seconds=timeout_seconds)
 
 
 async def write_event(client: Client, event: EventRecord, *, timeout_seconds: float = WRITE_SECONDS) -> None:

@@ -26,9 +26,6 @@ _SOLVER_SECONDS: Final = _doubling(0.001, 16)
 _ATTEMPTS: Final = _doubling(1, 5)
 _PODS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 
-RESULTS: Final = ("scheduled", "unschedulable", "error")
-"""What an attempt can end as (label `result`)."""
-
 QUEUES: Final = ("active", "backoff", "unschedulable", "gated")
 """Where a pending pod can wait (label `queue`)."""
 

@@ -61,6 +61,8 @@ class Fact(StrEnum):
     """The labels of a pod that holds a node changed."""
     NAMESPACE_CHANGED = "NamespaceChanged"
     """A namespace was added or deleted, or its labels changed, so that other pods are meant by some terms."""
+    NOMINATION_ENDED = "NominationEnded"
+    """A pod of any scheduler no longer waits for the node that it had nominated: what was kept for it there is free."""
     HOLD_RELEASED = "HoldReleased"
     """A node is not held any more for a pod that was passed over."""
     DEVICES_FREED = "DevicesFreed"
@@ -138,7 +140,7 @@ def _core_facts(transition: Transition) -> set[Fact]:
         case (Namespace(), _) | (_, Namespace()):
             return {Fact.NAMESPACE_CHANGED}
         case (Pod() as before, Pod() | None as after):
-            return _pod_facts(before, after) | _neighbour_facts(before, after)
+            return _pod_facts(before, after) | _neighbour_facts(before, after) | _nomination_facts(before, after)
         case (None, Pod() as after):
             return _neighbour_facts(None, after)
     return set()
@@ -263,6 +265,19 @@ def _pod_facts(before: Pod, after: Pod | None) -> set[Fact]:
     asks = dict(after.requests)
     is_less = any(asks.get(name, 0) < amount for name, amount in before.requests)
     return {Fact.NODE_ROOM_FREED} if is_less else set()
+
+
+def _nomination_facts(before: Pod, after: Pod | None) -> set[Fact]:
+    """What a pod means that room was kept for; one that is bound where it was kept has taken it."""
+    kept = _awaited(before)
+    if not kept or (after is not None and after.uid == before.uid and kept in {_awaited(after), after.node_name}):
+        return set()
+    return {Fact.NOMINATION_ENDED}
+
+
+def _awaited(pod: Pod) -> str:
+    is_waiting = not (pod.node_name or pod.is_terminal or pod.is_deleting or pod.scheduling_gates)
+    return pod.nominated_node_name if is_waiting else ""
 
 
 def _neighbour_facts(before: Pod | None, after: Pod | None) -> set[Fact]:

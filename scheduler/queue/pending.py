@@ -44,8 +44,8 @@ class Entry:
 
     `not_before` ends its backoff, `taken` is the number of the last wake-up before it was taken, `missed` are the
     reasons that facts about its claims have woken since then, `is_changed` says that the pod itself has changed
-    since. `is_told` says that it was decided about since its gang lacks members. `lines` are the lines that it stands
-    in.
+    since, `is_due` that it need not rest when it comes back. `is_told` says that it was decided about since its gang
+    lacks members. `lines` are the lines that it stands in.
     """
 
     pod: Pod
@@ -57,6 +57,7 @@ class Entry:
     taken: int = 0
     missed: frozenset[ReasonCode] = frozenset()
     is_changed: bool = False
+    is_due: bool = False
     is_completing: bool = False
     is_told: bool = False
     lines: list[Line[Rank] | Line[Due]] = field(default_factory=list)
@@ -181,7 +182,7 @@ class Pending:
                 break
             for each in together:
                 self._stand(each, State.IN_FLIGHT)
-                each.taken, each.missed, each.is_changed = self._wake_count, frozenset(), False
+                each.taken, each.missed, each.is_changed, each.is_due = self._wake_count, frozenset(), False, False
             taken += together
         return Batch(pods=tuple(entry.pod for entry in sorted(taken, key=lambda entry: entry.rank)))
 
@@ -202,7 +203,7 @@ class Pending:
         entry.is_told = is_missing_some
         if entry.codes != {ReasonCode.CLAIM_MISSING} and not is_missing_some:  # before all exists nothing was tried
             entry.attempts += 1
-            entry.not_before = _shared_moment(now + self._backoff.seconds(entry.attempts))
+            entry.not_before = now if entry.is_due else _shared_moment(now + self._backoff.seconds(entry.attempts))
         if entry.pod.scheduling_gates or self._is_awake(entry):
             self._activate(entry, now)
             return
@@ -230,6 +231,16 @@ class Pending:
         for code in WAKES[Fact.HOLD_RELEASED]:
             self._wake_all(code)
 
+    def hasten(self, pod: PodId, now: float) -> None:
+        """Let a pod be tried at once that rests until its victims are gone, because they are."""
+        entry = self._entries.get(pod)
+        if entry is None:
+            return
+        entry.is_due = True
+        if entry.state is State.BACKING_OFF:
+            entry.not_before = now
+            self._activate(entry, now)
+
     def next_due(self, now: float) -> float | None:
         """Give the time from which `take_batch` may have something: now, later, or None where nothing is waited for."""
         if self._new or self._retried or any(self._woken):
@@ -255,6 +266,7 @@ class Pending:
             not entry.codes
             or is_complete
             or entry.is_changed
+            or entry.is_due
             or bool(entry.codes & (RETRIED | entry.missed))
             or any(self._last_wake.get(code, 0) > entry.taken for code in entry.codes)
         )

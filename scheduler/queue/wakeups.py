@@ -128,6 +128,15 @@ _SINGLE: Final[dict[Fact, frozenset[ReasonCode]]] = {
     Fact.NEIGHBOUR_LEAVING: frozenset({ReasonCode.TOPOLOGY_SPREAD}),
     Fact.NEIGHBOUR_CHANGED: _NEIGHBOURS,
     Fact.NAMESPACE_CHANGED: frozenset({ReasonCode.POD_AFFINITY, ReasonCode.POD_ANTI_AFFINITY}),
+    # It counted as running there: with its room, its ports, its devices, and with whom it does not want beside it.
+    Fact.NOMINATION_ENDED: _DEVICES_SHORT
+    | {
+        ReasonCode.NODE_RESOURCES,
+        ReasonCode.NODE_PORTS,
+        ReasonCode.POD_ANTI_AFFINITY,
+        ReasonCode.NO_VICTIMS,
+        ReasonCode.OUTRANKED,
+    },
     Fact.HOLD_RELEASED: frozenset({ReasonCode.NODE_HELD, ReasonCode.OUTRANKED}),
     Fact.DEVICES_FREED: _DEVICES_SHORT | {ReasonCode.OUTRANKED},
     # A class may stand for an extended resource that the nodes do not have.

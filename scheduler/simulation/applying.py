@@ -13,12 +13,11 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from scheduler.kube import eviction_writes, paths
-from scheduler.kube.client import Client
+from scheduler.kube.client import MERGE_PATCH, Client
 from scheduler.kube.decode_eviction import RESERVE
 from scheduler.kube.errors import NotFound
 from solver.domain import Batch, Move, PodId, Relocation, Victim
 
-MERGE_PATCH: Final = "application/merge-patch+json"
 _POLL_SECONDS: Final = 0.5
 
 

@@ -10,11 +10,12 @@ import msgspec
 
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
-from scheduler.simulation import admission, defaults, edits, routes, shapes, stamping, storage, workloads
+from scheduler.simulation import admission, defaults, edits, refusals, routes, stamping, storage, workloads
 from scheduler.simulation.case import Case
 from scheduler.simulation.decoding import decoded, key_of
-from scheduler.simulation.documents import LIVE, Document, Problem
+from scheduler.simulation.documents import LIVE, Document, Problem, Reading
 from scheduler.simulation.fields import Body, mapping, metadata, spec, subject, text, without_nulls
+from scheduler.simulation.live import Live
 from solver.domain import Batch, Claim, Namespace, Pod, PodId
 
 _SHOWN: Final = 6
@@ -40,6 +41,13 @@ class Assembly:
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
+    @classmethod
+    def of(cls, found: Live, reading: Reading) -> "Assembly":
+        """Start with a cluster's objects and with manifests, either of which may be empty."""
+        made = cls(live=found.changes, problems=reading.problems, warnings=list(found.warnings))
+        made.add((*found.documents, *reading.documents))
+        return made
+
     def add(self, documents: Iterable[Document]) -> None:
         """Take documents; a later one replaces an earlier one of the same kind and name."""
         for source, body in documents:
@@ -49,7 +57,8 @@ class Assembly:
             if wrong:
                 self._refuse(document, "apiVersion", wrong)
             elif route in routes.WORKLOADS:
-                self.workloads.append(document)
+                if not self._prepare(document):
+                    self.workloads.append(document)
             elif route == routes.PRIORITY_CLASS:
                 self.priority_classes.append(document.body)
             elif route == routes.TEMPLATE:
@@ -137,7 +146,7 @@ class Assembly:
         """Fill in what every object gets, and say what the API server would refuse; the first such thing is given."""
         body = document.body
         defaults.identify(body)
-        found = list(shapes.of_object(body))
+        found = list(refusals.of_object(body))
         for wrong in found:
             self._refuse(document, wrong.field, wrong.message)
         fill = defaults.FILL.get(text(body["kind"]))

@@ -3,18 +3,16 @@
 from typing import Final, TextIO
 
 import msgspec
-import yaml
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from scheduler.simulation import printing
 from scheduler.worker.record import Record
 from solver.domain import Batch, Budget, Pod, Relocation, Snapshot
 from solver.preemption import moves
 
 _SECONDS: Final = 120.0
-_WIDTH: Final = 120
 
 
 class UnknownPodError(ValueError):
@@ -83,7 +81,7 @@ def summary(found: Relocation) -> str:
         return f"No plan: {found.reason} ({proof})."
     if not count:
         return "It fits as it is: nothing has to be moved."
-    moved = "1 move" if count == 1 else f"{count} moves"
+    moved = printing.counted(count, "move")
     if found.is_proven:
         proof = "proven: it cannot be done with fewer"
     else:
@@ -92,18 +90,9 @@ def summary(found: Relocation) -> str:
     return f"{moved} ({proof}).{order}"
 
 
-def text(shown: Answer, form: str) -> str:
-    """Write an answer as JSON or YAML."""
-    if form == "yaml":
-        return str(yaml.safe_dump(msgspec.to_builtins(shown), sort_keys=False))
-    return msgspec.json.format(msgspec.json.encode(shown)).decode() + "\n"
-
-
 def show(found: Relocation, to: TextIO) -> None:
     """Write the table and the sentence."""
-    console = Console(file=to, highlight=False, soft_wrap=False)
-    if not console.is_terminal:
-        console = Console(file=to, highlight=False, width=_WIDTH, color_system=None)
+    console = printing.console(to)
     if found.moves or found.placements:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for column in ("STEP", "POD", "FROM", "TO"):

@@ -1,5 +1,5 @@
 """
-The answer as JSON or YAML, in the shape that the README documents: fields are added to it and never change.
+The answer as JSON or YAML, in the shape that docs/simulate.md documents: fields are added to it and never change.
 
 Allocations are those of the API (AllocationResult), as a write of them would hold them.
 """
@@ -7,7 +7,6 @@ Allocations are those of the API (AllocationResult), as a write of them would ho
 from typing import Any
 
 import msgspec
-import yaml
 
 from scheduler.kube import encode
 from scheduler.simulation.answer import Answer, named
@@ -16,18 +15,8 @@ from solver.domain import Allocation, Placement, SearchReport, Unplaced
 Json = dict[str, Any]
 
 
-def json_text(answer: Answer) -> str:
-    """Give the answer as indented JSON with a newline at its end."""
-    return msgspec.json.format(msgspec.json.encode(_document(answer)), indent=2).decode() + "\n"
-
-
-def yaml_text(answer: Answer) -> str:
-    """Give the answer as YAML."""
-    document = msgspec.json.decode(msgspec.json.encode(_document(answer)))
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
-
-
-def _document(answer: Answer) -> Json:
+def document(answer: Answer) -> Json:
+    """Put the answer into plain values."""
     plan = answer.plan
     return {
         "placements": [_placement(each, answer) for each in plan.placements],

@@ -6,16 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, TextIO
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from scheduler.simulation import printing
 from scheduler.simulation.answer import Answer
+from scheduler.simulation.printing import counted
 from solver.domain import Allocation, DeviceResult, Placement, Reason, SearchStatus
-from solver.hints import HINT
+from solver.explain.hints import HINT
 
-_WIDTH: Final = 120
-"""Columns where the output is no terminal."""
 _NUMBERED: Final = re.compile(r"^(.*?)(\d+)$")
 _LEAST_RUN: Final = 3
 _MOST_NAMES: Final = 8
@@ -28,9 +27,7 @@ _STATUS: Final = {
 
 def show(answer: Answer, to: TextIO) -> None:
     """Write the table and a line that sums it up."""
-    console = Console(file=to, highlight=False, soft_wrap=False)
-    if not console.is_terminal:
-        console = Console(file=to, highlight=False, width=_WIDTH, color_system=None)
+    console = printing.console(to)
     if answer.plan.placements or answer.plan.unplaced:
         console.print(_table(answer))
     console.print(Text(_summary(answer)))
@@ -117,7 +114,7 @@ def _reasons(reasons: Iterable[Reason]) -> Text:
 
 
 def _nodes(reason: Reason) -> str:
-    return f"{reason.node_count} node{'s' if reason.node_count > 1 else ''}: " if reason.node_count else ""
+    return f"{counted(reason.node_count, 'node')}: " if reason.node_count else ""
 
 
 def _summary(answer: Answer) -> str:
@@ -127,9 +124,9 @@ def _summary(answer: Answer) -> str:
         return "No pod waits."
     nodes = len({each.node for each in plan.placements})
     devices = sum(len(each.allocation.results) for each in plan.allocations)
-    where = f" on {nodes} node{'s' if nodes > 1 else ''}" if nodes else ""
-    with_devices = f" with {devices} device{'s' if devices > 1 else ''}" if devices else ""
+    where = f" on {counted(nodes, 'node')}" if nodes else ""
+    with_devices = f" with {counted(devices, 'device')}" if devices else ""
     return (
-        f"{placed} of {total} pod{'s' if total > 1 else ''} placed{where}{with_devices}; "
+        f"{placed} of {counted(total, 'pod')} placed{where}{with_devices}; "
         f"{_STATUS[plan.report.status]}, {plan.report.seconds:.2f} s"
     )

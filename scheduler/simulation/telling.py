@@ -4,34 +4,44 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, TextIO
 
-import msgspec
-import yaml
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from scheduler.simulation import printing
+from scheduler.simulation.printing import counted
 from scheduler.simulation.table import runs
-from solver.domain import Account, NodeKind, Reason, RequestCount
-from solver.hints import HINT
+from solver.domain import Account, NodeKind, Reason, ReasonCode, RequestCount
+from solver.explain.hints import HINT
 
 _WIDTH: Final = 100
 """Columns where the output is no terminal, and at most."""
 _MOST_NAMES: Final = 6
 _HEADS: Final = ("REQUEST", "NEEDS", "MATCH", "FREE", "UNTAINTED", "ALIGNED", "FIT TOGETHER")
 
+_LOST: Final = frozenset({ReasonCode.OUTRANKED, ReasonCode.BUDGET})
+_BEYOND_NODES: Final = frozenset(
+    {
+        ReasonCode.GANG_INCOMPLETE,
+        ReasonCode.GANG_INVALID,
+        ReasonCode.GANG_UNPLACED,
+        ReasonCode.PREEMPTING,
+        ReasonCode.HOLDING,
+        ReasonCode.NODE_HELD,
+    }
+)
+"""What no table of one pod's nodes can show: it is said in words."""
+
 Json = dict[str, Any]
 
 
 def show(account: Account, to: TextIO) -> None:
     """Write the story."""
-    console = Console(file=to, highlight=False)
-    if not console.is_terminal or console.width > _WIDTH:
-        color = "auto" if console.is_terminal else None
-        console = Console(file=to, highlight=False, width=_WIDTH, color_system=color)  # type: ignore[arg-type]  # rich's literals
+    console = printing.console(to, width=_WIDTH, most=_WIDTH)
     console.print(_head(account))
-    if not account.kinds:
-        for reason in account.reasons:
+    for reason in account.reasons:
+        if not account.kinds or reason.code in _BEYOND_NODES:
             console.print(Padding(_sentence(reason), (0, 0, 0, 2)))
     for kind in account.kinds:
         console.print()
@@ -39,14 +49,18 @@ def show(account: Account, to: TextIO) -> None:
     _show_changes(account, console)
 
 
-def json_text(account: Account) -> str:
-    """Give the story as indented JSON with a newline at its end."""
-    return msgspec.json.format(msgspec.json.encode(_document(account)), indent=2).decode() + "\n"
-
-
-def yaml_text(account: Account) -> str:
-    """Give the story as YAML."""
-    return yaml.safe_dump(_document(account), sort_keys=False, allow_unicode=True, width=_WIDTH)
+def document(account: Account) -> Json:
+    """Put the story into plain values."""
+    return {
+        "pod": str(account.pod),
+        "waits": not account.node,
+        "node": account.node or None,
+        "reasons": [{"code": each.code.value, "message": each.message} for each in account.reasons],
+        "nodes": [_kind(each) for each in account.kinds],
+        "lostTo": [str(each) for each in account.lost_to],
+        "proven": account.is_proven,
+        "changes": [{"message": each.message, "node": each.node} for each in account.changes],
+    }
 
 
 def _head(account: Account) -> Text:
@@ -55,20 +69,24 @@ def _head(account: Account) -> Text:
     text = Text.assemble(f"Pod {account.pod} ", ("waits", "yellow"), ".")
     fitting = sum(len(kind.nodes) for kind in account.kinds if kind.fits)
     if fitting:
-        text.append(f" Alone it would fit on {_count(fitting, 'node')}; ")
-        proof = "no plan places more" if account.is_proven else "that no plan places more is not proven"
-        lost = f"it lost to {', '.join(map(str, account.lost_to))}" if account.lost_to else "it lost to others"
-        text.append(f"{lost}, and {proof}.")
+        text.append(f" Alone it would fit on {counted(fitting, 'node')}{_lost(account)}.")
     elif account.kinds:
         total = sum(len(kind.nodes) for kind in account.kinds)
-        text.append(f" None of {_count(total, 'node')} can take it now.")
+        text.append(f" None of {counted(total, 'node')} can take it now.")
     return text
+
+
+def _lost(account: Account) -> str:
+    if not any(each.code in _LOST for each in account.reasons):
+        return ""
+    proof = "no plan places more" if account.is_proven else "that no plan places more is not proven"
+    return f"; it lost to {', '.join(map(str, account.lost_to)) or 'others'}, and {proof}"
 
 
 def _show_kind(kind: NodeKind, console: Console) -> None:
     names = list(runs(sorted(kind.nodes, key=_numbered)))
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    title = f"{_count(len(kind.nodes), 'node')}: {', '.join(names[:_MOST_NAMES])}{more}"
+    title = f"{counted(len(kind.nodes), 'node')}: {', '.join(names[:_MOST_NAMES])}{more}"
     console.print(Text.assemble((title, "bold"), ("  fits" if kind.fits else "", "green")))
     for objection in kind.objections:
         console.print(Padding(Text(objection, "yellow"), (0, 0, 0, 2)))
@@ -120,23 +138,6 @@ def _sentence(reason: Reason) -> Text:
     message, _, hint = reason.message.partition(HINT)
     text = Text(message, "yellow")
     return text.append(f"\n→ {hint}", "cyan") if hint else text
-
-
-def _count(count: int, word: str) -> str:
-    return f"{count} {word}{'s' if count != 1 else ''}"
-
-
-def _document(account: Account) -> Json:
-    return {
-        "pod": str(account.pod),
-        "waits": not account.node,
-        "node": account.node or None,
-        "reasons": [{"code": each.code.value, "message": each.message} for each in account.reasons],
-        "nodes": [_kind(each) for each in account.kinds],
-        "lostTo": [str(each) for each in account.lost_to],
-        "proven": account.is_proven,
-        "changes": [{"message": each.message, "node": each.node} for each in account.changes],
-    }
 
 
 def _kind(kind: NodeKind) -> Json:

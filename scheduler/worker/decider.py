@@ -37,15 +37,17 @@ from solver.domain import (
 _DROPPED: Final = "the solver's plans broke a rule and were dropped"
 _MOST_SAVED: Final = 64
 """Cases that are remembered as saved."""
+_NOBODY: Final = Batch(pods=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """A checked plan for a batch, with the wall seconds that it took."""
+    """A checked plan for a batch, the wall seconds that it took, and the pods that want a decision of their own."""
 
     batch: Batch
     plan: Plan
     seconds: float
+    later: Batch = _NOBODY
 
 
 class Decider:
@@ -71,7 +73,9 @@ class Decider:
         """Give a checked plan, at worst one that places nobody and says so."""
         started = time.monotonic()
         plan = await self._solve(batch, policy)
-        return Decision(batch=batch, plan=plan, seconds=time.monotonic() - started)
+        seconds, later = time.monotonic() - started, frozenset(plan.later)
+        now = batch.without(later)
+        return Decision(batch=now, plan=plan, seconds=seconds, later=batch.without({pod.id for pod in now.pods}))
 
     async def _solve(self, batch: Batch, policy: Policy) -> Plan:
         if any(self._suspects.is_guilty(pod) for pod in batch.pods):
@@ -90,7 +94,7 @@ class Decider:
             self._sight.violated(answer.violations)
             self._save(batch, policy, "the plan broke a rule")
         plan = answer.plan or nobody(batch, _DROPPED)
-        self._judge(batch, plan, policy)
+        self._judge(batch.without(frozenset(plan.later)), plan, policy)
         return plan
 
     def _judge(self, batch: Batch, plan: Plan, policy: Policy) -> None:

@@ -101,6 +101,7 @@ class Worker:
         self._feed: Final = Feed()
         self._life: _Life | None = None
         self._ready: Final = asyncio.Event()
+        self._tried: Final = asyncio.Event()
         self._deaths_in_a_row = 0
 
     @property
@@ -117,6 +118,10 @@ class Worker:
         """Wait until a process is fed and takes batches."""
         await self._ready.wait()
 
+    async def wait_until_tried(self) -> None:
+        """Wait until a process has taken batches once, or the first one could not be started."""
+        await self._tried.wait()
+
     def note(self, change: Change) -> None:
         """Take a change that the mirror took."""
         self._feed.note(change)
@@ -130,6 +135,7 @@ class Worker:
                     await life.process.wait()
             except OSError as error:  # no memory, process or file is left: others may end and give some back
                 self._on_failure(error)
+                self._tried.set()
             self._deaths_in_a_row += 1
             await asyncio.sleep(min(_RESTART_SECONDS * 2**self._deaths_in_a_row, _LONGEST_RESTART_SECONDS))
 
@@ -219,6 +225,7 @@ class Worker:
         else:
             self._ready.set()
             self._on_start(life.process.pid)
+        self._tried.set()
 
     async def _tell(self, life: _Life) -> None:
         """Send every change that this process has not seen."""

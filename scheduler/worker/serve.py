@@ -20,7 +20,19 @@ import msgspec
 from scheduler.cluster import Cluster
 from scheduler.worker import frames
 from solver import Engine, rehearse, solve, solve_greedily, verify
-from solver.domain import Batch, Budget, Plan, Policy, Reason, ReasonCode, Snapshot, Unplaced, Violation
+from solver.domain import (
+    Batch,
+    Budget,
+    GangId,
+    Plan,
+    PodId,
+    Policy,
+    Reason,
+    ReasonCode,
+    Snapshot,
+    Unplaced,
+    Violation,
+)
 
 Solve = Callable[..., Plan]
 """What turns a batch into a plan, called as `solve` is."""
@@ -72,10 +84,11 @@ def decide(
     """
     Solve and check; a plan that breaks a rule is replaced by a greedy one, for as many pods as possible.
 
-    Give the plan to use, None where neither will do, and what was wrong with the first one.
+    Give the plan to use, None where neither will do, and what was wrong with the first one. Pods that the plan leaves
+    for later are no part of it.
     """
     plan = solver(snapshot, batch, policy, budget)
-    violations = verify.check(snapshot, batch, plan, policy)
+    violations = verify.check(snapshot, batch.without(frozenset(plan.later)), plan, policy)
     return (_salvaged(snapshot, batch, policy, budget) if violations else plan), violations
 
 
@@ -83,21 +96,35 @@ def _salvaged(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget) 
     """
     Plan greedily for as much of a batch as keeps every rule: all of it, else a half, a quarter and so on.
 
-    One pod whose plan breaks a rule must not hold up the others. Those that are left out are said to have failed,
-    and come back; None where not even a single pod can be planned for, or the time is up.
+    One pod whose plan breaks a rule must not hold up the others. A gang is left out whole or not at all. Those that
+    are left out are said to have failed, and come back; None where not even a single pod (or gang) can be planned for,
+    or the time is up.
     """
     plan = solve_greedily(snapshot, batch, policy, budget)
     if not verify.check(snapshot, batch, plan, policy):
         return plan
-    middle = len(batch.pods) // 2
-    for part, rest in ((batch.pods[:middle], batch.pods[middle:]), (batch.pods[middle:], batch.pods[:middle])):
-        if not part or not rest or budget.should_stop():
-            continue
-        found = _salvaged(snapshot, Batch(pods=part, gangs=batch.gangs), policy, budget)
+    first, second = _halves(batch)
+    for rest in (second, first) if first and second else ():
+        if budget.should_stop():
+            break
+        found = _salvaged(snapshot, batch.without(rest), policy, budget)
         if found is not None:
-            failed = tuple(Unplaced(pod=pod.id, pod_uid=pod.uid, reasons=(_DROPPED,)) for pod in rest)
-            return msgspec.structs.replace(found, unplaced=(*found.unplaced, *failed))
+            failed = (pod for pod in batch.pods if pod.id in rest)
+            dropped = tuple(Unplaced(pod=pod.id, pod_uid=pod.uid, reasons=(_DROPPED,)) for pod in failed)
+            return msgspec.structs.replace(found, unplaced=(*found.unplaced, *dropped))
     return None
+
+
+def _halves(batch: Batch) -> tuple[set[PodId], set[PodId]]:
+    """Divide a batch where its middle is; a gang stands where its first pod does, and goes with that."""
+    units: dict[GangId | PodId, list[PodId]] = {}
+    for pod in batch.pods:
+        units.setdefault(pod.gang or pod.id, []).append(pod.id)
+    first, second = set[PodId](), set[PodId]()
+    for number, unit in enumerate(units.values()):
+        is_first = number == 0 or (not second and len(first) + len(unit) <= len(batch.pods) // 2)
+        (first if is_first else second).update(unit)
+    return first, second
 
 
 def _answer(replica: Cluster, order: frames.Decide, engine: Engine, solver: Solve) -> frames.Answer:
@@ -106,6 +133,7 @@ def _answer(replica: Cluster, order: frames.Decide, engine: Engine, solver: Solv
         deterministic_seconds=order.deterministic_seconds,
         seed=order.seed,
         workers=order.workers,
+        may_leave=True,
     )
     try:
         snapshot = replica.snapshot(order.assumptions)

@@ -6,7 +6,6 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from solver import tracking
 from solver.account import changes, conflict, facts
 from solver.account.changes import Change
 from solver.account.counts import Count, counts
@@ -26,8 +25,9 @@ from solver.domain import (
     Toleration,
 )
 from solver.explain import Explanation
+from solver.explain.hints import HINT
 from solver.feasibility import node_fit, taints
-from solver.hints import HINT
+from solver.greedy import tracking
 from solver.problem.fit import PODS
 from solver.problem.memory import Engine
 from solver.problem.problem import PodClass, Problem

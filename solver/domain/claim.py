@@ -5,7 +5,7 @@ from enum import StrEnum
 import msgspec
 
 from solver.domain.device import OpaqueConfig
-from solver.domain.ids import ClaimId, DeviceId, RequestName
+from solver.domain.ids import ClaimId, DeviceId, PodId, RequestName
 from solver.domain.quantity import Quantity
 from solver.domain.selection import NodeSelector, Toleration
 
@@ -43,11 +43,6 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     alternatives: tuple[SubRequest, ...]
-
-    @property
-    def is_prioritized(self) -> bool:
-        """Whether it is a firstAvailable list (its results are called `main/sub`)."""
-        return bool(self.alternatives and self.alternatives[0].name)
 
     def result_name(self, alternative: int) -> RequestName:
         """Name the alternative as allocation results do."""
@@ -99,6 +94,11 @@ class ConsumerReference(msgspec.Struct, frozen=True, kw_only=True):
     resource: str
     name: str
     uid: str
+
+    @classmethod
+    def of(cls, pod: PodId, uid: str) -> "ConsumerReference":
+        """Give the entry that stands for a pod."""
+        return cls(resource="pods", name=pod.name, uid=uid)
 
 
 class DeviceStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,9 +4,15 @@ Gangs: pods that are placed together or not at all (scheduling.k8s.io PodGroup, 
 A pod names its gang; what the gang demands is worked out where the objects are known, and comes with the batch.
 """
 
+from typing import Final
+
 import msgspec
 
 from solver.domain.ids import ClaimId, GangId
+
+ALONE: Final = "Pod"
+WHOLE: Final = "PodGroup"
+"""Values of spec.disruptionMode."""
 
 
 class GangLevel(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +41,8 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
     the pods that there are, `running_count` those of them that run. `claims` are shared through the group and reserved
     for it (KEP-5729), by an entry of reservedFor with `uid`: (name, claim, template) as `PodGroup` has them. `invalid`
     says why none of its pods may be placed: its object is missing, or what its pods say of it disagrees; `is_absent`
-    says that it is the object that is missing.
+    says that it is the object that is missing. `disruption` is how pods of it may be evicted: `Pod` one by one,
+    `PodGroup` only all of them (spec.disruptionMode, KEP-5710), empty where nothing is said.
     """
 
     id: GangId
@@ -49,6 +56,13 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
     creation: str = ""
     invalid: str = ""
     is_absent: bool = False
+    disruption: str = ""
+
+    def needed(self, running: int) -> int:
+        """Say how many of so many running pods have to stay if not all go: the minimum, or all of them."""
+        if self.disruption == WHOLE or self.is_absent:
+            return running
+        return 0 if self.disruption == ALONE else min(self.min_count, running)
 
     @property
     def is_partial(self) -> bool:
@@ -79,6 +93,7 @@ class PodGroup(msgspec.Struct, frozen=True, kw_only=True):
     generation: int = 0
     condition: tuple[str, str, str] = ("", "", "")
     invalid: str = ""
+    disruption: str = ""
 
 
 class GangNote(msgspec.Struct, frozen=True, kw_only=True):

@@ -106,7 +106,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     The answer for a batch: every pod is in exactly one of `placements` and `unplaced`, in batch order.
 
     `allocations` holds each newly allocated claim once, also where several pods share it. `holds` are the
-    nodes to keep from now on for pods of the batch that wait and are overdue.
+    nodes to keep from now on for pods of the batch that wait and are overdue. `later` are pods that a budget let the
+    plan leave out: they are hard to decide about, share nothing with the others, and want a solve of their own next.
     """
 
     placements: tuple[Placement, ...] = ()
@@ -114,6 +115,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     unplaced: tuple[Unplaced, ...] = ()
     preemptions: tuple[Preemption, ...] = ()
     holds: tuple[Hold, ...] = ()
+    later: tuple[PodId, ...] = ()
     report: SearchReport
 
 

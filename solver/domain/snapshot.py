@@ -1,7 +1,7 @@
 """What a decision is made from: the cluster as it is believed to be, the pods to place, and how to choose."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -55,6 +55,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     budgets: tuple[DisruptionBudget, ...] = ()
     nominated: tuple[Pod, ...] = ()
     """Pods without a node that have one nominated, of any scheduler: room is held for them there."""
+    gangs: tuple[Gang, ...] = ()
+    """The gangs of running pods; one that is not among them counts as one that only goes whole."""
     leaving: tuple[PodId, ...] = ()
     """Pods among `pods` that are about to be evicted and do not show it yet."""
     draws: tuple[tuple[DeviceId, tuple[tuple[CounterId, int], ...]], ...] = ()
@@ -73,6 +75,12 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     gangs: tuple[Gang, ...] = ()
     overdue: tuple[PodId, ...] = ()
     holds: tuple[Hold, ...] = ()
+
+    def without(self, pods: Collection[PodId]) -> "Batch":
+        """Give the batch of all its pods but some."""
+        if not pods:
+            return self
+        return msgspec.structs.replace(self, pods=tuple(pod for pod in self.pods if pod.id not in pods))
 
 
 class OwnedDevices(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,13 +171,15 @@ class Budget:
     How long a solve may take.
 
     `seconds` is wall time, a safety net; `deterministic_seconds` is the solver's own measure of work, the same on
-    every machine, and what tests and replays are bounded by.
+    every machine, and what tests and replays are bounded by. `may_leave` lets a plan leave pods for a solve of their
+    own (`Plan.later`).
     """
 
     seconds: float = 2.0
     deterministic_seconds: float = 4.0
     seed: int = 0
     workers: int = 1
+    may_leave: bool = False
     clock: Callable[[], float] = time.monotonic
     started: float = field(default_factory=time.monotonic)
 

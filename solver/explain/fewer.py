@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from solver.placing import Condition, serve
+from solver.greedy.placing import Condition, serve
 from solver.problem.component import Component
 from solver.problem.problem import Part, Problem
 

@@ -1,16 +1,16 @@
 """Why a pod was not placed: node by node where nodes fail it, request by request where devices do."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from solver import tracking
 from solver.domain import ConstraintKind, Reason, ReasonCode
 from solver.explain import fewer
+from solver.explain.hints import Hints
 from solver.explain.supply import Asked, Supplies, Supply
 from solver.explain.texts import (
     WORDS,
@@ -26,14 +26,14 @@ from solver.explain.texts import (
 )
 from solver.feasibility import node_fit
 from solver.feasibility.claims import MOST_RESULTS
-from solver.hints import Hints
-from solver.placing import Condition, Kept
+from solver.greedy import tracking
+from solver.greedy.placing import Condition, Kept
+from solver.greedy.tracking import Tracker
 from solver.problem.component import Ask, Component
 from solver.problem.demand import Verdict
 from solver.problem.fit import PODS, tallied
 from solver.problem.inventory import Mask
 from solver.problem.problem import Part, PodClass, Problem, Source
-from solver.tracking import Tracker
 
 _MOST_CONDITIONS: Final = 64
 """Kinds of nodes that are asked for fewer devices."""

@@ -7,9 +7,9 @@ from typing import Final
 import msgspec
 
 from solver.domain import Reason, ReasonCode
+from solver.explain.hints import HINT
 from solver.explain.supply import CAPACITY, COUNTERS, USED, Asked, Supply
 from solver.feasibility.claims import MOST_RESULTS
-from solver.hints import HINT
 from solver.problem.demand import Verdict
 from solver.problem.inventory import Mask
 

@@ -19,12 +19,13 @@ def matches_term(term: NodeSelectorTerm, node_name: str, labels: Mapping[str, st
     if not term.match_expressions and not term.match_fields:
         return False
     fields = {"metadata.name": node_name}
-    return all(_holds(requirement, fields) for requirement in term.match_fields) and all(
-        _holds(requirement, labels) for requirement in term.match_expressions
+    return all(holds(requirement, fields) for requirement in term.match_fields) and all(
+        holds(requirement, labels) for requirement in term.match_expressions
     )
 
 
-def _holds(requirement: NodeSelectorRequirement, labels: Mapping[str, str]) -> bool:
+def holds(requirement: NodeSelectorRequirement, labels: Mapping[str, str]) -> bool:
+    """Whether labels (or fields) meet one requirement."""
     value = labels.get(requirement.key)
     match requirement.operator:
         case NodeSelectorOperator.IN:

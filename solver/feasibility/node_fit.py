@@ -31,19 +31,26 @@ def demand_of(pod: Pod, claim_selectors: tuple[NodeSelector, ...]) -> NodeDemand
 
 def objection(demand: NodeDemand, node: Node, labels: Mapping[str, str]) -> Reason | None:
     """Give the first reason against a node, or None; the reason's node count is 1."""
-    if node.is_unschedulable and taints.first_untolerated((taints.UNSCHEDULABLE,), demand.tolerations):
-        return _reason(ReasonCode.NODE_UNSCHEDULABLE, "node(s) were unschedulable")
-    taint = taints.first_untolerated(node.taints, demand.tolerations) if node.taints else None
-    if taint is not None:
-        return _reason(ReasonCode.NODE_TAINT, f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}")
+    reason = unwelcome(node, demand.tolerations)
+    if reason is not None:
+        return reason
     if any(labels.get(key) != value for key, value in demand.node_selector):
-        return _reason(ReasonCode.NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector")
+        return UNFIT
     if demand.required_affinity is not None and not affinity.matches(demand.required_affinity, node.name, labels):
-        return _reason(ReasonCode.NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector")
+        return UNFIT
     away = [each for each in demand.claim_selectors if not affinity.matches(each, node.name, labels)]
     if away:
-        is_pinned = any(names_nodes(each) for each in away)
-        return _reason(ReasonCode.CLAIM_ELSEWHERE if is_pinned else ReasonCode.CLAIM_OUT_OF_REACH, _ELSEWHERE)
+        return ELSEWHERE if any(names_nodes(each) for each in away) else OUT_OF_REACH
+    return None
+
+
+def unwelcome(node: Node, tolerations: tuple[Toleration, ...]) -> Reason | None:
+    """Say why a node takes no pods with these tolerations, whoever they are."""
+    if node.is_unschedulable and taints.first_untolerated((taints.UNSCHEDULABLE,), tolerations):
+        return _reason(ReasonCode.NODE_UNSCHEDULABLE, "node(s) were unschedulable")
+    taint = taints.first_untolerated(node.taints, tolerations) if node.taints else None
+    if taint is not None:
+        return _reason(ReasonCode.NODE_TAINT, f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}")
     return None
 
 
@@ -63,3 +70,8 @@ def insufficient(resource: str) -> Reason:
     """Give the reason for a resource that runs out, as kube-scheduler words it."""
     message = "Too many pods" if resource == "pods" else f"Insufficient {resource}"
     return _reason(ReasonCode.NODE_RESOURCES, message)
+
+
+UNFIT: Final = _reason(ReasonCode.NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector")
+ELSEWHERE: Final = _reason(ReasonCode.CLAIM_ELSEWHERE, _ELSEWHERE)
+OUT_OF_REACH: Final = _reason(ReasonCode.CLAIM_OUT_OF_REACH, _ELSEWHERE)

@@ -49,7 +49,7 @@ def estimated_terms(problem: Problem) -> int:
     """Guess the size of the general model before building it: nodes that a class may use, times its types there."""
     group_of = np.array(problem.layout.group_of, dtype=np.int64)
     total = 0
-    for each in problem.classes:
+    for each in (each for each in problem.classes if each.size):
         fits = each.verdicts.allowed & problem.room.fits(each.requests)
         groups, counts = np.unique(group_of[fits], return_counts=True)
         for group, count in zip(groups.tolist(), counts.tolist(), strict=True):
@@ -76,12 +76,12 @@ def _add_shared(variables: Variables, shared: SharedClaim, cell: Cell) -> None:
 
 
 def _add_class(variables: Variables, pod_class: PodClass) -> None:
-    room = _room_for(variables.problem, pod_class)
-    for cell in variables.cells.places:
-        most = min(pod_class.size, int(room[list(cell.nodes)].sum()))
-        if most == 0 or not _shared_possible(variables, pod_class, cell):
+    if not pod_class.size:
+        return
+    for cell, room in variables.cells.summed(_room_for(variables.problem, pod_class)):
+        if not _shared_possible(variables, pod_class, cell):
             continue
-        served = _served(variables, pod_class.parts, cell, most)
+        served = _served(variables, pod_class.parts, cell, min(pod_class.size, room))
         if served is not None:
             _add_owner(variables, Owner(is_shared=False, number=pod_class.index), cell, served)
 

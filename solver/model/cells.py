@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from solver.problem import groups
-from solver.problem.fit import PODS
+from solver.problem.fit import PODS, Amounts
 from solver.problem.layout import Group
 from solver.problem.problem import Problem, State
 
@@ -46,6 +46,19 @@ class Cells:
 
     places: list[Cell] = field(default_factory=list)
     sites: list[Cell] = field(default_factory=list)
+    _place_of: Amounts | None = None
+
+    def summed(self, per_node: Amounts) -> list[tuple[Cell, int]]:
+        """Add up a number per node over each place; places that come to nothing are left out."""
+        if self._place_of is None:
+            self._place_of = np.full(len(per_node), -1, dtype=np.int64)
+            for place in self.places:
+                self._place_of[list(place.nodes)] = place.index
+        nodes = np.flatnonzero((per_node > 0) & (self._place_of >= 0))
+        found, where = np.unique(self._place_of[nodes], return_inverse=True)
+        sums = np.zeros(len(found), dtype=np.int64)
+        np.add.at(sums, where, per_node[nodes])
+        return [(self.places[index], total) for index, total in zip(found.tolist(), sums.tolist(), strict=True)]
 
 
 def single(problem: Problem, nodes: Iterable[int] | None = None) -> Cells:

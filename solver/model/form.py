@@ -73,10 +73,6 @@ class IntegerForm:
         """How many coefficients the rows hold: the size that solving times grow with."""
         return sum(len(row.expression.terms) for row in self.rows)
 
-    def is_satisfied_by(self, values: list[int]) -> bool:
-        """Whether an assignment keeps every bound and row."""
-        return not self.broken_by(values)
-
     def broken_by(self, values: list[int]) -> tuple[str, ...]:
         """Name the rules that an assignment breaks."""
         bounds = any(not low <= value <= high for value, low, high in zip(values, self.lower, self.upper, strict=True))

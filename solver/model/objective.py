@@ -80,5 +80,3 @@ _LEVELS: Final[dict[str, Callable[[Variables], Expression]]] = {
     "opened-devices": _opened_devices,
     "device-value": _device_value,
 }
-LEVEL_NAMES: Final = tuple(_LEVELS)
-"""Levels that a policy may name."""

@@ -1,7 +1,10 @@
 """
 Preemption: who has to go so that pods of higher priority fit, with the least harm.
 
-`vacancy` makes the cluster as it would be, `parties` says who may go, `residents` writes what they hold for the model,
-`harm` finds the least harm, `reprieve` is the way without a model, `preempt` is the story, `holding` keeps the room
-until it is free. Called by `solver.solve` after the plan; nothing here evicts anybody.
+`preempt` is the story. `ground` is the cluster as one decision after the other leaves it, `vacancy` the cluster without
+some pods, `parties` says who may go and `offers` keeps who may go at a priority, `ranking` which nodes are looked at.
+`harm` finds the least harm, with what `residents` writes of running pods for the model; `reprieve` is the way without a
+model, `placing` asks whether everybody fits then. `holding` keeps the room until it is free. `moves` is
+defragmentation: nobody goes, some are placed elsewhere. Called by `solver.solve` after the plan, and by
+`dovetail defrag`; nothing here evicts anybody.
 """

@@ -7,7 +7,7 @@ rows: the eviction subresource would refuse it.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,7 +20,7 @@ from solver.model.assignment import UnknownChoiceError
 from solver.model.form import Expression, IntegerForm, Level
 from solver.model.rules.keeping import Residents
 from solver.model.variables import Variables
-from solver.preemption.parties import Party
+from solver.preemption.parties import Bond, Party, bonds
 from solver.problem.problem import Problem
 from solver.search.bound import require_at_least
 from solver.solution import Solution
@@ -61,7 +61,8 @@ def least(case: Case, budget: Budget) -> Evicted | None:
     if not _require_placed(variables):
         return None
     _protect(form, case)
-    form.levels = _levels(case.parties)
+    whole = {bond: _bind(variables, bond, numbers) for bond, numbers in bonds(case.parties).items()}
+    form.levels = _levels(case.parties, whole)
     best, proven = _hint(variables, case), True
     found: list[int] | None = None
     for position, level in enumerate(form.levels):
@@ -115,14 +116,34 @@ def _protect(form: IntegerForm, case: Case) -> None:
             form.require(spent, "PodDisruptionBudget", high=allowed - counts.total())
 
 
-def _levels(parties: Sequence[Party]) -> list[Level]:
-    """Name what to maximise: pods kept of each priority, parties kept, seconds of work kept."""
+def _bind(variables: Variables, bond: Bond, numbers: Sequence[int]) -> tuple[int, int]:
+    """Keep as many of a gang as it needs, or none; give the variable that is 1 while it is kept, and its size."""
+    form = variables.form
+    whole = form.variable(int(bond.must_stay), 1)
+    kept = Expression(dict.fromkeys(numbers, 1))
+    kept.add(whole, -bond.need)
+    form.require(kept, "gang", low=0)
+    for number in numbers:
+        form.require(Expression({number: 1, whole: -1}), "gang", high=0)
+
+    def complete(values: list[int]) -> None:
+        values[whole] = int(sum(values[number] for number in numbers) >= bond.need)
+
+    variables.completions.append(complete)
+    return whole, len(numbers)
+
+
+def _levels(parties: Sequence[Party], gangs: Mapping[Bond, tuple[int, int]]) -> list[Level]:
+    """Name what to maximise: pods kept of each priority, parties kept (a gang that goes whole being one), work kept."""
     tiers: defaultdict[int, Expression] = defaultdict(Expression)
     for number, party in enumerate(parties):
         for pod in party.pods:
             tiers[pod.priority].add(number)
     levels = [Level(f"kept:{priority}", tiers[priority]) for priority in sorted(tiers, reverse=True)]
-    levels.append(Level("parties", Expression(dict.fromkeys(range(len(parties)), 1))))
+    stays = Expression(dict.fromkeys(range(len(parties)), 1))
+    for whole, size in gangs.values():
+        stays.add(whole, 1 - size)
+    levels.append(Level("parties", stays))
     levels.append(Level("work", Expression({number: each.seconds for number, each in enumerate(parties)})))
     return levels
 
@@ -139,6 +160,10 @@ def _hint(variables: Variables, case: Case) -> list[int] | None:
     wide = {party for draw in case.held.draws for party in draw.parties if any(node < 0 for node, *_ in draw.budgets)}
     for number, party in enumerate(case.parties):
         values[number] = int(not (party.nodes & used) and number not in wide)
+    for bond, numbers in bonds(case.parties).items():
+        if sum(values[number] for number in numbers) < bond.need:
+            for number in numbers:
+                values[number] = 0
     for complete in variables.completions:
         complete(values)
     return values

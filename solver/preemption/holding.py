@@ -114,6 +114,6 @@ def _with_rest(snapshot: Snapshot, pod: Pod) -> Snapshot:
         id=ClaimId(pod.id.namespace, f"{_KEPT} {pod.id.name}"),
         uid=f"{pod.uid}/kept",
         allocation=Allocation(results=results),
-        reserved_for=(ConsumerReference(resource="pods", name=pod.id.name, uid=pod.uid),),
+        reserved_for=(ConsumerReference.of(pod.id, pod.uid),),
     )
     return replace(snapshot, claims=tuple(sorted((*snapshot.claims, claim), key=lambda each: each.id)))

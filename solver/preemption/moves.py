@@ -31,10 +31,13 @@ from solver.engines.status import EngineStatus
 from solver.model import build, cells
 from solver.model.form import Expression
 from solver.model.variables import Variables
-from solver.preemption import placing, ranking
+from solver.preemption import placing
+from solver.preemption.ground import Ground
 from solver.preemption.parties import Party, Shields
+from solver.preemption.ranking import Ranks
 from solver.preemption.residents import residents
 from solver.preemption.vacancy import settled, without
+from solver.problem import fit
 from solver.problem.memory import Engine
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
@@ -81,7 +84,7 @@ class _Search:
             return Relocation(
                 is_found=False, reason="the pods cannot be placed anywhere: their claims are not in order"
             )
-        nodes, are_all = ranking.nodes(problem, self.snapshot, parties, self.engine)
+        nodes, are_all = self._nodes(problem, parties)
         variables = build.build(problem, cells.single(problem, nodes), residents(problem, self.snapshot, parties))
         if not self._tie(variables, problem, parties):
             return Relocation(is_found=False, is_proven=are_all, reason="no moves make enough room")
@@ -90,6 +93,14 @@ class _Search:
             reason = "no moves make enough room" if is_optimal else "no moves were found in the time"
             return Relocation(is_found=False, is_proven=is_optimal and are_all, reason=reason)
         return self._relocation([parties[number] for number in found], least if are_all else 0)
+
+    def _nodes(self, problem: Problem, parties: Sequence[Party]) -> tuple[list[int], bool]:
+        """Give the nodes to look at, the most promising first, and whether those are all."""
+        stock = problem.inventory
+        room = fit.room(stock.nodes, stock.node_index, self.snapshot.pods)
+        ground = Ground.of(stock, self.snapshot, room, self.engine.usage(stock, self.snapshot))
+        ranks = Ranks.of(stock, parties, ground.device_count)
+        return ranks.nodes(problem, ground.room, ground.free_devices)
 
     def _parties(self) -> tuple[Party, ...]:
         """Give everybody who may be moved, each a party of one."""

@@ -1,34 +1,56 @@
 """Who may be evicted: pods of lower priority, alone or as the gang that they belong to, and what protects them."""
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from solver.domain import DisruptionBudget, GangId, Pod, PodId, PreemptionRules, Snapshot
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+class Bond(NamedTuple):
+    """
+    What holds the parties of a gang together: `need` of those that may go stay, or all of them go.
+
+    Where some members may not go, the others cannot all go: then `must_stay` says that `need` of them stay anyway.
+    """
+
+    gang: GangId
+    need: int
+    must_stay: bool
+
+
+@dataclass(slots=True, eq=False)  # not frozen: there may be as many as pods, and that makes them three times as dear
 class Party:
     """
     Pods that go together: one, or all members of a gang that run.
 
     `seconds` is the time for which they have run, summed up: the work that is lost. `budgets` are the positions of the
-    PodDisruptionBudgets that each of them is counted against.
+    PodDisruptionBudgets that each of them is counted against. A member of a gang that has more than it needs is a party
+    of its own, with a bond.
     """
 
     pods: tuple[Pod, ...]
     seconds: int
     budgets: tuple[int, ...]
+    bond: Bond | None = None
 
     @property
     def priority(self) -> int:
         """The highest priority among them."""
-        return max(pod.priority for pod in self.pods)
+        return self.pods[0].priority if len(self.pods) == 1 else max(pod.priority for pod in self.pods)
 
     @property
     def nodes(self) -> frozenset[str]:
         """Where they run."""
         return frozenset(pod.node_name for pod in self.pods)
+
+    def is_allowed(self, budgets: Sequence[DisruptionBudget]) -> bool:
+        """Whether no budget is broken by it alone."""
+        if not self.budgets:
+            return True
+        counts = Counter(self.budgets)
+        return all(count <= budgets[each].allowed for each, count in counts.items())
 
 
 def pods_of(parties: Iterable[Party]) -> frozenset[PodId]:
@@ -41,35 +63,87 @@ def candidates(snapshot: Snapshot, priority: int, rules: PreemptionRules) -> tup
     Give everybody who may make room for pods of a priority, in the order of their keys.
 
     A pod that several budgets select is out: the eviction subresource refuses it. So are pods whose budget is used up,
-    and gangs one of whose members may not go.
+    and gangs one of whose members may not go, but for members that they have above their minimum.
     """
-    holders = frozenset(
-        each.uid for claim in snapshot.claims if claim.allocation is not None for each in claim.reserved_for
-    )
-    shields = Shields(snapshot.budgets)
-    members: defaultdict[GangId | PodId, list[Pod]] = defaultdict(list)
+    search = _Candidates(snapshot, priority, rules)
+    gangs: dict[GangId, list[Pod]] = {}
+    found: list[Party] = []
     for pod in snapshot.pods:
-        members[pod.id if pod.gang is None else pod.gang].append(pod)
-    found = []
-    for pods in members.values():
-        counted = [shields.over(pod) for pod in pods]
-        if all(_may_go(pod, priority, rules, holds_devices=pod.uid in holders) for pod in pods) and all(
-            len(each) <= 1 for each in counted
-        ):
-            seconds = sum(max(0, rules.now - pod.started) for pod in pods if pod.started)
-            party = Party(tuple(pods), seconds, tuple(each for budgets in counted for each in budgets))
-            if all(party.budgets.count(each) <= snapshot.budgets[each].allowed for each in party.budgets):
+        if pod.gang is not None:
+            gangs.setdefault(pod.gang, []).append(pod)
+        elif search.may_go(pod):
+            party = search.party((pod,))
+            if party is not None and party.is_allowed(snapshot.budgets):
                 found.append(party)
-    return tuple(found)
+    if not gangs:
+        return tuple(found)
+    for gang, pods in gangs.items():
+        found += search.of_gang(gang, pods)
+    return tuple(sorted(found, key=lambda party: party.pods[0].id))
 
 
-def _may_go(pod: Pod, priority: int, rules: PreemptionRules, *, holds_devices: bool) -> bool:
-    if pod.scheduler_name not in rules.scheduler_names or pod.priority >= priority or not pod.is_preemptible:
-        return False
-    if pod.is_deleting or pod.is_terminal:
-        return False
-    ran = rules.now - pod.started if pod.started else 0
-    return not holds_devices or ran >= rules.minimum_run_seconds
+class _Candidates:
+    """Makes parties of pods that may make room for a priority."""
+
+    def __init__(self, snapshot: Snapshot, priority: int, rules: PreemptionRules) -> None:
+        self._priority = priority
+        self._rules = rules
+        self._names = frozenset(rules.scheduler_names)
+        self._budgets = snapshot.budgets
+        self._shields = Shields(snapshot.budgets)
+        self._gangs = {each.id: each for each in snapshot.gangs}
+        self._holders = (
+            frozenset(
+                each.uid for claim in snapshot.claims if claim.allocation is not None for each in claim.reserved_for
+            )
+            if rules.minimum_run_seconds > 0
+            else frozenset[str]()
+        )
+
+    def may_go(self, pod: Pod) -> bool:
+        """Whether a pod may be evicted, budgets apart."""
+        if pod.priority >= self._priority or pod.scheduler_name not in self._names or not pod.is_preemptible:
+            return False
+        if pod.is_deleting or pod.is_terminal:
+            return False
+        ran = self._rules.now - pod.started if pod.started else 0
+        return ran >= self._rules.minimum_run_seconds or pod.uid not in self._holders
+
+    def party(self, pods: tuple[Pod, ...], bond: Bond | None = None) -> Party | None:
+        """Make a party, unless several budgets select one of its pods."""
+        if len(pods) == 1 and not self._budgets:
+            return Party(pods, max(0, self._rules.now - pods[0].started) if pods[0].started else 0, (), bond)
+        counted = [self._shields.over(pod) for pod in pods]
+        if any(len(each) > 1 for each in counted):
+            return None
+        seconds = sum(max(0, self._rules.now - pod.started) for pod in pods if pod.started)
+        return Party(pods, seconds, tuple(each for budgets in counted for each in budgets), bond)
+
+    def of_gang(self, gang: GangId, pods: Sequence[Pod]) -> Iterator[Party]:
+        """Make the parties of a gang whose running pods these are; of one that nobody knows, all go or none."""
+        known = self._gangs.get(gang)
+        need = len(pods) if known is None else known.needed(len(pods))
+        going = [pod for pod in pods if self.may_go(pod)]
+        if need == len(pods):
+            whole = self.party(tuple(pods)) if len(going) == len(pods) else None
+            if whole is not None and whole.is_allowed(self._budgets):
+                yield whole
+            return
+        alone = [party for pod in going if (party := self.party((pod,))) is not None]
+        alone = [party for party in alone if party.is_allowed(self._budgets)]
+        staying = len(pods) - len(alone)
+        bond = Bond(gang, need - staying, must_stay=staying > 0) if need > staying else None
+        for party in alone:
+            yield Party(party.pods, party.seconds, party.budgets, bond)
+
+
+def bonds(parties: Iterable[Party]) -> dict[Bond, list[int]]:
+    """Give the positions of the parties of each bond."""
+    found: defaultdict[Bond, list[int]] = defaultdict(list)
+    for number, party in enumerate(parties):
+        if party.bond is not None:
+            found[party.bond].append(number)
+    return dict(found)
 
 
 class Shields:

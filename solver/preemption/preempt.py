@@ -9,7 +9,7 @@ import dataclasses
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -29,10 +29,13 @@ from solver.domain import (
     Victim,
 )
 from solver.extract import Extracted
-from solver.preemption import harm, placing, ranking, reprieve
-from solver.preemption.parties import Party, candidates, pods_of
+from solver.preemption import harm, placing, reprieve
+from solver.preemption.ground import Ground
+from solver.preemption.offers import Offers
+from solver.preemption.parties import Party, pods_of
 from solver.preemption.residents import residents
-from solver.preemption.vacancy import settled, spent, without
+from solver.preemption.vacancy import deallocated, settled, spent, without
+from solver.problem import fit
 from solver.problem.memory import Engine
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
@@ -40,6 +43,9 @@ from solver.problem.problem import Problem
 _MOST_UNITS: Final = 32
 """Units that are helped by one plan; the others are tried again soon."""
 _SHOWN: Final = 3
+_NOBODY: Final = 1 << 40
+"""A priority that no pod has."""
+_LATER: Final = Reason(code=ReasonCode.BUDGET, message="preemption: it is tried again soon")
 NEVER: Final = "Never"
 """spec.preemptionPolicy of pods that evict nobody."""
 
@@ -49,26 +55,40 @@ def extended(problem: Problem, plan: Plan, budget: Budget, engine: Engine) -> Pl
     rules = problem.policy.preemption
     if not rules.is_enabled or not plan.unplaced:
         return plan
-    rejected = frozenset(problem.pod(position).id for position in problem.rejected)
     run = _Run(
-        snapshot=problem.snapshot,
-        batch=problem.batch,
+        problem=problem,
         policy=replace(problem.policy, levels=()),  # where exactly the pods go is decided when the room is free
         budget=_own_time(budget),
         engine=engine,
         left=rules.most_victims,
     )
-    found = run.preemptions(plan, rejected)
+    found = run.preemptions(plan)
     if not found and not run.told:
         return plan
     unplaced = tuple(_told(each, run.told.get(each.pod)) for each in plan.unplaced)
     return replace(plan, preemptions=found, unplaced=unplaced)
 
 
+def sparing(problem: Problem, budget: Budget) -> Budget:
+    """Leave a fourth of a batch's wall time to preemption, where somebody of the batch might have others evicted."""
+    rules = problem.policy.preemption
+    highest = max((pod.priority for pod in problem.batch.pods), default=0)
+    if not rules.is_enabled or highest <= _lowest(problem):
+        return budget
+    return dataclasses.replace(budget, seconds=budget.seconds * 3 / 4)
+
+
+def _lowest(problem: Problem) -> int:
+    """Give the lowest priority of the pods that run and are ours."""
+    names = problem.policy.preemption.scheduler_names
+    owned = (pod.priority for pod in problem.snapshot.pods if pod.scheduler_name in names)
+    return min(owned, default=_NOBODY)
+
+
 def _own_time(budget: Budget) -> Budget:
-    """Give a fourth of the time that a batch may take, also where the search has used up all of it."""
-    spent = budget.seconds - budget.remaining_seconds()
-    return dataclasses.replace(budget, seconds=max(budget.seconds, spent + budget.seconds / 4))
+    """Give what is left of the time, and at least an eighth of all of it, however long the rest took."""
+    used = budget.seconds - budget.remaining_seconds()
+    return dataclasses.replace(budget, seconds=max(budget.seconds, used + budget.seconds / 8))
 
 
 def _told(unplaced: Unplaced, reason: Reason | None) -> Unplaced:
@@ -79,45 +99,73 @@ def _told(unplaced: Unplaced, reason: Reason | None) -> Unplaced:
     return replace(unplaced, reasons=reasons)
 
 
-@dataclass(slots=True, eq=False)
-class _Run:
-    """`base` is the cluster as it will be, as far as it is decided; `left` is how many may still be evicted."""
+class _View(NamedTuple):
+    """What a unit is helped in: all of the cluster, or a part that decides alone; `engine` goes with its nodes."""
 
     snapshot: Snapshot
-    batch: Batch
+    engine: Engine
+
+
+class _Found(NamedTuple):
+    """Who goes, where the pods are then, what of the view is left without who goes, and if no others do less harm."""
+
+    evicted: tuple[Party, ...]
+    placed: Extracted
+    view: _View
+    left: Snapshot
+    is_proven: bool
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    """`ground` is the cluster as it will be, as far as it is decided; `left` is how many may still be evicted."""
+
+    problem: Problem
     policy: Policy
     budget: Budget
     engine: Engine
     left: int
-    base: Snapshot = field(default_factory=Snapshot)
     told: dict[PodId, Reason] = field(default_factory=dict)
     hopeless: set[object] = field(default_factory=set)
+    offers: dict[int, Offers] = field(default_factory=dict)
+    ground: Ground = field(init=False)
+    has_leaving: bool = False
 
-    def preemptions(self, plan: Plan, rejected: frozenset[PodId]) -> tuple[Preemption, ...]:
+    def preemptions(self, plan: Plan) -> tuple[Preemption, ...]:
         """Help one unit after the other."""
-        owned = [
-            pod.priority for pod in self.snapshot.pods if pod.scheduler_name in self.policy.preemption.scheduler_names
-        ]
-        units = [unit for unit in self._units(plan, rejected) if owned and unit[0].priority > min(owned)]
+        units = self._units(plan)
         if not units:
             return ()
-        self.base = self._without_leaving(settled(self.snapshot, self.batch.pods, plan.placements, plan.allocations))
+        self._start(plan)
         found: list[Preemption] = []
         for unit in units:
             if _kind(unit) in self.hopeless:
-                self._tell(unit, _no_victims(len(self.snapshot.nodes)))
-                continue
-            if len(found) >= _MOST_UNITS or self.budget.should_stop():
-                self._tell(unit, Reason(code=ReasonCode.BUDGET, message="preemption: it is tried again soon"))
-                continue
-            preemption = self._help(unit)
-            if preemption is not None:
-                found.append(preemption)
+                self._tell(unit, _no_victims(self.problem.node_count))
+            elif len(found) >= _MOST_UNITS or self.budget.should_stop():
+                self._tell(unit, _LATER)
+            else:
+                preemption = self._help(unit)
+                found += [preemption] if preemption is not None else []
         return tuple(found)
 
-    def _units(self, plan: Plan, rejected: frozenset[PodId]) -> list[tuple[Pod, ...]]:
+    def _start(self, plan: Plan) -> None:
+        """Take the cluster as it will be with what the plan places, and without who leaves anyway."""
+        problem = self.problem
+        base = settled(problem.snapshot, problem.batch.pods, plan.placements, plan.allocations)
+        base = _without_leaving(base)
+        if base is problem.snapshot:
+            room, usage = problem.room, problem.usage
+        else:
+            room = fit.room(problem.inventory.nodes, problem.inventory.node_index, base.pods)
+            usage = self.engine.usage(problem.inventory, base)
+        self.has_leaving = len(base.pods) < len(problem.snapshot.pods) + len(plan.placements)
+        self.ground = Ground.of(problem.inventory, base, room, usage)
+
+    def _units(self, plan: Plan) -> list[tuple[Pod, ...]]:
         """Pods that may have others evicted, alone or with the rest of their gang, the most important first."""
-        by_id = {pod.id: pod for pod in self.batch.pods}
+        problem = self.problem
+        rejected = frozenset(problem.pod(position).id for position in problem.rejected)
+        by_id = {pod.id: pod for pod in problem.batch.pods}
         grouped: defaultdict[GangId | PodId, list[Pod]] = defaultdict(list)
         for unplaced in plan.unplaced:
             pod = by_id[unplaced.pod]
@@ -127,107 +175,124 @@ class _Run:
             for pods in grouped.values()
             if all(pod.preemption_policy != NEVER and pod.id not in rejected for pod in pods)
         ]
-        return sorted(units, key=lambda unit: -min(pod.priority for pod in unit))
-
-    def _without_leaving(self, snapshot: Snapshot) -> Snapshot:
-        leaving = {pod.id for pod in snapshot.pods if pod.is_deleting} | set(snapshot.leaving)
-        evicted = (pod for pod in snapshot.pods if pod.id in leaving)
-        return spent(without(snapshot, leaving, frees_devices=True), evicted)
+        lowest = _lowest(problem) if units else 0
+        units = [unit for unit in units if _priority(unit) > lowest]
+        return sorted(units, key=lambda unit: -_priority(unit))
 
     def _help(self, unit: tuple[Pod, ...]) -> Preemption | None:
         """Find victims for a unit, and count it as placed from then on."""
         batch = self._batch(unit)
-        if len(self.base.pods) < len(self.snapshot.pods):  # some leave already
-            placed = self._placed(self.base, batch)
+        is_nominated = any(pod.nominated_node_name for pod in unit)
+        if self.has_leaving or is_nominated:
+            view = _View(self.ground.whole(), self.engine)
+            left = deallocated(view.snapshot, self.problem.batch.pods) if is_nominated else view.snapshot
+            placed = self._placed(view, left, batch)
             if placed is not None:
-                return self._settle(unit, placed, (), is_proven=True)
+                return self._settle(unit, _Found((), placed, view, left, is_proven=True))
         found = self._victims(unit, batch)
-        if found is None:
-            return None
-        evicted, placed, is_proven = found
-        return self._settle(unit, placed, evicted, is_proven=is_proven)
+        return None if found is None else self._settle(unit, found)
 
     def _batch(self, unit: tuple[Pod, ...]) -> Batch:
-        gangs = tuple(each for each in self.batch.gangs if any(pod.gang == each.id for pod in unit))
+        gangs = tuple(each for each in self.problem.batch.gangs if any(pod.gang == each.id for pod in unit))
         return Batch(pods=unit, gangs=gangs)
 
-    def _victims(self, unit: tuple[Pod, ...], batch: Batch) -> tuple[tuple[Party, ...], Extracted, bool] | None:
-        rules = self.policy.preemption
-        parties = candidates(self.base, min(pod.priority for pod in unit), rules)
-        for most in (self.left, rules.ceiling) if parties else ():
-            found = self._least(batch, parties, most)
+    def _victims(self, unit: tuple[Pod, ...], batch: Batch) -> _Found | None:
+        rules, priority = self.policy.preemption, _priority(unit)
+        if priority not in self.offers:
+            self.offers[priority] = Offers.of(self.ground, priority, rules)
+        offers = self.offers[priority]
+        for most in (self.left, rules.ceiling) if offers.parties else ():
+            found = self._least(batch, offers, most)
             if found is not None and most == self.left:
                 return found
             if found is not None:
-                self._tell(unit, _held_back(sum(len(party.pods) for party in found[0]), self.left))
+                self._tell(unit, _held_back(sum(len(party.pods) for party in found.evicted), self.left))
                 return None
             if most == rules.ceiling:
                 break
+        if self.budget.should_stop():
+            self._tell(unit, _LATER)
+            return None
         self.hopeless.add(_kind(unit))
-        self._tell(unit, _no_victims(len(self.snapshot.nodes)))
+        self._tell(unit, _no_victims(self.problem.node_count))
         return None
 
-    def _least(
-        self, batch: Batch, parties: tuple[Party, ...], most: int
-    ) -> tuple[tuple[Party, ...], Extracted, bool] | None:
+    def _least(self, batch: Batch, offers: Offers, most: int) -> _Found | None:
         """Ask the model, check its answer on the cluster as it would be, and go the long way where that refuses."""
-        cleared = self._cleared(parties)
-        problem = prepare(cleared, batch, self.policy, self.engine)
+        outline = prepare(offers.cleared, batch, self.policy, self.engine)
+        if outline.rejected or self.budget.should_stop():
+            return None
+        chosen, are_all = offers.ranks.nodes(outline, self.ground.room, self.ground.free_devices)
+        names = [outline.inventory.nodes[node].name for node in chosen]
+        parties = offers.near(names, self.ground.origin.budgets)
+        view = self._view(names, batch, parties)
+        problem = prepare(self._cleared(view, parties), batch, self.policy, view.engine)
         problem.is_whole = problem.is_whole & False
-        start = placing.solution(problem, self.budget)
+        start = placing.solution(problem, self.budget) if parties else None
         if start is None:
             return None
-        nodes, are_all = ranking.nodes(problem, self.base, parties, self.engine)
-        if not are_all:
-            parties = _near(problem, parties, nodes)
-        held = residents(problem, self.base, parties)
-        case = harm.Case(problem, self.base, parties, held, nodes, most, start)
-        answer = harm.least(case, self.budget)
+        nodes = [problem.inventory.node_index[name] for name in names]
+        held = residents(problem, view.snapshot, parties)
+        answer = harm.least(harm.Case(problem, view.snapshot, parties, held, nodes, most, start), self.budget)
 
         def fits(evicted: Sequence[Party]) -> bool:
-            return not self.budget.should_stop() and self._placed(self._cleared(evicted), batch) is not None
+            return not self.budget.should_stop() and self._placed(view, self._cleared(view, evicted), batch) is not None
 
         if answer is not None:
             evicted = [parties[number] for number in answer.parties]
-            placed = self._placed(self._cleared(evicted), batch)
+            placed = self._placed(view, self._cleared(view, evicted), batch)
             if placed is not None and not answer.is_proven:
-                evicted = reprieve.reprieved(self.base, evicted, fits)
-                placed = self._placed(self._cleared(evicted), batch)
+                evicted = reprieve.reprieved(view.snapshot, evicted, parties, fits)
+                placed = self._placed(view, self._cleared(view, evicted), batch)
             if placed is not None:
-                return tuple(evicted), placed, answer.is_proven and are_all
-        names = [problem.inventory.nodes[node].name for node in nodes]
-        evicted = reprieve.by_node(self.base, parties, names, most, fits)
-        placed = self._placed(self._cleared(evicted), batch) if evicted else None
-        return None if placed is None else (tuple(evicted), placed, False)
+                left = self._cleared(view, evicted)
+                return _Found(tuple(evicted), placed, view, left, is_proven=answer.is_proven and are_all)
+        evicted = reprieve.by_node(view.snapshot, parties, names, most, fits)
+        left = self._cleared(view, evicted)
+        placed = self._placed(view, left, batch) if evicted else None
+        return None if placed is None else _Found(tuple(evicted), placed, view, left, is_proven=False)
 
-    def _cleared(self, parties: Sequence[Party]) -> Snapshot:
-        return without(self.base, pods_of(parties), frees_devices=self.policy.preemption.frees_devices)
+    def _view(self, names: Sequence[str], batch: Batch, parties: Sequence[Party]) -> _View:
+        """Cut out the nodes that are looked at, unless others decide with them."""
+        stock, snapshot = self.problem.inventory, self.problem.snapshot
+        around = self.engine.neighbours(stock, snapshot.pods).residents
+        if len(names) == self.problem.node_count or not self.ground.is_local(batch, around):
+            return _View(self.ground.whole(), self.engine)
+        others = (pod for party in parties for pod in party.pods)
+        return _View(self.ground.part(names, batch, others), Engine())
 
-    def _placed(self, snapshot: Snapshot, batch: Batch) -> Extracted | None:
-        return placing.place_all(snapshot, batch, self.policy, self.budget, self.engine)
+    def _cleared(self, view: _View, parties: Sequence[Party]) -> Snapshot:
+        return without(view.snapshot, pods_of(parties), frees_devices=self.policy.preemption.frees_devices)
 
-    def _settle(
-        self, unit: tuple[Pod, ...], placed: Extracted, evicted: tuple[Party, ...], *, is_proven: bool
-    ) -> Preemption:
-        victims = tuple(_victims(unit, evicted))
-        left = spent(self._cleared(evicted), (pod for party in evicted for pod in party.pods))
-        self.base = settled(left, unit, placed.placements, placed.allocations)
+    def _placed(self, view: _View, snapshot: Snapshot, batch: Batch) -> Extracted | None:
+        return placing.place_all(snapshot, batch, self.policy, self.budget, view.engine)
+
+    def _settle(self, unit: tuple[Pod, ...], found: _Found) -> Preemption:
+        victims = tuple(_victims(unit, found.evicted))
+        placed, after = found.placed, spent(found.left, (pod for party in found.evicted for pod in party.pods))
+        self.ground.absorb(found.view.snapshot, settled(after, unit, placed.placements, placed.allocations))
+        for offers in self.offers.values():
+            offers.leave([victim.pod for victim in victims])
         self.left -= len(victims)
         self._tell(unit, _preempting([each.node for each in placed.placements], victims))
         return Preemption(
-            placements=placed.placements, allocations=placed.allocations, victims=victims, is_proven=is_proven
+            placements=placed.placements, allocations=placed.allocations, victims=victims, is_proven=found.is_proven
         )
 
     def _tell(self, unit: tuple[Pod, ...], reason: Reason) -> None:
         self.told.update((pod.id, reason) for pod in unit)
 
 
-def _near(problem: Problem, parties: tuple[Party, ...], nodes: Sequence[int]) -> tuple[Party, ...]:
-    """Leave out who is elsewhere and holds nothing that reaches further than its node: it makes no room there."""
-    if problem.layout.wide_types or problem.layout.wide_budgets[0]:
-        return parties
-    names = {problem.inventory.nodes[node].name for node in nodes}
-    return tuple(party for party in parties if party.nodes & names)
+def _priority(unit: tuple[Pod, ...]) -> int:
+    return min(pod.priority for pod in unit)
+
+
+def _without_leaving(snapshot: Snapshot) -> Snapshot:
+    leaving = {pod.id for pod in snapshot.pods if pod.is_deleting} | set(snapshot.leaving)
+    if not leaving:
+        return snapshot
+    evicted = (pod for pod in snapshot.pods if pod.id in leaving)
+    return spent(without(snapshot, leaving, frees_devices=True), evicted)
 
 
 def _kind(unit: tuple[Pod, ...]) -> object:

@@ -1,97 +1,167 @@
 """Which nodes are looked at, where there are more than a model bears: those that promise the least harm."""
 
-from collections import defaultdict
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from solver.domain import Snapshot
+from solver.domain import Pod
+from solver.greedy import Greedy
 from solver.preemption.parties import Party
-from solver.problem import fit
-from solver.problem.fit import PODS
-from solver.problem.memory import Engine
+from solver.problem.fit import PODS, Amounts, Room
+from solver.problem.inventory import Inventory, Mask
 from solver.problem.problem import PodClass, Problem
 
 MOST_NODES: Final = 64
 """Nodes per pod to be placed that are looked at together; the bound is part of what `Preemption.is_proven` means."""
 _LIMIT: Final = 512
+_DEVICES: Final = ""
+"""Stands for devices among the names of resources."""
+_FAR: Final = 1 << 40
+"""A priority above all others: nobody's leaving makes enough room, as far as room and numbers tell."""
+
+_Floats = npt.NDArray[np.float64]
 
 
-def nodes(problem: Problem, before: Snapshot, parties: Sequence[Party], engine: Engine) -> tuple[list[int], bool]:
+class _Promise(NamedTuple):
+    """Per node: the highest priority among those who would have to go, how many, and for how long they have run."""
+
+    priority: Amounts
+    count: Amounts
+    seconds: Amounts
+
+
+@dataclass(slots=True, eq=False)
+class Ranks:
     """
-    Give the nodes that may take the problem's pods, the most promising first, and whether those are all.
+    Parties in rows, one for each node of theirs: by node, and then the cheapest first.
 
-    `before` is the cluster with the parties. A node promises what the cheapest of its pods would leave behind, counting
-    room and devices only: priority of the dearest, then how many.
+    `amounts` are what a party gives back on that node, by resource, and devices. Who is gone gives nothing back.
     """
-    possible = _possible(problem)
-    most = min(_LIMIT, MOST_NODES * max(1, len(problem.batch.pods)))
-    if len(possible) <= 1:
-        return possible, True
-    stock = problem.inventory
-    room = fit.room(stock.nodes, stock.node_index, before.pods)
-    usage = engine.usage(stock, before)
-    held: defaultdict[int, int] = defaultdict(int)
-    for record in usage.exclusive | usage.shared.keys():
-        held[stock.records[record].home] += 1
-    on_node: defaultdict[str, list[Party]] = defaultdict(list)
-    for party in parties:
-        for name in party.nodes:
-            on_node[name].append(party)
-    devices = _devices_of(before)
-    keys = {}
-    for node in possible:
-        free = len(stock.by_home[node]) - held[node]
-        keys[node] = min(
-            _promise(_missing(problem, each, room, (node, free)), on_node[stock.nodes[node].name], devices)
-            for each in problem.classes
-        )
-    return sorted(possible, key=lambda node: (keys[node], node))[:most], len(possible) <= most
+
+    party: npt.NDArray[np.int64]
+    node: npt.NDArray[np.int64]
+    priority: Amounts
+    count: Amounts
+    seconds: Amounts
+    amounts: dict[str, _Floats]
+
+    @classmethod
+    def of(cls, stock: Inventory, parties: Sequence[Party], devices_of: Callable[[Pod], int]) -> "Ranks":
+        """Write parties down; `devices_of` says how many devices a pod holds."""
+        rows: list[tuple[int, int, int, int, int]] = []
+        kinds: dict[tuple[tuple[str, int], ...], int] = {}
+        given: list[tuple[int, int, int]] = []
+        for number, party in enumerate(parties):
+            rows_of: dict[int, int] = {}
+            for pod in party.pods:
+                node = stock.node_index.get(pod.node_name)
+                if node is None:
+                    continue
+                row = rows_of.get(node)
+                if row is None:
+                    row = rows_of[node] = len(rows)
+                    rows.append((number, node, party.priority, len(party.pods), party.seconds))
+                given.append((row, kinds.setdefault(pod.requests, len(kinds)), devices_of(pod)))
+        columns = np.array(rows, dtype=np.int64).reshape(-1, 5)
+        order = np.lexsort((columns[:, 4], columns[:, 3], columns[:, 2], columns[:, 1]))
+        amounts = {each: sums[order] for each, sums in _summed_up(given, tuple(kinds), len(rows)).items()}
+        return cls(*(columns[order, column].copy() for column in range(5)), amounts)
+
+    def leave(self, parties: Iterable[int]) -> None:
+        """Note that these are gone."""
+        rows = np.isin(self.party, list(parties))
+        for column in (self.count, self.seconds, *self.amounts.values()):
+            column[rows] = 0
+
+    def nodes(self, problem: Problem, room: Room, free_devices: Amounts) -> tuple[list[int], bool]:
+        """
+        Give the nodes that may take the pods of a problem, the most promising first, and whether those are all.
+
+        The problem is that without all parties, `room` and `free_devices` are what is left with them. A node promises
+        what the cheapest of its pods would leave behind, counting room and devices only: priority of the dearest, then
+        how many, then their work.
+        """
+        possible = np.zeros(problem.node_count, dtype=np.bool_)
+        for each in problem.classes:
+            possible |= each.verdicts.allowed & problem.room.fits(each.requests)
+        most = min(_LIMIT, MOST_NODES * max(1, len(problem.batch.pods)))
+        found = np.flatnonzero(possible)
+        if len(found) <= 1:
+            return found.tolist(), True
+        best: _Promise | None = None
+        served = Greedy.served(problem)
+        for each in problem.classes:
+            promise = self._promise(_wanted(problem, each), served[each.index], room, free_devices)
+            best = promise if best is None else _better(best, promise)
+        if best is None:
+            return [], True
+        order = np.lexsort((found, best.seconds[found], best.count[found], best.priority[found]))
+        return found[order][:most].tolist(), len(found) <= most
+
+    def _promise(self, wanted: dict[str, int], served: Mask, room: Room, free_devices: Amounts) -> _Promise:
+        """Send parties away on every node, the cheapest first, until nothing is missing."""
+        count = len(served)
+        enough = np.ones(len(self.node), dtype=np.bool_)
+        lacks = np.zeros(count, dtype=np.bool_)
+        for resource, amount in wanted.items():
+            missing = amount - (free_devices if resource == _DEVICES else room.of(resource))
+            lacks |= missing > 0
+            if resource in self.amounts:
+                enough &= self._summed(self.amounts[resource]) >= missing[self.node]
+            else:
+                enough &= missing[self.node] <= 0
+        rows = np.flatnonzero(enough)
+        nodes, first = np.unique(self.node[rows], return_index=True)
+        priority, number, seconds = (np.full(count, value, dtype=np.int64) for value in (_FAR, 0, 0))
+        at = rows[first]
+        priority[nodes] = self.priority[at]
+        number[nodes] = self._summed(self.count.astype(np.float64))[at].astype(np.int64)
+        seconds[nodes] = self._summed(self.seconds.astype(np.float64))[at].astype(np.int64)
+        priority[~lacks], number[~lacks], seconds[~lacks] = -_FAR, 0, 0
+        priority[~served] = _FAR
+        return _Promise(priority, number, seconds)
+
+    def _summed(self, amounts: _Floats) -> _Floats:
+        """Sum up along the rows of each node."""
+        if not len(amounts):
+            return amounts
+        sums = np.cumsum(amounts)
+        starts = np.flatnonzero(np.diff(self.node, prepend=-1))
+        before = np.repeat(sums[starts] - amounts[starts], np.diff(np.append(starts, len(amounts))))
+        return sums - before
 
 
-def _possible(problem: Problem) -> list[int]:
-    mask = np.zeros(problem.node_count, dtype=np.bool_)
-    for each in problem.classes:
-        mask |= each.verdicts.allowed & problem.room.fits(each.requests)
-    return [int(node) for node in np.flatnonzero(mask)]
+def _summed_up(
+    given: Sequence[tuple[int, int, int]], kinds: Sequence[tuple[tuple[str, int], ...]], count: int
+) -> dict[str, _Floats]:
+    """Sum up pods, devices and requests by row; `given` are (row, kind of requests, devices) of pods."""
+    columns = np.array(given, dtype=np.int64).reshape(-1, 3)
+    row, kind, devices = columns[:, 0], columns[:, 1], columns[:, 2]
+    found = {PODS: np.bincount(row, minlength=count).astype(np.float64)}
+    found[_DEVICES] = np.bincount(row, weights=devices.astype(np.float64), minlength=count)
+    asked = [dict(requests) for requests in kinds]
+    for resource in dict.fromkeys(name for each in asked for name in each):
+        weights = np.array([each.get(resource, 0) for each in asked], dtype=np.float64)
+        found[resource] = np.bincount(row, weights=weights[kind], minlength=count)
+    return found
 
 
-def _missing(problem: Problem, pod_class: PodClass, room: fit.Room, at: tuple[int, int]) -> dict[str, int]:
-    """What a node lacks for a pod: by resource, and devices under the empty name."""
-    node, free_devices = at
-    wanted = {PODS: 1, **dict(pod_class.requests)}
-    missing = {name: amount - int(room.of(name)[node]) for name, amount in wanted.items() if amount > 0}
+def _better(one: _Promise, other: _Promise) -> _Promise:
+    """Take the lesser harm of two, node by node."""
+    is_less = other.seconds < one.seconds
+    for left, right in ((other.count, one.count), (other.priority, one.priority)):
+        is_less = (left < right) | ((left == right) & is_less)
+    return _Promise(*(np.where(is_less, new, old) for new, old in zip(other, one, strict=True)))
+
+
+def _wanted(problem: Problem, pod_class: PodClass) -> dict[str, int]:
+    """What a pod takes of a node, devices among it."""
     asked = sum(
         part.copies * sum(max(ask.needed for ask in request) for request in problem.components[part.component].requests)
         for part in pod_class.parts
     )
-    missing[""] = asked - free_devices
-    return {name: amount for name, amount in missing.items() if amount > 0}
-
-
-def _promise(missing: dict[str, int], parties: Sequence[Party], devices: dict[str, int]) -> tuple[int, int, int]:
-    """Send pods away, the cheapest first, until nothing is missing: (highest priority, pods, seconds)."""
-    if not missing:
-        return (-(1 << 31), 0, 0)
-    left, count, seconds = dict(missing), 0, 0
-    for party in sorted(parties, key=lambda party: (party.priority, len(party.pods), party.seconds)):
-        count += len(party.pods)
-        seconds += party.seconds
-        freed = [(PODS, len(party.pods)), *((name, amount) for pod in party.pods for name, amount in pod.requests)]
-        freed += [("", devices.get(pod.uid, 0)) for pod in party.pods]
-        for name, amount in freed:
-            left[name] = left.get(name, 0) - amount
-        if all(amount <= 0 for amount in left.values()):
-            return (party.priority, count, seconds)
-    return (1 << 31, count, seconds)
-
-
-def _devices_of(snapshot: Snapshot) -> dict[str, int]:
-    """Devices held by the uid of the pod."""
-    held: defaultdict[str, int] = defaultdict(int)
-    for claim in snapshot.claims:
-        if claim.allocation is not None:
-            for each in claim.reserved_for:
-                held[each.uid] += len(claim.allocation.results)
-    return held
+    wanted = {PODS: 1, **dict(pod_class.requests), _DEVICES: asked}
+    return {resource: amount for resource, amount in wanted.items() if amount > 0}

@@ -6,11 +6,11 @@ drop victims of an answer that was not proven.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from solver.domain import Snapshot
-from solver.preemption.parties import Party
+from solver.preemption.parties import Bond, Party, bonds
 
 Fits = Callable[[Sequence[Party]], bool]
 """Whether the pods fit once these parties are gone."""
@@ -22,17 +22,18 @@ MOST_PARTIES: Final = 64
 def by_node(snapshot: Snapshot, parties: Sequence[Party], names: Sequence[str], most: int, fits: Fits) -> list[Party]:
     """Clear one node after the other until one does; nobody where none does."""
     for name in names[:MOST_NODES]:
-        there = [party for party in parties if name in party.nodes]
+        there = closed([party for party in parties if name in party.nodes], parties)
         if not there or len(there) > MOST_PARTIES or not fits(there):
             continue
-        left = reprieved(snapshot, there, fits)
+        left = reprieved(snapshot, there, parties, fits)
         if left and sum(len(party.pods) for party in left) <= most and is_allowed(snapshot, left):
             return left
     return []
 
 
-def reprieved(snapshot: Snapshot, evicted: Sequence[Party], fits: Fits) -> list[Party]:
-    """Keep whom the pods fit beside: those first whose budget is short, then the dearest."""
+def reprieved(snapshot: Snapshot, evicted: Sequence[Party], parties: Sequence[Party], fits: Fits) -> list[Party]:
+    """Keep whom the pods fit beside: gangs whole, then those first whose budget is short, then the dearest."""
+    counted = {bond: len(numbers) for bond, numbers in bonds(parties).items()}
     counts = Counter(each for party in evicted for each in party.budgets)
     short = {each for each, count in counts.items() if count > snapshot.budgets[each].allowed}
     order = sorted(
@@ -40,11 +41,39 @@ def reprieved(snapshot: Snapshot, evicted: Sequence[Party], fits: Fits) -> list[
         key=lambda party: (not short & set(party.budgets), -party.priority, -len(party.pods), -party.seconds),
     )
     left = list(evicted)
+    for bond, numbers in bonds(evicted).items():
+        rest = [each for each in left if each.bond != bond]
+        if not _stays(bond, len(numbers), counted[bond]) and fits(rest):
+            left = rest
     for party in order:
         others = [each for each in left if each is not party]
-        if fits(others):
+        if len(others) < len(left) and not _broken(others, counted) and fits(others):
             left = others
     return left
+
+
+def closed(evicted: Sequence[Party], parties: Sequence[Party]) -> list[Party]:
+    """Add the rest of gangs of which too few would stay; nobody goes where a gang cannot go whole."""
+    counted = {bond: len(numbers) for bond, numbers in bonds(parties).items()}
+    broken = set(_broken(evicted, counted))
+    if any(bond.must_stay for bond in broken):
+        return []
+    return [*evicted, *(each for each in parties if each.bond in broken and all(each is not one for one in evicted))]
+
+
+def _broken(evicted: Sequence[Party], counted: Mapping[Bond, int]) -> list[Bond]:
+    """Gangs of which some stay and not enough."""
+    going = {bond: len(numbers) for bond, numbers in bonds(evicted).items()}
+    return [
+        bond
+        for bond, count in going.items()
+        if not _stays(bond, count, counted[bond]) and (bond.must_stay or count < counted[bond])
+    ]
+
+
+def _stays(bond: Bond, going: int, count: int) -> bool:
+    """Whether enough of a gang stay."""
+    return count - going >= bond.need
 
 
 def is_allowed(snapshot: Snapshot, evicted: Sequence[Party]) -> bool:

@@ -1,7 +1,7 @@
 """What parties hold of nodes and devices, in the words of a problem that leaves them out."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from solver.domain import Claim, CounterId, DeviceId, DeviceResult, Snapshot
 from solver.model.rules.keeping import Draw, Residents, Tenancy
@@ -30,10 +30,12 @@ def residents(problem: Problem, before: Snapshot, parties: Sequence[Party]) -> R
         consumers = dict.fromkeys(party_of[each.uid] for each in claim.reserved_for if each.uid in party_of)
         if consumers:
             found.draws.append(_draw(problem, claim, tuple(consumers), remembered))
+    found.grains = _grains(problem, {each[:2] for draw in found.draws for each in draw.budgets})
     return found
 
 
 def _draw(problem: Problem, claim: Claim, consumers: tuple[int, ...], remembered: _Remembered) -> Draw:
+    """Write a claim down; what it takes of capacities and counters is in their own units, not yet in the layout's."""
     budgets: defaultdict[tuple[int, int], int] = defaultdict(int)
     shares: dict[tuple[int, int], None] = {}
     for result in claim.allocation.results if claim.allocation is not None else ():
@@ -43,10 +45,34 @@ def _draw(problem: Problem, claim: Claim, consumers: tuple[int, ...], remembered
         if not is_share:
             for place, amount in _counters(problem, result.device, remembered):
                 budgets[place] += amount
-    scaled = tuple(
-        (node, budget, -(-amount // _scale(problem, node, budget))) for (node, budget), amount in budgets.items()
-    )
-    return Draw(consumers, scaled, tuple(shares))
+    return Draw(consumers, tuple((node, budget, amount) for (node, budget), amount in budgets.items()), tuple(shares))
+
+
+def _grains(problem: Problem, places: Collection[tuple[int, int]]) -> dict[tuple[int, int], tuple[int, int]]:
+    """Give the unit of each budget whose unit is not 1, and what is left of it beside whole units."""
+    found = {}
+    unlike = {(node, budget): scale for node, budget in places if (scale := _scale(problem, node, budget)) > 1}
+    if not unlike:
+        return {}
+    left = _left(problem)
+    for place, scale in unlike.items():
+        found[place] = (scale, max(0, left.get(place, 0)) % scale)
+    return found
+
+
+def _left(problem: Problem) -> dict[tuple[int, int], int]:
+    """Give what is left of capacities and counters, in their own units, by node (or -1) and budget."""
+    stock, layout, usage = problem.inventory, problem.layout, problem.usage
+    found = {
+        place: stock.budgets[counter] - usage.drawn.get(counter, 0) for counter, place in layout.counter_place.items()
+    }
+    for record, (node, position) in layout.place_of.items():
+        kind = layout.wide_types[position] if node < 0 else layout.groups[layout.group_of[node]].types[position]
+        consumed = usage.shared.get(record, {})
+        capacities = dict(stock.records[record].device.capacities)
+        for name, budget in kind.capacities.items():
+            found[node, budget] = capacities[name].value.nano - consumed.get(name, 0)
+    return found
 
 
 def _add_device(

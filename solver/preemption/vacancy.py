@@ -26,6 +26,18 @@ def without(snapshot: Snapshot, gone: Collection[PodId], *, frees_devices: bool)
     return replace(snapshot, pods=pods, claims=claims)
 
 
+def deallocated(snapshot: Snapshot, waiting: Iterable[Pod]) -> Snapshot:
+    """Take allocations away whose consumers are all gone already: the claim controller is about to do that."""
+    alive = frozenset(pod.uid for pod in (*snapshot.pods, *waiting))
+    claims = tuple(
+        replace(claim, allocation=None, reserved_for=(), device_status=())
+        if claim.allocation is not None and is_freed(claim, frozenset(each.uid for each in claim.reserved_for) - alive)
+        else claim
+        for claim in snapshot.claims
+    )
+    return replace(snapshot, claims=claims)
+
+
 def is_freed(claim: Claim, uids: Collection[str]) -> bool:
     """Whether a claim is really deallocated once the pods of these uids are gone."""
     return (
@@ -61,7 +73,7 @@ def settled(
         apart = placement.special.resources if placement.special is not None else frozenset()
         requests = tuple((name, amount) for name, amount in pod.requests if name not in apart)
         seated.append(replace(pod, node_name=placement.node, requests=requests))
-        reference = ConsumerReference(resource="pods", name=pod.id.name, uid=pod.uid)
+        reference = ConsumerReference.of(pod.id, pod.uid)
         for claim in placement.claims:
             consumers.setdefault(claim, []).append(reference)
         if placement.special is not None:

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from solver.domain import Node, Pod, Reason
-from solver.feasibility import node_fit
 from solver.problem.inventory import Mask
 
 Amounts = npt.NDArray[np.int64]
@@ -24,18 +23,6 @@ class NodeVerdicts:
 
     allowed: Mask
     reasons: tuple[Reason, ...]
-
-
-def judge(demand: node_fit.NodeDemand, nodes: tuple[Node, ...], labels: tuple[Mapping[str, str], ...]) -> NodeVerdicts:
-    """Put a demand to every node."""
-    allowed = np.ones(len(nodes), dtype=np.bool_)
-    counts: dict[Reason, int] = {}
-    for index, node in enumerate(nodes):
-        objection = node_fit.objection(demand, node, labels[index])
-        if objection is not None:
-            allowed[index] = False
-            counts[objection] = counts.get(objection, 0) + 1
-    return NodeVerdicts(allowed, tallied(counts))
 
 
 def narrowed(verdicts: NodeVerdicts, objections: Mapping[int, Reason]) -> NodeVerdicts:

@@ -105,6 +105,16 @@ class GangRule:
                 found = inside if found is None else found & inside
         return found
 
+    def sums(self, pod_class: int, levels: Sequence[Level], amounts: fit.Amounts) -> dict[Row, int] | None:
+        """Sum up amounts per node over the domains of levels; None where one of these does not bind a class."""
+        if not levels or any(pod_class not in level.domain_of for level in levels):
+            return None
+        nodes = np.flatnonzero(amounts)
+        columns = np.stack([each.domain_of[pod_class][nodes] for each in levels])
+        found, places = np.unique(columns, axis=1, return_inverse=True)
+        totals = np.bincount(places.reshape(-1), weights=amounts[nodes], minlength=found.shape[1])
+        return {tuple(column): int(total) for column, total in zip(found.T.tolist(), totals.tolist(), strict=True)}
+
     def _telling(self, levels: Sequence[Level]) -> list[int]:
         """Classes that all the levels bind."""
         return [each for each in self.classes if all(each in level.domain_of for level in levels)]

@@ -88,7 +88,7 @@ class Inventory:
     draws: dict[DeviceId, tuple[tuple[CounterId, int], ...]] = field(default_factory=dict)
     """What devices take of counters, those that no present node reaches included."""
     hints: dict[DemandHint, str] = field(default_factory=dict)
-    """What `solver.hints` found to say about selectors that match nothing; it holds as long as the inventory."""
+    """What `solver.explain.hints` says of selectors that match nothing; it holds as long as the inventory."""
 
     def taints_of(self, device: DeviceId) -> tuple[Taint, ...]:
         """Give a device's taints of today, whether anybody could allocate it or not."""

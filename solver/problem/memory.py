@@ -15,6 +15,7 @@ from solver.feasibility.device_attributes import AttributeName
 from solver.problem import demand, device_domains, drafting, fit, inventory, laying, owned, usage
 from solver.problem.demand import Answers, DemandKey
 from solver.problem.inventory import Inventory
+from solver.problem.judging import Judge
 from solver.problem.layout import Layout
 from solver.problem.neighbours.residents import Residents
 from solver.problem.neighbours.surroundings import Memory
@@ -38,6 +39,7 @@ class Engine:
     _layouts: dict[_LayoutKey, Layout] = field(default_factory=dict)
     _by_value: dict[tuple[int, tuple[AttributeName, ...]], dict[tuple[str, ...], Answers]] = field(default_factory=dict)
     _verdicts: dict[node_fit.NodeDemand, fit.NodeVerdicts] = field(default_factory=dict)
+    _judge: Judge | None = None
     _holdings: dict[int, Holding] = field(default_factory=dict)
     _neighbours: Memory | None = None
     _recall: Recall = field(default_factory=Recall)
@@ -48,7 +50,7 @@ class Engine:
         """Give the devices as published; rebuilt when nodes, slices or taint rules changed."""
         basis = (snapshot.nodes, snapshot.slices, snapshot.taint_rules, owned_devices)
         if self._inventory is None or not self._is_current(basis):
-            nodes = tuple(sorted(snapshot.nodes, key=lambda node: node.name))
+            nodes = self._sorted(snapshot.nodes)
             ownership = owned.resolve(owned_devices, nodes)
             self._inventory = inventory.take_stock(
                 nodes, snapshot.slices, snapshot.taint_rules, ownership, self._recall
@@ -58,10 +60,17 @@ class Engine:
             self._answers.clear()
             self._by_value.clear()
             self._layouts.clear()
-            self._verdicts.clear()
             self._holdings.clear()
             self._neighbours = None
         return self._inventory
+
+    def _sorted(self, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+        """Bring nodes into order; what is kept under the result holds while no node changes."""
+        if self._basis is not None and self._inventory is not None and self._basis[0] is nodes:
+            return self._inventory.nodes
+        self._verdicts.clear()
+        self._judge = None
+        return tuple(sorted(nodes, key=lambda node: node.name))
 
     def _is_current(
         self, basis: tuple[tuple[Node, ...], tuple[ResourceSlice, ...], tuple[DeviceTaintRule, ...], OwnedDevices]
@@ -134,6 +143,6 @@ class Engine:
         if found is None:
             if len(self._verdicts) >= _MOST_VERDICTS:
                 self._verdicts.clear()
-            found = fit.judge(wanted, stock.nodes, stock.labels)
-            self._verdicts[wanted] = found
+            self._judge = self._judge or Judge(stock.nodes, stock.labels)
+            found = self._verdicts[wanted] = self._judge.verdicts(wanted)
         return found

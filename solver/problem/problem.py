@@ -174,13 +174,17 @@ class Problem:
         """Give a pod of the batch."""
         return self.batch.pods[position]
 
-    def is_tied(self, pod_class: PodClass) -> bool:
-        """Whether pods of a class depend on where others are, so that no part of the cluster can be solved alone."""
+    def is_tied(self, pod_class: PodClass, *, by_gangs: bool = True) -> bool:
+        """
+        Whether pods of a class depend on where others are, so that no part of the cluster can be solved alone.
+
+        Without `by_gangs` a gang does not count: it can be solved alone where all of it is.
+        """
         if pod_class.shared or pod_class.index in self.neighbours.concerned:
             return True
         if any(pod_class.index in limit.takes for limit in self.limits):
             return True
-        return any(pod_class.index in rule.classes for rule in self.gangs)
+        return by_gangs and any(pod_class.index in rule.classes for rule in self.gangs)
 
     @property
     def other_levels(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from solver.domain import Budget, Level
 from solver.greedy import Greedy, Order
-from solver.placing import Kept
+from solver.greedy.placing import Kept
 from solver.problem.problem import Problem
 from solver.problem.tastes.levels import SCORES
 from solver.problem.tastes.scores import bound

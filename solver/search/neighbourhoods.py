@@ -13,9 +13,11 @@ import numpy as np
 
 from solver.domain import Budget
 from solver.model.objective import decides_pods
+from solver.problem.gangs import GangRule
 from solver.problem.problem import Problem
 from solver.search import bound, parts
 from solver.search.bound import Bounds
+from solver.search.crews import Crews
 from solver.search.values import Values, names, values
 from solver.solution import Choice, Solution
 
@@ -59,9 +61,11 @@ class _Search:
     known: Values = ()
     chance: random.Random = field(init=False)
     used: dict[int, list[Choice]] = field(default_factory=dict)
+    crews: Crews = field(init=False)
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.budget.seed)  # noqa: S311 - a reproducible search, not a secret
+        self.crews = Crews(self.problem, self.chance)
         self._adopt(self.best)
 
     def is_open(self) -> bool:
@@ -77,12 +81,12 @@ class _Search:
     def step(self) -> None:
         """Solve one neighbourhood."""
         self.spent += _STEP_SECONDS / 20  # so that steps without a search end too
-        nodes = self._nodes()
+        nodes, gangs = self._part()
         if not nodes:
             self.spent = self.budget.deterministic_seconds
             return
         effort = parts.effort(self.budget, _STEP_SECONDS, presolve=self.presolve)
-        solved = parts.solve(self.problem, self.best, nodes, effort)
+        solved = parts.solve(self.problem, self.best, nodes, effort, gangs=gangs)
         self.spent += solved.deterministic_seconds
         if solved.is_optimal:
             self.reach = min(_MOST, self.reach + 1)
@@ -110,17 +114,27 @@ class _Search:
         if gained and open_levels and limits[open_levels[0]] is None:
             self.bounds = bound.bounds(self.problem, known, self.budget)
 
-    def _nodes(self) -> list[int]:
-        """Pick nodes that a pod without a place could use, and nodes that the batch uses."""
-        fixed = parts.fixed_nodes(self.problem, self.best)
+    def _part(self) -> tuple[list[int], list[GangRule]]:
+        """Pick nodes that pods without a place could use and nodes that the batch uses, with the gangs on them."""
+        fixed = {shared.node for shared in self.best.shared.values()}
+        fixed.update(choice.node for choice in self.best.choices if choice.pod_class in self.crews.tied)
+        gangs: list[GangRule] = []
         wanted: list[int] = []
-        waiting = parts.waiting(self.problem, self.best.choices)
-        if waiting:
-            pod_class = self.problem.classes[self._wanting(list(waiting))]
-            fits = pod_class.verdicts.allowed & self.problem.room.fits(pod_class.requests)
-            wanted = [node for node in np.flatnonzero(fits).tolist() if node not in fixed]
-        used = [node for node in self.used if node not in fixed]
+        waiting = [*parts.waiting(self.problem, self.best.choices), *self.crews.waiting(self.used)]
         share = self.reach * 3 // 4 if waiting else 0
-        picked = self.chance.sample(wanted, min(share, len(wanted)))
-        picked += self.chance.sample(used, min(self.reach - len(picked), len(used)))
-        return sorted(dict.fromkeys(picked))
+        if waiting:
+            pod_class = self.problem.classes[self._wanting(waiting)]
+            rule = self.crews.rule_of.get(pod_class.index)
+            if rule is not None:
+                gangs.append(rule)
+                wanted = self.crews.around(rule, self.used, fixed, self.reach)
+                share = len(wanted)
+            else:
+                fits = pod_class.verdicts.allowed & self.problem.room.fits(pod_class.requests)
+                wanted = [node for node in np.flatnonzero(fits).tolist() if node not in fixed]
+                self.chance.shuffle(wanted)
+        used = [node for node in self.used if node not in fixed]
+        picked = wanted[:share]
+        picked += self.chance.sample(used, min(max(0, self.reach - len(picked)), len(used)))
+        nodes = self.crews.whole(dict.fromkeys(picked), self.used, fixed, max(share, 2 * self.reach))
+        return nodes, [*gangs, *self.crews.inside(nodes, self.used)]

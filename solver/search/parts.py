@@ -11,6 +11,7 @@ from solver.engines.cpsat import Effort
 from solver.engines.status import EngineStatus
 from solver.model import assignment, build, cells
 from solver.model.form import Expression, Level
+from solver.problem.gangs import GangRule
 from solver.problem.layout import GLOBAL, type_at
 from solver.problem.neighbours.circle import Neighbours
 from solver.problem.problem import PodClass, Problem
@@ -50,23 +51,37 @@ def waiting(problem: Problem, choices: Iterable[Choice]) -> Counter[int]:
     )
 
 
-def restricted(problem: Problem, solution: Solution, nodes: Collection[int]) -> Problem:
-    """The problem of some nodes: pods without a place and those released there compete for them, rules apart."""
+def restricted(
+    problem: Problem, solution: Solution, nodes: Collection[int], gangs: Collection[GangRule] = ()
+) -> Problem:
+    """
+    The problem of some nodes: pods without a place and those released there compete for them, rules apart.
+
+    `gangs` are those that take part, each with all of its pods: none of them may be placed outside.
+    """
     inside = set(nodes)
     released = _by_family(problem, (choice for choice in solution.choices if choice.node in inside))
     left = waiting(problem, solution.choices)
+    for each in (problem.classes[index] for rule in gangs for index in rule.classes):
+        left[each.index] = each.size - released[each.family]
     classes = [_limited(each, released[each.family] + left[each.index]) for each in problem.classes]
     outside = [choice for choice in solution.choices if choice.node not in inside]
     wide = _wide_left(problem, Solution(outside, solution.shared))
-    nothing: dict[str, Any] = {"shared": [], "limits": (), "gangs": (), "neighbours": Neighbours()}
+    nothing: dict[str, Any] = {"shared": [], "limits": (), "gangs": tuple(gangs), "neighbours": Neighbours()}
     return replace(problem, classes=classes, wide_state=wide, **nothing)
 
 
 def solve(
-    problem: Problem, solution: Solution, nodes: list[int], effort: Effort, *, levels: int | None = None
+    problem: Problem,
+    solution: Solution,
+    nodes: list[int],
+    effort: Effort,
+    *,
+    levels: int | None = None,
+    gangs: Collection[GangRule] = (),
 ) -> Solved:
-    """Solve some nodes exactly, all levels at once (or only so many of the first), from what they hold."""
-    part = restricted(problem, solution, nodes)
+    """Solve some nodes (and gangs) exactly, all levels at once (or only so many of the first), from what they hold."""
+    part = restricted(problem, solution, nodes, gangs)
     variables = build.build(part, cells.single(part, nodes))
     hint = assignment.values_of(variables, solution)
     result = cpsat.maximize(

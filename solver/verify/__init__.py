@@ -7,7 +7,9 @@ be made twice to go unseen. It is cheap enough (one pass over the cluster's inde
 to run before every commit; a plan that fails it is never written. Called by the shell, by tests and by `simulate`.
 
 Here lives one file per kind of rule: `pods`, `nodes`, `claims`, `requests`, `devices`, `usage`, `constraints`,
-`merging`, `extended`, `gangs`, `holds`, `neighbours`, `volumes`; `rules` is the closed list of names.
+`merging`, `extended`, `burdens`, `gangs`, `holds`, `neighbours`, `volumes`, `preemption`; `rules` is the closed list of
+names. What they look at: `picture` (the snapshot and the new allocations), `pools`, `amounts`, `selection`, `matching`,
+`crowd` (pods, and where they are in the end).
 """
 
 from collections.abc import Iterator
@@ -37,8 +39,16 @@ __all__ = ["Rule", "check"]
 
 def check(snapshot: Snapshot, batch: Batch, plan: Plan, policy: Policy = Policy()) -> tuple[Violation, ...]:  # noqa: B008 -- a frozen value
     """Give every rule that a plan breaks, with what breaks it; empty for a valid plan. Never raises on a bad plan."""
-    found = tuple(_violations(Picture.of(snapshot, batch, policy, plan), batch, plan))
-    return (*found, *preemption.violations(snapshot, batch, plan, policy, check)) if plan.preemptions else found
+    picture = Picture.of(snapshot, batch, policy, plan)
+    found = tuple(_violations(picture, batch, plan))
+    if not plan.preemptions:
+        return found
+
+    def fits(then: Snapshot, part: Batch, placed: Plan, policy: Policy) -> tuple[Violation, ...]:
+        """Check placements on another day of the same nodes and slices: pools have to be read once only."""
+        return tuple(_violations(Picture.of(then, part, policy, placed, picture.pools), part, placed))
+
+    return (*found, *preemption.violations(snapshot, batch, plan, policy, fits))
 
 
 def _violations(picture: Picture, batch: Batch, plan: Plan) -> Iterator[Violation]:

@@ -8,18 +8,21 @@ from solver.domain import (
     Allocation,
     Batch,
     ClaimId,
-    DeviceId,
     Gang,
     GangId,
     GangLevel,
     Plan,
     PodId,
+    PoolId,
+    SubRequest,
     Violation,
 )
+from solver.verify import matching
 from solver.verify.constraints import Values, attribute_values
 from solver.verify.picture import Picture
 from solver.verify.pools import Published
 from solver.verify.rules import Rule, broken
+from solver.verify.selection import SelectionError, selects
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +51,8 @@ def violations(batch: Batch, plan: Plan, picture: Picture) -> Iterator[Violation
             if level.is_required and level.node_label:
                 yield from _on_nodes(gang, level, new, old, picture)
             elif level.is_required:
-                yield from _on_devices(gang, level, _Holdings(picture, allocations), new, old)
+                waiting = _Holdings(picture, allocations), _waiting(batch, gang, new)
+                yield from _on_devices(gang, level, waiting, new, old)
 
 
 def _arriving(plan: Plan, picture: Picture) -> dict[GangId, list[_Member]]:
@@ -71,6 +75,13 @@ def _running(plan: Plan, picture: Picture) -> dict[GangId, list[_Member]]:
     return found
 
 
+def _waiting(batch: Batch, gang: Gang, new: list[_Member]) -> list[_Member]:
+    """Members of the batch that the plan leaves out."""
+    placed = {each.pod for each in new}
+    left = (pod for pod in batch.pods if pod.gang == gang.id and pod.id not in placed)
+    return [_Member(pod.id, "", pod.claim_ids) for pod in left]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Holdings:
     """Which devices pods hold, by the plan and by the snapshot."""
@@ -83,13 +94,35 @@ class _Holdings:
         found = {attribute_values(each, attribute) for each in self._devices(member)}
         return {values for values in found if values}
 
-    def is_published(self, attribute: str) -> bool:
-        """Whether any device of the cluster has an attribute."""
+    def asks_for(self, member: _Member, attribute: str) -> bool:
+        """Whether a device that has an attribute matches a request of a member that was open before the plan."""
+        claims = (self.picture.claims.get(each) for each in member.claims)
         return any(
-            attribute_values(Published(DeviceId(each.driver, each.pool, device.name), device, each.scope), attribute)
-            for each in self.picture.snapshot.slices
-            for device in each.devices
+            self._matches(wanted, published)
+            for claim in claims
+            if claim is not None and claim.allocation is None
+            for request in claim.requests
+            for wanted in request.alternatives
+            if not wanted.admin_access
+            for published in self._having(attribute)
         )
+
+    def _having(self, attribute: str) -> Iterator[Published]:
+        """Devices of pools that can be used which have an attribute."""
+        for key in dict.fromkeys((each.driver, each.pool) for each in self.picture.snapshot.slices):
+            view = self.picture.pools.view(PoolId(*key))
+            if not view.trouble:
+                yield from (each for each in view.devices.values() if attribute_values(each, attribute))
+
+    def _matches(self, wanted: SubRequest, published: Published) -> bool:
+        device_class = self.picture.classes.get(wanted.device_class)
+        try:
+            is_meant = device_class is not None and selects(device_class, wanted, published)
+        except SelectionError:
+            return False
+        if published.scope.node_name:
+            return is_meant and published.scope.node_name in self.picture.nodes
+        return is_meant and any(matching.reaches(published.scope, node) for node in self.picture.snapshot.nodes)
 
     def _devices(self, member: _Member) -> Iterator[Published]:
         for claim_id in member.claims:
@@ -122,17 +155,27 @@ def _on_nodes(
 
 
 def _on_devices(
-    gang: Gang, level: GangLevel, holdings: _Holdings, new: list[_Member], old: list[_Member]
+    gang: Gang, level: GangLevel, rest: tuple[_Holdings, list[_Member]], new: list[_Member], old: list[_Member]
 ) -> Iterator[Violation]:
-    """One value of the attribute over all devices that have it, and some device anywhere that does."""
+    """One value of the attribute over all devices, each member with one unless no device with it matches its claims."""
+    holdings, waiting = rest
+    without = [each for each in new if not holdings.values(each, level.device_attribute)]
+    for each in without:
+        if holdings.asks_for(each, level.device_attribute):
+            yield broken(Rule.GANG_TOPOLOGY, gang.id, f"{each.pod} gets no device with {level}, and asks for such")
     arriving = _union(holdings.values(each, level.device_attribute) for each in new)
     held = _union(holdings.values(each, level.device_attribute) for each in old)
     if len(arriving) > 1:
         yield broken(Rule.GANG_TOPOLOGY, gang.id, f"its pods get devices of several values of {level}")
     if held and arriving - held:
         yield broken(Rule.GANG_TOPOLOGY, gang.id, f"its pods get devices of other values of {level} than members have")
-    if not arriving and not held and not holdings.is_published(level.device_attribute):
-        yield broken(Rule.GANG_TOPOLOGY, gang.id, f"no device at all has {level}")
+    if arriving or held:
+        return
+    if not any(
+        holdings.asks_for(each, level.device_attribute) or holdings.values(each, level.device_attribute)
+        for each in (*new, *waiting)
+    ):
+        yield broken(Rule.GANG_TOPOLOGY, gang.id, f"no device that its pods could get has {level}")
 
 
 def _union(sets: Iterable[set[Values]]) -> set[Values]:

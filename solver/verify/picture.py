@@ -40,8 +40,14 @@ class Picture:
     gangs: dict[GangId, Gang] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, snapshot: Snapshot, batch: Batch, policy: Policy, plan: Plan | None = None) -> "Picture":
-        """Index a snapshot and a batch; `pods` are the batch's, `claims` include those that a plan is going to make."""
+    def of(
+        cls, snapshot: Snapshot, batch: Batch, policy: Policy, plan: Plan | None = None, pools: Pools | None = None
+    ) -> "Picture":
+        """
+        Index a snapshot and a batch; `pods` are the batch's, `claims` include those that a plan is going to make.
+
+        `pools` may be given where the same slices were read before.
+        """
         made = (
             each.special.stand_in(each.pod_uid)
             for each in (plan.placements if plan is not None else ())
@@ -54,7 +60,7 @@ class Picture:
             claims={claim.id: claim for claim in (*made, *snapshot.claims)},
             classes={each.name: each for each in snapshot.classes},
             pods={pod.id: pod for pod in batch.pods},
-            pools=Pools(snapshot.slices, snapshot.taint_rules),
+            pools=Pools(snapshot.slices, snapshot.taint_rules) if pools is None else pools,
             gangs={gang.id: gang for gang in batch.gangs},
         )
 

@@ -34,6 +34,9 @@ from solver.verify.rules import Rule, broken
 Check = Callable[[Snapshot, Batch, Plan, Policy], tuple[Violation, ...]]
 _PROTECTION: Final = "resource.kubernetes.io/delete-protection"
 """The claim controller deallocates a claim without consumers only if this finalizer is set."""
+_ALONE: Final = "Pod"
+_WHOLE: Final = "PodGroup"
+"""Values of a PodGroup's spec.disruptionMode."""
 
 
 def violations(snapshot: Snapshot, batch: Batch, plan: Plan, policy: Policy, check: Check) -> Iterator[Violation]:
@@ -54,9 +57,11 @@ def violations(snapshot: Snapshot, batch: Batch, plan: Plan, policy: Policy, che
             if preemption.victims and (pod.preemption_policy == "Never" or not policy.preemption.is_enabled):
                 yield broken(Rule.PREEMPTOR, pod.id, "it may have nobody evicted")
         yield from _victims(left, preemption, preemptors, policy)
-        running = {(pod.id, pod.uid, pod.node_name) for pod in left.pods}
-        gone = {each.pod for each in preemption.victims if (each.pod, each.pod_uid, each.node) in running}
+        named = {(each.pod, each.pod_uid, each.node) for each in preemption.victims}
+        gone = {pod.id for pod in left.pods if (pod.id, pod.uid, pod.node_name) in named}
         left = _without(left, gone, frees=policy.preemption.frees_devices)
+        if not preemption.victims and any(pod.nominated_node_name for pod in preemptors):
+            left = _given_back(left, batch)
         yield from _fits(left, batch, preemption, policy, check)
         left = _placed(left, pods, preemption.placements, preemption.allocations)
 
@@ -73,7 +78,8 @@ def _counted(preemptions: Sequence[Preemption], policy: Policy) -> Iterator[Viol
 
 
 def _victims(left: Snapshot, preemption: Preemption, preemptors: Sequence[Pod], policy: Policy) -> Iterator[Violation]:
-    running = {pod.id: pod for pod in left.pods}
+    named = {victim.pod for victim in preemption.victims}
+    running = {pod.id: pod for pod in left.pods if pod.id in named}
     found: list[Pod] = []
     for victim in preemption.victims:
         pod = running.get(victim.pod)
@@ -82,12 +88,28 @@ def _victims(left: Snapshot, preemption: Preemption, preemptors: Sequence[Pod], 
             continue
         found.append(pod)
         yield from _victim(left, pod, preemptors, policy)
-    gone = {pod.id for pod in found}
-    for gang in dict.fromkeys(pod.gang for pod in found if pod.gang is not None):
-        for pod in left.pods:
-            if pod.gang == gang and pod.id not in gone:
-                yield broken(Rule.VICTIM_GANG, pod.id, f"it stays, and others of its gang {gang} are evicted")
+    yield from _gangs(left, found)
     yield from _budgets(left, found)
+
+
+def _gangs(left: Snapshot, found: Sequence[Pod]) -> Iterator[Violation]:
+    """Demand that of a gang whose pods are evicted enough stay, or none."""
+    gone = {pod.id for pod in found}
+    hit = {pod.gang for pod in found if pod.gang is not None}
+    if not hit:
+        return
+    known = {each.id: each for each in left.gangs}
+    for gang in sorted(hit):
+        there = [pod for pod in left.pods if pod.gang == gang]
+        staying = [pod for pod in there if pod.id not in gone]
+        if not staying:
+            continue
+        facts = known.get(gang)
+        if facts is None or facts.is_absent or facts.disruption == _WHOLE:
+            yield broken(Rule.VICTIM_GANG, staying[0].id, f"it stays, and others of its gang {gang} are evicted")
+        elif facts.disruption != _ALONE and len(staying) < min(facts.min_count, len(there)):
+            message = f"{len(staying)} of its gang {gang} stay, and {min(facts.min_count, len(there))} have to"
+            yield broken(Rule.VICTIM_GANG, staying[0].id, message)
 
 
 def _victim(left: Snapshot, pod: Pod, preemptors: Sequence[Pod], policy: Policy) -> Iterator[Violation]:
@@ -98,14 +120,17 @@ def _victim(left: Snapshot, pod: Pod, preemptors: Sequence[Pod], policy: Policy)
         yield broken(Rule.VICTIM_NOT_OWNED, pod.id, f"it belongs to scheduler {pod.scheduler_name}")
     if not pod.is_preemptible:
         yield broken(Rule.VICTIM_PROTECTED, pod.id, "its annotation says that it is not to be evicted")
-    holds = any(
+    ran = rules.now - pod.started if pod.started else 0
+    if ran < rules.minimum_run_seconds and _holds_devices(left, pod):
+        message = f"it holds devices for {ran} s, {rules.minimum_run_seconds} s are its due"
+        yield broken(Rule.VICTIM_PROTECTED, pod.id, message)
+
+
+def _holds_devices(left: Snapshot, pod: Pod) -> bool:
+    return any(
         claim.allocation is not None and any(each.uid == pod.uid for each in claim.reserved_for)
         for claim in left.claims
     )
-    ran = rules.now - pod.started if pod.started else 0
-    if holds and ran < rules.minimum_run_seconds:
-        message = f"it holds devices for {ran} s, {rules.minimum_run_seconds} s are its due"
-        yield broken(Rule.VICTIM_PROTECTED, pod.id, message)
 
 
 def _budgets(left: Snapshot, found: Sequence[Pod]) -> Iterator[Violation]:
@@ -142,23 +167,41 @@ def _leaving(snapshot: Snapshot) -> set[PodId]:
 
 def _without(snapshot: Snapshot, gone: set[PodId], *, frees: bool) -> Snapshot:
     """Take pods away, and the allocations that nobody is left for: of no group, and with the finalizer."""
-    uids = {pod.uid for pod in snapshot.pods if pod.id in gone}
-    claims = []
-    for claim in snapshot.claims:
-        rest = tuple(each for each in claim.reserved_for if each.resource != "pods" or each.uid not in uids)
-        if not frees or len(rest) == len(claim.reserved_for):
-            claims.append(claim)
-        elif rest or _PROTECTION not in claim.finalizers:
-            claims.append(replace(claim, reserved_for=rest))
-        else:
-            claims.append(replace(claim, reserved_for=(), allocation=None, device_status=()))
-    evicted = [pod for pod in snapshot.pods if pod.id in gone and not pod.is_deleting]
+    evicted = [pod for pod in snapshot.pods if pod.id in gone]
+    if not evicted:
+        return snapshot
+    uids = {pod.uid for pod in evicted}
+    claims = tuple(_bereft(claim, uids) if frees and claim.reserved_for else claim for claim in snapshot.claims)
+    evicted = [pod for pod in evicted if not pod.is_deleting]
     budgets = tuple(
         replace(each, allowed=each.allowed - sum(each.selects(pod.id.namespace, dict(pod.labels)) for pod in evicted))
         for each in snapshot.budgets
     )
     pods = tuple(pod for pod in snapshot.pods if pod.id not in gone)
-    return replace(snapshot, pods=pods, claims=tuple(claims), budgets=budgets)
+    return replace(snapshot, pods=pods, claims=claims, budgets=budgets)
+
+
+def _bereft(claim: Claim, uids: set[str]) -> Claim:
+    """Take consumers from a claim, and its allocation where nobody is left for it."""
+    for each in claim.reserved_for:
+        if each.uid in uids and each.resource == "pods":
+            break
+    else:
+        return claim
+    rest = tuple(each for each in claim.reserved_for if each.resource != "pods" or each.uid not in uids)
+    if rest or _PROTECTION not in claim.finalizers:
+        return replace(claim, reserved_for=rest)
+    return replace(claim, reserved_for=(), allocation=None, device_status=())
+
+
+def _given_back(snapshot: Snapshot, batch: Batch) -> Snapshot:
+    """Take allocations away whose consumers are gone: who waits for their devices evicts nobody else meanwhile."""
+    alive = {pod.uid for pod in (*snapshot.pods, *batch.pods)}
+    claims = tuple(
+        _bereft(claim, {each.uid for each in claim.reserved_for} - alive) if claim.reserved_for else claim
+        for claim in snapshot.claims
+    )
+    return replace(snapshot, claims=claims)
 
 
 def _placed(
@@ -177,7 +220,7 @@ def _placed(
             claims[placement.special.id] = placement.special.stand_in(pod.uid)
         requests = tuple(each for each in pod.requests if each[0] not in served)
         seated[pod.id] = replace(pod, node_name=placement.node, requests=requests)
-        consumer = ConsumerReference(resource="pods", name=pod.id.name, uid=pod.uid)
+        consumer = ConsumerReference.of(pod.id, pod.uid)
         for key in placement.claims:
             claim = claims.get(key)
             if claim is not None:

@@ -40,8 +40,16 @@ ALLOWED = [
     ],
     *[(verb, "resource.k8s.io", "resourceclaims", "status") for verb in ("update", "patch")],
     *[(verb, "resource.k8s.io", "resourceclaims", "binding") for verb in ("update", "patch")],
+    *[
+        (verb, group, "podgroups", "")
+        for group in ("scheduling.k8s.io", "scheduling.x-k8s.io")
+        for verb in ("list", "watch")
+    ],
+    ("patch", "scheduling.k8s.io", "podgroups", "status"),
     ("create", "", "pods", "binding"),
     ("patch", "", "pods", "status"),
+    ("create", "", "pods", "eviction"),
+    *[(verb, "policy", "poddisruptionbudgets", "") for verb in ("list", "watch")],
     ("create", "events.k8s.io", "events", ""),
     ("patch", "events.k8s.io", "events", ""),
 ]
@@ -56,7 +64,10 @@ REFUSED = [
     ("update", "", "pods", ""),
     ("patch", "", "pods", ""),
     ("create", "", "pods", "exec"),
-    ("create", "", "pods", "eviction"),
+    ("patch", "policy", "poddisruptionbudgets", ""),
+    ("delete", "policy", "poddisruptionbudgets", ""),
+    ("patch", "scheduling.k8s.io", "podgroups", ""),
+    ("patch", "scheduling.x-k8s.io", "podgroups", "status"),
     ("patch", "", "nodes", ""),
     ("create", "", "persistentvolumes", ""),
     ("delete", "", "persistentvolumeclaims", ""),

@@ -7,6 +7,7 @@ import subprocess
 
 import msgspec
 import pytest
+import yaml
 
 from scheduler.observe import logs, metrics
 from scheduler.settings import Settings
@@ -67,7 +68,11 @@ def test_every_event_is_logged() -> None:
     assert sorted(names - _attributes_outside("scheduler/observe/logs.py")) == []
 
 
-@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
+SETTINGS = yaml.safe_load((house.ROOT / "config" / "default.yaml").read_text(encoding="utf-8"))
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{each.name}" for each in (house.ROOT / "docs").iterdir())]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
 def test_documents_name_only_what_exists(document: str) -> None:
     text = (house.ROOT / document).read_text(encoding="utf-8")
     makefile = (house.ROOT / "Makefile").read_text(encoding="utf-8")
@@ -79,6 +84,37 @@ def test_documents_name_only_what_exists(document: str) -> None:
     series = set(re.findall(r"`((?:scheduler|dovetail)_[a-z_]+[a-z])`", text))
     exported = metrics.Metrics().exposition()[0].decode()
     assert sorted(name for name in series if name not in exported) == []
+    sections = "|".join(name for name, each in SETTINGS.items() if isinstance(each, dict))
+    named = set(re.findall(rf"`((?:{sections})\.[A-Za-z.]+)`", text))
+    assert sorted(name for name in named if not _is_setting(name)) == []
+
+
+def _is_setting(name: str) -> bool:
+    """Whether a name with dots is one of the configuration; modules of ours have such names too."""
+    if (house.ROOT / f"{name.replace('.', '/')}.py").exists():
+        return True
+    here: object = SETTINGS
+    for key in name.split("."):
+        if not isinstance(here, dict) or key not in here:
+            return False
+        here = here[key]
+    return True
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS, "CHANGELOG.md", "examples/README.md"])
+def test_documents_link_to_what_is_there(document: str) -> None:
+    path = house.ROOT / document
+    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8"))
+    assert [each for each in targets if not (path.parent / each).exists()] == []
+
+
+def test_the_readme_leads_to_every_document() -> None:
+    text = (house.ROOT / "README.md").read_text(encoding="utf-8")
+    assert [each for each in DOCUMENTS[1:] if f"({each})" not in text] == []
+
+
+def test_the_readme_is_read_in_three_minutes() -> None:
+    assert len((house.ROOT / "README.md").read_text(encoding="utf-8").split()) < 750
 
 
 def test_continuous_integration_runs_the_tests() -> None:

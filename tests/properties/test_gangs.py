@@ -19,12 +19,15 @@ SLOW = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_to
 
 
 class Place(NamedTuple):
-    """A node: CPUs, GPUs (all of one clique), the rack that it is in."""
+    """A node: CPUs, the cliques of its GPUs (empty for one without), the rack that it is in."""
 
     cpus: int
-    gpus: int
+    cliques: tuple[str, ...]
     rack: str
-    clique: str
+
+    @property
+    def gpus(self) -> int:
+        return len(self.cliques)
 
 
 class Ask(NamedTuple):
@@ -50,9 +53,8 @@ def scenes(draw: st.DrawFn) -> Scene:
             st.builds(
                 Place,
                 cpus=st.integers(1, 2),
-                gpus=st.integers(0, 2),
+                cliques=st.lists(st.sampled_from(("x", "y", "")), max_size=3).map(tuple),
                 rack=st.sampled_from(("r1", "r2", "")),
-                clique=st.sampled_from(("x", "y", "")),
             ),
             min_size=1,
             max_size=4,
@@ -73,8 +75,10 @@ def _cluster(scene: Scene) -> tuple[Snapshot, Batch]:
     objects: list[b.SnapshotObject] = [b.gpu_class()]
     for index, place in enumerate(scene.places):
         objects.append(b.node(f"n{index}", cpu=place.cpus, labels={RACK: place.rack} if place.rack else {}))
-        attributes = {"clique": place.clique} if place.clique else {}
-        devices = [b.device(f"gpu-{i}", attributes=attributes) for i in range(place.gpus)]
+        devices = [
+            b.device(f"gpu-{i}", attributes={"clique": clique} if clique else {})
+            for i, clique in enumerate(place.cliques)
+        ]
         objects.append(b.resource_slice(f"n{index}", *devices))
     pods: list[Pod] = []
     for index, ask in enumerate(scene.asks):
@@ -95,7 +99,8 @@ def _best(scene: Scene) -> tuple[int, ...]:
     best: tuple[int, ...] = ()
     for choice in product(range(-1, len(scene.places)), repeat=len(waiting)):
         placed = {i: node for i, node in zip(waiting, choice, strict=True) if node >= 0}
-        if not _fits(scene, placed) or not all(_keeps(scene, gang, placed) for gang in range(2)):
+        is_possible = _fits(scene, placed) and _has_cliques(scene, placed)
+        if not is_possible or not all(_keeps(scene, gang, placed) for gang in range(2)):
             continue
         counts = [sum(scene.asks[i].priority == tier for i in placed) for tier in tiers]
         found = (*counts, -sum(_domains(scene, gang, placed) for gang in range(2)))
@@ -139,19 +144,29 @@ def _keeps(scene: Scene, gang: int, placed: dict[int, int]) -> bool:
             held = {scene.places[i].rack for i in old} - {""}
             if "" in racks or len(racks) > 1 or (held and racks - held):
                 return False
-        elif not _in_one_clique(scene, gang, {i: placed[i] for i in new}):
+        elif not _could_be_in_one_clique(scene, gang):
             return False
     return True
 
 
-def _in_one_clique(scene: Scene, gang: int, new: dict[int, int]) -> bool:
-    """Members with GPUs are in one clique; those without are free, unless no member could ever be in any."""
-    cliques = {scene.places[node].clique for i, node in new.items() if scene.asks[i].gpus}
-    published = any(place.clique and place.gpus for place in scene.places)
-    asking = any(ask.gang == gang and ask.gpus and ask.runs_on < 0 for ask in scene.asks)
-    if not (published and asking):
-        return False
-    return len(cliques) <= 1 and "" not in cliques
+def _could_be_in_one_clique(scene: Scene, gang: int) -> bool:
+    """Members without GPUs are free of a level of devices, unless no member could ever be in any clique."""
+    published = any(any(place.cliques) for place in scene.places)
+    return published and any(ask.gang == gang and ask.gpus and ask.runs_on < 0 for ask in scene.asks)
+
+
+def _has_cliques(scene: Scene, placed: dict[int, int]) -> bool:
+    """Whether a clique can be chosen for each gang that needs one so that every node has the devices for it."""
+    needing = [gang for gang in range(2) if CLIQUE in {each.device_attribute for each in scene.levels[gang]}]
+    chosen = (dict(zip(needing, each, strict=True)) for each in product(("x", "y"), repeat=len(needing)))
+    return any(all(_serves(scene, placed, index, each) for index in range(len(scene.places))) for each in chosen)
+
+
+def _serves(scene: Scene, placed: dict[int, int], index: int, clique_of: dict[int, str]) -> bool:
+    here = [scene.asks[i] for i, node in placed.items() if node == index and scene.asks[i].gpus]
+    bound = Counter(clique_of[ask.gang] for ask in here if ask.gang in clique_of)
+    supply = Counter(scene.places[index].cliques)
+    return len(here) <= supply.total() and all(supply[clique] >= count for clique, count in bound.items())
 
 
 def _domains(scene: Scene, gang: int, placed: dict[int, int]) -> int:

@@ -11,6 +11,7 @@ from solver.domain import (
     Batch,
     Claim,
     Device,
+    Gang,
     GangId,
     Plan,
     Pod,
@@ -37,6 +38,7 @@ from tests.support.preemption_cases import (
 
 Draw = st.DrawFn
 PROPERTY = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=150)
+GANG = GangId("default", "g", "dovetail.dev")
 APPS = ("web", "db")
 
 
@@ -81,7 +83,8 @@ def scenes(draw: Draw) -> Scene:
     rules = draw(st.sampled_from((RULES, DEVICES, DEVICES)))
     rules = replace(rules, most_victims=draw(st.sampled_from((1, 2, 100))))
     snapshot = b.snapshot(nodes, slices, b.gpu_class(), claims, asked, pods)
-    return Scene(replace(snapshot, budgets=budgets), high, replace(rules, ceiling=rules.most_victims))
+    gangs = tuple(Gang(id=GANG, min_count=draw(st.integers(0, 4))) for _ in range(draw(st.integers(0, 1))))
+    return Scene(replace(snapshot, budgets=budgets, gangs=gangs), high, replace(rules, ceiling=rules.most_victims))
 
 
 def _devices(draw: Draw, node: str) -> ResourceSlice:
@@ -140,7 +143,7 @@ def _runs(draw: Draw, number: int, free: dict[str, list[str]], room: dict[str, i
         labels={"app": draw(st.sampled_from(APPS))},
     )
     if draw(st.integers(0, 3)) == 0:
-        pod = replace(pod, gang=GangId("default", "g", "dovetail.dev"))
+        pod = replace(pod, gang=GANG)
     return replace(pod, is_preemptible=draw(st.integers(0, 7)) != 0), held
 
 

@@ -332,8 +332,9 @@ def test_a_gang_that_fits_no_value_of_a_split_node_is_told_so() -> None:
     snapshot = b.snapshot(b.node("n1"), mixed_slice("n1", *"xyxy"), b.gpu_class(), gpu_claims("g", 3))
     plan = decide(snapshot, *gpu_gang("g", 3), gangs=[b.gang("g", 3, b.by_device(CLIQUE))])
     assert plan.placements == ()
-    assert "at most 2 were found to fit at once (in device attribute gpu.example.com/clique" in (
-        p.messages(plan, "g-0")[0]
+    assert (
+        "at most 2 were found to fit at once (in device attribute gpu.example.com/clique"
+        in (p.messages(plan, "g-0")[0])
     )
 
 
@@ -351,7 +352,7 @@ def test_a_split_node_joins_a_node_of_one_value() -> None:
     nodes = [b.node(f"n{i}") for i in (1, 2, 3)]
     snapshot = b.snapshot(nodes, slices, b.gpu_class(), gpu_claims("g", 3))
     plan = decide(snapshot, *gpu_gang("g", 3), gangs=[b.gang("g", 3, b.by_device(CLIQUE))])
-    assert cliques_of(plan, snapshot) == dict.fromkeys(("g-0", "g-1", "g-2"), {"y"})
+    assert cliques_of(plan, snapshot) == {each: {"y"} for each in ("g-0", "g-1", "g-2")}
 
 
 def test_devices_without_the_attribute_are_not_taken_on_a_split_node() -> None:
@@ -397,3 +398,58 @@ def test_members_whose_devices_are_all_tainted_are_not_free_of_a_level_of_device
     objects = (b.node("n1"), b.node("n2"), b.node("n3"), slices, b.gpu_class(), only, b.claim("g-1"))
     plan = decide(b.snapshot(*objects), *gpu_gang("g", 2), gangs=[b.gang("g", 1, b.by_device(CLIQUE))])
     assert p.nodes_of(plan) == {"g-1": "n3"}
+
+
+def crowd(count: int, *, name: str = "shared") -> list[b.SnapshotObject]:
+    """A claim on the only node that so many others use already."""
+    consumers = [b.consumer(f"old-{i}") for i in range(count)]
+    held = b.allocation(b.result("gpu", "gpu-0", "n1"), node_name="n1")
+    return [b.node("n1", cpu=64), b.gpu_slice("n1", count=2), b.claim(name, allocation=held, reserved_for=consumers)]
+
+
+def sharing(name: str, count: int) -> tuple[Pod, ...]:
+    """Members that use a claim through their group."""
+    return tuple(b.member(b.pod(f"{name}-{i}", b.entry("shared", name="shared")), name) for i in range(count))
+
+
+def test_a_group_takes_one_place_in_a_claim_for_all_of_its_pods() -> None:
+    gang = b.gang("g", 10, claims=("shared",))
+    plan = decide(b.snapshot(crowd(255), b.gpu_class()), *sharing("g", 10), gangs=[gang])
+    assert len(plan.placements) == 10
+
+
+def test_a_group_that_would_be_one_consumer_too_many_waits() -> None:
+    gang = b.gang("g", 2, claims=("shared",))
+    plan = decide(b.snapshot(crowd(256), b.gpu_class()), *sharing("g", 2), gangs=[gang])
+    assert plan.placements == ()
+    assert p.codes(plan, "g-0") == ["ClaimFull"]
+
+
+def test_a_group_and_a_pod_share_the_last_places_of_a_claim() -> None:
+    gang = b.gang("g", 2, claims=("shared",))
+    pods = (*sharing("g", 2), *(b.pod(f"single-{i}", "shared") for i in range(2)))
+    plan = decide(b.snapshot(crowd(254), b.gpu_class()), *pods, gangs=[gang])
+    assert {"g-0", "g-1"} < p.nodes_of(plan).keys()
+    assert len(plan.placements) == 3
+
+
+def test_of_two_groups_the_first_gets_the_last_place_of_a_claim() -> None:
+    gangs = [b.gang(name, 2, claims=("shared",)) for name in "gh"]
+    plan = decide(b.snapshot(crowd(255), b.gpu_class()), *sharing("h", 2), *sharing("g", 2), gangs=gangs)
+    assert p.nodes_of(plan).keys() == {"h-0", "h-1"}
+
+
+@pytest.mark.parametrize("first", [BLOCK, RACK], ids=["block", "rack"])
+def test_of_several_preferred_levels_each_counts_its_domains(first: str) -> None:
+    """Two racks of two nodes in one block, one rack of three across two blocks: four pods use the block."""
+    places = [("a", "r1"), ("a", "r1"), ("a", "r2"), ("a", "r2"), ("b", "r3"), ("c", "r3"), ("c", "r3")]
+    nodes = [racked(f"n{i}", rack, block=block) for i, (block, rack) in enumerate(places)]
+    levels = [b.by_label(key, is_required=False) for key in sorted((BLOCK, RACK), key=lambda key: key != first)]
+    four = decide(b.snapshot(nodes), *gang_pods("g", 4), gangs=[b.gang("g", 4, *levels)])
+    assert set(p.nodes_of(four).values()) == {"n0", "n1", "n2", "n3"}
+    assert four.report.levels[1].value == -3
+    three = decide(b.snapshot(nodes), *gang_pods("g", 3), gangs=[b.gang("g", 3, *levels)])
+    assert three.report.levels[1].value == -3
+    six = decide(b.snapshot(nodes), *gang_pods("g", 6), gangs=[b.gang("g", 6, *levels)])
+    assert set(p.nodes_of(six).values()) == {"n0", "n1", "n2", "n3", "n5", "n6"}
+    assert six.report.levels[1].value == -5

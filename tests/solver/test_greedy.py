@@ -6,7 +6,7 @@ import pytest
 
 from solver.domain import Pod
 from solver.greedy import Greedy, Order
-from solver.placing import Kept
+from solver.greedy.placing import Kept
 from solver.search.values import values
 from solver.solution import Solution
 from tests.support import builders as b

@@ -12,6 +12,7 @@ from solver.domain import (
     Budget,
     Claim,
     DisruptionBudget,
+    GangId,
     LabelRequirement,
     LabelSelector,
     Plan,
@@ -84,14 +85,14 @@ def least_harm(snapshot: Snapshot, pod: Pod, rules: PreemptionRules) -> Harm | N
     for size in range(len(parties) + 1):
         for chosen in combinations(parties, size):
             pods = [each for party in chosen for each in party]
-            if not _is_allowed(snapshot, pods) or len(pods) > rules.most_victims:
+            if not _is_allowed(snapshot, pods) or len(pods) > rules.most_victims or not _is_sound(snapshot, pods):
                 continue
             left = gone(snapshot, frozenset(each.id for each in pods))
             if not rules.frees_devices:
                 left = replace(left, claims=snapshot.claims)
             if best(left, Batch(pods=(pod,))).counts == (1,):
                 counts = tuple(sum(each.priority == tier for each in pods) for tier in tiers)
-                found.append((counts, size, sum(rules.now - each.started for each in pods if each.started)))
+                found.append((counts, _units(snapshot, pods), sum(rules.now - each.started for each in pods if each.started)))
     return min(found, default=None)
 
 
@@ -100,15 +101,39 @@ def harm_of(snapshot: Snapshot, plan: Plan) -> Harm:
     by_id = {pod.id: pod for pod in snapshot.pods}
     pods = [by_id[victim.pod] for each in plan.preemptions for victim in each.victims]
     tiers = sorted({each.priority for each in snapshot.pods}, reverse=True)
-    parties = {pod.id if pod.gang is None else pod.gang for pod in pods}
     seconds = sum(NOW - each.started for each in pods if each.started)
-    return tuple(sum(each.priority == tier for each in pods) for tier in tiers), len(parties), seconds
+    return tuple(sum(each.priority == tier for each in pods) for tier in tiers), _units(snapshot, pods), seconds
+
+
+def _units(snapshot: Snapshot, pods: Sequence[Pod]) -> int:
+    """Count who goes, a gang that goes whole being one."""
+    alone = [pod for pod in pods if pod.gang is None]
+    count = len(alone)
+    for gang in {pod.gang for pod in pods if pod.gang is not None}:
+        going, there = (sum(pod.gang == gang for pod in some) for some in (pods, snapshot.pods))
+        count += 1 if going == there else going
+    return count
+
+
+def _is_sound(snapshot: Snapshot, pods: Sequence[Pod]) -> bool:
+    """Whether each gang keeps what it needs, or goes whole."""
+    for gang in {pod.gang for pod in pods if pod.gang is not None}:
+        going, there = (sum(pod.gang == gang for pod in some) for some in (pods, snapshot.pods))
+        if 0 < there - going < _need(snapshot, gang, there):
+            return False
+    return True
+
+
+def _need(snapshot: Snapshot, gang: GangId, there: int) -> int:
+    facts = [each for each in snapshot.gangs if each.id == gang]
+    return min(facts[0].min_count, there) if facts else there
 
 
 def _parties(snapshot: Snapshot, pod: Pod, rules: PreemptionRules) -> Iterator[list[Pod]]:
     grouped: dict[object, list[Pod]] = {}
     for each in snapshot.pods:
-        grouped.setdefault(each.id if each.gang is None else each.gang, []).append(each)
+        together = each.gang is not None and _need(snapshot, each.gang, 1 << 20) == 1 << 20
+        grouped.setdefault(each.gang if together else each.id, []).append(each)
     for pods in grouped.values():
         if all(_may_go(snapshot, each, pod, rules) for each in pods):
             yield pods

@@ -5,14 +5,18 @@ The problem is that of the cluster without all of them. A pod that is kept takes
 that the pods to be placed meet it in; a claim is kept as long as one of its consumers is.
 """
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from solver.model.form import Expression
 from solver.model.variables import Variables
 from solver.problem.fit import PODS
 from solver.problem.layout import GLOBAL
+
+_MOST_BITS: Final = 50
+"""Amounts beyond that are rounded up, so that engines can add them."""
 
 
 class Tenancy(NamedTuple):
@@ -24,7 +28,7 @@ class Tenancy(NamedTuple):
 
 
 class Draw(NamedTuple):
-    """What a claim takes: (node or -1, budget, units), shares of devices as (node or -1, type), and its consumers."""
+    """What a claim takes: (node or -1, budget, amount), shares of devices as (node or -1, type), and its consumers."""
 
     parties: tuple[int, ...]
     budgets: tuple[tuple[int, int, int], ...]
@@ -33,11 +37,17 @@ class Draw(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Residents:
-    """Everything that may be kept: `count` parties, their pods and their claims."""
+    """
+    Everything that may be kept: `count` parties, their pods and their claims.
+
+    `grains` say for a budget (by node or -1) how large its unit is in what claims take of it, and how much is left
+    beside whole units once everybody is gone; a unit of 1 and nothing where it is not listed.
+    """
 
     count: int
     tenancies: list[Tenancy] = field(default_factory=list)
     draws: list[Draw] = field(default_factory=list)
+    grains: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
 
 
 def add_residents(variables: Variables, residents: Residents) -> list[int]:
@@ -56,10 +66,36 @@ def add_residents(variables: Variables, residents: Residents) -> list[int]:
         if not budgets and not shares:
             continue
         variable = _claim_variable(variables, [kept[party] for party in draw.parties])
-        for cell, budget, units in budgets:
-            variables.kept_budgets[cell, budget].append((variable, units))
+        for cell, budget, amount in budgets:
+            variables.kept_budgets[cell, budget].append((variable, amount))
         variables.kept_shares += [(cell, each, variable) for cell, each in shares]
+    for (node, budget), (unit, rest) in residents.grains.items():
+        key = cell_of.get(node, -1), budget
+        if _near(node, cell_of) and key in variables.kept_budgets:
+            variables.kept_budgets[key] = [_in_units(variables, variables.kept_budgets[key], unit, rest)]
     return kept
+
+
+def _in_units(variables: Variables, terms: list[tuple[int, int]], unit: int, rest: int) -> tuple[int, int]:
+    """Count in whole units what some claims take together, beyond what is left beside units anyway."""
+    shared = math.gcd(unit, *(amount for _, amount in terms))
+    shared <<= max(0, (sum(amount for _, amount in terms) // shared).bit_length() - _MOST_BITS)
+    step, spare, parts = unit // shared, rest // shared, [(kept, -(-amount // shared)) for kept, amount in terms]
+
+    def units(amount: int) -> int:
+        return max(0, -(-(amount - spare) // step))
+
+    variable = variables.form.variable(0, units(sum(amount for _, amount in parts)))
+    row = Expression({variable: step})
+    for kept, amount in parts:
+        row.add(kept, -amount)
+    variables.form.require(row, "units kept", low=-spare)
+
+    def complete(values: list[int]) -> None:
+        values[variable] = units(sum(amount for kept, amount in parts if values[kept]))
+
+    variables.completions.append(complete)
+    return variable, 1
 
 
 def _near(node: int, cell_of: dict[int, int]) -> bool:
@@ -111,7 +147,7 @@ def add_kept_devices(
     """
     Count what kept claims take in the rows of budgets that pods to be placed take of as well.
 
-    Units of claims are rounded up. What they take too much together, in units, is given to the row: whoever reads the
+    What they take too much together, in units, is given to the row: whoever reads the
     solution has to check it against the real amounts.
     """
     total = _taken_together(variables)
@@ -137,7 +173,7 @@ def _taken_together(variables: Variables) -> dict[tuple[int, int], int]:
     """What all kept claims take of each budget, the counters of shareable devices included, each once."""
     total: defaultdict[tuple[int, int], int] = defaultdict(int)
     for key, terms in variables.kept_budgets.items():
-        total[key] += sum(units for _, units in terms)
+        total[key] += sum(units * variables.form.upper[kept] for kept, units in terms)
     layout = variables.problem.layout
     for cell, each in dict.fromkeys((cell, each) for cell, each, _ in variables.kept_shares):
         kind = layout.wide_types[-each - 1] if each < 0 else variables.cell(cell).group.types[each]

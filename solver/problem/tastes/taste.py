@@ -72,12 +72,6 @@ class Taste:
         """Whether any place costs anything."""
         return bool(self.of_class or self.crowds or self.companies)
 
-    def is_social(self, pod_class: int) -> bool:
-        """Whether what a class costs depends on where other pods are."""
-        return any(pod_class in each.classes for each in self.crowds) or any(
-            pod_class in each.classes or pod_class in each.mates for each in self.companies
-        )
-
     def cost(self, choices: Iterable[tuple[int, int]]) -> int:
         """Give what (class, node) pairs cost together."""
         counted = Counter(choices)

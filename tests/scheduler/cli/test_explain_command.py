@@ -115,3 +115,19 @@ def test_a_pod_without_its_claim(tmp_path: Path, capsys: Capture) -> None:
 
     assert m.run("explain", "pod", "p", "--snapshot", path) == 1
     assert "claim c does not exist yet" in capsys.readouterr().out
+
+
+def test_a_member_of_a_gang_that_fits_alone_is_told_of_its_gang(tmp_path: Path, capsys: Capture) -> None:
+    record = Record(
+        cause="a test",
+        snapshot=b.snapshot(b.node("n1")),
+        batch=b.batch(b.member(b.pod("p"), "t"), gangs=(b.gang("t", 3, members=1),)),
+        policy=Policy(),
+        seconds=60.0,
+        deterministic_seconds=4.0,
+    )
+    answer.save(tmp_path / "case.json", record, keep_parameters=False)
+
+    assert m.run("explain", "pod", "p", "--snapshot", tmp_path / "case.json") == 1
+    text = capsys.readouterr().out
+    assert "Pod default/p waits. Alone it would fit on 1 node.\n  gang t waits for members: 1 of 3 exist" in text

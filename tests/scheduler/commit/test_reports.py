@@ -46,6 +46,7 @@ class Desk:
         self.nominations: list[str | None] = []
         self.events: list[str] = []
         self.is_failing = False
+        self.is_taken = asyncio.Event()
         self.reports = Reports(
             cast("Client", None),
             cast("Writer", self.slots),
@@ -68,6 +69,7 @@ class Desk:
         timeout_seconds: float,
     ) -> None:
         assert timeout_seconds == 5.0
+        self.is_taken.set()
         await asyncio.sleep(0)
         if self.is_failing:
             raise ServerError(500)
@@ -146,8 +148,7 @@ async def test_a_commit_waits_for_a_condition_that_is_on_the_wire(monkeypatch: p
     async with desk(monkeypatch) as at:
         at.reports.waits(P, (FULL,), 3)
         at.slots.is_open.set()
-        while not at.reports.is_telling(P.uid):  # noqa: ASYNC110 - one turn of the loop at a time
-            await asyncio.sleep(0)
+        await at.is_taken.wait()
 
         await at.reports.hush((P.uid,))
 

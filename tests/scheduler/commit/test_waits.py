@@ -11,7 +11,7 @@ from scheduler.change import Change
 from scheduler.commit.avoidance import Avoidance
 from scheduler.commit.reports import Reports
 from scheduler.commit.waits import Failed, Ready, Stopped, Waits
-from solver.domain import Claim, DeviceStatus, Pod, ReasonCode
+from solver.domain import Batch, Claim, DeviceStatus, Pod, ReasonCode
 from tests.support import builders as b
 from tests.support.cluster_builders import cluster_of, gone, seen, unit
 
@@ -220,3 +220,22 @@ async def test_a_node_that_is_gone_ends_the_wait_of_an_unready_unit() -> None:
     end = await (await room.wait())
     assert isinstance(end, Failed)
     assert end.reason.message == "node n1 is gone"
+
+
+async def test_a_pod_whose_device_failed_evicts_nobody_for_the_next_one() -> None:
+    room = Room()
+    task = await room.wait()
+    room.see([seen(saying(broken="True"))])
+    assert isinstance(await task, Failed)
+
+    (pod,) = room.waits.restraint.applied(Batch(pods=(POD,))).pods
+    assert pod.preemption_policy == "Never"
+
+
+async def test_a_pod_whose_claim_was_taken_away_is_not_to_blame() -> None:
+    room = Room()
+    task = await room.wait()
+    room.see([gone(CLAIM)])
+    assert isinstance(await task, Failed)
+
+    assert room.waits.restraint.applied(Batch(pods=(POD,))).pods == (POD,)

@@ -114,3 +114,25 @@ async def test_patience_ends() -> None:
 
 async def test_a_live_read_does_not_need_the_gate() -> None:
     assert await writer(Door(0.0), VirtualClock()).read(Server("read")) == "read"
+
+
+async def test_a_write_that_may_act_twice_is_made_until_its_answer_is_known() -> None:
+    server = Server(AnswerLost("no answer"), AnswerLost("no answer"), "written")
+
+    assert await writer(Door(60.0), VirtualClock()).insist(server) == "written"
+
+
+async def test_what_certainly_did_not_act_is_not_insisted_on() -> None:
+    server = Server(Conflict(409), "written")
+
+    with pytest.raises(Conflict):
+        await writer(Door(60.0), VirtualClock()).insist(server)
+
+    assert server.answers == ["written"]
+
+
+async def test_insisting_ends_with_the_last_error() -> None:
+    server = Server(*(AnswerLost(f"try {number}") for number in range(6)))
+
+    with pytest.raises(AnswerLost, match="try 4"):
+        await writer(Door(60.0), VirtualClock()).insist(server)

@@ -98,7 +98,6 @@ def test_alternatives_keep_their_order_and_names() -> None:
         ("big", "h200", 1),
         ("small", "a100", 2),
     ]
-    assert request.is_prioritized
 
 
 def test_all_devices_have_no_count() -> None:

@@ -7,6 +7,7 @@ from scheduler.kube.decode import decode
 from solver.domain import (
     ClaimId,
     Controller,
+    GangId,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
@@ -79,6 +80,7 @@ def test_a_pod_is_read_with_all_that_decides() -> None:
             Toleration(key="e", operator="Equal"),
         ),
         pod_group="gang",
+        gang=GangId("ml", "gang", "scheduling.k8s.io"),
         scheduling_gates=("example.com/wait",),
         is_deleting=True,
     )

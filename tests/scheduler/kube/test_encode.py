@@ -190,14 +190,12 @@ def test_a_binding_names_the_pods_uid() -> None:
 
 @pytest.mark.parametrize(("nominated", "expected"), [("node-1", "node-1"), ("", None)])
 def test_a_nominated_node_is_set_or_taken_away(nominated: str, expected: str | None) -> None:
-    body = encode.pod_condition_patch("u", reason="r", message="m", since=NOON, nominated_node_name=nominated)
-    assert json.loads(body)["status"]["nominatedNodeName"] == expected
+    status = encode.unscheduled(reason="r", message="m", since=NOON, nominated_node_name=nominated)
+    assert status["nominatedNodeName"] == expected
 
 
 def test_a_pod_condition_leaves_the_nominated_node_alone() -> None:
-    body = json.loads(encode.pod_condition_patch("u", reason="r", message="m", since=NOON, nominated_node_name=None))
-    assert body["metadata"] == {"uid": "u"}
-    assert body["status"] == {
+    assert encode.unscheduled(reason="r", message="m", since=NOON, nominated_node_name=None) == {
         "conditions": [
             {
                 "type": "PodScheduled",

@@ -4,7 +4,7 @@ import msgspec
 
 from scheduler.kube.decode_claims import decode_claim
 from scheduler.kube.decode_pods import decode_pod
-from scheduler.kube.special_writes import claim_body, status_body
+from scheduler.kube.special_writes import announcement, claim_body
 from solver.domain import ClaimId
 from solver.feasibility.extended_resources import special_claim
 from tests.support.extended_builders import RESOURCE, container, pod
@@ -54,9 +54,8 @@ def test_other_annotations_make_no_special_claim() -> None:
 
 
 def test_the_status_names_the_claim_and_its_users() -> None:
-    assert status_body("u", ClaimId("default", "c"), SPECIAL.mappings) == {
-        "metadata": {"uid": "u"},
-        "status": {"extendedResourceClaimStatus": {"resourceClaimName": "c", "requestMappings": [MAPPING]}},
+    assert announcement(ClaimId("default", "c"), SPECIAL.mappings) == {
+        "extendedResourceClaimStatus": {"resourceClaimName": "c", "requestMappings": [MAPPING]}
     }
 
 

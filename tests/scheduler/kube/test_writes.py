@@ -22,6 +22,7 @@ from solver.domain import (
     NodeSelectorRequirement,
     NodeSelectorTerm,
     OpaqueConfig,
+    Pod,
     PodId,
     Toleration,
 )
@@ -61,11 +62,15 @@ WITHOUT_CONDITIONS = msgspec.structs.replace(
 )
 
 
+def consumer_of(pod: Pod) -> ConsumerReference:
+    return ConsumerReference.of(pod.id, pod.uid)
+
+
 async def allocated(
     cluster: Cluster, *names: str, allocation: Allocation = WITHOUT_CONDITIONS
 ) -> tuple[Claim, list[ConsumerReference]]:
     """A claim that is allocated and reserved for pods of these names."""
-    consumers = [writes.consumer_of(await cluster.pod(name)) for name in names]
+    consumers = [consumer_of(await cluster.pod(name)) for name in names]
     claim = await writes.add_finalizer(cluster.client, await cluster.claim())
     return await writes.allocate(cluster.client, claim, allocation, consumers), consumers
 
@@ -97,7 +102,7 @@ async def test_an_allocation_is_stored_as_it_was_decided_with_its_first_consumer
 async def test_a_second_consumer_joins_and_nothing_else_changes(cluster: Cluster) -> None:
     claim, consumers = await allocated(cluster, "a")
     before = (await cluster.raw_claim())["status"]
-    more = writes.consumer_of(await cluster.pod("b"))
+    more = consumer_of(await cluster.pod("b"))
     found = await writes.reserve(cluster.client, claim, [*consumers, more])
     assert found.reserved_for == (*consumers, more)
     after = (await cluster.raw_claim())["status"]
@@ -196,7 +201,7 @@ async def test_opaque_parameters_of_any_spelling_can_be_allocated_and_reserved(
     assert encode.FINALIZER in claim.finalizers
     config = tuple(msgspec.structs.replace(each, source="FromClaim") for each in claim.config)
     allocation = msgspec.structs.replace(WITHOUT_CONDITIONS, config=config)
-    first, second = [writes.consumer_of(await cluster.pod(name)) for name in ("a", "b")]
+    first, second = [consumer_of(await cluster.pod(name)) for name in ("a", "b")]
     claim = await writes.allocate(cluster.client, claim, allocation, [first])
     claim = await writes.reserve(cluster.client, claim, [second])
     claim = await writes.release(cluster.client, claim, [first.uid], deallocate=False)
@@ -247,7 +252,7 @@ async def test_parameters_that_json_cannot_carry_are_guarded_by_the_version_too(
 async def test_an_allocation_with_blanks_by_another_scheduler_can_be_shared(cluster: Cluster) -> None:
     """kube-scheduler writes protobuf, which keeps the blanks of the claim's parameters in the allocation."""
     claim = await writes.add_finalizer(cluster.client, await cluster.claim())
-    first, second, third = [writes.consumer_of(await cluster.pod(name)) for name in ("a", "b", "c")]
+    first, second, third = [consumer_of(await cluster.pod(name)) for name in ("a", "b", "c")]
     with_blanks = b'{ "kind": "GpuConfig" }'
     patch = encode.allocation_patch(
         claim,
@@ -269,7 +274,7 @@ async def test_an_allocation_with_blanks_by_another_scheduler_can_be_shared(clus
 
 
 async def test_an_allocation_that_the_api_refuses_is_invalid(cluster: Cluster) -> None:
-    consumer = writes.consumer_of(await cluster.pod())
+    consumer = consumer_of(await cluster.pod())
     wrong = Allocation(results=(DeviceResult(request="unheard-of", device=DeviceId("d.io", "p", "x")),))
     with pytest.raises(Invalid, match="unheard-of"):
         await writes.allocate(cluster.client, await cluster.claim(), wrong, [consumer])

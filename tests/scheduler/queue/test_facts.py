@@ -25,6 +25,7 @@ from tests.support.preemption_cases import disruption_budget
 NODE, CORDONED = node("n1", cpu=4), node("n1", cpu=4, is_unschedulable=True)
 BOUND, WAITING = pod("p", node_name="n1", cpu=2), pod("p", cpu=2)
 PORTLY = msgspec.structs.replace(BOUND, host_ports=(HostPort(port=80),))
+NOMINATED = msgspec.structs.replace(WAITING, nominated_node_name="n1")
 LEFT = {Fact.NODE_ROOM_FREED, Fact.NEIGHBOUR_LEFT}
 CLAIM = claim("c")
 GPU = result("gpu", "gpu-0", "n1")
@@ -169,6 +170,24 @@ def other(each: Object, **fields: object) -> Object:
         pytest.param(None, RULE, set(), id="rule added"),
         pytest.param(RULE, None, {Fact.DEVICE_TAINT_REMOVED}, id="rule deleted"),
         pytest.param(RULE, other(RULE, pool="n2"), {Fact.DEVICE_TAINT_REMOVED}, id="rule changed"),
+        pytest.param(NOMINATED, None, {Fact.NOMINATION_ENDED}, id="nominated pod deleted"),
+        pytest.param(NOMINATED, WAITING, {Fact.NOMINATION_ENDED}, id="nomination taken back"),
+        pytest.param(NOMINATED, other(NOMINATED, uid="x"), {Fact.NOMINATION_ENDED}, id="nominated pod remade"),
+        pytest.param(NOMINATED, other(NOMINATED, is_deleting=True), {Fact.NOMINATION_ENDED}, id="nominated pod leaves"),
+        pytest.param(
+            NOMINATED,
+            other(NOMINATED, nominated_node_name="n2"),
+            {Fact.NOMINATION_ENDED},
+            id="another node nominated",
+        ),
+        pytest.param(NOMINATED, BOUND, {Fact.NEIGHBOUR_ARRIVED}, id="nominated pod bound"),
+        pytest.param(
+            other(NOMINATED, nominated_node_name="n2"),
+            BOUND,
+            {Fact.NEIGHBOUR_ARRIVED, Fact.NOMINATION_ENDED},
+            id="nominated pod bound elsewhere",
+        ),
+        pytest.param(WAITING, NOMINATED, set(), id="node nominated"),
         pytest.param(None, Namespace(name="x"), {Fact.NAMESPACE_CHANGED}, id="namespace added"),
         pytest.param(Namespace(name="x"), None, {Fact.NAMESPACE_CHANGED}, id="namespace deleted"),
         pytest.param(

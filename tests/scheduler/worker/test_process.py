@@ -191,3 +191,17 @@ async def test_a_command_that_cannot_be_started_is_reported_and_tried_again() ->
     await asyncio.gather(task, return_exceptions=True)
 
     assert not worker.is_ready
+
+
+@pytest.mark.parametrize("command", [("/bin/false",), ("/nowhere/at-all",)], ids=["ends at once", "is not there"])
+async def test_who_waits_for_the_first_start_hears_of_its_failure(command: tuple[str, ...]) -> None:
+    failures: list[Exception] = []
+    worker = Worker(LIMITS, command, on_failure=failures.append)
+    task = asyncio.create_task(worker.run())
+    async with asyncio.timeout(30):
+        await worker.wait_until_tried()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+    assert failures
+    assert not worker.is_ready

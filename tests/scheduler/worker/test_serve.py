@@ -11,10 +11,10 @@ from scheduler.worker import frames, serve
 from scheduler.worker.decider import Decider
 from scheduler.worker.process import Limits, Worker
 from scheduler.worker.sight import Sight
-from solver import solve
+from solver import solve, solve_greedily
 from solver.domain import Batch, Budget, Plan, Pod, Policy, ReasonCode, Snapshot, Violation
 from solver.verify import check as honest_check
-from tests.support.builders import batch, claim, gpu_class, gpu_slice, node, pod, snapshot
+from tests.support.builders import batch, claim, gang, gpu_class, gpu_slice, member, node, pod, snapshot
 from tests.support.shell_clock import VirtualClock
 
 LIMITS = Limits(seconds=1.0, deterministic_seconds=1.0, workers=1, memory_limit_mib=512)
@@ -52,6 +52,46 @@ def test_a_pod_whose_plan_breaks_a_rule_takes_no_more_than_its_half_with_it() ->
     assert plan is not None
     assert len(plan.placements) == 4
     assert failed(plan) == {"good-4", "good-5", "good-6", "poison"}
+
+
+@pytest.mark.parametrize("first", range(7), ids=str)
+def test_a_gang_is_never_cut_in_two_when_a_batch_is_halved(first: int) -> None:
+    """Each half would place it by itself, and by what a half sees it is too small; nothing of it may fail alone."""
+    pods = [*GOOD]
+    pods[first:first] = [POISON]
+    members = {pods[index].id for index in (2, 4, 5)}
+    mixed = tuple(member(each, "g") if each.id in members else each for each in pods)
+    plan, _ = serve.decide(WORLD, batch(*mixed, gangs=[gang("g", 3)]), Policy(), Budget(seconds=60.0), solve)
+
+    assert plan is not None
+    assert len({each.pod for each in plan.placements} & members) in {0, 3}
+    assert len(members & {each.pod for each in plan.unplaced if each.reasons[0].code is ReasonCode.SOLVER_FAILED}) in {
+        0,
+        3,
+    }
+    assert {each.pod for each in (*plan.placements, *plan.unplaced)} == {each.id for each in pods}
+
+
+def test_a_gang_whose_plan_breaks_a_rule_leaves_the_others_alone() -> None:
+    poisonous = (*(member(each, "g") for each in GOOD[:3]), member(POISON, "g"))
+    plan, _ = serve.decide(
+        WORLD, batch(*poisonous, *GOOD[3:], gangs=[gang("g", 4)]), Policy(), Budget(seconds=60.0), solve
+    )
+    assert plan is not None
+    assert {each.pod for each in plan.placements} == {each.id for each in GOOD[3:]}
+
+
+def test_what_is_held_and_who_is_overdue_stays_so_in_a_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Batch] = []
+
+    def greedy(world: Snapshot, pods: Batch, policy: Policy, budget: Budget) -> Plan:
+        seen.append(pods)
+        return solve_greedily(world, pods, policy, budget)
+
+    monkeypatch.setattr(serve, "solve_greedily", greedy)
+    whole = Batch(pods=(*GOOD, POISON), overdue=(GOOD[0].id,))
+    serve.decide(WORLD, whole, Policy(), Budget(seconds=60.0), solve)
+    assert [each.overdue for each in seen] == [whole.overdue] * len(seen)
 
 
 def test_alone_it_gets_no_plan() -> None:

@@ -1,9 +1,12 @@
 """Who has to go so that a pod of higher priority fits."""
 
+import pytest
 from msgspec.structs import replace
 
 from solver import solve
-from solver.domain import Batch, Budget, ConsumerReference, Gang, GangId, Pod, Policy, ReasonCode
+from solver.domain import Batch, Budget, Claim, ConsumerReference, Gang, GangId, Pod, Policy, ReasonCode
+from solver.preemption.ground import Ground
+from solver.verify import check
 from tests.support import builders as b
 from tests.support.preemption_cases import (
     DEVICES,
@@ -310,3 +313,152 @@ def test_of_many_nodes_those_are_looked_at_that_promise_the_least_harm() -> None
 
     assert victims(plan) == ["low-69"]
     assert not plan.preemptions[0].is_proven
+
+
+def test_devices_whose_pods_are_gone_are_waited_for_by_whom_they_are_meant_for() -> None:
+    node, slices, gpu_class, claims, _ = gpus(2)
+    orphans = (node, slices, gpu_class, claims, b.claim("two", b.request(count=2)))
+    other = [b.node("n2"), b.gpu_slice("n2", count=2)]
+    low = [running(f"q{n}", "n2", f"d{n}") for n in range(2)]
+    held = [holding(f"d{n}", "n2", f"gpu-{n}", consumers=(f"q{n}",)) for n in range(2)]
+    snapshot = b.snapshot(*orphans, *other, held, low)  # type: ignore[arg-type]
+    high = b.pod("high", "two", priority=10)
+    nominated = replace(high, nominated_node_name="n1")
+    policy, batch = Policy(preemption=DEVICES), Batch(pods=(nominated,))
+
+    assert victims(decide(snapshot, high, rules=DEVICES)) == ["q0", "q1"]
+    plan = decide(replace(snapshot, nominated=(nominated,)), nominated, rules=DEVICES)
+    assert [(each.placements[0].node, each.victims) for each in plan.preemptions] == [("n1", ())]
+    assert check(snapshot, batch, plan, policy) == ()
+
+
+def test_shares_that_stay_are_counted_exactly() -> None:
+    """Eight units, of which five stay: three more fit, though the five take two of the units of three."""
+    devices = (
+        b.device(
+            f"gpu-{n}",
+            capacities={"memory": b.capacity(8, default=3)},
+            consumes={"card": {"slices": 2}},
+            is_shareable=True,
+        )
+        for n in range(2)
+    )
+    fixed, other = shared("c1", "gpu-0", 3), shared("c2", "gpu-1", 5)
+    snapshot = b.snapshot(
+        b.node("n1", pods=3),
+        b.resource_slice("n1", *devices, counter_sets={"card": {"slices": 4}}),
+        b.gpu_class(),
+        [replace(fixed, finalizers=()), other, b.claim("asked", b.request(count=2))],
+        replace(running("p1", "n1", "c1"), is_preemptible=False),
+        running("p2", "n1", "c2", seconds=20),
+        running("p5", "n1", seconds=10),
+    )
+
+    assert victims(decide(snapshot, b.pod("high", "asked", priority=4), rules=DEVICES)) == ["p5"]
+
+
+def shared(name: str, device: str, amount: int) -> Claim:
+    claim = holding(name, "n1", device, consumers=(f"p{name[1:]}",))
+    assert claim.allocation is not None
+    result = replace(
+        claim.allocation.results[0], share_id=b.share_id(amount), consumed_capacity=b.quantities({"memory": amount})
+    )
+    return replace(claim, allocation=replace(claim.allocation, results=(result,)))
+
+
+def of_gang(count: int, need: int, *, disruption: str = "", **more: int) -> tuple[list[Pod], Gang]:
+    """A gang that runs on a node of its own each, and what it needs."""
+    gang = GangId("default", "g", "scheduling.k8s.io")
+    pods = [replace(running(f"g-{n}", f"n{n}", cpu=2, **more), gang=gang) for n in range(count)]
+    return pods, Gang(id=gang, min_count=need, member_count=count, running_count=count, disruption=disruption)
+
+
+@pytest.mark.parametrize(
+    ("need", "disruption", "expected"),
+    [
+        pytest.param(0, "", 1, id="basic policy"),
+        pytest.param(3, "", 3, id="no more than it needs"),
+        pytest.param(2, "", 1, id="one more than it needs"),
+        pytest.param(3, "Pod", 1, id="disruption mode Pod"),
+        pytest.param(0, "PodGroup", 3, id="disruption mode PodGroup"),
+        pytest.param(4, "", 3, id="fewer than it needs"),
+    ],
+)
+def test_of_a_gang_go_as_few_as_it_bears(need: int, disruption: str, expected: int) -> None:
+    pods, gang = of_gang(3, need, disruption=disruption)
+    snapshot = replace(b.snapshot([b.node(f"n{n}", cpu=2) for n in range(3)], pods), gangs=(gang,))
+    high = b.pod("high", cpu=2, priority=1)
+
+    plan = decide(snapshot, high)
+
+    assert len(victims(plan)) == expected
+    assert plan.preemptions[0].is_proven
+    assert check(snapshot, Batch(pods=(high,)), plan, Policy(preemption=RULES)) == ()
+
+
+def test_beyond_what_a_gang_can_spare_it_goes_whole() -> None:
+    pods, gang = of_gang(4, 3)
+    snapshot = replace(b.snapshot([b.node(f"n{n}", cpu=2) for n in range(4)], pods), gangs=(gang,))
+
+    plan = decide(snapshot, *(b.pod(f"high-{n}", cpu=2, priority=1) for n in range(2)))
+
+    assert sorted(len(each.victims) for each in plan.preemptions) in ([1, 3], [0, 4], [1])
+    assert len(victims(plan)) in {1, 4}
+
+
+def test_a_gang_with_a_protected_member_spares_what_it_can() -> None:
+    pods, gang = of_gang(3, 2)
+    pods[0] = replace(pods[0], is_preemptible=False)
+    snapshot = replace(b.snapshot([b.node(f"n{n}", cpu=2) for n in range(3)], pods), gangs=(gang,))
+    batch = [b.pod(f"high-{n}", cpu=2, priority=1) for n in range(2)]
+
+    assert len(victims(decide(snapshot, *batch))) == 1
+    assert victims(decide(replace(snapshot, gangs=()), *batch)) == []
+
+
+def test_a_part_of_the_cluster_decides_as_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = [b.node(f"n{n:03}", cpu=8) for n in range(100)]
+    slices = [b.gpu_slice(f"n{n:03}", count=4) for n in range(100)]
+    claims = [holding(f"c{n:03}-{k}", f"n{n:03}", f"gpu-{k}") for n in range(100) for k in range(4)]
+    pods = [
+        running(f"c{n:03}-{k}", f"n{n:03}", f"c{n:03}-{k}", cpu=2, priority=(n * 7 + k * 3) % 5, seconds=n)
+        for n in range(100)
+        for k in range(4)
+    ]
+    asked = [b.claim(f"asked-{n}", b.request(count=2 + n)) for n in range(2)]
+    snapshot = b.snapshot(nodes, slices, b.gpu_class(), claims, asked, pods)
+    highs = [b.pod(f"high-{n}", f"asked-{n}", cpu=3, priority=10) for n in range(2)]
+    policy = Policy(preemption=DEVICES)
+
+    plan = decide(snapshot, *highs, rules=DEVICES)
+    monkeypatch.setattr(Ground, "is_local", lambda *_: False)
+    whole = decide(snapshot, *highs, rules=DEVICES)
+
+    assert plan.preemptions == whole.preemptions
+    assert len(plan.preemptions) == 2
+    assert check(snapshot, Batch(pods=tuple(highs)), plan, policy) == ()
+
+
+def test_when_the_time_is_up_preemption_is_tried_again() -> None:
+    snapshot = b.snapshot(b.node("n1", cpu=2), running("low", "n1", cpu=2))
+    batch = Batch(pods=(b.pod("high", cpu=2, priority=1),))
+    moments = iter(range(10_000))
+    budget = Budget(seconds=1.0, started=0.0, clock=lambda: next(moments) * 10.0)
+
+    plan = solve(snapshot, batch, Policy(preemption=RULES), budget)
+
+    assert plan.preemptions == ()
+    assert plan.unplaced[0].reasons[-1].code is ReasonCode.BUDGET
+
+
+def test_who_has_nobody_below_pays_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("nobody has to be looked for")
+
+    monkeypatch.setattr(Ground, "of", never)
+    snapshot = b.snapshot(b.node("n1", cpu=2), running("low", "n1", cpu=2))
+
+    assert victims(decide(snapshot, b.pod("same", cpu=2))) == []
+    assert victims(decide(snapshot, replace(b.pod("high", cpu=2, priority=1), preemption_policy="Never"))) == []
+    with pytest.raises(AssertionError):
+        decide(snapshot, b.pod("high", cpu=2, priority=1))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from solver.domain import Budget, Pod, Policy
 from solver.greedy import Greedy, Order
-from solver.placing import Kept
+from solver.greedy.placing import Kept
 from solver.problem.problem import Problem
 from solver.search import bound, columns, exact, kinds, neighbourhoods
 from solver.search.bound import Bounds

@@ -6,7 +6,7 @@ import pytest
 
 from solver.domain import Budget, Level, Pod
 from solver.greedy import Greedy, Order
-from solver.placing import Kept
+from solver.greedy.placing import Kept
 from solver.problem.problem import Problem
 from solver.search import bound, exact, neighbourhoods
 from solver.search.bound import Bounds

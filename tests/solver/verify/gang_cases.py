@@ -66,6 +66,19 @@ def alone(case: c.Case) -> c.Case:
     return c.removed("pods", "zero")(case)
 
 
+def together() -> c.Change:
+    """Both pods are on the first node, with a device each."""
+
+    def change(case: c.Case) -> c.Case:
+        first, second = case.plan.placements
+        one, two = case.plan.allocations
+        moved = replace(two, allocation=replace(one.allocation, results=(b.result("gpu", "gpu-0", "n1"),)))
+        plan = replace(case.plan, placements=(first, replace(second, node=first.node)), allocations=(one, moved))
+        return c.removed("claims", "zero")(case._replace(plan=plan))
+
+    return change
+
+
 BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
     ("a gang is placed in part", pair, without_two, {Rule.GANG_PARTIAL}),
     ("a gang needs one more", pair, gang(min_count=4), {Rule.GANG_PARTIAL}),
@@ -102,6 +115,39 @@ BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
                     b.device("gpu-1", attributes={"clique": "x"}),
                 ),
             ),
+        ),
+        {Rule.GANG_TOPOLOGY},
+    ),
+    (
+        "a member gets a device without the attribute, and others have it",
+        pair,
+        c.both(
+            gang(levels=(b.by_device(CLIQUE),)),
+            c.slices("n2", devices=(b.device("gpu-0", attributes={"clique": "x"}), b.device("gpu-1"))),
+        ),
+        {Rule.GANG_TOPOLOGY},
+    ),
+    (
+        "members on one node get devices of different cliques",
+        pair,
+        c.both(
+            alone,
+            gang(min_count=2, levels=(b.by_device(CLIQUE),)),
+            together(),
+            c.slices(
+                "n1",
+                devices=tuple(b.device(f"gpu-{j}", attributes={"clique": each}) for j, each in enumerate("xy")),
+            ),
+        ),
+        {Rule.GANG_TOPOLOGY},
+    ),
+    (
+        "nobody gets a device with the attribute, and nobody could",
+        pair,
+        c.both(
+            alone,
+            gang(min_count=2, levels=(b.by_device(CLIQUE),)),
+            *(c.slices(f"n{i}", devices=(b.device("gpu-0"), b.device("gpu-1"))) for i in (1, 2, 3)),
         ),
         {Rule.GANG_TOPOLOGY},
     ),

@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from solver.domain import Reason
+from solver.greedy.tracking_neighbours import ApartTracker, SpreadTracker, TogetherTracker
 from solver.problem.inventory import Mask
 from solver.problem.limits import NO_DOMAIN, Limit
 from solver.problem.problem import PodClass, Problem
 from solver.solution import Solution
-from solver.tracking_neighbours import ApartTracker, SpreadTracker, TogetherTracker
 
 
 class Tracker(Protocol):

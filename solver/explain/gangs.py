@@ -4,17 +4,17 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
-from solver import units
 from solver.domain import Reason, ReasonCode
-from solver.explain import Explanation
-from solver.greedy import Greedy, Order
-from solver.placing import Kept
+from solver.explain.reasons import Explanation
+from solver.greedy import Greedy, Order, units
+from solver.greedy.placing import Kept
+from solver.greedy.units import Found, Unit
 from solver.problem.gangs import GangRule
 from solver.problem.problem import PodClass, Problem
 from solver.solution import Solution
-from solver.units import Found, Unit
 
-_LOST: Final = frozenset({ReasonCode.OUTRANKED, ReasonCode.BUDGET})
+LOST: Final = frozenset({ReasonCode.OUTRANKED, ReasonCode.BUDGET})
+"""Reasons that say no more than that others were placed instead."""
 
 
 @dataclass(slots=True, eq=False)
@@ -49,7 +49,7 @@ class GangReasons:
         reason = self.known[key]
         if reason is None:
             return found
-        return (reason, *(each for each in found if each.code not in _LOST))
+        return (reason, *(each for each in found if each.code not in LOST))
 
     def _reason(self, rule: GangRule) -> Reason | None:
         if self.problem.node_count == 0:
@@ -70,7 +70,7 @@ class GangReasons:
                 return [f"pod {self.problem.pod(position).id.name} cannot be placed: {reasons[0].message}"]
         for family in families:
             reasons = self.explanation.reasons(family, is_proven=True)
-            if reasons[0].code not in _LOST:
+            if reasons[0].code not in LOST:
                 name = self.problem.pod(family[0].members[0]).id.name
                 return [f"pod {name} fits nowhere even by itself"]
         return []

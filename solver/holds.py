@@ -15,12 +15,11 @@ from typing import Final
 import numpy as np
 from msgspec import structs
 
-from solver import aftermath, units
 from solver.domain import Batch, Claim, Hold, Plan, Pod, PodId, Reason, ReasonCode, Snapshot
-from solver.extract import Extracted
+from solver.extract import Extracted, aftermath
 from solver.feasibility import nearness
-from solver.greedy import Greedy, Order
-from solver.placing import Kept
+from solver.greedy import Greedy, Order, units
+from solver.greedy.placing import Kept
 from solver.problem.fit import PODS, NodeVerdicts
 from solver.problem.inventory import Mask
 from solver.problem.layout import GLOBAL, type_at
@@ -44,7 +43,7 @@ def extended(plan: Plan, problem: Problem, solution: Solution, extracted: Extrac
     if not waiting:
         return plan
     after = aftermath.after(problem, solution, extracted)
-    holds = reserve(after, [pod for pod in problem.batch.pods if pod.id in waiting], engine)
+    holds = _chosen(after, [pod for pod in problem.batch.pods if pod.id in waiting], engine)
     reasons = {uid: _told(hold) for hold in holds for uid in hold.uids}
     unplaced = tuple(
         structs.replace(each, reasons=(*each.reasons, reasons[each.pod_uid])) if each.pod_uid in reasons else each
@@ -60,7 +59,7 @@ def _told(hold: Hold) -> Reason:
     return Reason(code=ReasonCode.HOLDING, message=message)
 
 
-def reserve(after: Problem, waiting: Sequence[Pod], engine: Engine) -> tuple[Hold, ...]:
+def _chosen(after: Problem, waiting: Sequence[Pod], engine: Engine) -> tuple[Hold, ...]:
     """
     Give the holds of overdue pods that wait, in their order.
 

@@ -14,16 +14,16 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from solver import units
-from solver.placing import Condition, Cost, Kept, Served
+from solver.greedy import units
+from solver.greedy.placing import Condition, Cost, Kept, Served
+from solver.greedy.tracking import Tracker, trackers
+from solver.greedy.units import Saved
 from solver.problem import groups
 from solver.problem.fit import PODS, Amounts
 from solver.problem.inventory import Mask
 from solver.problem.problem import Part, PodClass, Problem, State, Tier
 from solver.problem.tastes.taste import Tally
 from solver.solution import Choice, SharedChoice, Solution
-from solver.tracking import Tracker, trackers
-from solver.units import Saved
 
 _NEVER: Final = np.iinfo(np.int64).max
 _RANK, _SUSPECT, _NODE, _DEVICE, _VALUE = 10**16, 10**14, 10**13, 10**10, 10**4
@@ -103,6 +103,18 @@ class Greedy:
             dtype=np.int64,
         )
         return self
+
+    @classmethod
+    def served(cls, problem: Problem) -> dict[int, Mask]:
+        """Give the nodes whose devices serve one pod of each class, by the class's index; room is not looked at."""
+        greedy, found = cls(problem, Kept(problem), Order.QUEUE_BEST_FIT).start(), {}
+        for each in problem.classes:
+            parts = problem.parts_of(each)
+            mask = np.ones(problem.node_count, dtype=np.bool_)
+            if parts:
+                mask = greedy._scores(parts, greedy.condition_of)[greedy.condition_of] < _NEVER  # noqa: SLF001 -- its own
+            found[each.index] = mask
+        return found
 
     def run(self) -> Solution:
         """Place what can be placed."""

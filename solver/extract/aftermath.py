@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 from solver.domain import ClaimAllocation
-from solver.extract import Extracted
+from solver.extract.extraction import Extracted
+from solver.extract.settling import taken
 from solver.problem import states
 from solver.problem.fit import PODS, Room
 from solver.problem.problem import Problem
 from solver.problem.usage import Usage
-from solver.settling import taken
 from solver.solution import Solution
 
 

@@ -5,6 +5,7 @@ A gang is tried in one domain after the other, those with the fewest open nodes 
 pods fit; preferred levels are tried as if they were required, then one less of them, from the last.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
@@ -12,13 +13,13 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from solver.greedy.tracking import Tracker
 from solver.problem.fit import PODS, Amounts
 from solver.problem.gangs import GangRule, Level, Row
 from solver.problem.inventory import Mask
 from solver.problem.problem import PodClass, Problem, State
 from solver.problem.tastes.taste import Tally
 from solver.solution import SharedChoice
-from solver.tracking import Tracker
 
 Family = tuple[PodClass, ...]
 _MOST_TRIES: Final = 256
@@ -155,20 +156,28 @@ def _rows(placer: Placer, rule: GangRule, levels: tuple[Level, ...]) -> list[Row
     if not levels:
         return [()]
     classes = placer.problem.classes
-    open_nodes = {index: placer.open_nodes(classes[index]) for index in rule.classes}
-    return [row for row in rule.rows(levels, open_nodes) if _bound(placer, rule, levels, row) >= max(1, rule.need)]
+    rooms = {index: _room(placer, classes[index]) for index in rule.classes}
+    sums = {index: rule.sums(index, levels, room) for index, room in rooms.items()}
+    found = []
+    for row in rule.rows(levels, {index: room > 0 for index, room in rooms.items()}):
+        per_family: Counter[int] = Counter()
+        for index, by_row in sums.items():
+            if by_row is not None:
+                per_family[classes[index].family] += by_row.get(row, 0)
+                continue
+            inside = rule.mask(index, levels, row)
+            room = rooms[index] if inside is None else rooms[index][inside]
+            per_family[classes[index].family] += int(room.sum())
+        if sum(min(classes[each].size, count) for each, count in per_family.items()) >= max(1, rule.need):
+            found.append(row)
+    return found
 
 
-def _bound(placer: Placer, rule: GangRule, levels: tuple[Level, ...], row: Row) -> int:
-    """How many pods of a gang have room in some domains, devices apart, looking at each class alone."""
-    per_family: dict[int, int] = {}
-    for index in rule.classes:
-        each = placer.problem.classes[index]
-        inside = rule.mask(index, levels, row)
-        nodes = placer.open_nodes(each) if inside is None else placer.open_nodes(each) & inside
-        room = placer.free(PODS)
-        for resource, amount in each.requests:
-            if amount > 0:
-                room = np.minimum(room, placer.free(resource) // amount)
-        per_family[each.family] = min(each.size, per_family.get(each.family, 0) + int(room[nodes].sum()))
-    return sum(per_family.values())
+def _room(placer: Placer, pod_class: PodClass) -> Amounts:
+    """How many pods of a class each node has room for, devices apart, looking at it alone."""
+    room = np.minimum(placer.free(PODS), pod_class.size)
+    for resource, amount in pod_class.requests:
+        if amount > 0:
+            room = np.minimum(room, placer.free(resource) // amount)
+    found: Amounts = np.where(placer.open_nodes(pod_class), room, 0)
+    return found

@@ -9,7 +9,7 @@ thousands of nodes asks a few dozen different questions.
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from solver.picking import Attempt, pick_lines
+from solver.greedy.picking import Attempt, pick_lines
 from solver.problem.component import Component
 from solver.problem.layout import Group, type_at
 from solver.problem.option import Option

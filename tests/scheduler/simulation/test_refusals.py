@@ -1,0 +1,261 @@
+"""Manifests that kubectl or the API server refuses: each is named by its field, with what to write instead."""
+
+from typing import Any
+
+import pytest
+
+from scheduler.simulation.assembly import Assembly
+from scheduler.simulation.documents import Document
+from scheduler.simulation.refusals import of_object
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+TERM = {"labelSelector": {"matchLabels": {"a": "b"}}, "topologyKey": "zone"}
+
+
+def pod(**spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default"}, "spec": spec}
+
+
+def with_terms(kind: str, *terms: dict[str, Any], mode: str = REQUIRED) -> dict[str, Any]:
+    return pod(affinity={kind: {mode: list(terms)}})
+
+
+def with_nodes(*terms: dict[str, Any]) -> dict[str, Any]:
+    return pod(affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": list(terms)}}})
+
+
+def claim(*requests: dict[str, Any], **more: Any) -> dict[str, Any]:
+    spec = {"devices": {"requests": list(requests), **more}}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "c"}, "spec": spec}
+
+
+def exactly(**details: Any) -> dict[str, Any]:
+    return {"name": "gpu", "exactly": {"deviceClassName": "gpu", **details}}
+
+
+def group(version: str, **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": version, "kind": "PodGroup", "metadata": {"name": "g"}, "spec": spec}
+
+
+def deployment(**spec: Any) -> dict[str, Any]:
+    template = {"spec": {"containers": [{"name": "c"}]}}
+    spec = {"template": template, **spec}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
+
+
+WRONG = [
+    (
+        pod(topologySpreadConstraints=[SPREAD | {"maxSkew": 0}]),
+        "spec.topologySpreadConstraints[0].maxSkew",
+        "1 or more",
+    ),
+    (
+        pod(topologySpreadConstraints=[{**SPREAD, "minDomains": 0}]),
+        "spec.topologySpreadConstraints[0].minDomains",
+        "1 or",
+    ),
+    (
+        pod(topologySpreadConstraints=[SPREAD | {"whenUnsatisfiable": "Never"}]),
+        "spec.topologySpreadConstraints[0].whenUnsatisfiable",
+        "Never is not known: write DoNotSchedule or ScheduleAnyway",
+    ),
+    (
+        pod(topologySpreadConstraints=[{"maxSkew": 1, "topologyKey": "zone"}]),
+        "spec.topologySpreadConstraints[0].whenUnsatisfiable",
+        "missing",
+    ),
+    (
+        pod(topologySpreadConstraints=[{**SPREAD, "whenUnsatisfiable": "ScheduleAnyway", "minDomains": 2}]),
+        "spec.topologySpreadConstraints[0].minDomains",
+        "goes with",
+    ),
+    (
+        pod(topologySpreadConstraints=[{**SPREAD, "nodeTaintsPolicy": "honor"}]),
+        "spec.topologySpreadConstraints[0].nodeTaintsPolicy",
+        "write Honor or Ignore",
+    ),
+    (
+        pod(topologySpreadConstraint=[SPREAD]),
+        "spec.topologySpreadConstraint",
+        "did you mean topologySpreadConstraints?",
+    ),
+    (
+        pod(topologySpreadConstraints=[{**SPREAD, "labelselector": {}}]),
+        "spec.topologySpreadConstraints[0].labelselector",
+        "did you mean labelSelector?",
+    ),
+    (
+        with_terms("podAntiAffinity", TERM | {"topologyKey": ""}),
+        f"spec.affinity.podAntiAffinity.{REQUIRED}[0].topologyKey",
+        "is empty",
+    ),
+    (
+        with_terms("podAffinity", TERM | {"labelSelector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}),
+        f"spec.affinity.podAffinity.{REQUIRED}[0].labelSelector.matchExpressions[0].operator",
+        "Is is not known: write In, NotIn, Exists or DoesNotExist",
+    ),
+    (
+        with_terms("podAffinity", TERM | {"labelSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}),
+        f"spec.affinity.podAffinity.{REQUIRED}[0].labelSelector.matchExpressions[0].values",
+        "at least one",
+    ),
+    (
+        with_terms("podAffinity", {"weight": 101, "podAffinityTerm": TERM}, mode=PREFERRED),
+        f"spec.affinity.podAffinity.{PREFERRED}[0].weight",
+        "write 1 to 100",
+    ),
+    (with_nodes(), f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms", "at least one term"),
+    (
+        with_nodes({"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1", "2"]}]}),
+        f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[0].matchExpressions[0].values",
+        "one whole number",
+    ),
+    (
+        with_nodes({"matchFields": [{"key": "metadata.labels", "operator": "In", "values": ["n"]}]}),
+        f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[0].matchFields[0].key",
+        "metadata.name",
+    ),
+    (pod(tolerations=[{"key": "a", "operator": "Equals"}]), "spec.tolerations[0].operator", "write Exists, Equal"),
+    (pod(tolerations=[{"key": "a", "effect": "NoSchedul"}]), "spec.tolerations[0].effect", "NoSchedul is not known"),
+    (pod(tolerations=[{"key": "a", "operator": "Exists", "value": "b"}]), "spec.tolerations[0].value", "takes none"),
+    (pod(tolerations=[{"operator": "Equal"}]), "spec.tolerations[0].key", "missing"),
+    (pod(preemptionPolicy="never"), "spec.preemptionPolicy", "write PreemptLowerPriority or Never"),
+    (
+        pod(containers=[{"name": "c", "ports": [{"hostPort": 70000}]}]),
+        "spec.containers[0].ports[0].hostPort",
+        "write 1 to 65535",
+    ),
+    (
+        pod(containers=[{"name": "c", "resources": {"requests": {"cpu": "-1"}}}]),
+        "spec.containers[0].resources.requests[cpu]",
+        "is -1: write 0 or more",
+    ),
+    (
+        pod(resourceClaims=[{"name": "g", "resourceClaimTemplate": "t"}]),
+        "spec.resourceClaims[0].resourceClaimTemplate",
+        "did you mean resourceClaimTemplateName?",
+    ),
+    (pod(resourceClaims=[{"name": "g"}]), "spec.resourceClaims[0]", "names no claim"),
+    (
+        pod(resourceClaims=[{"name": "g", "resourceClaimName": "c", "resourceClaimTemplateName": "t"}]),
+        "spec.resourceClaims[0]",
+        "keep one of them",
+    ),
+    (
+        pod(
+            resourceClaims=[{"name": "g", "resourceClaimName": "c"}],
+            containers=[{"name": "c", "resources": {"claims": [{"name": "h"}]}}],
+        ),
+        "spec.containers[0].resources.claims[0].name",
+        "h is no entry of the pod's resourceClaims (g)",
+    ),
+    (claim(exactly(count=-1)), "spec.devices.requests[0].exactly.count", "is -1: write 1 or more"),
+    (claim(exactly(allocationMode="Any")), "spec.devices.requests[0].exactly.allocationMode", "Any is not known"),
+    (claim(exactly(allocationMode="All", count=2)), "spec.devices.requests[0].exactly.count", "leave it out"),
+    (claim(exactly(selector=[])), "spec.devices.requests[0].exactly.selector", "did you mean selectors?"),
+    (
+        claim(exactly(capacity={"request": {"memory": "1Gi"}})),
+        "spec.devices.requests[0].exactly.capacity.request",
+        "did you mean requests?",
+    ),
+    (
+        claim(exactly(tolerations=[{"key": "a", "operator": "Exists", "effect": "PreferNoSchedule"}])),
+        "spec.devices.requests[0].exactly.tolerations[0].effect",
+        "write NoSchedule or NoExecute",
+    ),
+    (
+        claim({"name": "g", "firstAvailable": [{"name": f"s{n}", "deviceClassName": "gpu"} for n in range(9)]}),
+        "spec.devices.requests[0].firstAvailable",
+        "at most 8",
+    ),
+    (claim(exactly(), exactly()), "spec.devices.requests[1].name", "gpu stands twice"),
+    (
+        claim(exactly(), constraints=[{"requests": ["nic"], "matchAttribute": "gpu.x/rack"}]),
+        "spec.devices.constraints[0].requests[0]",
+        "nic is no request of the claim (gpu)",
+    ),
+    (claim(exactly(), constraints=[{}]), "spec.devices.constraints[0]", "write one of them"),
+    (
+        claim(exactly(), constraints=[{"matchAttribute": "rack"}]),
+        "spec.devices.constraints[0].matchAttribute",
+        "write <driver>/rack",
+    ),
+    (group("scheduling.k8s.io/v1alpha2"), "spec.schedulingPolicy", "missing"),
+    (
+        group("scheduling.k8s.io/v1alpha2", schedulingPolicy={"gang": {"minCount": 0}}),
+        "spec.schedulingPolicy.gang.minCount",
+        "is 0: write 1 or more",
+    ),
+    (
+        group("scheduling.k8s.io/v1alpha2", schedulingPolicy={"gang": {"minCount": 2}, "basic": {}}),
+        "spec.schedulingPolicy",
+        "exclude each other",
+    ),
+    (group("scheduling.x-k8s.io/v1alpha1", minMember=0), "spec.minMember", "is 0: write 1 or more"),
+    (deployment(replicas=-1), "spec.replicas", "is -1: write 0 or more"),
+    (deployment(replicas="2"), "spec.replicas", "expected a whole number"),
+    (deployment(replica=2), "spec.replica", "did you mean replicas?"),
+    (deployment(template={}), "spec.template", "missing"),
+    (
+        deployment(template={"spec": {"toleration": []}}),
+        "spec.template.spec.toleration",
+        "did you mean tolerations?",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "field", "told"), WRONG, ids=[f"{row[1]} {row[2]}" for row in WRONG])
+def test_a_mistake_is_named_by_its_field(body: dict[str, Any], field: str, told: str) -> None:
+    ((where, message),) = of_object(body)
+    assert (where, told in message) == (field, True)
+
+
+RIGHT = [
+    pod(topologySpreadConstraints=[{**SPREAD, "minDomains": 2, "nodeTaintsPolicy": "Honor", "matchLabelKeys": ["a"]}]),
+    pod(
+        tolerations=[{"operator": "Exists"}, {"key": "a", "value": "b", "effect": "NoExecute", "tolerationSeconds": 3}]
+    ),
+    pod(aFieldOfTomorrow=1, containers=[{"name": "c", "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": 1}}}]),
+    pod(
+        resourceClaims=[{"name": "g", "resourceClaimName": "c"}],
+        containers=[{"resources": {"claims": [{"name": "g"}]}}],
+    ),
+    with_terms("podAffinity", TERM),
+    with_nodes({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}),
+    with_nodes({}),
+    claim(
+        {"name": "g", "firstAvailable": [{"name": "s", "deviceClassName": "gpu"}]},
+        constraints=[{"requests": ["g"], "matchAttribute": "x/a"}, {"requests": ["g/s"], "matchAttribute": "x/a"}],
+        config=[{"requests": ["g/s"], "opaque": {"driver": "x", "parameters": {"request": 1}}}],
+    ),
+    claim(exactly(allocationMode="All"), exactly() | {"name": "h"}),
+    group("scheduling.k8s.io/v1alpha2", schedulingPolicy={"basic": {}}),
+    group("scheduling.x-k8s.io/v1alpha1", minMember=1),
+    deployment(replicas=0),
+]
+
+
+@pytest.mark.parametrize("body", RIGHT, ids=range(len(RIGHT)))
+def test_what_the_api_server_takes_is_taken(body: dict[str, Any]) -> None:
+    assert list(of_object(body)) == []
+
+
+def test_a_mistake_in_a_template_is_told_once_and_nothing_else_is_stopped() -> None:
+    assembly = Assembly()
+    wrong = deployment(replicas=3, template={"spec": {"schedulerName": "dovetail", "preemptionPolicy": "never"}})
+    good = pod(schedulerName="dovetail")
+    assembly.add(Document(f"m.yaml: document {n}", each) for n, each in enumerate((wrong, good), start=1))
+    case = assembly.case("dovetail")
+    (problem,) = case.problems
+    assert str(problem).startswith("m.yaml: document 1 (Deployment d): spec.template.spec.preemptionPolicy: never")
+    assert [each.id.name for each in case.batch.pods] == ["p"]
+
+
+def test_a_budget_without_a_namespace_is_in_default_and_counts() -> None:
+    assembly = Assembly()
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}, "spec": {}}
+    assembly.add([Document("m", budget)])
+    (found,) = assembly.case("dovetail").snapshot.budgets
+    assert found.namespace == "default"

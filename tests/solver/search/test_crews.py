@@ -1,0 +1,111 @@
+"""Neighbourhoods take part with whole gangs: room is made for one that waits, and none is cut in two."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from solver import solve, verify
+from solver.domain import Batch, Budget, Pod, Policy
+from solver.greedy import Greedy, Order
+from solver.greedy.placing import Kept
+from solver.problem.memory import Engine
+from solver.problem.prepare import prepare
+from solver.problem.problem import Problem
+from solver.search import bound, neighbourhoods, staged
+from solver.search.values import values
+from solver.solution import Solution
+from tests.support import builders as b
+from tests.support import solver_problems as s
+
+RACK = "example.com/rack"
+
+
+def racks(count: int, nodes: int = 3, gpus: int = 12) -> list[b.SnapshotObject]:
+    """Racks of nodes: four with 8 GPUs in the first one, others in the rest."""
+    objects: list[b.SnapshotObject] = [b.gpu_class()]
+    for rack in range(count):
+        for index in range(nodes if rack else 4):
+            name = f"r{rack}-n{index}"
+            objects += [b.node(name, labels={RACK: f"r{rack}"}), b.gpu_slice(name, count=gpus if rack else 8)]
+    return objects
+
+
+def gang_of(size: int, name: str = "g", gpus: int = 8, priority: int = 0) -> tuple[list[Pod], list[b.SnapshotObject]]:
+    pods = [b.member(b.pod(f"{name}-{i}", f"{name}-{i}", priority=priority), name) for i in range(size)]
+    return pods, [b.claim(f"{name}-{i}", b.request(count=gpus)) for i in range(size)]
+
+
+def singles(counts: Sequence[int], priority: int = 1) -> tuple[list[Pod], list[b.SnapshotObject]]:
+    pods = [b.pod(f"s-{i}", f"s-{i}", priority=priority) for i in range(len(counts))]
+    return pods, [b.claim(f"s-{i}", b.request(count=count)) for i, count in enumerate(counts)]
+
+
+def crowded(count: int = 3) -> tuple[list[b.SnapshotObject], Batch]:
+    """Singles of higher priority: greedily they are put where they leave least, which the gang needs whole."""
+    members, claims = gang_of(4)
+    alone, own = singles((6, 6, 6, 6, 5, 5, 5, 5))
+    gang = b.gang("g", 4, b.by_label(RACK))
+    return [*racks(count), *claims, *own], Batch(pods=(*alone, *members), gangs=(gang,))
+
+
+def problem_of(objects: list[b.SnapshotObject], batch: Batch) -> Problem:
+    return prepare(b.snapshot(objects), batch, Policy(), Engine())
+
+
+@pytest.mark.parametrize("order", list(Order), ids=str)
+def test_the_greedy_alone_leaves_the_gang_out(order: Order) -> None:
+    problem = problem_of(*crowded())
+    start = Greedy(problem, Kept(problem), order).run()
+    assert values(problem, start)[:2] == (8, 0)
+
+
+@pytest.mark.parametrize("order", list(Order), ids=str)
+def test_singles_make_room_for_a_gang_in_neighbourhoods(order: Order) -> None:
+    problem = problem_of(*crowded())
+    start = Greedy(problem, Kept(problem), order).run()
+    limits = bound.bounds(problem, values(problem, start), s.PATIENT)
+    found = neighbourhoods.improve(problem, start, limits, Budget(seconds=60.0, deterministic_seconds=3.0))
+    assert values(problem, found.solution)[:2] == (8, 4)
+
+
+@pytest.mark.parametrize("most", [0, 120_000], ids=["above", "exact"])
+def test_singles_go_elsewhere_so_that_a_gang_of_four_whole_nodes_runs(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staged, "_MOST_EXACT_TERMS", most)
+    objects, batch = crowded(6)
+    snapshot = b.snapshot(objects)
+    plan = solve(snapshot, batch, Policy(), s.PATIENT)
+    assert verify.check(snapshot, batch, plan) == ()
+    assert len(plan.placements) == 12
+    assert {node[:2] for pod, node in s.nodes_of(plan).items() if pod.startswith("g")} == {"r0"}
+
+
+def test_a_gang_that_is_placed_moves_whole_for_another() -> None:
+    """The gang of two took the rack that alone is large enough for the gang of four."""
+    small, small_claims = gang_of(2, "a", gpus=6, priority=1)
+    large, large_claims = gang_of(4, "g")
+    gangs = (b.gang("a", 2, b.by_label(RACK)), b.gang("g", 4, b.by_label(RACK)))
+    problem = problem_of([*racks(3, 5, 7), *small_claims, *large_claims], Batch(pods=(*small, *large), gangs=gangs))
+    start = Greedy(problem, Kept(problem), Order.QUEUE_FIRST_FIT).run()
+    assert values(problem, start)[:2] == (2, 0)
+    found = neighbourhoods.improve(problem, start, _nothing(problem, start), s.PATIENT).solution
+    assert values(problem, found)[:2] == (2, 4)
+
+
+def test_a_gang_on_nodes_that_cannot_all_be_released_stays() -> None:
+    """A pod with a claim that others share is beside one member: that node stays, and so does the whole gang."""
+    small, small_claims = gang_of(2, "a", gpus=6, priority=1)
+    large, large_claims = gang_of(4, "g")
+    sharing = [b.pod(name, "both", priority=2) for name in ("x", "y")]
+    gangs = (b.gang("a", 2, b.by_label(RACK)), b.gang("g", 4, b.by_label(RACK)))
+    objects = [*racks(3, 5, 7), *small_claims, *large_claims, b.claim("both")]
+    problem = problem_of(objects, Batch(pods=(*sharing, *small, *large), gangs=gangs))
+    start = Greedy(problem, Kept(problem), Order.QUEUE_FIRST_FIT).run()
+    found = neighbourhoods.improve(problem, start, _nothing(problem, start), s.PATIENT).solution
+    kept = {choice.node for choice in start.choices if problem.classes[choice.pod_class].priority == 1}
+    assert {choice.node for choice in found.choices if problem.classes[choice.pod_class].priority == 1} == kept
+
+
+def _nothing(problem: Problem, start: Solution) -> bound.Bounds:
+    return bound.bounds(problem, values(problem, start), s.PATIENT)

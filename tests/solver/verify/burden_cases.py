@@ -1,0 +1,66 @@
+"""A plan with devices that take of their node's own resources, and ways to break it; part of `test_broken_rules`."""
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from solver.domain import ClaimBurden, ContainerRequests, NodeAllocatableMapping
+from solver.domain.quantity import NANO, parse
+from solver.verify import Rule
+from tests.solver.verify.cases import Case, Change, both, node, placement, plan, pod
+from tests.support import builders as b
+
+_TAKEN = (("cpu", 2 * NANO),)
+_MAPPING = NodeAllocatableMapping(resource="cpu", allocation_multiplier=parse("2"))
+
+
+def burdened() -> Case:
+    """A pod whose GPU takes two of the node's cpus, used by one container; the pod asks for four itself."""
+    asked = b.claim("c", b.request("gpu"))
+    using = b.pod("p", "c", cpu=4)
+    using = replace(using, containers=(ContainerRequests(name="main", claims=(using.claims[0].entry,)),))
+    pool = b.gpu_slice("n1", count=1)
+    pool = replace(pool, devices=tuple(replace(each, node_allocatable=(_MAPPING,)) for each in pool.devices))
+    said = ClaimBurden(claim=asked.id, containers=("main",), resources=_TAKEN)
+    granted = b.claim_allocation(asked, b.result("gpu", "gpu-0", "n1"), node_name="n1")
+    placed = replace(b.placement(using, "n1"), burdens=(said,))
+    return Case(b.snapshot(b.node("n1", cpu=6), pool, b.gpu_class(), asked), b.batch(using), b.plan(placed, granted))
+
+
+def _said(**changes: object) -> Change:
+    def change(case: Case) -> Case:
+        (said,) = case.plan.placements[0].burdens
+        return placement("p", burdens=(replace(said, **changes),))(case)
+
+    return change
+
+
+def _second_pod(case: Case) -> Case:
+    """Let another pod use the claim too, with all that it says."""
+    first = case.batch.pods[0]
+    other = replace(first, id=first.id._replace(name="q"), uid="uid-q")
+    twin = replace(case.plan.placements[0], pod=other.id, pod_uid=other.uid)
+    case = node("n1", allocatable=b.node("n1", cpu=12).allocatable)(case)
+    with_twin = plan(lambda old: replace(old, placements=(*old.placements, twin)))(case)
+    return with_twin._replace(batch=replace(case.batch, pods=(first, other)))
+
+
+BROKEN: tuple[tuple[str, Callable[[], Case], Change, set[Rule]], ...] = (
+    ("it is not said what a claim takes", burdened, placement("p", burdens=()), {Rule.BURDEN_SAID}),
+    ("another amount is said", burdened, _said(resources=(("cpu", NANO),)), {Rule.BURDEN_SAID}),
+    ("another container is said", burdened, _said(containers=("other",)), {Rule.BURDEN_SAID}),
+    ("the node has too little for both", burdened, pod("p", requests=(("cpu", 4001),)), {Rule.NODE_RESOURCES}),
+    (
+        "pod-level requests leave too little",
+        burdened,
+        pod("p", level_slack=(("cpu", 1999),)),
+        {Rule.BURDEN_UNCOVERED},
+    ),
+    (
+        "no container uses the claim",
+        burdened,
+        both(pod("p", containers=()), _said(containers=())),
+        {Rule.BURDEN_UNCHARGED},
+    ),
+    ("a second pod uses the claim", burdened, _second_pod, {Rule.BURDEN_SHARED}),
+)

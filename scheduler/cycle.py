@@ -115,9 +115,7 @@ class Cycle:
             batch = self._parts.pending.take_batch(self._clock(), self._max_pods)
             for part in self._divide(batch):
                 for apart in split_held(part, self._parts.cluster.nominated()):
-                    rest = apart
-                    while rest.pods:  # what is hard comes after what is not, and gets a budget of its own
-                        rest = await self._decide(rest)
+                    await self._decide_whole(apart)
 
     async def finish(self, seconds: float) -> bool:
         """Wait for the writes that are under way, at most so long; give whether all have ended. Cancel the rest."""
@@ -129,6 +127,11 @@ class Cycle:
         await asyncio.gather(*rest, return_exceptions=True)
         await self._parts.evictions.finish()
         return not rest
+
+    async def _decide_whole(self, rest: Batch) -> None:
+        """Decide until nothing is left: what is hard comes after what is not, and gets a budget of its own."""
+        while rest.pods:
+            rest = await self._decide(rest)
 
     async def _decide(self, batch: Batch) -> Batch:
         """Decide about a batch, begin what was decided, and give the pods that a decision of their own is left for."""

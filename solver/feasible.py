@@ -6,19 +6,17 @@ proves that there is nothing. Called where sets of nodes are compared or explain
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import msgspec
-import numpy as np
 
 from solver import extract, greedy
 from solver.domain import Batch, Budget, Plan, Pod, Policy, SearchReport, SearchStatus, Snapshot
-from solver.problem.fit import NodeVerdicts
 from solver.problem.memory import Engine
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from solver.search import staged
-from solver.search.values import values
+from solver.search.values import best
 from solver.solution import Solution
 
 
@@ -53,7 +51,7 @@ def feasible_nodes(
     undecided: list[str] = []
     for node in _candidates(problem):
         name = problem.inventory.nodes[node].name
-        plan, is_proven = _decide(_restricted(problem, node), budget)
+        plan, is_proven = _decide(problem.on(node), budget)
         if plan is not None:
             plans[name] = plan
         elif not is_proven:
@@ -68,20 +66,9 @@ def _candidates(problem: Problem) -> Iterator[int]:
             yield node
 
 
-def _restricted(problem: Problem, node: int) -> Problem:
-    """Give the same problem with every other node ruled out."""
-    alone = np.zeros(problem.node_count, dtype=np.bool_)
-    alone[node] = True
-    classes = [
-        replace(each, verdicts=NodeVerdicts(each.verdicts.allowed & alone, each.verdicts.reasons))
-        for each in problem.classes
-    ]
-    return replace(problem, classes=classes)
-
-
 def _decide(problem: Problem, budget: Budget) -> tuple[Plan | None, bool]:
     """Give a plan that places the pod, or None and whether that is proven."""
-    start = max(greedy.candidates(problem), key=lambda solution: values(problem, solution))
+    start = best(problem, greedy.candidates(problem))
     if start.choices:
         return _plan(problem, start, "greedy"), True
     searched = staged.search(problem, start, budget)

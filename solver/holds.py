@@ -9,7 +9,7 @@ can still come true. No more than a share of the nodes is held at once, but alwa
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -20,8 +20,7 @@ from solver.extract import Extracted, aftermath
 from solver.feasibility import nearness
 from solver.greedy import Greedy, Order, units
 from solver.greedy.placing import Kept
-from solver.problem.fit import PODS, NodeVerdicts
-from solver.problem.inventory import Mask
+from solver.problem.fit import PODS
 from solver.problem.layout import GLOBAL, type_at
 from solver.problem.memory import Engine
 from solver.problem.option import Line
@@ -150,22 +149,13 @@ def _fitting(drained: Problem, order: list[int]) -> list[Choice]:
     while count < 2 * len(order):
         mask = np.zeros(drained.node_count, dtype=np.bool_)
         mask[order[:count]] = True
-        run = Greedy(_narrowed(drained, mask), Kept(drained), Order.QUEUE_BEST_FIT).start()
+        run = Greedy(drained.within(mask), Kept(drained), Order.QUEUE_BEST_FIT).start()
         for unit in units.units(run.problem, [family for family in run.problem.families for _ in family[0].members]):
             units.place(run, unit)
         if run.solution.choices:
             return run.solution.choices
         count *= 2
     return []
-
-
-def _narrowed(problem: Problem, mask: Mask) -> Problem:
-    """Give the same problem with all other nodes ruled out."""
-    classes = [
-        replace(each, verdicts=NodeVerdicts(each.verdicts.allowed & mask, each.verdicts.reasons))
-        for each in problem.classes
-    ]
-    return replace(problem, classes=classes)
 
 
 def _first_fitting(drained: Problem, family: tuple[PodClass, ...], order: list[int]) -> list[Choice]:

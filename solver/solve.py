@@ -28,7 +28,7 @@ from solver.problem.memory import Engine
 from solver.problem.prepare import prepare
 from solver.problem.problem import PodClass, Problem
 from solver.search import bound, exact, hard, last
-from solver.search.values import values
+from solver.search.values import best, values
 from solver.solution import Solution
 
 
@@ -92,7 +92,7 @@ def _hard_pods(problem: Problem, start: Solution, batch: Batch, budget: Budget) 
 
 
 def _best(problem: Problem) -> Solution:
-    return max(greedy.candidates(problem), key=lambda solution: values(problem, solution))
+    return best(problem, greedy.candidates(problem))
 
 
 def _plan(problem: Problem, solution: Solution, report: SearchReport, engine: Engine) -> Plan:

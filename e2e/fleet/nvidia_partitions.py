@@ -12,8 +12,6 @@ from e2e.fleet import nvidia
 from e2e.fleet.pci import gpu_slots
 from e2e.fleet.shape import Fleet, Manifest, device, node, slices
 
-MEMORY_SLICES = 8
-
 
 class Cut(NamedTuple):
     """A profile of the A100 40 GB: its name, NVML's identity, its `parts` of seven, memory, and where it may begin."""

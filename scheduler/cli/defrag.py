@@ -91,7 +91,9 @@ def _look(options: argparse.Namespace) -> Any:
     paths = manifests(options)
     found = live.Live() if paths else live.fetch(options.kubeconfig)
     made = assembly.Assembly.of(found, documents.read(paths))
-    name, settings = settings_for(options.config, options.scheduler_name or made.scheduler_of(options.wanted[1]))
+    kind, wanted = options.wanted
+    named = made.scheduler_of_gang(wanted) if kind == "gang" else made.scheduler_of(wanted)
+    name, settings = settings_for(options.config, options.scheduler_name or named)
     case = made.case(name)
     for problem in case.problems:
         say(str(problem))

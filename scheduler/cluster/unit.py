@@ -1,7 +1,7 @@
 """Units: what is committed together, because it is one gang or shares claims that the plan allocates."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -59,6 +59,23 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
             for claim in placement.claims:
                 found.setdefault(claim, {})[for_groups.get((placement.pod, claim), own)] = None
         return {claim: tuple(consumers) for claim, consumers in found.items()}
+
+    def idle_groups(self, given_up: Collection[PodId], members: Callable[[GangId], Iterable[Pod]]) -> frozenset[str]:
+        """
+        Give the uids of PodGroups that it reserves claims for and none of whose `members` runs, or is about to.
+
+        The pods that are given up do not count; they may be gone by now, which their group need not be.
+        """
+        groups = {
+            each.uid: GangId(pod.namespace, each.name, each.api_group)
+            for pod, _, each in self.for_groups
+            if pod in given_up
+        }
+        return frozenset(
+            uid
+            for uid, gang in groups.items()
+            if not any(each.node_name and each.id not in given_up for each in members(gang))
+        )
 
 
 def split_plan(plan: Plan, batch: Batch = _NO_BATCH) -> tuple[Unit, ...]:

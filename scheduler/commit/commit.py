@@ -6,7 +6,7 @@ When it goes wrong before a binding, what was written is taken back.
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar, assert_never
 
@@ -23,7 +23,7 @@ from scheduler.commit.waits import Failed, Ready, Stopped, Waits
 from scheduler.commit.withdrawal import Withdrawal
 from scheduler.commit.writer import GateClosedError, Writer
 from scheduler.kube.client import Client
-from solver.domain import Claim, ClaimId, GangId, Placement, PodId, Reason, ReasonCode
+from solver.domain import Claim, ClaimId, GangId, Placement, Reason, ReasonCode
 
 T = TypeVar("T")
 
@@ -217,25 +217,11 @@ class Commit:
             tuple(claim for claim in claims if claim in mine),
             tuple((each.pod, each.pod_uid) for each in placements),
             allocated,
-            groups=self._idle_groups(unit, placements),
+            groups=unit.idle_groups({each.pod for each in placements}, self._cluster.gang_members),
         )
         await self.specials.drop(placements, kept)
         await self._burdens.withdraw(each for each in placements if not set(each.claims) & set(kept))
         return kept
-
-    def _idle_groups(self, unit: Unit, placements: Sequence[Placement]) -> frozenset[str]:
-        """Give the uids of groups that none of whose pods runs, so that what is reserved for them can be free again."""
-        given_up = {placement.pod for placement in placements}
-        references = {each.uid: pod for pod, _, each in unit.for_groups if pod in given_up}
-        return frozenset(uid for uid, pod in references.items() if not self._has_others(pod, given_up))
-
-    def _has_others(self, pod: PodId, given_up: Collection[PodId]) -> bool:
-        """Whether others of a pod's gang hold a node, or are about to."""
-        known = self._cluster.pod(pod)
-        if known is None or known.gang is None:
-            return False
-        members = self._cluster.gang_members(known.gang)
-        return any(each.node_name and each.id not in given_up for each in members)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -99,8 +99,8 @@ def judge(write: ClaimWrite, live: Claim | None) -> Judgement:
     """
     Say what a live read means for a write that met a conflict or lost its answer.
 
-    The claim must be the same object, not being deleted, and allocated by nobody else (`dra-semantics` §11.4: the API
-    server guards the resourceVersion, not the sense of a retry).
+    The claim must be the same object, not being deleted, and allocated by nobody else: the API server
+    guards the resourceVersion, not the sense of a retry.
     """
     key = write.claim.id
     if live is None:

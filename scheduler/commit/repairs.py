@@ -99,7 +99,7 @@ class Repairs:
             await asyncio.sleep(_PERIOD_SECONDS)
             try:
                 await self._separate()
-                await self._give_free()
+                await self.give_free()
             except GateClosedError:
                 return
 
@@ -125,7 +125,8 @@ class Repairs:
                 for pod in self._cluster.pods_using(claim):
                     self._reports.yielded(pod, (device,))
 
-    async def _give_free(self) -> None:
+    async def give_free(self) -> None:
+        """Take back what was noted as left behind, where a live read says the same."""
         while self._loose:
             claim, pod = self._loose.popitem()
             if self._is_time(claim):

@@ -32,7 +32,7 @@ from scheduler.kube.errors import (
     Unreachable,
 )
 
-USER_AGENT: Final = "dovetail-scheduler"
+_USER_AGENT: Final = "dovetail-scheduler"
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
@@ -92,7 +92,6 @@ class Client:
         kubeconfig: Path | None = None,
         context: str = "",
         *,
-        user_agent: str = USER_AGENT,
         max_connections: int = 64,
     ) -> AsyncIterator[Self]:
         """
@@ -107,7 +106,7 @@ class Client:
         known = await asyncio.to_thread(Credentials, load)
         connector = aiohttp.TCPConnector(limit=max_connections + _WATCHES, socket_factory=_socket, ttl_dns_cache=30)
         # Compressing costs both sides more than it saves inside a cluster.
-        headers = {"User-Agent": user_agent, "Accept-Encoding": "identity"}
+        headers = {"User-Agent": _USER_AGENT, "Accept-Encoding": "identity"}
         async with aiohttp.ClientSession(
             connector=connector, headers=headers, cookie_jar=aiohttp.DummyCookieJar()
         ) as session:

@@ -10,6 +10,7 @@ import msgspec
 
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
+from scheduler.kube.decode_gangs import gang_of
 from scheduler.simulation import admission, defaults, edits, refusals, routes, stamping, storage, workloads
 from scheduler.simulation.case import Case
 from scheduler.simulation.decoding import decoded, key_of
@@ -65,6 +66,8 @@ class Assembly:
                 self._add_template(document)
             elif route in routes.KINDS:
                 self._add_object(routes.KINDS[route], document)
+            elif route in routes.UNSTAMPED:
+                self._warn(document, ("the pods that it makes are not known: write them down as Pods",))
             else:
                 self.skipped[f"{text(document.body['kind'])} ({text(document.body['apiVersion'])})"] += 1
 
@@ -95,6 +98,21 @@ class Assembly:
             problems=tuple(self.problems),
             warnings=tuple(dict.fromkeys(self.warnings)),
         )
+
+    def scheduler_of_gang(self, name: str) -> str:
+        """Give the scheduler that the pods of a gang name (`namespace/name`), empty where there are none."""
+        namespace, _, short = name.rpartition("/")
+        wanted = (namespace or "default", short)
+        for document in self._documents(Kind.PODS):
+            found, own = metadata(document.body), spec(document.body)
+            group = text(mapping(own.get("schedulingGroup")).get("podGroupName"))
+            labels = {key: text(value) for key, value in mapping(found.get("labels")).items()}
+            gang = gang_of(text(found.get("namespace")), group, labels)
+            if gang is not None and gang[:2] == wanted and not own.get("nodeName"):
+                return text(own.get("schedulerName"))
+        pods = (change.value for change in self.live if isinstance(change.value, Pod))
+        waiting = (pod for pod in pods if pod.gang is not None and pod.gang[:2] == wanted and not pod.node_name)
+        return next((pod.scheduler_name for pod in waiting), "")
 
     def scheduler_of(self, name: str) -> str:
         """Give the scheduler that a pod names (`namespace/name`), empty where there is no such pod."""

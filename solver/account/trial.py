@@ -4,16 +4,14 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import msgspec
-import numpy as np
 
 from solver import greedy
 from solver.domain import Batch, Budget, Claim, Pod, Policy, Snapshot
-from solver.problem.fit import NodeVerdicts
 from solver.problem.memory import Engine
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from solver.search import staged
-from solver.search.values import values
+from solver.search.values import best
 
 
 class Case(NamedTuple):
@@ -51,28 +49,17 @@ class Trials:
         index = problem.inventory.node_index.get(node)
         if index is None or not problem.classes:
             return False
-        return self.decide(_only(problem, index))
+        return self.decide(problem.on(index))
 
     def decide(self, problem: Problem) -> bool | None:
         """Whether a problem's one pod can be placed."""
-        start = max(greedy.candidates(problem), key=lambda solution: values(problem, solution))
+        start = best(problem, greedy.candidates(problem))
         if start.choices:
             return True
         searched = staged.search(problem, start, replace(self.budget, started=self.budget.clock()))
         if searched.solution.choices:
             return True
         return False if searched.levels[0].proven else None
-
-
-def _only(problem: Problem, node: int) -> Problem:
-    """Rule every other node out."""
-    alone = np.zeros(problem.node_count, dtype=np.bool_)
-    alone[node] = True
-    classes = [
-        replace(each, verdicts=NodeVerdicts(each.verdicts.allowed & alone, each.verdicts.reasons))
-        for each in problem.classes
-    ]
-    return replace(problem, classes=classes)
 
 
 def on_one_node(case: Case, node: str) -> Case:

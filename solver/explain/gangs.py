@@ -4,6 +4,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from solver.domain import Reason, ReasonCode
 from solver.explain.reasons import Explanation
 from solver.greedy import Greedy, Order, units
@@ -25,6 +27,8 @@ class GangReasons:
     explanation: Explanation
     waiting: dict[int, GangRule] = field(default_factory=dict)
     known: dict[int, Reason | None] = field(default_factory=dict)
+    why: dict[int, tuple[int, str]] = field(default_factory=dict)
+    """By the first class of a gang: the class of a member that fits nowhere, and what is in its way."""
 
     @classmethod
     def of(cls, problem: Problem, solution: Solution, explanation: Explanation) -> "GangReasons":
@@ -49,6 +53,9 @@ class GangReasons:
         reason = self.known[key]
         if reason is None:
             return found
+        why = self.why.get(key)
+        if why is not None and why[0] != family[0].index:  # the pod that is named says it itself
+            reason = msgspec.structs.replace(reason, message=f"{reason.message}: {why[1]}")
         return (reason, *(each for each in found if each.code not in LOST))
 
     def _reason(self, rule: GangRule) -> Reason | None:
@@ -72,6 +79,7 @@ class GangReasons:
             reasons = self.explanation.reasons(family, is_proven=True)
             if reasons[0].code not in LOST:
                 name = self.problem.pod(family[0].members[0]).id.name
+                self.why[rule.classes[0]] = (family[0].index, reasons[0].message)
                 return [f"pod {name} fits nowhere even by itself"]
         return []
 

@@ -146,7 +146,7 @@ class Explanation:
         short = False
         for request in self._requests(pod_class):
             supplies = [(asked, self.supplies.of(asked.ask, roomy)) for asked in request.alternatives]
-            if any(asked.ask.needed and supply.most >= asked.ask.needed for asked, supply in supplies):
+            if any(self._has_enough(*each, roomy) for each in supplies):
                 continue
             short = True
             asked, supply = max(supplies, key=lambda pair: nearness(*pair))
@@ -164,6 +164,13 @@ class Explanation:
             yield from doubts
         if not short:
             yield self._constrained(pod_class, nodes, self._fewer(pod_class, roomy))
+
+    def _has_enough(self, asked: Asked, supply: Supply, roomy: Mask) -> bool:
+        """Whether a request by itself lacks nothing, so that what else the pod asks for, or how, is in its way."""
+        if asked.ask.needed:
+            return supply.most >= asked.ask.needed
+        is_free = 0 < supply.largest <= MOST_RESULTS and supply.free == supply.verdicts.total()
+        return is_free and next(self._pool_reasons(roomy), None) is None
 
     def _requests(self, pod_class: PodClass) -> Iterator[Requested]:
         return (request for request, _, _ in self.requests_of(pod_class))
@@ -286,10 +293,14 @@ class Explanation:
         names = "; ".join(
             f"{place}request{'s' if len(each) > 1 else ''} {', '.join(each)}" for place, each in named.items()
         )
+        code = ReasonCode.DEVICES_CONSTRAINT
         if attributes:
             wanted = " and ".join(dict.fromkeys(attributes))
             message = f"{names}: enough devices are free, but no combination of them on one node has {wanted}"
+        elif sum(map(len, named.values())) == 1:
+            code = ReasonCode.DEVICES_COUNTERS
+            message = f"{names}: enough devices are free, but what they share (counters) does not last for all at once"
         else:
             message = f"{names}: enough devices are free for each request, but not for all of them on one node"
-        reason = Reason(code=ReasonCode.DEVICES_CONSTRAINT, message=message, node_count=nodes)
+        reason = Reason(code=code, message=message, node_count=nodes)
         return hinted(reason, self._match_hint(pod_class) or fallback)

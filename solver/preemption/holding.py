@@ -27,7 +27,6 @@ from solver.domain import (
 from solver.extract import Extracted, extract
 from solver.greedy import candidates
 from solver.preemption.vacancy import settled, without
-from solver.problem.fit import NodeVerdicts
 from solver.problem.memory import Engine
 from solver.problem.prepare import prepare
 from solver.search.values import values
@@ -47,7 +46,22 @@ def held(snapshot: Snapshot, batch: Batch, policy: Policy, engine: Engine) -> Sn
     for pod in sorted(waiting, key=lambda pod: (-pod.priority, pod.id)):
         if pod.nominated_node_name in nodes:
             seen = _with(seen, pod, policy, engine)
-    return seen
+    return _apart(seen, snapshot, {each for pod in batch.pods for each in pod.claim_ids})
+
+
+def _apart(seen: Snapshot, snapshot: Snapshot, used: Collection[ClaimId]) -> Snapshot:
+    """Leave claims that pods of the batch share with holders unallocated, as they are; their devices stay held."""
+    before = {claim.id: claim for claim in snapshot.claims if claim.id in used and claim.allocation is None}
+    given = [claim for claim in seen.claims if claim.id in before and claim.allocation is not None]
+    if not given:
+        return seen
+    kept = (replace(each, id=_name(each.id), uid=f"{each.uid}/kept") for each in given)
+    claims = (before.get(each.id, each) for each in seen.claims)
+    return replace(seen, claims=tuple(sorted((*claims, *kept), key=lambda each: each.id)))
+
+
+def _name(key: PodId | ClaimId) -> ClaimId:
+    return ClaimId(key.namespace, f"{_KEPT} {key.name}")
 
 
 def _with(snapshot: Snapshot, pod: Pod, policy: Policy, engine: Engine) -> Snapshot:
@@ -74,7 +88,7 @@ def _given(snapshot: Snapshot, pod: Pod, policy: Policy, engine: Engine) -> Extr
     here = np.zeros(problem.node_count, dtype=np.bool_)
     here[problem.inventory.node_index[pod.nominated_node_name]] = True
     for each in problem.classes:
-        each.verdicts = NodeVerdicts(each.verdicts.allowed & here, each.verdicts.reasons)
+        each.verdicts = each.verdicts.within(here)
     best = max(candidates(problem), key=lambda solution: values(problem, solution))
     return extract(problem, best) if best.choices else None
 
@@ -111,7 +125,7 @@ def _with_rest(snapshot: Snapshot, pod: Pod) -> Snapshot:
         if (device := DeviceId(each.driver, each.pool, published.name)) not in used
     )
     claim = Claim(
-        id=ClaimId(pod.id.namespace, f"{_KEPT} {pod.id.name}"),
+        id=_name(pod.id),
         uid=f"{pod.uid}/kept",
         allocation=Allocation(results=results),
         reserved_for=(ConsumerReference.of(pod.id, pod.uid),),

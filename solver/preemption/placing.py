@@ -7,7 +7,7 @@ from solver.problem.memory import Engine
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from solver.search import staged
-from solver.search.values import values
+from solver.search.values import best
 from solver.solution import Solution
 
 
@@ -22,7 +22,7 @@ def solution(problem: Problem, budget: Budget) -> Solution | None:
     """Place every pod of a problem: greedily, and by search where that does not do."""
     if problem.rejected:
         return None
-    start = max(greedy.candidates(problem), key=lambda each: values(problem, each))
+    start = best(problem, greedy.candidates(problem))
     if _is_whole(problem, start):
         return start
     if budget.should_stop():

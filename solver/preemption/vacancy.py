@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from solver.domain import Claim, ClaimAllocation, ConsumerReference, Placement, Pod, PodId, Snapshot
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
-"""Without it the claim controller does not deallocate a claim whose consumers are gone (dra-semantics §11)."""
+"""Without it the claim controller does not deallocate a claim whose consumers are gone."""
 
 
 def without(snapshot: Snapshot, gone: Collection[PodId], *, frees_devices: bool) -> Snapshot:

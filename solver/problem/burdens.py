@@ -184,7 +184,7 @@ def _apply(problem: Problem, each: PodClass, total: ByNode) -> None:
         widened = dict(requests)
         for name, amount in zip(names, kind.tolist(), strict=True):
             widened[name] = widened.get(name, 0) + amount
-        mine = NodeVerdicts(verdicts.allowed & mask, verdicts.reasons)
+        mine = verdicts.within(mask)
         pairs = tuple(sorted(pair for pair in widened.items() if pair[1] > 0))
         if number == 0:
             each.verdicts, each.requests = mine, pairs

@@ -4,7 +4,8 @@ Gangs of a batch in dense form: which classes belong to one, how many of its pod
 A domain is a value of a node label, or of an attribute of the devices that the members use; a level of a gang is a
 partition of the nodes into domains. Pods whose requests no device with the attribute can serve are not bound by a level
 of devices, unless that would leave nobody bound. A node is in a domain of devices if all devices that a pod could get
-there and that publish the attribute agree on it, and some request can only be served by such devices.
+there and that publish the attribute agree on it, and some request can only be served by such devices; where one node
+has several values, its pods are of a class for each of them (see `splits`).
 """
 
 from collections import Counter, defaultdict

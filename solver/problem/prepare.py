@@ -205,12 +205,16 @@ class _Draft:
         users, entering = Counter[ClaimId](), Counter[ClaimId]()
         self.gangs = {gang.id: gang for gang in batch.gangs}
         self.splits.demand(self.gangs)
+        groups = places.Groups(self.claims, self.gangs)
         for position, pod in enumerate(batch.pods):
+            refused = () if position in self.rejected else tuple(groups.objections(pod))
+            if refused:
+                self.rejected[position] = refused
             if position in self.rejected:
                 continue
             users.update(places.joined(pod, self.claims))
             entering.update(places.entering(pod, self.claims, self.gangs))
-        self.nearly_full = places.nearly_full(entering, self.claims)
+        self.nearly_full = places.nearly_full(entering, groups)
         for claim_id, count in users.items():
             claim = self.claims[claim_id]
             if count > 1 and claim.allocation is None and claim.requests:  # without requests nothing is shared
@@ -371,7 +375,7 @@ def _pod_class(
     family, index = numbers
     served = dict(way.mode.served)
     if way.mode.nodes is not None:
-        verdicts = fit.NodeVerdicts(verdicts.allowed & way.mode.nodes, verdicts.reasons)
+        verdicts = verdicts.within(way.mode.nodes)
     requests = tuple(
         (resource, min(amount, fit.MOST + 1)) for resource, amount in pod.requests if resource not in served
     )

@@ -1,8 +1,10 @@
 """The whole problem in dense form: classes of equal pods, shared claims, and what nodes have left."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
+
+import numpy as np
 
 from solver.domain import Batch, Claim, ClaimId, DeviceClass, Pod, Policy, Reason, Snapshot, SpecialClaim
 from solver.problem.component import Component
@@ -196,6 +198,16 @@ class Problem:
     def parts_of(self, pod_class: PodClass) -> tuple[Part, ...]:
         """Give what a pod of a class needs: of its own, and of the claims that it shares."""
         return pod_class.parts + tuple(part for each in pod_class.shared for part in self.shared[each].parts)
+
+    def within(self, nodes: Mask) -> "Problem":
+        """Give the same problem with all other nodes ruled out."""
+        return replace(self, classes=[replace(each, verdicts=each.verdicts.within(nodes)) for each in self.classes])
+
+    def on(self, node: int) -> "Problem":
+        """Give the same problem with every node ruled out but one."""
+        alone = np.zeros(self.node_count, dtype=np.bool_)
+        alone[node] = True
+        return self.within(alone)
 
     @property
     def families(self) -> list[tuple[PodClass, ...]]:

@@ -1,5 +1,6 @@
 """The exact search: CP-SAT over the general model, level by level, from the best solution known."""
 
+import math
 from dataclasses import dataclass
 
 from solver.domain import Budget, Level
@@ -11,14 +12,15 @@ from solver.model.form import IntegerForm
 from solver.model.objective import decides_pods
 from solver.model.variables import Variables
 from solver.problem.problem import Problem
+from solver.search import allowance
 from solver.search.bound import Bounds, require_at_least
 from solver.search.values import Values, most, names
 from solver.solution import Solution
 
 _QUICK_SECONDS = 0.15
 """Deterministic seconds of the first try without presolve, which proves most hinted models at once."""
-_PACKING_SECONDS = 0.25
-"""Deterministic seconds of the second try for levels that only pack better: pods that wait are worth more."""
+_PACKING_PARTS = 4
+"""Of what levels may cost that only pack, one of so many parts goes into the first try: packing needs presolve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,8 @@ class Found:
 def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -> Found:
     """Search until every level is proven or the budget ends; never worse than the start."""
     variables = build.build(problem, cells.single(problem))
-    search = _Search(problem, variables, budget, best=assignment.values_of(variables, start))
+    packing = allowance.packing_seconds(problem, budget)
+    search = _Search(problem, variables, budget, packing, best=assignment.values_of(variables, start))
     broken = variables.form.broken_by(search.best)
     if broken:
         raise ModelMismatchError(f"the model refuses a solution of the greedy: {', '.join(broken)}")
@@ -50,11 +53,12 @@ class ModelMismatchError(Exception):
 
 @dataclass(slots=True, eq=False)
 class _Search:
-    """Best values of all variables so far, and deterministic seconds spent."""
+    """Best values of all variables so far, and deterministic seconds: spent, and left to levels that only pack."""
 
     problem: Problem
     variables: Variables
     budget: Budget
+    packing: float
     best: list[int]
     spent: float = 0.0
     is_proven: bool = True
@@ -75,9 +79,11 @@ class _Search:
 
     def _maximize(self, form: IntegerForm, index: int, bound: int | None) -> tuple[bool, int | None]:
         """Try briefly without presolve, then with it; whether the level is proven, and the best bound."""
-        thorough = self.budget.deterministic_seconds if decides_pods(form.levels[index].name) else _PACKING_SECONDS
-        for presolve, seconds in ((False, _QUICK_SECONDS), (True, thorough)):
-            limit = min(seconds, self.budget.deterministic_seconds - self.spent)
+        decides = decides_pods(form.levels[index].name)
+        quick = _QUICK_SECONDS if decides else min(_QUICK_SECONDS, self.packing / _PACKING_PARTS)
+        for presolve, most_seconds in ((False, quick), (True, math.inf)):
+            left = self.budget.deterministic_seconds - self.spent
+            limit = min(most_seconds, left if decides else min(left, self.packing))
             if limit <= 0 or self.budget.should_stop():
                 break
             effort = Effort(
@@ -90,6 +96,8 @@ class _Search:
             expression = form.levels[index].expression
             result = cpsat.maximize(form, expression, effort, hint=self.best, cutoff=bound)
             self.spent += result.deterministic_seconds
+            if not decides:
+                self.packing -= result.deterministic_seconds
             if result.values is not None and expression.value(result.values) >= expression.value(self.best):
                 self.best = result.values
             if result.bound is not None:

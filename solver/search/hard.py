@@ -5,17 +5,16 @@ A part of a batch is hard while its bound leaves open who of it can be placed, o
 rest first: what is cheap need not wait until a search has ended that has nothing to do with it.
 """
 
-from collections.abc import Iterable
 from typing import Final
 
-from solver.domain import Budget, Level
+from solver.domain import Budget
 from solver.model import build
-from solver.model.objective import decides_pods
 from solver.problem.problem import Problem
 from solver.search import apart, bound, exact
+from solver.search.allowance import only_packs
 from solver.search.apart import Piece
 from solver.search.bound import Bounds
-from solver.search.values import Values, most, values
+from solver.search.values import Values, values
 from solver.solution import Solution
 
 _SMALL_TERMS: Final = 2_000
@@ -40,11 +39,6 @@ def hard(problem: Problem, start: Solution, budget: Budget) -> frozenset[int]:
     if len(hard_ones) == len(pieces):
         return frozenset()
     return frozenset(each.index for piece in hard_ones for each in piece.problem.classes if each.size)
-
-
-def only_packs(problem: Problem, levels: Iterable[Level]) -> bool:
-    """Whether nothing is open any more but levels that only pack better."""
-    return all(level.proven or level.value >= most(problem, level.name) for level in levels if decides_pods(level.name))
 
 
 def _is_hard(piece: Piece, budget: Budget) -> bool:

@@ -7,7 +7,7 @@ from solver.domain import Budget, Level
 from solver.model import build
 from solver.model.objective import decides_pods
 from solver.problem.problem import Problem
-from solver.search import apart, bound, columns, exact, neighbourhoods
+from solver.search import allowance, apart, bound, columns, exact, neighbourhoods
 from solver.search.apart import Piece
 from solver.search.bound import Bounds
 from solver.search.values import values
@@ -79,6 +79,8 @@ def _one_by_one(problem: Problem, pieces: tuple[Piece, ...], budget: Budget) -> 
 
 def _staged(problem: Problem, best: Searched, limits: Bounds, budget: Budget) -> Searched:
     """Go through the stages until everything is proven or the budget ends."""
+    if allowance.only_packs(problem, best.levels):
+        budget = allowance.for_packing(problem, budget)
     terms = build.estimated_terms(problem)
     if terms > _TINY_TERMS:
         best, limits = _in_patterns(problem, best, limits, budget)

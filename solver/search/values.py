@@ -1,7 +1,7 @@
 """What a solution is worth, level by level, counted from its choices (and so independent of any model)."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from solver.problem import groups, partitions
@@ -28,6 +28,11 @@ def values(problem: Problem, solution: Solution) -> Values:
         sum(count * level.worth.get(each, 0) for each, count in counts.items()) for level in problem.placed_levels
     )
     return (*placed, *(_LEVELS[name](problem, solution) for name in problem.other_levels))
+
+
+def best(problem: Problem, solutions: Iterable[Solution]) -> Solution:
+    """Give the solution that is worth most, the first of equals."""
+    return max(solutions, key=lambda solution: values(problem, solution))
 
 
 def most(problem: Problem, name: str) -> int:

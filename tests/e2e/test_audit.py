@@ -1,9 +1,7 @@
 """The audit finds nothing wrong with a healthy cluster and names what is wrong with every other."""
 
 import copy
-from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
 
 import pytest
 
@@ -11,6 +9,7 @@ from e2e import audit
 from e2e.audit.pods import requests_of
 from e2e.audit.reading import Json, amount_of
 from e2e.controlplane.plane import ControlPlane
+from tests.support.audit_changes import Change, both, drop, put
 
 DRIVER = "gpu.example.com"
 OF_DRIVER = f"device.driver == '{DRIVER}'"
@@ -108,42 +107,12 @@ def claim(name: str, exactly: Json, results: list[Json], constraints: list[Json]
     }
 
 
-def put(*path: str | int, value: Any) -> Callable[[audit.Objects], None]:
-    """Set what a path leads to, which begins with the kind of object."""
-
-    def change(objects: audit.Objects) -> None:
-        at: Any = objects._asdict()
-        for step in path[:-1]:
-            at = at[step]
-        at[path[-1]] = value
-
-    return change
-
-
-def drop(*path: str | int) -> Callable[[audit.Objects], None]:
-    def change(objects: audit.Objects) -> None:
-        at: Any = objects._asdict()
-        for step in path[:-1]:
-            at = at[step]
-        del at[path[-1]]
-
-    return change
-
-
-def both(*changes: Callable[[audit.Objects], None]) -> Callable[[audit.Objects], None]:
-    def change(objects: audit.Objects) -> None:
-        for each in changes:
-            each(objects)
-
-    return change
-
-
 WHOLE = ("claims", 0, "status", "allocation", "devices", "results")
 PART = ("claims", 1, "status", "allocation", "devices", "results", 0)
 SPEC = ("claims", 0, "spec", "devices")
 DEVICES = ("slices", 0, "spec", "devices")
 
-WRONG: tuple[tuple[str, Callable[[audit.Objects], None], set[str]], ...] = (
+WRONG: tuple[tuple[str, Change, set[str]], ...] = (
     ("a device does not exist", put(*WHOLE, 0, "device", value="whole-9"), {"device"}),
     ("a device is of an older generation", put(*WHOLE, 0, "device", value="old"), {"device"}),
     ("a pool is incomplete", drop("slices", 1), {"device", "counter"}),
@@ -226,7 +195,7 @@ def test_nothing_is_wrong_with_a_healthy_cluster() -> None:
 
 
 @pytest.mark.parametrize(("change", "rules"), [row[1:] for row in WRONG], ids=[row[0] for row in WRONG])
-def test_what_is_wrong_is_found(change: Callable[[audit.Objects], None], rules: set[str]) -> None:
+def test_what_is_wrong_is_found(change: Change, rules: set[str]) -> None:
     objects = copy.deepcopy(cluster())
     change(objects)
     assert {finding.rule for finding in audit.audit(objects)} == rules

@@ -1,13 +1,13 @@
 """The audit of pods: places, neighbours and volumes. Nothing is wrong in a healthy cluster; every break is named."""
 
 import copy
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from e2e import audit
 from e2e.audit.reading import Json
+from tests.support.audit_changes import Change, both, drop, put
 
 ZONE = "zone"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -93,38 +93,10 @@ def cluster() -> audit.Objects:
     )
 
 
-def put(*path: str | int, value: Any) -> Callable[[audit.Objects], None]:
-    def change(objects: audit.Objects) -> None:
-        at: Any = objects._asdict()
-        for step in path[:-1]:
-            at = at[step]
-        at[path[-1]] = value
-
-    return change
-
-
-def drop(*path: str | int) -> Callable[[audit.Objects], None]:
-    def change(objects: audit.Objects) -> None:
-        at: Any = objects._asdict()
-        for step in path[:-1]:
-            at = at[step]
-        del at[path[-1]]
-
-    return change
-
-
-def both(*changes: Callable[[audit.Objects], None]) -> Callable[[audit.Objects], None]:
-    def change(objects: audit.Objects) -> None:
-        for each in changes:
-            each(objects)
-
-    return change
-
-
 SPEC = ("pods", 0, "spec")
 AFFINITY = (*SPEC, "affinity")
 
-WRONG: tuple[tuple[str, Callable[[audit.Objects], None], set[str]], ...] = (
+WRONG: tuple[tuple[str, Change, set[str]], ...] = (
     ("a node selector does not match", put(*SPEC, "nodeSelector", value={"disk": "hdd"}), {"place"}),
     (
         "node affinity does not match",
@@ -195,7 +167,7 @@ def test_nothing_is_wrong_with_a_healthy_cluster() -> None:
 
 
 @pytest.mark.parametrize(("change", "rules"), [row[1:] for row in WRONG], ids=[row[0] for row in WRONG])
-def test_what_is_wrong_is_found(change: Callable[[audit.Objects], None], rules: set[str]) -> None:
+def test_what_is_wrong_is_found(change: Change, rules: set[str]) -> None:
     objects = copy.deepcopy(cluster())
     change(objects)
     assert {finding.rule for finding in audit.audit(objects)} == rules

@@ -36,7 +36,7 @@ GONE = Reason(code=ReasonCode.CONFLICT, message="deleted meanwhile")
 
 
 class Deciding:
-    """Stands where the solver's process is asked: it solves greedily, when it is let."""
+    """Stands where the solver's process is asked: it solves greedily, when it is let; hard pods it leaves for later."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -54,8 +54,13 @@ class Deciding:
     async def decide(self, batch: Batch, policy: Policy) -> Decision:
         self.batches.append(batch)
         await self.may_solve.wait()
-        plan = solve_greedily(self.cluster.snapshot(), batch, policy, Budget())
-        return Decision(batch=batch, plan=plan, seconds=0.0)
+        hard = {each.id for each in batch.pods if each.id.name.startswith("hard")}
+        later = batch.without({each.id for each in batch.pods} - hard)
+        if len(later.pods) == len(batch.pods):
+            later = Batch(pods=())
+        now = batch.without({each.id for each in later.pods})
+        plan = solve_greedily(self.cluster.snapshot(), now, policy, Budget())
+        return Decision(batch=now, plan=plan, seconds=0.0, later=later)
 
     @property
     def names(self) -> list[list[str]]:
@@ -252,6 +257,32 @@ async def test_batches_collect_while_the_plan_before_the_last_is_written(monkeyp
         await settle()
 
     assert hall.deciding.names == [["p"], ["q"], ["r", "s"]]
+
+
+async def test_what_is_easy_is_written_while_what_is_hard_is_decided() -> None:
+    hall = Hall()
+    hall.arrive(pod("hard", "h"), pod("p", "c"))
+    async with running(hall):
+        hall.deciding.may_solve.clear()
+        hall.arrive(pod("hard-too", "i"), pod("q", "d"))
+        await settle()
+        hall.deciding.may_solve.set()
+        await settle()
+
+    assert hall.deciding.names == [["hard", "p"], ["hard"], ["hard-too", "q"], ["hard-too"]]
+    assert [each.placements[0].pod.name for each in hall.committing.units] == ["p", "hard", "q", "hard-too"]
+
+
+async def test_a_pod_that_is_gone_before_its_own_decision_is_not_put_back() -> None:
+    hall = Hall()
+    hall.arrive(pod("hard", "h", node_selector={"zone": "nowhere"}), pod("p", "c"))
+    hall.deciding.may_solve.clear()
+    async with running(hall):
+        hall.cycle.see([gone(pod("hard", "h", node_selector={"zone": "nowhere"}))])
+        hall.deciding.may_solve.set()
+        await settle()
+
+    assert state(hall, "hard") is None
 
 
 async def test_a_batch_is_no_larger_than_configured() -> None:

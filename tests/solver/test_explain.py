@@ -11,6 +11,12 @@ from tests.support import solver_problems as s
 ROOT = "resource.kubernetes.io/pcieRoot"
 GPU = b.gpu_class()
 N1 = b.node("n1")
+PARTITIONS = (
+    b.resource_slice(
+        "n1", b.device("half-0", consumes={"m": {"x": 2}}), b.device("half-1", consumes={"m": {"x": 2}}), slice_count=2
+    ),
+    b.resource_slice("n1", counter_sets={"m": {"x": 3}}, slice_count=2),
+)
 OUTRANKED = (
     "alone it would fit, but pods of the same or a higher priority that are decided with it get the room, "
     "and no plan places more of them"
@@ -209,6 +215,24 @@ ONE_REASON: tuple[Row, ...] = (
         (
             ReasonCode.DEVICES_CONSTRAINT,
             f"request r: enough devices are free, but no combination of them on one node has equal {ROOT}",
+            1,
+        ),
+    ),
+    (
+        "all devices are free and disagree",
+        (N1, b.gpu_slice("n1"), GPU, b.claim("c", b.request("r", mode="All"), constraints=(b.match(ROOT),))),
+        (
+            ReasonCode.DEVICES_CONSTRAINT,
+            f"request r: enough devices are free, but no combination of them on one node has equal {ROOT}",
+            1,
+        ),
+    ),
+    (
+        "all devices are free and share counters",
+        (N1, PARTITIONS, GPU, b.claim("c", b.request("r", mode="All"))),
+        (
+            ReasonCode.DEVICES_COUNTERS,
+            "request r: enough devices are free, but what they share (counters) does not last for all at once",
             1,
         ),
     ),

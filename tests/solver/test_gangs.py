@@ -453,3 +453,15 @@ def test_of_several_preferred_levels_each_counts_its_domains(first: str) -> None
     six = decide(b.snapshot(nodes), *gang_pods("g", 6), gangs=[b.gang("g", 6, *levels)])
     assert set(p.nodes_of(six).values()) == {"n0", "n1", "n2", "n3", "n5", "n6"}
     assert six.report.levels[1].value == -5
+
+
+def test_the_others_are_told_which_member_fits_nowhere_and_why() -> None:
+    claims = [b.claim("g-0"), b.claim("g-1"), b.claim("g-2", b.request(count=2))]
+    objects = (b.node("n1"), b.node("n2"), b.gpu_slice("n1", count=1), b.gpu_slice("n2", count=1), b.gpu_class())
+    plan = decide(b.snapshot(*objects, claims), *gpu_gang("g", 3), gangs=[b.gang("g", 3)])
+    lead = "gang g: 3 pods have to run together, and of the 3 at most 2 were found to fit at once"
+    stuck = "pod g-2 fits nowhere even by itself"
+    why = "request gpu: needs 2 devices, 2 match, 2 free, no node has more than 1 of them"
+    assert p.messages(plan, "g-0")[0].startswith(f"{lead}; {stuck}: {why}")
+    assert p.messages(plan, "g-2")[0] == f"{lead}; {stuck}"
+    assert p.messages(plan, "g-2")[1].startswith(why)

@@ -3,6 +3,7 @@
 import ast
 import fnmatch
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,9 +43,13 @@ def _is_chosen(path: Path, patterns: Sequence[str]) -> bool:
 
 def modules(*folders: str) -> Iterator[Module]:
     """The Python files below some folders."""
-    for path in files(*(f"{folder}/*.py" for folder in folders)):
-        text = path.read_text(encoding="utf-8")
-        yield Module(str(path.relative_to(ROOT)), text, ast.parse(text))
+    return map(_parsed, files(*(f"{folder}/*.py" for folder in folders)))
+
+
+@cache
+def _parsed(path: Path) -> Module:
+    text = path.read_text(encoding="utf-8")
+    return Module(str(path.relative_to(ROOT)), text, ast.parse(text))
 
 
 def functions(tree: ast.AST) -> Iterator[Function]:

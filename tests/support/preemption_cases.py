@@ -92,7 +92,8 @@ def least_harm(snapshot: Snapshot, pod: Pod, rules: PreemptionRules) -> Harm | N
                 left = replace(left, claims=snapshot.claims)
             if best(left, Batch(pods=(pod,))).counts == (1,):
                 counts = tuple(sum(each.priority == tier for each in pods) for tier in tiers)
-                found.append((counts, _units(snapshot, pods), sum(rules.now - each.started for each in pods if each.started)))
+                seconds = sum(rules.now - each.started for each in pods if each.started)
+                found.append((counts, _units(snapshot, pods), seconds))
     return min(found, default=None)
 
 

@@ -1,4 +1,6 @@
-"""A clock that stands still until it is told otherwise, with a sleep that moves it."""
+"""Clocks that a test moves: one that stands still until it is told otherwise, and the event loop's own, set ahead."""
+
+import asyncio
 
 
 class VirtualClock:
@@ -20,3 +22,18 @@ class VirtualClock:
         """Let time pass, as asyncio.sleep does, at once."""
         self.slept.append(seconds)
         self.now += seconds
+
+
+class Ahead:
+    """The running event loop's time, moved ahead: timers go off as if the time had passed."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        real, self._seconds = loop.time, 0.0
+        loop.time = lambda: real() + self._seconds  # type: ignore[method-assign]  # the loop is this test's alone
+
+    async def sleep(self, seconds: float) -> None:
+        """Let time pass for timers, at once."""
+        self._seconds += seconds
+        for _ in range(3):  # one turn of the loop finds the timers that are due, the next calls them
+            await asyncio.sleep(0)

@@ -73,3 +73,45 @@ def test_who_does_not_wait_is_not_found(fragmented: Path, capsys: pytest.Capture
 def test_manifests_cannot_be_moved(fragmented: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert m.run("defrag", "--for", "pod", "large", "-f", fragmented, "--apply") == 2
     assert "--apply moves pods of a live cluster" in capsys.readouterr().err
+
+
+def member(name: str, template: str, **labelled: str) -> m.Manifest:
+    """A pod of the gang `g` of two, by our own label."""
+    pod = m.pod(name, template_name=template, schedulerName=labelled.pop("scheduler", "dovetail"))
+    pod["metadata"] |= {
+        "labels": {"dovetail.dev/gang": "g"} | labelled,
+        "annotations": {"dovetail.dev/gang-minimum": "2"},
+    }
+    return pod
+
+
+@pytest.mark.parametrize("scheduler", ["dovetail", "other"])
+def test_a_gang_gets_all_the_moves_that_it_needs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], scheduler: str
+) -> None:
+    objects: list[Any] = [m.device_class(), m.template("two", count=2)]
+    objects += [member(f"member-{number}", "two", scheduler=scheduler) for number in range(2)]
+    for number in range(4):
+        objects += [m.node(f"n{number}"), m.slice_of(f"n{number}")]
+        pod, claim = runs(f"small-{number}", f"n{number}", "gpu-0")
+        pod["spec"]["schedulerName"] = scheduler
+        objects += [pod, claim]
+    path = m.write_json(tmp_path / "gang.json", objects)
+
+    assert m.run("defrag", "--for", "gang", "g", "-f", path, "-o", "json") == 0
+
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["for"] == ["default/member-0", "default/member-1"]
+    assert (len(answer["moves"]), answer["proven"], len(answer["placements"])) == (2, True, 2)
+    assert len({each["node"] for each in answer["placements"]}) == 2
+
+
+def test_a_gang_that_cannot_be_whole_gets_no_moves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    objects: list[Any] = [m.device_class(), m.template("two", count=2)]
+    objects += [member(f"member-{number}", "two") for number in range(2)]
+    for number in range(2):
+        objects += [m.node(f"n{number}"), m.slice_of(f"n{number}"), *runs(f"small-{number}", f"n{number}", "gpu-0")]
+    path = m.write_json(tmp_path / "gang.json", objects)
+
+    assert m.run("defrag", "--for", "gang", "default/g", "-f", path) == 1
+    assert "No plan" in capsys.readouterr().out

@@ -265,3 +265,42 @@ def test_a_case_of_another_version_is_refused(cluster: Path, tmp_path: Path, cap
     path.write_text(path.read_text(encoding="utf-8").replace("/v1alpha1", "/v9"), encoding="utf-8")
     assert m.run("replay", path) == 2
     assert "is a record.dovetail.dev/v9 Decision, and this version reads" in capsys.readouterr().err
+
+
+def grouped(kind: str, name: str) -> m.Manifest:
+    """A pod of the group `g`, by a PodGroup of one of the two sorts or by our label."""
+    pod = m.pod(name, template_name="t")
+    if kind == "scheduling.k8s.io":
+        pod["spec"]["schedulingGroup"] = {"podGroupName": "g"}
+    elif kind == "scheduling.x-k8s.io":
+        pod["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "g"}
+    else:
+        pod["metadata"] |= {"labels": {"dovetail.dev/gang": "g"}, "annotations": {"dovetail.dev/gang-minimum": "3"}}
+    return pod
+
+
+@pytest.mark.parametrize(
+    ("kind", "group"),
+    [
+        (
+            "scheduling.k8s.io",
+            {"apiVersion": "scheduling.k8s.io/v1alpha2", "spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}},
+        ),
+        ("scheduling.x-k8s.io", {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "spec": {"minMember": 3}}),
+        ("dovetail.dev", None),
+    ],
+)
+def test_a_gang_is_placed_whole_or_not_at_all(
+    cluster: Path, tmp_path: Path, capsys: Capture, kind: str, group: Any
+) -> None:
+    objects = [] if group is None else [{**group, "kind": "PodGroup", "metadata": {"name": "g"}}]
+    objects += [grouped(kind, f"p{index}") for index in range(3)]
+    pods = m.write_json(tmp_path / "pods.json", objects)
+
+    status, found, error = answer(capsys, "-f", cluster, pods)
+    assert (status, error, found["placements"]) == (1, "", [])
+    assert {reason["code"] for each in found["unplaced"] for reason in each["reasons"]} >= {"GangUnplaced"}
+
+    more = m.write_json(tmp_path / "more.json", [m.node("n2"), m.slice_of("n2")])
+    status, found, _ = answer(capsys, "-f", cluster, pods, more)
+    assert (status, len(found["placements"])) == (0, 3)

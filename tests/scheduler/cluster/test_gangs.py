@@ -8,7 +8,7 @@ from scheduler.cluster import Cluster, split_plan
 from scheduler.cluster.gangs import Standing
 from solver.domain import GangId, GangLevel, GangNote, Pod, PodClaim, PodGroup
 from tests.support import builders as b
-from tests.support.cluster_builders import seen
+from tests.support.cluster_builders import gone, seen
 
 OURS = frozenset({"dovetail"})
 GANG = b.gang_id("g")
@@ -159,3 +159,17 @@ def test_a_unit_that_would_leave_a_gang_partial_is_refused() -> None:
     made.forget(first)
     (reason,) = made.check(last)
     assert "would be partial: 0 of its pods run and 1 more are planned, 3 have to run together" in reason.message
+
+
+def test_a_snapshot_tells_of_the_gangs_that_run() -> None:
+    made = cluster(group(2, disruption="PodGroup"), noted("a", GROUP, node="n1"), noted("b", GANG, 3))
+    (gang,) = made.snapshot().gangs
+    assert (gang.id, gang.min_count, gang.disruption) == (GROUP, 2, "PodGroup")
+
+    made.apply(group(3))
+    assert [(each.min_count, each.disruption) for each in made.snapshot().gangs] == [(3, "")]
+    made.apply(seen(noted("b", GANG, 3, node="n1")))
+    assert [each.id for each in made.snapshot().gangs] == sorted([GANG, GROUP])
+    assert made.snapshot().gangs is made.snapshot().gangs
+    made.apply(gone(noted("a", GROUP, node="n1")))
+    assert [each.id for each in made.snapshot().gangs] == [GANG]

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from scheduler.change import Change, Kind, Object
 from scheduler.cluster import Cluster, split_held
 from solver.domain import Batch, GangId, Placement, Pod, Preemption, Victim
-from tests.support.builders import node, pod
+from tests.support.builders import allocation, claim, consumer, node, pod, result
 from tests.support.cluster_builders import gone, seen
 from tests.support.preemption_cases import disruption_budget
 
@@ -121,3 +121,36 @@ def test_gangs_stay_whole() -> None:
     members = [replace(pod(f"g{n}", priority=n), gang=gang) for n in (9, 1)]
 
     assert parts(*members, nominated=(pod("waiting", priority=5),)) == [["g9", "g1"]]
+
+
+def awaited(made: Cluster, change: Change) -> list[str]:
+    """The names of the pods that what a watch tells may let in."""
+    return [each.name for transition in made.apply(change) for each in made.awaited(transition)]
+
+
+def test_who_waits_for_victims_hears_when_the_last_of_them_is_gone() -> None:
+    high = replace(HIGH, nominated_node_name="n1")
+    others = [pod(f"low-{n}", node_name="n1") for n in range(2)]
+    elsewhere, equal = pod("far", node_name="n2"), pod("equal", node_name="n1", priority=10)
+    made = cluster(high, *others, elsewhere, equal)
+    made.preempt(Preemption(placements=PREEMPTION.placements, victims=(_victim(others[0]), _victim(others[1]))))
+    made.apply(seen(replace(equal, is_deleting=True)))  # is no victim: nobody waits for it
+
+    assert awaited(made, seen(replace(others[1], is_deleting=True))) == []
+    assert awaited(made, gone(others[0])) == []
+    assert awaited(made, gone(elsewhere)) == []
+    assert awaited(made, gone(others[1])) == ["high"]
+    assert awaited(made, seen(pod("new", node_name="n1"))) == []
+
+
+def test_who_waits_for_devices_hears_when_they_are_given_back() -> None:
+    held = claim("c", allocation=allocation(result("gpu", "gpu-0", "n1")), reserved_for=[consumer("low")])
+    made = cluster(replace(HIGH, nominated_node_name="n1"))
+    made.apply(seen(held))
+
+    assert awaited(made, seen(replace(held, reserved_for=()))) == []
+    assert awaited(made, seen(replace(held, reserved_for=(), allocation=None))) == ["high"]
+
+
+def _victim(each: Pod) -> Victim:
+    return Victim(pod=each.id, pod_uid=each.uid, node=each.node_name, message="makes room")

@@ -18,6 +18,7 @@ from scheduler.kube.errors import ServerError
 from scheduler.observe.metrics import Metrics
 from solver.domain import Pod, Reason, ReasonCode
 from tests.support.builders import pod
+from tests.support.shell_clock import Ahead
 
 FULL = Reason(code=ReasonCode.NODE_RESOURCES, message="Insufficient cpu", node_count=3)
 MISSING = Reason(code=ReasonCode.CLAIM_MISSING, message="claim default/c does not exist yet")
@@ -167,10 +168,10 @@ async def test_a_claim_that_is_missing_for_a_moment_is_not_worth_a_write(monkeyp
 
 
 async def test_a_claim_that_stays_missing_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scheduler.commit.reports._PATIENCE_SECONDS", 0.01)
+    clock = Ahead()
     async with desk(monkeypatch) as at:
         at.reports.waits(P, (MISSING,), 3)
-        await asyncio.sleep(0.05)
+        await clock.sleep(2.0)
         await at.let_go()
 
     assert "does not exist yet" in at.conditions[0][1]

@@ -1,7 +1,5 @@
 """Devices that work failed on, or that are reported unhealthy, are suspected for a while and given last."""
 
-import asyncio
-
 from msgspec.structs import replace
 
 from scheduler.change import Change, Kind
@@ -10,6 +8,7 @@ from scheduler.commit.suspicion import Suspicion
 from solver.domain import SUSPECT_TAINT, Controller, DeviceTaintRule, Pod, Unhealthy
 from tests.support import builders as b
 from tests.support.cluster_builders import gone, seen
+from tests.support.shell_clock import Ahead
 
 JOB = Controller(kind="Job", uid="uid-job")
 RUNNING = replace(b.pod("p", "c", node_name="n1"), controller=JOB)
@@ -90,10 +89,10 @@ def with_report(pod: Pod, resource_id: str) -> Pod:
 
 
 async def test_suspicion_ends_by_itself() -> None:
-    hall = Hall(seconds=0.01)
+    clock, hall = Ahead(), Hall(seconds=60.0)
     hall.tell(with_report(RUNNING, ""))
     assert hall.suspected == ["n1/gpu-0"]
-    await asyncio.sleep(0.05)
+    await clock.sleep(60.0)
     assert [change.value for change in hall.changes if change.value is None] == [None]
     assert {change.kind for change in hall.changes} == {Kind.TAINT_RULES}
 

@@ -126,3 +126,10 @@ def test_a_pod_carries_its_gang_and_what_it_says_of_it() -> None:
         )
     )
     assert (pod.gang, pod.gang_note) == (GangId("ml", "g", "dovetail.dev"), GangNote(min_count=2))
+
+
+def test_how_a_group_may_be_disrupted() -> None:
+    assert d.decode_pod_group(raw({"metadata": METADATA, "spec": {"disruptionMode": "PodGroup"}})).disruption == (
+        "PodGroup"
+    )
+    assert d.decode_pod_group(raw({"metadata": METADATA, "spec": {}})).disruption == ""

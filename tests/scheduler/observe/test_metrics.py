@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -54,3 +56,18 @@ def test_open_metrics_is_given_to_who_asks_for_it() -> None:
     body, content_type = Metrics().exposition("application/openmetrics-text; version=1.0.0")
     assert content_type.startswith("application/openmetrics-text")
     assert body.endswith(b"# EOF\n")
+
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
+SUFFIXES = {"counter": "_total"}
+
+
+def test_every_series_stands_in_the_documentation_as_it_is_served() -> None:
+    text = Metrics("1").exposition()[0].decode()
+    served = {
+        (f"{family.name}{SUFFIXES.get(family.type, '')}", family.documentation)
+        for family in text_string_to_metric_families(text)
+        if family.name.startswith(("dovetail_", "scheduler_")) and not family.name.endswith("_created")
+    }
+    rows = [line.strip("| ").split(" | ") for line in DOCUMENT.read_text().splitlines() if line.startswith("| `")]
+    assert {(row[0].strip("`"), row[-1]) for row in rows} == served

@@ -464,3 +464,35 @@ def test_pods_that_failed_at_about_the_same_time_are_asked_again_together() -> N
     due = queue.next_due(43.78)
     assert due is not None
     assert len(queue.take_batch(due, 10).pods) == 3
+
+
+def test_a_pod_whose_victims_are_gone_does_not_rest(pending: Pending) -> None:
+    pending.offer(pod("p"), 0.0)
+    pending.take_batch(0.0, 100)
+    put_back(pending, pod("p"), 0.0, ReasonCode.PREEMPTING)
+    assert (pending.state(pod("p").id), names(pending, 0.5)) == (State.BACKING_OFF, [])
+
+    pending.hasten(pod("p").id, 0.5)
+
+    assert pending.next_due(0.5) == 0.5
+    assert names(pending, 0.5) == ["p"]
+
+
+def test_victims_that_end_while_it_is_in_flight_are_not_missed(pending: Pending) -> None:
+    pending.offer(pod("p"), 0.0)
+    pending.take_batch(0.0, 100)
+    pending.hasten(pod("p").id, 0.0)
+    put_back(pending, pod("p"), 0.0, ReasonCode.PREEMPTING)
+
+    assert names(pending, 0.0) == ["p"]
+    put_back(pending, pod("p"), 0.0, ReasonCode.PREEMPTING)  # that was for once
+    assert names(pending, 0.0) == []
+
+
+def test_a_pod_that_waits_for_something_else_is_not_hastened(pending: Pending) -> None:
+    waiting(pending, pod("p"), ReasonCode.NODE_TAINT)
+
+    pending.hasten(pod("p").id, 5.0)
+    pending.hasten(PodId("default", "nobody"), 5.0)
+
+    assert pending.state(pod("p").id) is State.WAITING

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from scheduler.cluster import Cluster
 from scheduler.observe.health import Health
@@ -69,7 +70,8 @@ def test_a_gang_is_never_cut_in_two_when_a_batch_is_halved(first: int) -> None:
         0,
         3,
     }
-    assert {each.pod for each in (*plan.placements, *plan.unplaced)} == {each.id for each in pods}
+    told = {each.pod for each in plan.placements} | {each.pod for each in plan.unplaced}
+    assert told == {each.id for each in pods}
 
 
 def test_a_gang_whose_plan_breaks_a_rule_leaves_the_others_alone() -> None:
@@ -123,3 +125,18 @@ async def test_the_others_are_placed_after_a_few_decisions_and_only_the_guilty_p
         waiting = [each for each in waiting if each.id not in placed]
 
     assert waiting == [POISON]
+
+
+def test_a_plan_that_leaves_hard_pods_for_later_breaks_no_rule() -> None:
+    def leaving(world: Snapshot, pods: Batch, policy: Policy, budget: Budget) -> Plan:
+        later = (pods.pods[-1].id,)
+        return structs.replace(solve(world, pods.without(later), policy, budget), later=later)
+
+    plan, violations = serve.decide(WORLD, batch(*GOOD), Policy(), Budget(seconds=60.0), leaving)
+
+    assert violations == ()
+    assert plan is not None
+    assert ([each.pod.name for each in plan.placements], plan.later) == (
+        [each.id.name for each in GOOD[:-1]],
+        (GOOD[-1].id,),
+    )

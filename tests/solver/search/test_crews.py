@@ -1,5 +1,6 @@
 """Neighbourhoods take part with whole gangs: room is made for one that waits, and none is cut in two."""
 
+import random
 from collections.abc import Sequence
 
 import pytest
@@ -12,6 +13,7 @@ from solver.problem.memory import Engine
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from solver.search import bound, neighbourhoods, staged
+from solver.search.crews import Crews
 from solver.search.values import values
 from solver.solution import Solution
 from tests.support import builders as b
@@ -109,3 +111,17 @@ def test_a_gang_on_nodes_that_cannot_all_be_released_stays() -> None:
 
 def _nothing(problem: Problem, start: Solution) -> bound.Bounds:
     return bound.bounds(problem, values(problem, start), s.PATIENT)
+
+
+def test_a_node_takes_part_with_all_nodes_of_its_gang() -> None:
+    members, claims = gang_of(3, "a", gpus=8)
+    gangs = (b.gang("a", 3),)
+    problem = problem_of([*racks(1), *claims], Batch(pods=tuple(members), gangs=gangs))
+    start = Greedy(problem, Kept(problem), Order.QUEUE_FIRST_FIT).run()
+    used = {choice.node: [choice] for choice in start.choices}
+    homes, crews = sorted(used), Crews(problem, random.Random(0))  # noqa: S311 - reproducible
+    (free,) = set(range(4)) - set(homes)
+    assert crews.whole([homes[0]], used, set(), 4) == homes
+    assert crews.whole([homes[0], free], used, {homes[2]}, 4) == [free]
+    assert crews.whole([free, homes[0]], used, set(), 3) == [free]
+    assert [rule.gang.id.name for rule in crews.inside(homes[:1], used)] == ["a"]

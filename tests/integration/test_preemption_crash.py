@@ -1,0 +1,163 @@
+"""The scheduler is killed amid a preemption: nothing is lost, nobody goes for nothing, and the room stays held."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.controlplane.plane import ControlPlane
+from e2e.dovetail import Dovetail
+from tests.support.controlplane import wait_until
+from tests.support.shell_proxy import Dam, is_binding, lossy
+from tests.support.shell_world import Start, World
+
+pytestmark = pytest.mark.controlplane
+
+HIGH = {"priorityClassName": "system-cluster-critical"}
+
+
+def is_eviction(method: str, path: str) -> bool:
+    """Whether a request evicts a pod, or asks whether it may."""
+    return method == "POST" and path.endswith("/eviction")
+
+
+def plain(world: World, name: str, cpu: str, *finalizers: str, **spec: Any) -> None:
+    """Create a pod that asks for cpu only; a node has 64."""
+    container = {"name": "main", "image": "example.com/none", "resources": {"requests": {"cpu": cpu}}}
+    body = {
+        "metadata": {"name": name, "finalizers": list(finalizers)},
+        "spec": {
+            "schedulerName": world.scheduler,
+            "nodeSelector": {"world": world.word},
+            "terminationGracePeriodSeconds": 0,
+            "containers": [container],
+            "tolerations": [{"operator": "Exists"}],
+            **spec,
+        },
+    }
+    world.plane.request("POST", f"/api/v1/namespaces/{world.namespace}/pods", body)
+
+
+def fill(world: World, per_node: int, cpu: str, *finalizers: str) -> set[str]:
+    """Two nodes that are full of pods of low priority; give their names."""
+    world.add_nodes(2, devices=1)
+    names = {f"low-{number}" for number in range(2 * per_node)}
+    for name in sorted(names):
+        plain(world, name, cpu, *finalizers)
+    return names
+
+
+def nominated(world: World, name: str) -> str:
+    return str((world.get_pod(name) or {"status": {}})["status"].get("nominatedNodeName", ""))
+
+
+def there(world: World) -> set[str]:
+    return {pod["metadata"]["name"] for pod in world.pods()}
+
+
+def deleting(world: World) -> set[str]:
+    return {pod["metadata"]["name"] for pod in world.pods() if "deletionTimestamp" in pod["metadata"]}
+
+
+def let_go(world: World) -> None:
+    """End what pods that are being deleted linger for."""
+    for name in deleting(world):
+        path = f"/api/v1/namespaces/{world.namespace}/pods/{name}"
+        body = {"metadata": {"finalizers": None}}
+        world.plane.request("PATCH", path, body, content="application/merge-patch+json")
+
+
+def kill(running: Dovetail) -> None:
+    os.kill(running.pid, signal.SIGKILL)
+    wait_until(lambda: not running.is_running())
+
+
+def test_killed_between_nomination_and_eviction(
+    control_plane: ControlPlane, world: World, start: Start, tmp_path: Path
+) -> None:
+    dam = Dam(0, is_eviction)
+    with lossy(control_plane.admin, before=dam.before) as proxy:
+        first = start(proxy.write_kubeconfig(tmp_path / "first.kubeconfig"))
+        lows = fill(world, 1, "40")
+        wait_until(lambda: world.bound().keys() == lows)
+        plain(world, "high", "60", **HIGH)
+        wait_until(lambda: bool(nominated(world, "high")))
+        kill(first)
+        assert world.bound().keys() == lows
+        dam.open()  # what it asked reaches the server: whether a pod may go, and no more
+    start()
+
+    wait_until(lambda: "high" in world.bound())
+    assert len(there(world) & lows) == 1
+    assert there(world) == world.bound().keys()
+
+
+def test_killed_amid_the_evictions(control_plane: ControlPlane, world: World, start: Start, tmp_path: Path) -> None:
+    dam = Dam(3, is_eviction)  # two trials, and one of two evictions
+    with lossy(control_plane.admin, before=dam.before) as proxy:
+        first = start(proxy.write_kubeconfig(tmp_path / "first.kubeconfig"))
+        lows = fill(world, 2, "30")
+        wait_until(lambda: world.bound().keys() == lows)
+        plain(world, "high", "60", **HIGH)
+        wait_until(lambda: len(there(world) & lows) == 3)
+        kill(first)
+        start()
+        wait_until(lambda: "high" in world.bound())
+        dam.open()
+
+    assert len(there(world) & lows) == 2
+    assert len({world.bound()[name] for name in there(world) & lows}) == 1
+
+
+def test_killed_between_eviction_and_the_victims_end(
+    control_plane: ControlPlane, world: World, start: Start, tmp_path: Path
+) -> None:
+    del control_plane, tmp_path
+    first = start()
+    lows = fill(world, 1, "40", "example.com/lingers")
+    wait_until(lambda: world.bound().keys() == lows)
+    plain(world, "high", "60", **HIGH)
+    wait_until(lambda: len(deleting(world)) == 1)
+    victims, node = deleting(world), nominated(world, "high")
+
+    kill(first)
+    start()
+    plain(world, "one", "20")  # there is room for one of them on each node
+    plain(world, "other", "20")
+    wait_until(lambda: len(world.bound().keys() & {"one", "other"}) == 1)
+    wait_until(lambda: all(world.condition(name) for name in ("one", "other")))
+
+    assert node not in {world.bound().get("one"), world.bound().get("other")}
+    assert deleting(world) == victims
+    assert nominated(world, "high") == node
+    let_go(world)
+    wait_until(lambda: "high" in world.bound())
+    assert world.bound()["high"] == node
+    assert there(world) & lows == lows - victims
+    let_go(world)
+
+
+def test_killed_between_the_victims_end_and_binding(
+    control_plane: ControlPlane, world: World, start: Start, tmp_path: Path
+) -> None:
+    dam = Dam(2, is_binding)
+    with lossy(control_plane.admin, before=dam.before) as proxy:
+        first = start(proxy.write_kubeconfig(tmp_path / "first.kubeconfig"))
+        lows = fill(world, 1, "40")
+        wait_until(lambda: world.bound().keys() == lows)
+        plain(world, "high", "60", **HIGH)
+        wait_until(lambda: any(is_binding("POST", each.split()[-1]) and "/high/" in each for each in proxy.writes))
+        left = there(world) & lows
+        kill(first)
+        for number in range(3):
+            plain(world, f"small-{number}", "30")  # there is room for two of them where the victim was
+        start()
+        wait_until(lambda: "high" in world.bound())
+        dam.open()
+
+    wait_until(lambda: all(bool(world.condition(f"small-{number}")) for number in range(3)))
+    assert there(world) & lows == left
+    assert len(left) == 1
+    assert not world.bound().keys() & {f"small-{number}" for number in range(3)}

@@ -1,0 +1,60 @@
+"""Levels that only pack better cost little once it is known who is placed; who waits is worth the whole budget."""
+
+import random
+
+import pytest
+
+from solver.domain import Budget, Level, Policy
+from solver.greedy import candidates
+from solver.problem.problem import Problem
+from solver.search import allowance, staged
+from solver.search.values import names, values
+from solver.solution import Solution
+from tests.support import builders as b
+from tests.support import solver_problems as s
+
+LARGE = Budget(seconds=86_400.0, deterministic_seconds=40.0)
+
+
+def packing(count: int, nodes: int) -> Problem:
+    """Pods of different sizes that all fit, while the fewest nodes for them are hard to find."""
+    chance = random.Random(3)  # noqa: S311 - a case, not a secret
+    claims = [b.claim(f"c{index}") for index in range(count)]
+    pods = [b.pod(f"p{index:02}", f"c{index}", cpu=chance.randint(10, 35)) for index in range(count)]
+    machines = [b.node(f"n{index:02}") for index in range(nodes)]
+    return s.problem(machines, [b.gpu_slice(each.name, count=4) for each in machines], b.gpu_class(), claims, pods=pods)
+
+
+def best(problem: Problem) -> Solution:
+    return max(candidates(problem), key=lambda solution: values(problem, solution))
+
+
+@pytest.mark.parametrize("count", [24, 40], ids=["at once", "in patterns"])
+def test_packing_is_cut_off(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(allowance, "_SECONDS", 0.02)
+    problem = packing(count, 24)
+
+    found = staged.search(problem, best(problem), LARGE)
+
+    assert found.levels[0].proven
+    assert not found.is_proven
+    assert found.deterministic_seconds < 2 * allowance.packing_seconds(problem, LARGE)
+
+
+def test_more_pods_are_worth_a_longer_search() -> None:
+    few, many = (allowance.packing_seconds(packing(count, 4), LARGE) for count in (2, 40))
+    assert few < many
+
+
+def test_it_is_never_more_than_the_budget() -> None:
+    assert allowance.packing_seconds(packing(8, 4), Budget(deterministic_seconds=0.01)) == 0.01
+
+
+def test_who_waits_is_not_a_matter_of_packing() -> None:
+    problem = packing(8, 2)
+    levels = [Level(name=name, value=0, bound=0, proven=True) for name in names(problem)]
+    assert allowance.only_packs(problem, levels)
+    open_one = Level(name="placed:0", value=7, bound=8, proven=False)
+    assert not allowance.only_packs(problem, [open_one, *levels[1:]])
+    everybody = Level(name="placed:0", value=8, bound=9, proven=False)
+    assert allowance.only_packs(problem, [everybody, *levels[1:]])

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from scheduler.cluster import check_claims, check_neighbours, check_nodes
+from scheduler.cluster import check_claims, check_neighbours, check_nodes, check_volumes
 from scheduler.cluster.contention import duplicates
 from scheduler.cluster.mirror import Mirror
 from scheduler.cluster.storage import Storage
@@ -29,6 +29,7 @@ def _messages(mirror: Mirror, storage: Storage, unit: Unit) -> Iterator[str]:
     yield from _about_gangs(mirror, unit)
     yield from check_nodes.about_room(mirror, unit)
     yield from check_neighbours.about_neighbours(mirror, unit)
+    yield from check_volumes.about_exclusive(mirror, storage, unit)
     yield from check_claims.about_reservations(mirror, unit)
     yield from check_claims.about_allocations(mirror, unit)
     yield from (each.message for each in duplicates(mirror, unit))

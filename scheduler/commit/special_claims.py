@@ -6,6 +6,7 @@ bind. Until the binding everything can be taken back, and then the claim is dele
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +25,9 @@ from scheduler.kube.special_writes import NotServedError
 from scheduler.observe import logs
 from solver.domain import Claim, ClaimAllocation, ClaimId, Placement, Reason
 
+_UNSERVED_SECONDS: Final = 20.0
+"""For so long none is made, for any pod, after the server kept nothing of one: its feature gate may be on by then."""
+
 _log: Final = logs.logger()
 
 
@@ -37,12 +41,22 @@ class NotMade:
 class SpecialClaims:
     """Makes and removes such claims. What is under way is known by the ids that stand for the claims in the plan."""
 
-    def __init__(self, client: Client, cluster: Cluster, writer: Writer, withdrawal: Withdrawal) -> None:
+    def __init__(
+        self,
+        client: Client,
+        cluster: Cluster,
+        writer: Writer,
+        withdrawal: Withdrawal,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._client: Final = client
         self._cluster: Final = cluster
         self._writer: Final = writer
         self._withdrawal: Final = withdrawal
+        self._clock: Final = clock
         self._made: Final[dict[ClaimId, Claim]] = {}
+        self._unserved: tuple[Reason, float] | None = None
 
     async def make(self, unit: Unit) -> Unit | NotMade:
         """
@@ -57,6 +71,8 @@ class SpecialClaims:
         for placement in wanted:
             for old in self._cluster.special_claims(placement.pod_uid):
                 await self.remove(old)
+        if self._unserved is not None and self._clock() < self._unserved[1]:
+            return NotMade(reason=self._unserved[0])
         results = await asyncio.gather(*(self._make(placement) for placement in wanted), return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
@@ -114,7 +130,10 @@ class SpecialClaims:
         send = partial(special_writes.announce_claim, self._client, pod, claim.id, special.mappings)
         try:
             await self._writer.insist(lambda seconds: send(timeout_seconds=seconds))
-        except (KubeError, NotServedError) as error:
+        except NotServedError as error:
+            self._unserved = (api_reason(error), self._clock() + _UNSERVED_SECONDS)
+            return self._unserved[0]
+        except KubeError as error:
             return api_reason(error)
         return None
 

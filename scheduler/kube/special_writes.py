@@ -18,8 +18,8 @@ from solver.domain import AllocationMode, Claim, ClaimId, PodId, Request, Reques
 Json = dict[str, Any]
 
 _NO_GATE: Final = (
-    "the API server keeps no status.extendedResourceClaimStatus of pods: devices serve extended resources from "
-    "Kubernetes 1.36 on, with the feature gate DRAExtendedResource"
+    "the API server keeps no status.extendedResourceClaimStatus of pods: devices serve extended resources where its "
+    "feature gate DRAExtendedResource is on, which Kubernetes 1.34 and 1.35 leave off by default"
 )
 
 

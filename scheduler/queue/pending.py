@@ -107,6 +107,7 @@ class Pending:
         self._woken: list[Line[Rank]] = [self._woken_singly]
         self._wake_count = 0
         self._last_wake: Final[dict[ReasonCode, int]] = {}
+        self._lacking: Final[set[GangId]] = set()
 
     def __len__(self) -> int:
         """Give the number of pods in the queue, those in flight included."""
@@ -161,6 +162,7 @@ class Pending:
             return
         self._step_out(entry)
         self._musters.leave(entry.pod)
+        self._wake_gang(entry.pod.gang)
         self._counts[entry.state] -= 1
         for claim in _referenced(entry.pod):
             self._unreference(claim, pod)
@@ -285,6 +287,11 @@ class Pending:
     def _advance(self, now: float) -> None:
         """Move pods whose time has come, and then woken ones, to where they belong; at most `MOST_MOVES`."""
         moves = MOST_MOVES
+        for entry in [self._entries[pod] for gang in self._lacking for pod in self._musters.members(gang)]:
+            if entry.state is State.WAITING and (entry.is_told or ReasonCode.GANG_INCOMPLETE not in entry.codes):
+                entry.is_told = False
+                self._activate(entry, now)
+        self._lacking.clear()
         for line in (self._resting, self._sweep):
             while moves and (due := line.head()) is not None and due.at <= now:
                 self._activate(self._entries[due.rank.pod], now, is_swept=line is self._sweep)
@@ -308,7 +315,9 @@ class Pending:
     def _wake_gang(self, gang: GangId | None) -> None:
         """Wake the pods of a gang that wait for what may be different now, if enough of them exist."""
         members = self._musters.members(gang) if gang is not None else ()
-        if members and not self._musters.is_missing_some(self._entries[members[0]].pod):
+        if gang is not None and members and self._musters.is_missing_some(self._entries[members[0]].pod):
+            self._lacking.add(gang)  # what its pods were told holds no more
+        else:
             for pod in members:
                 self._wake_singly(self._entries[pod], Fact.GANG_CHANGED)
 
@@ -378,8 +387,6 @@ class Pending:
 
 def _referenced(pod: Pod) -> tuple[AnyClaim, ...]:
     """Give the claims whose facts concern a pod; a claim for devices and one for a volume may have the same name."""
-    if not pod.volumes:
-        return pod.claim_ids
     return tuple(dict.fromkeys((*pod.claim_ids, *pod.volume_claims)))
 
 

@@ -33,9 +33,7 @@ KINDS: Final[Mapping[tuple[str, str], Kind]] = {
 WORKLOADS: Final = frozenset(
     {("apps", "Deployment"), ("apps", "ReplicaSet"), ("apps", "StatefulSet"), ("batch", "Job")}
 )
-UNSTAMPED: Final = frozenset(
-    {("apps", "DaemonSet"), ("batch", "CronJob"), ("", "ReplicationController"), ("", "PodTemplate")}
-)
+UNSTAMPED: Final = frozenset({("apps", "DaemonSet"), ("batch", "CronJob"), ("", "ReplicationController")})
 """What makes pods and is not read: which ones depends on nodes or on time."""
 TEMPLATE: Final = (_RESOURCE, "ResourceClaimTemplate")
 PRIORITY_CLASS: Final = ("scheduling.k8s.io", "PriorityClass")

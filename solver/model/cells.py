@@ -10,7 +10,7 @@ share may be allocated there; their pods then run on any of its nodes.
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from solver.problem.problem import Problem, State
 
 _MOST_SITES: Final = 32
 _MOST_DOMAINS: Final = 512
+_MOST_PLACES: Final = 50_000
+"""Cells that classes may use, over all classes: as many variables has the relaxation at least."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,40 +75,57 @@ def single(problem: Problem, nodes: Iterable[int] | None = None) -> Cells:
 
 
 def merged(problem: Problem) -> Cells:
-    """One cell per kind of node: same devices left, allowed to the same classes. A relaxation of `single`."""
-    allowed = np.array([each.verdicts.allowed for each in problem.classes], dtype=np.bool_)
-    masks = np.ascontiguousarray(allowed.T)
-    is_open = [False] * problem.node_count
-    if len(allowed):
-        is_open = (allowed.any(axis=0) & (problem.room.of(PODS) > 0)).tolist()
-    domains, costs = _gang_domains(problem), _costs(problem)
-    kinds: defaultdict[tuple[int, State, bool, bytes], list[int]] = defaultdict(list)
-    for node, group in enumerate(problem.layout.group_of):
-        if is_open[node]:
-            mask = masks[node].tobytes() + domains[node] + costs[node]
-            kinds[group, problem.states[node], bool(problem.is_whole[node]), mask].append(node)
+    """
+    One cell per kind of node: same devices left, allowed to the same classes. A relaxation of `single`.
+
+    Where classes and kinds are so many that even this would be large, nodes are alike whoever may use them: a class
+    has room on those of a cell that it may use, and beyond that the cell is looked at as a whole.
+    """
+    wanted = [each for each in problem.classes if each.size]
+    allowed = np.array([each.verdicts.allowed for each in wanted], dtype=np.bool_).reshape(
+        len(wanted), problem.node_count
+    )
+    open_nodes = np.flatnonzero(allowed.any(axis=0) & (problem.room.of(PODS) > 0)).tolist()
+    masks = np.ascontiguousarray(np.packbits(allowed, axis=0).T)
+    columns = [[row.tobytes() for row in masks], _gang_domains(problem), _costs(problem)]
+    counts = allowed.sum(axis=0).tolist()
+    while True:
+        kinds = _kinds(problem, open_nodes, columns)
+        if not columns or sum(counts[nodes[0]] for nodes in kinds.values()) <= _MOST_PLACES:
+            break
+        columns.pop(0)
     cells = Cells()
-    for (group, state, is_whole, _), nodes in kinds.items():
+    for (group, state, is_whole, *_), nodes in kinds.items():
         described = problem.layout.groups[group]
         cells.places.append(Cell(len(cells.places), tuple(nodes), described, state, is_whole))
     cells.sites = _sites(problem, len(cells.places))
     return cells
 
 
+def _kinds(problem: Problem, nodes: list[int], columns: list[list[bytes]]) -> dict[tuple[Any, ...], list[int]]:
+    """Bring nodes together that have the same devices left, and the same entry in every column."""
+    groups_of, states, is_whole = problem.layout.group_of, problem.states, problem.is_whole.tolist()
+    kinds: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for node in nodes:
+        kinds[groups_of[node], states[node], is_whole[node], *(column[node] for column in columns)].append(node)
+    return kinds
+
+
 def _costs(problem: Problem) -> list[bytes]:
     """Tell nodes apart that pods prefer differently, while there are few kinds of them."""
-    columns = list(problem.tastes.preferences.of_class.values())
+    columns = [each for index, each in problem.tastes.preferences.of_class.items() if problem.classes[index].size]
     if "opened-groups" in problem.policy.levels:
         group_of, numbers = groups.node_groups(problem), dict[tuple[str, str], int]()
         where = (group_of.get(node) for node in range(problem.node_count))
         found = [-1 if group is None else numbers.setdefault(group, len(numbers)) for group in where]
         columns.append(np.array(found, dtype=np.int64))
-    if columns:
-        rows = np.ascontiguousarray(np.array(columns).T)
-        kinds = [row.tobytes() for row in rows]
-        if len(set(kinds)) <= _MOST_DOMAINS:
-            return kinds
-    return [b""] * problem.node_count
+    kinds = np.zeros(problem.node_count, dtype=np.int64)
+    for column in columns:
+        values = np.unique(column, return_inverse=True)[1]
+        seen, kinds = np.unique(kinds * problem.node_count + values, return_inverse=True)
+        if len(seen) > _MOST_DOMAINS:
+            return [b""] * problem.node_count
+    return [b"%d" % kind for kind in kinds.tolist()]
 
 
 def _gang_domains(problem: Problem) -> list[bytes]:

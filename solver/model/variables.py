@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 from solver.model.cells import Cell, Cells
 from solver.model.form import Expression, IntegerForm
+from solver.model.reaches import Reaches
 from solver.problem.layout import Takes
+from solver.problem.limits import Domains
 from solver.problem.option import Line, Option
 from solver.problem.problem import Part, Problem
 
@@ -72,6 +74,19 @@ class Variables:
     """What their claims take, by cell (-1: cluster-wide) and budget."""
     kept_shares: list[tuple[int, int, int]] = field(default_factory=list)
     """Shareable devices that their claims have opened: cell (-1: cluster-wide), type and variable."""
+
+    _reaches: dict[int, Reaches] = field(default_factory=dict)
+
+    def by_class(self) -> dict[int, list[tuple[Cell, int]]]:
+        """Give the variables that count pods of each class, with their cells."""
+        found: dict[int, list[tuple[Cell, int]]] = {}
+        for (pod_class, cell), variable in self.pods.items():
+            found.setdefault(pod_class, []).append((self.cell(cell), variable))
+        return found
+
+    def reaches(self, domain_of: Domains) -> Reaches:
+        """Say which domains cells are in."""
+        return self._reaches.setdefault(id(domain_of), Reaches(domain_of))
 
     def cell(self, index: int) -> Cell:
         """Give a cell of either sort."""

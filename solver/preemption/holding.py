@@ -27,6 +27,7 @@ from solver.domain import (
 from solver.extract import Extracted, extract
 from solver.greedy import candidates
 from solver.preemption.vacancy import settled, without
+from solver.problem.following import leaders
 from solver.problem.memory import Engine
 from solver.problem.prepare import prepare
 from solver.search.values import values
@@ -41,6 +42,8 @@ def held(snapshot: Snapshot, batch: Batch, policy: Policy, engine: Engine) -> Sn
         return snapshot
     own, highest = {pod.id for pod in batch.pods}, max(pod.priority for pod in batch.pods)
     waiting = [pod for pod in snapshot.nominated if pod.id not in own and pod.priority >= highest]
+    followed = {key: {pod.id for _, pod in led} for key, led in leaders(snapshot, waiting).items()}
+    waiting = [pod for pod in waiting if own.isdisjoint(followed.get(pod.id, ()))]  # they come after the batch
     nodes = {node.name for node in snapshot.nodes}
     seen = snapshot
     for pod in sorted(waiting, key=lambda pod: (-pod.priority, pod.id)):
@@ -55,13 +58,13 @@ def _apart(seen: Snapshot, snapshot: Snapshot, used: Collection[ClaimId]) -> Sna
     given = [claim for claim in seen.claims if claim.id in before and claim.allocation is not None]
     if not given:
         return seen
-    kept = (replace(each, id=_name(each.id), uid=f"{each.uid}/kept") for each in given)
+    kept = (replace(each, id=_name(each.id, "claim "), uid=f"{each.uid}/kept") for each in given)
     claims = (before.get(each.id, each) for each in seen.claims)
     return replace(seen, claims=tuple(sorted((*claims, *kept), key=lambda each: each.id)))
 
 
-def _name(key: PodId | ClaimId) -> ClaimId:
-    return ClaimId(key.namespace, f"{_KEPT} {key.name}")
+def _name(key: PodId | ClaimId, kind: str = "") -> ClaimId:
+    return ClaimId(key.namespace, f"{_KEPT} {kind}{key.name}")
 
 
 def _with(snapshot: Snapshot, pod: Pod, policy: Policy, engine: Engine) -> Snapshot:
@@ -81,7 +84,7 @@ def _given(snapshot: Snapshot, pod: Pod, policy: Policy, engine: Engine) -> Extr
     """Place a pod on its node as if everybody who leaves it were gone."""
     leaving = set(snapshot.leaving)
     gone = [each.id for each in snapshot.pods if each.priority < pod.priority and _leaves(each, leaving)]
-    cleared = without(snapshot, gone, frees_devices=True)
+    cleared = replace(without(snapshot, gone, frees_devices=True), nominated=())
     problem = prepare(cleared, Batch(pods=(replace(pod, gang=None),)), replace(policy, levels=()), engine)
     if problem.rejected:
         return None

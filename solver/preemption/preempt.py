@@ -130,6 +130,7 @@ class _Run:
     offers: dict[int, Offers] = field(default_factory=dict)
     ground: Ground = field(init=False)
     has_leaving: bool = False
+    lowest_planned: int = _NOBODY
 
     def preemptions(self, plan: Plan) -> tuple[Preemption, ...]:
         """Help one unit after the other."""
@@ -151,7 +152,11 @@ class _Run:
     def _start(self, plan: Plan) -> None:
         """Take the cluster as it will be with what the plan places, and without who leaves anyway."""
         problem = self.problem
-        base = settled(problem.snapshot, problem.batch.pods, plan.placements, plan.allocations)
+        placed = {each.pod for each in plan.placements}
+        # Nobody is evicted before it is bound: it may go when it is decided about the next time.
+        planned = [replace(pod, is_preemptible=False) for pod in problem.batch.pods if pod.id in placed]
+        self.lowest_planned = min((pod.priority for pod in planned), default=_NOBODY)
+        base = settled(problem.snapshot, planned, plan.placements, plan.allocations)
         base = _without_leaving(base)
         if base is problem.snapshot:
             room, usage = problem.room, problem.usage
@@ -210,7 +215,7 @@ class _Run:
                 return None
             if most == rules.ceiling:
                 break
-        if self.budget.should_stop():
+        if self.budget.should_stop() or self.lowest_planned < priority:
             self._tell(unit, _LATER)
             return None
         self.hopeless.add(_kind(unit))

@@ -29,7 +29,7 @@ class _Promise(NamedTuple):
     """Per node: the highest priority among those who would have to go, how many, and for how long they have run."""
 
     priority: Amounts
-    count: Amounts
+    number: Amounts
     seconds: Amounts
 
 
@@ -68,7 +68,8 @@ class Ranks:
         columns = np.array(rows, dtype=np.int64).reshape(-1, 5)
         order = np.lexsort((columns[:, 4], columns[:, 3], columns[:, 2], columns[:, 1]))
         amounts = {each: sums[order] for each, sums in _summed_up(given, tuple(kinds), len(rows)).items()}
-        return cls(*(columns[order, column].copy() for column in range(5)), amounts)
+        party, node, priority, count, seconds = (columns[order, column].copy() for column in range(5))
+        return cls(party, node, priority, count, seconds, amounts)
 
     def leave(self, parties: Iterable[int]) -> None:
         """Note that these are gone."""
@@ -98,7 +99,7 @@ class Ranks:
             best = promise if best is None else _better(best, promise)
         if best is None:
             return [], True
-        order = np.lexsort((found, best.seconds[found], best.count[found], best.priority[found]))
+        order = np.lexsort((found, best.seconds[found], best.number[found], best.priority[found]))
         return found[order][:most].tolist(), len(found) <= most
 
     def _promise(self, wanted: dict[str, int], served: Mask, room: Room, free_devices: Amounts) -> _Promise:
@@ -140,19 +141,19 @@ def _summed_up(
     """Sum up pods, devices and requests by row; `given` are (row, kind of requests, devices) of pods."""
     columns = np.array(given, dtype=np.int64).reshape(-1, 3)
     row, kind, devices = columns[:, 0], columns[:, 1], columns[:, 2]
-    found = {PODS: np.bincount(row, minlength=count).astype(np.float64)}
-    found[_DEVICES] = np.bincount(row, weights=devices.astype(np.float64), minlength=count)
+    found: dict[str, _Floats] = {PODS: np.bincount(row, minlength=count).astype(np.float64)}
+    found[_DEVICES] = np.bincount(row, weights=devices, minlength=count).astype(np.float64)
     asked = [dict(requests) for requests in kinds]
     for resource in dict.fromkeys(name for each in asked for name in each):
         weights = np.array([each.get(resource, 0) for each in asked], dtype=np.float64)
-        found[resource] = np.bincount(row, weights=weights[kind], minlength=count)
+        found[resource] = np.bincount(row, weights=weights[kind], minlength=count).astype(np.float64)
     return found
 
 
 def _better(one: _Promise, other: _Promise) -> _Promise:
     """Take the lesser harm of two, node by node."""
     is_less = other.seconds < one.seconds
-    for left, right in ((other.count, one.count), (other.priority, one.priority)):
+    for left, right in ((other.number, one.number), (other.priority, one.priority)):
         is_less = (left < right) | ((left == right) & is_less)
     return _Promise(*(np.where(is_less, new, old) for new, old in zip(other, one, strict=True)))
 

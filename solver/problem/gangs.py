@@ -167,6 +167,28 @@ def objections(snapshot: Snapshot, batch: Batch) -> dict[int, tuple[Reason, ...]
     }
 
 
+def without_claims(
+    snapshot: Snapshot, batch: Batch, rejected: Mapping[int, tuple[Reason, ...]]
+) -> dict[int, tuple[Reason, ...]]:
+    """Set pods aside whose gang waits for nothing but claims that are still to be made, by position in the batch."""
+    without = {at for at, reasons in rejected.items() if {each.code for each in reasons} == {ReasonCode.CLAIM_MISSING}}
+    there = running(snapshot) if without else {}
+    found: dict[int, tuple[Reason, ...]] = {}
+    for gang in batch.gangs if without else ():
+        own = [position for position, pod in enumerate(batch.pods) if pod.gang == gang.id]
+        ready = [position for position in own if position not in rejected]
+        late = [position for position in own if position in without]
+        count = len(ready) + len(there.get(gang.id, ()))
+        if count < gang.min_count <= count + len(late):
+            first, why = batch.pods[late[0]].id.name, rejected[late[0]][0].message
+            message = (
+                f"gang {gang.id.name} waits for claims of {len(late)} of its pods: pod {first} cannot be placed: {why}"
+            )
+            reason = Reason(code=ReasonCode.CLAIM_MISSING, message=message)
+            found.update(dict.fromkeys(ready, (reason,)))
+    return found
+
+
 def _objection(gang: Gang, present: int) -> Reason | None:
     if gang.invalid:
         code = ReasonCode.GANG_INCOMPLETE if gang.is_absent else ReasonCode.GANG_INVALID

@@ -27,7 +27,7 @@ from solver.domain import (
 from solver.feasibility import claims as claim_rules
 from solver.feasibility import extended_resources, node_fit, taints
 from solver.feasibility.device_attributes import AttributeName
-from solver.problem import burdens, component, demand, fit, gangs, holds, places, states
+from solver.problem import burdens, component, demand, fit, following, gangs, holds, places, states
 from solver.problem.component import Component, Cut
 from solver.problem.demand import DemandKey
 from solver.problem.inventory import Inventory
@@ -174,6 +174,7 @@ class _Draft:
     def reject(self, snapshot: Snapshot, batch: Batch, stock: Inventory) -> None:
         """Set pods aside that no node can help."""
         of_gangs = gangs.objections(snapshot, batch)
+        of_followers = following.objections(snapshot, batch)
         for position, pod in enumerate(batch.pods):
             reasons = claim_rules.objections(pod, self.claims, self.device_classes)
             reasons = reasons or tuple(self._tainted(pod, stock))
@@ -181,9 +182,10 @@ class _Draft:
                 reasons = tuple(self.burdened.objections(pod))
             if self.store is not None:
                 reasons = (*self.store.objections(pod), *reasons)
-            reasons = (*of_gangs.get(position, ()), *reasons)
+            reasons = (*of_gangs.get(position, ()), *of_followers.get(position, ()), *reasons)
             if reasons:
                 self.rejected[position] = reasons
+        self.rejected.update(gangs.without_claims(snapshot, batch, self.rejected))
 
     def _tainted(self, pod: Pod, stock: Inventory) -> Iterator[Reason]:
         """

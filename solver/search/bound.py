@@ -25,7 +25,9 @@ class Bounds:
 
 
 def bounds(problem: Problem, known: Values, budget: Budget) -> Bounds:
-    """Bound level after level until one is not met by the values known."""
+    """Bound level after level until one is not met by the values known; none where the time is up already."""
+    if budget.should_stop():
+        return Bounds((None,) * len(known), (0, 0))
     form = build.build(problem, cells.merged(problem)).form
     found: list[int | None] = []
     for level, value in zip(form.levels, known, strict=True):

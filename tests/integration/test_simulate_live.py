@@ -28,7 +28,8 @@ def test_pending_pods_are_placed_where_the_scheduler_then_places_them(
     world.template()
     for number in range(3):
         world.pod(f"p{number}")
-    wait_until(lambda: len(world.claims()) == 3)
+    # The claims are there a moment before the pods' statuses name them.
+    wait_until(lambda: all(pod["status"].get("resourceClaimStatuses") for pod in world.pods()))
 
     status, found, _ = simulate(world, capsys)
 

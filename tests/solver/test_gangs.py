@@ -465,3 +465,15 @@ def test_the_others_are_told_which_member_fits_nowhere_and_why() -> None:
     assert p.messages(plan, "g-0")[0].startswith(f"{lead}; {stuck}: {why}")
     assert p.messages(plan, "g-2")[0] == f"{lead}; {stuck}"
     assert p.messages(plan, "g-2")[1].startswith(why)
+
+
+def test_a_gang_whose_claims_are_still_to_be_made_waits_for_them_and_is_not_called_unschedulable() -> None:
+    ready, late = gpu_gang("g", 2), b.member(b.pod("g-2", b.waiting_entry()), "g")
+    objects = (b.node("n1"), b.gpu_slice("n1", count=3), b.gpu_class(), gpu_claims("g", 2))
+    plan = decide(b.snapshot(*objects), *ready, late, gangs=[b.gang("g", 3)])
+    assert p.codes(plan, "g-0") == ["ClaimMissing"]
+    (message,) = p.messages(plan, "g-0")
+    assert message.startswith("gang g waits for claims of 1 of its pods: pod g-2 cannot be placed: the claim of entry")
+    assert p.codes(plan, "g-2") == ["ClaimMissing"]
+    enough = decide(b.snapshot(*objects), *ready, late, gangs=[b.gang("g", 2)])
+    assert p.nodes_of(enough).keys() == {"g-0", "g-1"}

@@ -1,9 +1,11 @@
 """Limits per domain: host ports, volumes, attachments, and whatever else comes as so much per node or zone."""
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from solver.model.cells import Cell
 from solver.model.form import Expression
 from solver.model.variables import Variables
 from solver.problem.limits import NO_DOMAIN, Limit
@@ -16,28 +18,29 @@ def keep_limits(variables: Variables) -> None:
     Cells of several nodes know no domains: what is taken in such a cell, and in all of them, stays within what the
     domains of their nodes have left together.
     """
+    if not variables.problem.limits:
+        return
+    of_class = variables.by_class()
     for limit in variables.problem.limits:
-        _keep(variables, limit)
+        _keep(variables, limit, of_class)
 
 
-def _keep(variables: Variables, limit: Limit) -> None:
+def _keep(variables: Variables, limit: Limit, of_class: Mapping[int, Sequence[tuple[Cell, int]]]) -> None:
     used: defaultdict[frozenset[int], Expression] = defaultdict(Expression)
-    together, reached = Expression(), set[int]()
-    domains_of: dict[int, frozenset[int]] = {}
-    for (pod_class, cell), variable in variables.pods.items():
-        if pod_class not in limit.takes:
-            continue
-        if cell not in domains_of:
-            nodes = list(variables.cell(cell).nodes)
-            domains_of[cell] = frozenset(np.unique(limit.domain_of[nodes]).tolist())
-        domains = domains_of[cell]
-        if NO_DOMAIN in domains:
-            continue
-        used[domains].add(variable, limit.takes[pod_class])
-        if len(domains) > 1:
-            together.add(variable, limit.takes[pod_class])
-            reached |= domains
-    if reached and frozenset(reached) not in used:
-        used[frozenset(reached)] = together
+    together, reaches = Expression(), variables.reaches(limit.domain_of)
+    for pod_class, takes in limit.takes.items():
+        for cell, variable in of_class.get(pod_class, ()):
+            domains = reaches.of(cell)
+            if NO_DOMAIN in domains:
+                continue
+            used[domains].add(variable, takes)
+            if len(domains) > 1:
+                together.add(variable, takes)
+    reached = frozenset().union(*(domains for domains in used if len(domains) > 1))
+    if reached and reached not in used:
+        used[reached] = together
+    left = np.maximum(np.array(limit.left, dtype=np.int64), 0)
     for domains, total in used.items():
-        variables.form.require(total, limit.rule, high=sum(max(0, limit.left[each]) for each in domains))
+        high = int(left[list(domains)].sum())
+        if sum(amount * variables.form.upper[variable] for variable, amount in total.terms.items()) > high:
+            variables.form.require(total, limit.rule, high=high)

@@ -5,57 +5,48 @@ Over cells of several nodes this is a relaxation: the cheapest node of a cell st
 share a cell are pooled.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
 
+from solver.model.cells import Cell
 from solver.model.form import Expression
 from solver.model.variables import Variables
 from solver.problem.limits import NO_DOMAIN, Domains
 from solver.problem.tastes.taste import Company, Crowd, Taste
 
-Counted = dict[int, int]
+Counted = Sequence[tuple[Cell, int]]
 """Variables that count pods, with the cell of each."""
+OfClass = Mapping[int, Counted]
 
 
 def cost(variables: Variables, taste: Taste) -> Expression:
     """Give what a taste costs, as an expression to maximise; crowds and pods that stand alone get variables."""
-    total = Expression()
-    for (pod_class, cell), variable in variables.pods.items():
-        costs = taste.of_class.get(pod_class)
-        if costs is not None:
-            least = int(costs[list(variables.cell(cell).nodes)].min())
+    total, of_class = Expression(), variables.by_class()
+    for pod_class, costs in taste.of_class.items():
+        for cell, variable in of_class.get(pod_class, ()):
+            least = int(costs[cell.nodes[0]] if len(cell.nodes) == 1 else costs[list(cell.nodes)].min())
             if least:
                 total.add(variable, -least)
     for crowd in taste.crowds:
-        _add_crowd(variables, crowd, total)
+        _add_crowd(variables, crowd, of_class, total)
     for company in taste.companies:
         _add_company(variables, company, total)
     return total
 
 
-def _counted(variables: Variables, classes: frozenset[int]) -> Counted:
-    return {variable: cell for (each, cell), variable in variables.pods.items() if each in classes}
-
-
-def _add_crowd(variables: Variables, crowd: Crowd, total: Expression) -> None:
+def _add_crowd(variables: Variables, crowd: Crowd, of_class: OfClass, total: Expression) -> None:
     """Count the pods of each domain by places, the cheapest first; equal places are one variable."""
-    counted = _counted(variables, crowd.classes)
+    counted = [pair for each in sorted(crowd.classes) for pair in of_class.get(each, ())]
+    classes = [variables.problem.classes[each] for each in sorted(crowd.classes)]
+    size = sum(each.size for each in classes if each.family == each.index) or 1 << 20
     for domains, members in _pooled(variables, crowd.domain_of, counted):
-        most = min(
-            sum(variables.form.upper[each] for each in members),
-            sum(
-                each.size
-                for each in variables.problem.classes
-                if each.index in crowd.classes and each.family == each.index
-            )
-            or 1 << 20,
-        )
-        filled, sorted_places = Expression(), sorted(_prices(crowd, domains, most).items())
+        most = min(sum(variables.form.upper[each] for each in members), size)
+        filled = Expression()
         places: list[tuple[int, int]] = []
-        for price, count in sorted_places:
+        for price, count in sorted(crowd.cheapest(np.array(domains, dtype=np.int64), most).items()):
             variable = variables.form.variable(0, min(count, most))
             places.append((variable, min(count, most)))
             filled.add(variable)
@@ -74,49 +65,20 @@ def _fill(values: list[int], places: list[tuple[int, int]], members: list[int]) 
         left -= values[variable]
 
 
-def _prices(crowd: Crowd, domains: list[int], most: int) -> Counter[int]:
-    """How many places there are for each price in some domains, up to so many in each."""
-    found: Counter[int] = Counter()
-    for domain in domains:
-        base, step = int(crowd.base[domain]), int(crowd.step[domain])
-        if step:
-            found.update(range(base, base + step * most, step))
-        else:
-            found[base] += most
-    return found
-
-
 def _pooled(variables: Variables, domain_of: Domains, counted: Counted) -> Iterator[tuple[list[int], list[int]]]:
     """Domains that are connected by cells, with the variables in them; a cell with a node in no domain is left out."""
-    domains_of = {
-        cell: sorted({int(domain_of[node]) for node in variables.cell(cell).nodes})
-        for cell in dict.fromkeys(counted.values())
-    }
-    pool_of = _connected([each for each in domains_of.values() if NO_DOMAIN not in each])
+    reaches = variables.reaches(domain_of)
+    pool_of = reaches.pools(cell for cell, _ in counted)
     pools: defaultdict[int, list[int]] = defaultdict(list)
     for domain, pool in pool_of.items():
         pools[pool].append(domain)
     members: defaultdict[int, list[int]] = defaultdict(list)
-    for variable, cell in counted.items():
-        if NO_DOMAIN not in domains_of[cell]:
-            members[pool_of[domains_of[cell][0]]].append(variable)
+    for cell, variable in counted:
+        domains = reaches.of(cell)
+        if NO_DOMAIN not in domains:
+            members[pool_of[next(iter(domains))]].append(variable)
     for pool, inside in members.items():
         yield sorted(pools[pool]), inside
-
-
-def _connected(sets: list[list[int]]) -> dict[int, int]:
-    """Give every domain one that stands for all that it is connected with."""
-    root: dict[int, int] = {}
-
-    def find(domain: int) -> int:
-        while root.setdefault(domain, domain) != domain:
-            domain = root[domain]
-        return domain
-
-    for domains in sets:
-        for domain in domains:
-            root[find(domain)] = find(domains[0])
-    return {domain: find(domain) for domain in list(root)}
 
 
 def _add_company(variables: Variables, company: Company, total: Expression) -> None:

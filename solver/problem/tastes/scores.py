@@ -187,21 +187,8 @@ def _least(crowd: Crowd, count: int) -> int:
     """Sum the cheapest places of a crowd; where some node is in no domain, none costs anything."""
     if not count or not len(crowd.base) or (crowd.domain_of == NO_DOMAIN).any():
         return 0
-    low, high = int(crowd.base.min()), int((crowd.base + crowd.step * count).min()) + 1
-    while low < high:  # the price up to which there are enough places
-        middle = (low + high) // 2
-        low, high = (middle + 1, high) if _places(crowd, middle) < count else (low, middle)
-    below = _counts(crowd, low - 1)
-    cost = int((below * crowd.base + crowd.step * (below * (below - 1) // 2)).sum())
-    return cost + low * (count - int(below.sum()))
-
-
-def _counts(crowd: Crowd, price: int) -> Amounts:
-    """How many places of each domain cost at most so much."""
-    steps = np.maximum(crowd.step, 1)
-    found: Amounts = np.where(crowd.base <= price, (price - crowd.base) // steps + 1, 0)
-    return found
-
-
-def _places(crowd: Crowd, price: int) -> int:
-    return int(_counts(crowd, price).sum())
+    total = 0
+    for price, places in sorted(crowd.cheapest(np.arange(len(crowd.base)), count).items()):
+        total += price * min(places, count)
+        count -= min(places, count)
+    return total

@@ -4,7 +4,7 @@ Costs of places, as small integers: of a class on a node, of pods that crowd a d
 One definition that the greedy, the model and the values of a solution share; the less, the better.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -40,6 +40,31 @@ class Crowd:
             for domain, count in counts.items()
         )
 
+    def cheapest(self, domains: Amounts, most: int) -> dict[int, int]:
+        """Give the prices of the `most` cheapest places in some domains (or of a few more), each with how many."""
+        if not most or not len(domains):
+            return {}
+        base, step = self.base[domains], self.step[domains]
+        if len(base) > most:  # no other domain has one of the cheapest
+            kept = np.argpartition(base, most - 1)[:most]
+            base, step = base[kept], step[kept]
+        low, high = int(base.min()), int((base + step * most).min())
+        while low < high:  # the price up to which there are enough places
+            middle = (low + high) // 2
+            low, high = (middle + 1, high) if _affordable(base, step, middle, most).sum() < most else (low, middle)
+        counts = _affordable(base, step, low, most)
+        ranks = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+        prices = np.repeat(base, counts) + np.repeat(step, counts) * ranks
+        found, count = np.unique(prices, return_counts=True)
+        return dict(zip(found.tolist(), count.tolist(), strict=True))
+
+
+def _affordable(base: Amounts, step: Amounts, price: int, most: int) -> Amounts:
+    """How many places of each domain cost at most so much, up to `most`."""
+    places = np.where(step > 0, (price - base) // np.maximum(step, 1) + 1, most)
+    found: Amounts = np.where(base <= price, np.minimum(places, most), 0)
+    return found
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Company:
@@ -67,17 +92,32 @@ class Taste:
     of_class: dict[int, Amounts] = field(default_factory=dict)
     crowds: tuple[Crowd, ...] = ()
     companies: tuple[Company, ...] = ()
+    _crowds_of: dict[int, list[int]] | None = field(default=None, init=False)
 
     def __bool__(self) -> bool:
         """Whether any place costs anything."""
         return bool(self.of_class or self.crowds or self.companies)
 
+    def crowds_of(self, pod_class: int) -> list[int]:
+        """Give the positions of the crowds that a class is in; asked for once the crowds are known."""
+        if self._crowds_of is None:
+            self._crowds_of = {}
+            for position, crowd in enumerate(self.crowds):
+                for each in crowd.classes:
+                    self._crowds_of.setdefault(each, []).append(position)
+        return self._crowds_of.get(pod_class, _NONE)
+
     def cost(self, choices: Iterable[tuple[int, int]]) -> int:
         """Give what (class, node) pairs cost together."""
         counted = Counter(choices)
         total = sum(count * self.on(each, node) for (each, node), count in counted.items())
-        for crowd in self.crowds:
-            total += crowd.cost(_by_domain(crowd.domain_of, crowd.classes, counted))
+        inside: defaultdict[int, Counter[int]] = defaultdict(Counter)
+        for (each, node), count in counted.items():
+            for position in self.crowds_of(each):
+                domain = int(self.crowds[position].domain_of[node])
+                if domain != NO_DOMAIN:
+                    inside[position][domain] += count
+        total += sum(self.crowds[position].cost(counts) for position, counts in inside.items())
         for company in self.companies:
             mates = _by_domain(company.domain_of, company.mates, counted)
             for (each, node), count in counted.items():
@@ -93,6 +133,7 @@ class Taste:
         return 0 if costs is None else int(costs[node])
 
 
+_NONE: Final[list[int]] = []
 NOTHING: Final = Taste()
 
 
@@ -117,14 +158,17 @@ def _by_domain(domain_of: Domains, classes: frozenset[int], counted: Counter[tup
 
 @dataclass(slots=True, eq=False)
 class Tally:
-    """Follows pods that are placed one after the other, and says what one more would cost on every node."""
+    """
+    Follows pods that are placed one after the other, and says what one more would cost on every node.
+
+    `crowded` has what the next place costs in the domains of the crowds that anybody was placed in, by position.
+    """
 
     taste: Taste
-    crowded: list[Amounts] = field(default_factory=list)
+    crowded: dict[int, Amounts] = field(default_factory=dict)
     mated: list[Amounts] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.crowded = self.crowded or [each.base.copy() for each in self.taste.crowds]
         self.mated = self.mated or [
             np.zeros(int(each.domain_of.max(initial=0)) + 1, dtype=np.int64) for each in self.taste.companies
         ]
@@ -132,8 +176,10 @@ class Tally:
     def marginal(self, pod_class: int) -> Amounts | None:
         """Give the cost of one more pod of a class by node; None where all nodes are alike to it."""
         costs = self.taste.of_class.get(pod_class)
-        for crowd, now in zip(self.taste.crowds, self.crowded, strict=True):
-            if pod_class in crowd.classes and len(now):
+        for position in self.taste.crowds_of(pod_class):
+            crowd = self.taste.crowds[position]
+            now = self.crowded.get(position, crowd.base)
+            if len(now):
                 here = np.where(crowd.domain_of == NO_DOMAIN, 0, now[crowd.domain_of])
                 costs = here if costs is None else costs + here
         for company, mates in zip(self.taste.companies, self.mated, strict=True):
@@ -145,15 +191,21 @@ class Tally:
 
     def take(self, pod_class: int, node: int) -> None:
         """Note that a pod of a class was placed."""
-        for crowd, now in zip(self.taste.crowds, self.crowded, strict=True):
+        for position in self.taste.crowds_of(pod_class):
+            crowd = self.taste.crowds[position]
             domain = crowd.domain_of[node]
-            if pod_class in crowd.classes and domain != NO_DOMAIN:
-                now[domain] += crowd.step[domain]
+            if domain != NO_DOMAIN:
+                if position not in self.crowded:
+                    self.crowded[position] = crowd.base.copy()
+                self.crowded[position][domain] += crowd.step[domain]
         for company, mates in zip(self.taste.companies, self.mated, strict=True):
-            domain = company.domain_of[node]
-            if pod_class in company.mates and domain != NO_DOMAIN:
-                mates[domain] += 1
+            if pod_class in company.mates:
+                domain = company.domain_of[node]
+                if domain != NO_DOMAIN:
+                    mates[domain] += 1
 
     def copy(self) -> "Tally":
         """Give one in the same state that is changed on its own."""
-        return Tally(self.taste, [each.copy() for each in self.crowded], [m.copy() for m in self.mated])
+        return Tally(
+            self.taste, {key: each.copy() for key, each in self.crowded.items()}, [m.copy() for m in self.mated]
+        )

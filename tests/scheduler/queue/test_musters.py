@@ -138,6 +138,28 @@ def test_a_pod_group_that_appears_wakes_its_own_gang_only(stage: Stage) -> None:
     assert stage.taken(2.0) == ["a"]
 
 
+def test_who_waited_for_something_else_is_told_anew_when_a_member_is_deleted(stage: Stage) -> None:
+    stage.offer("a", "b")
+    stage.taken(0.0)
+    stage.put_back("a", "b", code=ReasonCode.GANG_UNPLACED)
+    stage.lacks("g", 1)
+    stage.pending.remove(PodId(b.NAMESPACE, "b"))
+    assert (stage.taken(20.0), stage.state("a")) == ([], State.WAITING)
+    assert stage.taken(30.0) == ["a"]
+
+
+def test_who_was_told_how_many_exist_is_told_anew_when_that_changes_but_no_later_for_it(stage: Stage) -> None:
+    stage.lacks("g", 2)
+    stage.offer("a", "b")
+    stage.taken(10.0)
+    stage.put_back("a", "b", code=ReasonCode.GANG_INCOMPLETE, now=10.0)
+    stage.offer("c", now=11.0)
+    assert stage.taken(11.0) == []
+    stage.offer("d", now=18.0)
+    assert stage.taken(18.0) == []
+    assert sorted(stage.taken(21.0)) == ["a", "b", "c", "d"]
+
+
 def test_a_pod_that_leaves_is_no_member_any_more(stage: Stage) -> None:
     stage.offer("a", "b")
     stage.pending.remove(PodId(b.NAMESPACE, "a"))

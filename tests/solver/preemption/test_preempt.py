@@ -462,3 +462,30 @@ def test_who_has_nobody_below_pays_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     assert victims(decide(snapshot, replace(b.pod("high", cpu=2, priority=1), preemption_policy="Never"))) == []
     with pytest.raises(AssertionError):
         decide(snapshot, b.pod("high", cpu=2, priority=1))
+
+
+def test_nobody_goes_who_is_placed_by_the_same_plan() -> None:
+    snapshot = b.snapshot(b.node("n1", cpu=4), running("low", "n1", cpu=3))
+    high, late = b.pod("high", cpu=4, priority=10), b.pod("late", cpu=1)
+
+    plan = decide(snapshot, high, late)
+
+    assert [each.pod.name for each in plan.placements] == ["late"]
+    assert plan.preemptions == ()
+    assert plan.unplaced[0].reasons[-1].code is ReasonCode.BUDGET, "it is tried again, with both of them running"
+    assert victims(decide(b.snapshot(snapshot.nodes, snapshot.pods, running("late", "n1", cpu=1)), high)) == [
+        "late",
+        "low",
+    ]
+
+
+def test_others_go_than_those_who_are_placed_by_the_same_plan() -> None:
+    lows = [running("low-0", "n1", cpu=3), running("low-1", "n1", cpu=1)]
+    snapshot = b.snapshot(b.node("n1", cpu=5), lows)
+    high, late = b.pod("high", cpu=2, priority=10), b.pod("late", cpu=1)
+
+    plan = decide(snapshot, high, late)
+
+    assert [each.pod.name for each in plan.placements] == ["late"]
+    assert victims(plan) == ["low-0"]
+    assert check(snapshot, Batch(pods=(high, late)), plan, Policy(preemption=RULES)) == ()

@@ -1,8 +1,9 @@
 """A claim that is shared with a pod which waits for others to leave is not allocated before that pod is placed."""
 
+import pytest
 from msgspec.structs import replace
 
-from solver.domain import Batch, Policy, Snapshot
+from solver.domain import Batch, Pod, Policy, ReasonCode, Snapshot
 from solver.preemption.holding import held
 from solver.problem.memory import Engine
 from solver.verify import check
@@ -14,7 +15,7 @@ SECOND = b.pod("second", "shared")
 
 
 def snapshot() -> Snapshot:
-    """Both devices of a node are in use, one of them by a pod that leaves it for the first of two that share a claim."""
+    """Both devices of a node are in use, one by a pod that leaves it for the first of two that share a claim."""
     found = b.snapshot(
         b.node("n1"),
         b.gpu_slice("n1", count=2),
@@ -28,13 +29,49 @@ def snapshot() -> Snapshot:
     return replace(found, nominated=(FIRST,))
 
 
-def test_the_other_pod_waits_with_it() -> None:
-    given = snapshot()
+def joined(snapshot: Snapshot, *pods: Pod) -> Snapshot:
+    """A second node with one device, which a pod has or none."""
+    there = b.snapshot(b.node("n2"), b.gpu_slice("n2", count=1), holding("three", "n2", "gpu-0", consumers=("low",)))
+    return replace(
+        snapshot,
+        nodes=(*snapshot.nodes, *there.nodes),
+        slices=(*snapshot.slices, *there.slices),
+        claims=(*snapshot.claims, *(there.claims if pods else ())),
+        pods=(*snapshot.pods, *pods),
+    )
+
+
+@pytest.mark.parametrize("pods", [(), (running("low", "n2", "three", priority=-1),)], ids=["free", "with a victim"])
+def test_the_other_pod_waits_with_it_and_goes_nowhere_else(pods: tuple[Pod, ...]) -> None:
+    given = joined(snapshot(), *pods)
 
     plan = decide(given, SECOND, rules=DEVICES)
 
     assert check(given, Batch(pods=(SECOND,)), plan) == ()
     assert (plan.placements, plan.preemptions) == ((), ())
+    assert [each.code for each in plan.unplaced[0].reasons] == [ReasonCode.PREEMPTING]
+    assert "claim shared is shared with pod first, which waits on n1" in plan.unplaced[0].reasons[0].message
+
+
+def test_a_pod_of_higher_priority_does_not_wait() -> None:
+    second = replace(SECOND, priority=1)
+    plan = decide(joined(snapshot()), second, rules=DEVICES)
+
+    assert [each.node for each in plan.placements] == ["n2"]
+
+
+def test_of_two_that_are_nominated_the_first_waits_for_nobody() -> None:
+    given = snapshot()
+    second = replace(SECOND, nominated_node_name="n1")
+    left = replace(
+        given,
+        nominated=(FIRST, second),
+        pods=tuple(each for each in given.pods if each.id.name != "leaving"),
+        claims=tuple(each for each in given.claims if each.id.name != "one"),
+    )
+
+    assert [each.node for each in decide(left, FIRST, rules=DEVICES).placements] == ["n1"]
+    assert decide(left, second, rules=DEVICES).placements == ()
 
 
 def test_the_devices_are_held_and_the_claim_is_not_allocated() -> None:

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from solver.domain import Budget, Level, Policy
+from solver.domain import Budget, Level
 from solver.greedy import candidates
 from solver.problem.problem import Problem
 from solver.search import allowance, staged

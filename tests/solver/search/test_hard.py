@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from solver import solve, verify
 from solver.domain import Batch, Budget, Plan, Policy, Snapshot
@@ -77,13 +78,15 @@ def test_nothing_is_left_where_everything_is_as_hard() -> None:
 
 def test_large_hard_parts_are_left_after_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("solver.search.hard._SMALL_TERMS", 30)
-    larger = tuple(("b", cards, cpu) for _, cards, cpu in HARD) + (("b", 4, 7), ("b", 4, 8))
+    larger = (*(("b", cards, cpu) for _, cards, cpu in HARD), ("b", 4, 7), ("b", 4, 8))
     assert left(decided(*case((*larger, *HARD)))) == [f"p{index}" for index in range(len(larger))]
 
 
 def test_a_gang_is_left_whole_with_a_member_that_fits_nowhere() -> None:
-    pods = (*HARD, ("a", 1, 1), ("b", 9, 0), *EASY)
-    assert left(decided(*case(pods, gang=(4, 5)))) == ["p0", "p1", "p2", "p3", "p4", "p5"]
+    snapshot, batch = case((*HARD, ("a", 1, 1), ("b", 1, 0), *EASY), gang=(4, 5))
+    without_claim = tuple(each for each in snapshot.claims if each.id.name != "c5")
+    plan = decided(structs.replace(snapshot, claims=without_claim), batch)
+    assert left(plan) == ["p0", "p1", "p2", "p3", "p4", "p5"]
 
 
 @settings(max_examples=15, deadline=None)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from solver.domain import (
+    Gang,
     GangId,
     Placement,
     Pod,
@@ -130,6 +131,22 @@ BROKEN: tuple[tuple[str, Callable[[], Case], Change, set[Rule]], ...] = (
         "a part of a gang is evicted",
         preempted,
         lambda case: _running("spare", gang=_GANG)(_running("gone", gang=_GANG)(case)),
+        {Rule.VICTIM_GANG},
+    ),
+    (
+        "a gang is left with fewer than it needs",
+        preempted,
+        lambda case: _snapshot(lambda old: replace(old, gangs=(Gang(id=_GANG, min_count=2),)))(
+            _running("spare", gang=_GANG)(_running("gone", gang=_GANG)(case))
+        ),
+        {Rule.VICTIM_GANG},
+    ),
+    (
+        "a gang of which all go or none is evicted in part",
+        preempted,
+        lambda case: _snapshot(lambda old: replace(old, gangs=(Gang(id=_GANG, disruption="PodGroup"),)))(
+            _running("spare", gang=_GANG)(_running("gone", gang=_GANG)(case))
+        ),
         {Rule.VICTIM_GANG},
     ),
     (

@@ -1,0 +1,61 @@
+"""Claims for extended resources on a server that keeps nothing of them: one is made, and no other for a while."""
+
+from typing import Any, cast
+
+import msgspec
+
+from scheduler.commit.special_claims import NotMade, SpecialClaims
+from scheduler.commit.withdrawal import Withdrawal
+from scheduler.commit.writer import Writer
+from scheduler.kube.client import Client
+from scheduler.kube.special_writes import claim_body
+from solver.feasibility.extended_resources import special_claim
+from tests.support import builders as b
+from tests.support.cluster_builders import cluster_of, unit
+from tests.support.extended_builders import RESOURCE, container, pod
+
+POD = pod("p", container("main", cpu=1, gpu=2))
+SPECIAL = special_claim(POD, {RESOURCE: "gpu"}, 0)
+UNIT = unit(msgspec.structs.replace(b.placement(POD, "n1"), special=SPECIAL, claims=(SPECIAL.id,)))
+
+
+class Server:
+    """Makes claims, and drops what a pod's status says of them."""
+
+    def __init__(self) -> None:
+        self.made = 0
+
+    async def request(self, method: str, path: str, **more: object) -> bytes:
+        del path, more
+        if method != "POST":
+            return msgspec.json.encode({"metadata": {"name": "p", "uid": POD.uid}, "status": {}})
+        self.made += 1
+        body = claim_body(POD.id, POD.uid, SPECIAL)
+        body["metadata"] |= {"name": f"c{self.made}", "uid": f"c{self.made}", "resourceVersion": "1"}
+        return msgspec.json.encode(body)
+
+
+class OpenLine:
+    """Sends every write at once."""
+
+    async def write(self, send: Any) -> Any:
+        return await send(1.0)
+
+    insist = write
+
+
+async def test_after_one_refusal_no_claim_is_made_until_the_time_is_over() -> None:
+    now, server = 0.0, Server()
+    line = cast("Writer", OpenLine())
+    specials = SpecialClaims(cast("Client", server), cluster_of(POD), line, cast("Withdrawal", None), clock=lambda: now)
+    made = await specials.make(UNIT)
+    assert not isinstance(made, NotMade)
+    (reason,) = await specials.announce(UNIT)
+    assert "DRAExtendedResource" in reason.message
+
+    assert await specials.make(UNIT) == NotMade(reason=reason)
+    assert server.made == 1
+
+    now = 21.0
+    assert not isinstance(await specials.make(UNIT), NotMade)
+    assert server.made == 2

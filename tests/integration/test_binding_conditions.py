@@ -148,7 +148,7 @@ def test_a_device_that_is_late_is_given_back(conditioned: World, start: Start, a
     conditioned.pod("p", claim="c")
     wait_until(lambda: bool(conditioned.devices("c")))
 
-    wait_until(lambda: reason(conditioned, "p") == "Unschedulable")
+    wait_until(lambda: reason(conditioned, "p") == "DevicesAvoided")
 
     assert (conditioned.devices("c"), claim_status(conditioned, "c").get("reservedFor", [])) == ([], [])
     assert conditioned.bound() == {}

@@ -82,8 +82,9 @@ def test_large_hard_parts_are_left_after_small_ones(monkeypatch: pytest.MonkeyPa
     assert left(decided(*case((*larger, *HARD)))) == [f"p{index}" for index in range(len(larger))]
 
 
-def test_a_gang_is_left_whole_with_a_member_that_fits_nowhere() -> None:
+def test_a_gang_is_left_whole_with_a_member_that_can_run_nowhere() -> None:
     snapshot, batch = case((*HARD, ("a", 1, 1), ("b", 1, 0), *EASY), gang=(4, 5))
+    batch = structs.replace(batch, gangs=(b.gang("g", minimum=1),))
     without_claim = tuple(each for each in snapshot.claims if each.id.name != "c5")
     plan = decided(structs.replace(snapshot, claims=without_claim), batch)
     assert left(plan) == ["p0", "p1", "p2", "p3", "p4", "p5"]

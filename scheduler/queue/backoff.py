@@ -1,6 +1,14 @@
 """How long a pod rests after an attempt that did not place it."""
 
+import math
+from typing import Final
+
 import msgspec
+
+TOGETHER_SECONDS: Final = 0.1
+"""Backoffs end on a grid of so many seconds: pods that failed together are decided together when they return."""
+MOST_EARLY: Final = 16
+"""Attempts before a pod's claims exist that no rest follows: then whoever makes them changes the pod without end."""
 
 
 class Backoff(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,3 +25,7 @@ class Backoff(msgspec.Struct, frozen=True, kw_only=True):
             if rest >= self.ceiling_seconds:
                 break
         return min(rest, self.ceiling_seconds)
+
+    def end(self, now: float, attempts: int) -> float:
+        """Give the moment, on the grid, at which the rest ends that begins now."""
+        return math.ceil(round((now + self.seconds(attempts)) / TOGETHER_SECONDS, 6)) * TOGETHER_SECONDS

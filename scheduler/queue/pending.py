@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from scheduler.cluster.transition import Transition
-from scheduler.queue.backoff import Backoff
+from scheduler.queue.backoff import MOST_EARLY, Backoff
 from scheduler.queue.facts import Fact, claim_of, facts_of, gang_of
 from scheduler.queue.line import Due, Line, Rank
 from scheduler.queue.musters import Musters
@@ -20,8 +20,6 @@ AnyClaim = ClaimId | VolumeClaimId
 
 MOST_MOVES: Final = 2000
 """Pods that one call moves at most; the rest follows with the next calls, still in order."""
-TOGETHER_SECONDS: Final = 0.1
-"""Backoffs end on a grid of so many seconds: pods that failed together are decided together when they return."""
 NEW_SHARE: Final = 4
 """Of so many pods of one priority that are taken, one is new where new ones wait behind retried ones."""
 
@@ -42,7 +40,8 @@ class Entry:
     """
     A pod of the queue.
 
-    `not_before` ends its backoff, `taken` is the number of the last wake-up before it was taken, `missed` are the
+    `early` counts the times that it was taken before its claims existed. `not_before` ends its backoff,
+    `taken` is the number of the last wake-up before it was taken, `missed` are the
     reasons that facts about its claims have woken since then, `is_changed` says that the pod itself has changed
     since, `is_due` that it need not rest when it comes back. `is_told` says that it was decided about since its gang
     lacks members. `lines` are the lines that it stands in.
@@ -52,6 +51,7 @@ class Entry:
     first_seen: float
     state: State = State.GATED
     attempts: int = 0
+    early: int = 0
     not_before: float = 0.0
     codes: frozenset[ReasonCode] = frozenset()
     taken: int = 0
@@ -66,11 +66,6 @@ class Entry:
     def rank(self) -> Rank:
         """Its place among all pods; who completes a gang that runs in part goes before all of the same priority."""
         return Rank(-self.pod.priority, -math.inf if self.is_completing else self.first_seen, self.pod.id)
-
-
-def _shared_moment(seconds: float) -> float:
-    """Round up to a grid, so that pods which failed at about the same time are asked again together."""
-    return math.ceil(round(seconds / TOGETHER_SECONDS, 6)) * TOGETHER_SECONDS
 
 
 class Pending:
@@ -203,9 +198,11 @@ class Pending:
         entry.is_completing = self._musters.is_partial(entry.pod)
         is_missing_some = self._musters.is_missing_some(entry.pod)
         entry.is_told = is_missing_some
-        if entry.codes != {ReasonCode.CLAIM_MISSING} and not is_missing_some:  # before all exists nothing was tried
+        is_early = entry.codes == {ReasonCode.CLAIM_MISSING} and entry.early < MOST_EARLY
+        entry.early += is_early
+        if not is_early and not is_missing_some:  # before all exists nothing was tried
             entry.attempts += 1
-            entry.not_before = now if entry.is_due else _shared_moment(now + self._backoff.seconds(entry.attempts))
+            entry.not_before = now if entry.is_due else self._backoff.end(now, entry.attempts)
         if entry.pod.scheduling_gates or self._is_awake(entry):
             self._activate(entry, now)
             return

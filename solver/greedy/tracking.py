@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solver.domain import Reason
-from solver.greedy.tracking_neighbours import ApartTracker, SpreadTracker, TogetherTracker
+from solver.greedy.tracking_neighbours import NeighbourTracker
 from solver.problem.inventory import Mask
 from solver.problem.limits import NO_DOMAIN, Limit
 from solver.problem.problem import PodClass, Problem
@@ -42,10 +42,8 @@ def trackers(problem: Problem) -> list[Tracker]:
     found: list[Tracker] = []
     if problem.limits:
         found.append(LimitTracker.of(problem.limits))
-    rules = problem.neighbours
-    found += map(ApartTracker.of, rules.apart)
-    found += map(TogetherTracker.of, rules.together)
-    found += map(SpreadTracker.of, rules.spreads)
+    if problem.neighbours.concerned:
+        found.append(NeighbourTracker.of(problem.neighbours))
     return found
 
 

@@ -10,6 +10,7 @@ from solver.problem.inventory import Mask
 from solver.problem.limits import NO_DOMAIN, Domains
 from solver.problem.neighbours import refusals
 from solver.problem.neighbours.apart import Apart
+from solver.problem.neighbours.circle import Neighbours
 from solver.problem.neighbours.spreads import Spread
 from solver.problem.neighbours.together import Together
 from solver.problem.problem import PodClass
@@ -142,3 +143,48 @@ class SpreadTracker:
     def copy(self) -> "SpreadTracker":
         """Copy the counts."""
         return SpreadTracker(self.rule, self.counts.copy(), self.bound.copy())
+
+
+@dataclass(slots=True, eq=False)
+class NeighbourTracker:
+    """All rules between pods; of a class only those are asked that concern it."""
+
+    rules: tuple[ApartTracker | TogetherTracker | SpreadTracker, ...]
+    of_class: dict[int, list[int]]
+
+    @classmethod
+    def of(cls, neighbours: Neighbours) -> "NeighbourTracker":
+        """Start with nothing placed."""
+        rules = (
+            *((ApartTracker.of(each), each.holders | each.wanted) for each in neighbours.apart),
+            *((TogetherTracker.of(each), each.members | each.supporters) for each in neighbours.together),
+            *((SpreadTracker.of(each), each.bound | each.wanted) for each in neighbours.spreads),
+        )
+        of_class: dict[int, list[int]] = {}
+        for position, (_, concerned) in enumerate(rules):
+            for pod_class in concerned:
+                of_class.setdefault(pod_class, []).append(position)
+        return cls(tuple(rule for rule, _ in rules), of_class)
+
+    def mask(self, pod_class: PodClass) -> Mask | None:
+        """Nodes that all rules leave."""
+        found: Mask | None = None
+        for position in self.of_class.get(pod_class.index, ()):
+            kept = self.rules[position].mask(pod_class)
+            if kept is not None:
+                found = kept if found is None else found & kept
+        return found
+
+    def objections(self, pod_class: PodClass) -> Iterator[tuple[Mask, Reason]]:
+        """Give what each rule leaves."""
+        for position in self.of_class.get(pod_class.index, ()):
+            yield from self.rules[position].objections(pod_class)
+
+    def take(self, pod_class: PodClass, node: int) -> None:
+        """Tell those that it concerns."""
+        for position in self.of_class.get(pod_class.index, ()):
+            self.rules[position].take(pod_class, node)
+
+    def copy(self) -> "NeighbourTracker":
+        """Copy all of them."""
+        return NeighbourTracker(tuple(each.copy() for each in self.rules), self.of_class)

@@ -46,6 +46,8 @@ class _Room:
     residents: list[Seat] = field(default_factory=list)
     namespaces: dict[str, dict[str, str]] = field(default_factory=dict)
     crowds: dict[bool, Crowd] = field(default_factory=dict)
+    counted: dict[tuple[object, ...], dict[str, str]] = field(default_factory=dict)
+    """The domain of every node that counts, by what decides that (see `_places`)."""
 
     @classmethod
     def of(cls, plan: Plan, picture: Picture) -> "_Room":
@@ -213,18 +215,26 @@ def _honoured(constraint: SpreadConstraint, pod: Pod) -> tuple[object, ...]:
 
 def _counts(room: _Room, view: _View) -> dict[str, int]:
     """Pods per domain over nodes that have all of the pod's keys and that its policies let count."""
-    constraint, key = view.constraint, view.constraint.topology_key
-    places = {
-        node.name: dict(node.labels)[key]
-        for node in room.picture.nodes.values()
-        if set(view.keys) <= {label for label, _ in node.labels} and _counts_node(room, view, node.name)
-    }
+    constraint, places = view.constraint, _places(room, view)
     found = Counter(dict.fromkeys(places.values(), 0))
     if constraint.selector is not None and constraint.selector.requirements:
         for seat in room.crowd(with_residents=True).select(view.namespace, constraint.selector):
             if seat.node.name in places and not seat.pod.is_deleting:
                 found[places[seat.node.name]] += 1
     return dict(found)
+
+
+def _places(room: _Room, view: _View) -> dict[str, str]:
+    """Give the domains of the nodes that count; the same for all constraints that look at nodes alike."""
+    key = view.constraint.topology_key
+    alike = (key, view.keys, *_honoured(view.constraint, view.pod))
+    if alike not in room.counted:
+        room.counted[alike] = {
+            node.name: dict(node.labels)[key]
+            for node in room.picture.nodes.values()
+            if set(view.keys) <= {label for label, _ in node.labels} and _counts_node(room, view, node.name)
+        }
+    return room.counted[alike]
 
 
 def _counts_node(room: _Room, view: _View, name: str) -> bool:

@@ -2,6 +2,7 @@ import msgspec
 import pytest
 
 from scheduler.queue import Backoff, Pending, State
+from scheduler.queue.backoff import MOST_EARLY
 from scheduler.queue.pending import MOST_MOVES
 from solver.domain import Pod, PodId, Reason, ReasonCode
 from tests.support.builders import allocation, claim, consumer, node, pod, result, taint
@@ -334,6 +335,21 @@ def test_a_change_of_a_waiting_pod_wakes_it(pending: Pending) -> None:
     pending.offer(pod("p", "c"), 2.0)
 
     assert pending.take_batch(2.0, 1).pods == (pod("p", "c"),)
+
+
+def test_a_pod_that_changes_without_end_while_its_claims_are_missing_rests_after_a_while(pending: Pending) -> None:
+    for number in range(MOST_EARLY):
+        pending.offer(pod("p", f"c{number}"), 1.0)
+        assert names(pending, 1.0) == ["p"]
+        put_back(pending, pod("p"), 1.0, ReasonCode.CLAIM_MISSING)
+
+    pending.offer(pod("p", "again"), 1.0)
+    assert names(pending, 1.0) == ["p"]
+    put_back(pending, pod("p"), 1.0, ReasonCode.CLAIM_MISSING)
+    pending.offer(pod("p", "and again"), 1.1)
+
+    assert names(pending, 1.1) == []
+    assert names(pending, 2.1) == ["p"]
 
 
 def test_our_own_nomination_does_not_wake(pending: Pending) -> None:

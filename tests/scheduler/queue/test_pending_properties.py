@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from scheduler.cluster import Transition
 from scheduler.queue import Backoff, Pending, State, facts_of
-from scheduler.queue.pending import TOGETHER_SECONDS
+from scheduler.queue.backoff import MOST_EARLY, TOGETHER_SECONDS
 from scheduler.queue.wakeups import OF_ONE_CLAIM, RETRIED, WAKES
 from solver.domain import Pod, Reason, ReasonCode
 from tests.support.builders import allocation, claim, consumer, device_class, node, pod, result, taint
@@ -58,6 +58,7 @@ class Wanted:
     pod: Pod
     first_seen: float
     attempts: int = 0
+    early: int = 0
     not_before: float = 0.0
     codes: frozenset[ReasonCode] = frozenset()
     is_taken: bool = False
@@ -142,7 +143,9 @@ class Queue(RuleBasedStateMachine):
         reasons = [Reason(code=code, message="because") for code in sorted(codes)]
         self.pending.put_back(each.pod.id, each.pod.uid, reasons, self.now)
         each.is_taken = False
-        if codes != {ReasonCode.CLAIM_MISSING}:  # nothing was tried before the claim is there
+        is_early = codes == {ReasonCode.CLAIM_MISSING} and each.early < MOST_EARLY
+        each.early += is_early
+        if not is_early:  # nothing was tried before the claim is there
             each.attempts += 1
             ends = self.now + self.backoff.seconds(each.attempts)
             each.not_before = math.ceil(round(ends / TOGETHER_SECONDS, 6)) * TOGETHER_SECONDS

@@ -1,6 +1,7 @@
 """The story on one page: problem → greedy → bounds → exact search → plan."""
 
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from msgspec import structs
@@ -13,6 +14,7 @@ from solver.domain import (
     PodId,
     Policy,
     Reason,
+    ReasonCode,
     SearchReport,
     SearchStatus,
     Snapshot,
@@ -58,7 +60,11 @@ def solve(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engi
         row_count=searched.size[1],
         deterministic_seconds=searched.deterministic_seconds,
     )
-    return preempt.extended(problem, _plan(problem, searched.solution, report, engine), budget, engine)
+    plan, blocked = preempt.extended(problem, _plan(problem, searched.solution, report, engine), budget, engine)
+    if blocked is None:
+        return plan
+    prompt_budget = replace(budget, may_leave=False)
+    return _important_first(plan, batch, blocked, lambda part: solve(snapshot, part, policy, prompt_budget, engine))
 
 
 def solve_greedily(
@@ -89,6 +95,28 @@ def _hard_pods(problem: Problem, start: Solution, batch: Batch, budget: Budget) 
     gangs = {pod.gang for pod in batch.pods if pod.id in left and pod.gang is not None}
     later = tuple(pod.id for pod in batch.pods if pod.id in left or pod.gang in gangs)
     return later if len(later) < len(batch.pods) else ()
+
+
+def _important_first(plan: Plan, batch: Batch, priority: int, solve_part: Callable[[Batch], Plan]) -> Plan:
+    """
+    Decide about pods of a priority and above alone, where those below stand in the way of victims that would help.
+
+    Else the pods below would be started now, and evicted by the next plan. They are tried again once the room is held.
+    """
+    below = [pod for pod in batch.pods if pod.priority < priority]
+    gangs = {pod.gang for pod in below if pod.gang is not None}
+    left_out = [pod for pod in batch.pods if pod.priority < priority or pod.gang in gangs]
+    first = solve_part(batch.without(frozenset(pod.id for pod in left_out)))
+    if not first.preemptions:
+        return plan
+    waiting = {each.pod: each for each in first.unplaced}
+    waiting |= {pod.id: Unplaced(pod=pod.id, pod_uid=pod.uid, reasons=(_GIVES_WAY,)) for pod in left_out}
+    return structs.replace(first, unplaced=tuple(waiting[pod.id] for pod in batch.pods if pod.id in waiting))
+
+
+_GIVES_WAY = Reason(
+    code=ReasonCode.BUDGET, message="room is being made for pods of higher priority first; it is tried again soon"
+)
 
 
 def _best(problem: Problem) -> Solution:

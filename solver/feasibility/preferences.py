@@ -1,20 +1,15 @@
 """What a pod and a node prefer of each other, short of demanding it: soft node affinity, PreferNoSchedule, images."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
-from solver.domain import Node, NodeSelectorTerm, Taint, TaintEffect, Toleration
-from solver.feasibility import affinity, taints
+from solver.domain import Node, Taint, TaintEffect, Toleration
+from solver.feasibility import taints
 
 _MIB: Final = 1024 * 1024
 _LEAST_IMAGE: Final = 23 * _MIB
 _LARGEST_IMAGE: Final = 1000 * _MIB
 _MOST: Final = 100
-
-
-def affinity_weight(terms: Iterable[tuple[int, NodeSelectorTerm]], node: Node, labels: Mapping[str, str]) -> int:
-    """Sum the weights of the preferred terms that hold (core/v1 PreferredSchedulingTerm)."""
-    return sum(weight for weight, term in terms if affinity.matches_term(term, node.name, labels))
 
 
 def discouraging(node: Node) -> tuple[Taint, ...]:

@@ -155,7 +155,7 @@ class NeighbourTracker:
     @classmethod
     def of(cls, neighbours: Neighbours) -> "NeighbourTracker":
         """Start with nothing placed."""
-        rules = (
+        rules: tuple[tuple[ApartTracker | TogetherTracker | SpreadTracker, frozenset[int]], ...] = (
             *((ApartTracker.of(each), each.holders | each.wanted) for each in neighbours.apart),
             *((TogetherTracker.of(each), each.members | each.supporters) for each in neighbours.together),
             *((SpreadTracker.of(each), each.bound | each.wanted) for each in neighbours.spreads),

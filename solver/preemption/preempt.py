@@ -50,11 +50,22 @@ NEVER: Final = "Never"
 """spec.preemptionPolicy of pods that evict nobody."""
 
 
-def extended(problem: Problem, plan: Plan, budget: Budget, engine: Engine) -> Plan:
+class Extended(NamedTuple):
+    """
+    A plan with its preemptions.
+
+    `blocked` is the highest priority of pods that found no victims beside what the plan places of lower priority.
+    """
+
+    plan: Plan
+    blocked: int | None
+
+
+def extended(problem: Problem, plan: Plan, budget: Budget, engine: Engine) -> Extended:
     """Add preemptions to the plan of a problem, and the reasons that follow from them to its unplaced pods."""
     rules = problem.policy.preemption
     if not rules.is_enabled or not plan.unplaced:
-        return plan
+        return Extended(plan, None)
     run = _Run(
         problem=problem,
         policy=replace(problem.policy, levels=()),  # where exactly the pods go is decided when the room is free
@@ -64,9 +75,9 @@ def extended(problem: Problem, plan: Plan, budget: Budget, engine: Engine) -> Pl
     )
     found = run.preemptions(plan)
     if not found and not run.told:
-        return plan
+        return Extended(plan, None)
     unplaced = tuple(_told(each, run.told.get(each.pod)) for each in plan.unplaced)
-    return replace(plan, preemptions=found, unplaced=unplaced)
+    return Extended(replace(plan, preemptions=found, unplaced=unplaced), max(run.blocked, default=None))
 
 
 def sparing(problem: Problem, budget: Budget) -> Budget:
@@ -131,6 +142,7 @@ class _Run:
     ground: Ground = field(init=False)
     has_leaving: bool = False
     lowest_planned: int = _NOBODY
+    blocked: set[int] = field(default_factory=set)
 
     def preemptions(self, plan: Plan) -> tuple[Preemption, ...]:
         """Help one unit after the other."""
@@ -216,6 +228,7 @@ class _Run:
             if most == rules.ceiling:
                 break
         if self.budget.should_stop() or self.lowest_planned < priority:
+            self.blocked.update(() if self.budget.should_stop() else (priority,))
             self._tell(unit, _LATER)
             return None
         self.hopeless.add(_kind(unit))

@@ -66,12 +66,7 @@ class Judge:
         """Put a demand to every node; each node counts for the first reason against it."""
         refused, unwelcome = self._refused(demand.tolerations)
         allowed, counts = ~refused, unwelcome.copy()
-        fits = np.ones(len(self.nodes), dtype=np.bool_)
-        for key, value in demand.node_selector:
-            fits &= self._column(key).nodes_with({value: True}, otherwise=False, without=False)
-        if demand.required_affinity is not None:
-            fits &= self.matching(demand.required_affinity)
-        counts += _taken_from(allowed, ~fits, node_fit.UNFIT)
+        counts += _taken_from(allowed, ~self.suiting(demand.node_selector, demand.required_affinity), node_fit.UNFIT)
         away, pinned = np.zeros_like(allowed), np.zeros_like(allowed)
         for selector in demand.claim_selectors:
             outside = ~self.matching(selector)
@@ -82,11 +77,29 @@ class Judge:
         counts += _taken_from(allowed, away, node_fit.OUT_OF_REACH)
         return NodeVerdicts(allowed, tallied(counts))
 
+    def suiting(self, node_selector: tuple[tuple[str, str], ...], required: NodeSelector | None) -> Mask:
+        """Nodes that a nodeSelector and a required node affinity let a pod use."""
+        fits = np.ones(len(self.nodes), dtype=np.bool_)
+        for key, value in node_selector:
+            fits &= self._column(key).nodes_with({value: True}, otherwise=False, without=False)
+        if required is not None:
+            fits &= self.matching(required)
+        return fits
+
     def matching(self, selector: NodeSelector) -> Mask:
         """Nodes for which at least one term holds."""
         found = np.zeros(len(self.nodes), dtype=np.bool_)
         for term in selector.terms:
-            found |= self._matching_term(term)
+            found |= self.matching_term(term)
+        return found
+
+    def matching_term(self, term: NodeSelectorTerm) -> Mask:
+        """Nodes for which every requirement of a term holds; none where it has no requirement."""
+        found = np.full(len(self.nodes), bool(term.match_expressions or term.match_fields), dtype=np.bool_)
+        for requirement in term.match_fields:
+            found &= self._meeting(requirement, self._field(requirement.key))
+        for requirement in term.match_expressions:
+            found &= self._meeting(requirement, self._column(requirement.key))
         return found
 
     def _refused(self, tolerations: tuple[Toleration, ...]) -> tuple[Mask, Counter[Reason]]:
@@ -100,14 +113,6 @@ class Judge:
                     counts[reason] += count
             refuses = np.array([reason is not None for reason in reasons], dtype=np.bool_)
             found = self._unwelcome[tolerations] = refuses[self._sort_of], counts
-        return found
-
-    def _matching_term(self, term: NodeSelectorTerm) -> Mask:
-        found = np.full(len(self.nodes), bool(term.match_expressions or term.match_fields), dtype=np.bool_)
-        for requirement in term.match_fields:
-            found &= self._meeting(requirement, self._field(requirement.key))
-        for requirement in term.match_expressions:
-            found &= self._meeting(requirement, self._column(requirement.key))
         return found
 
     def _meeting(self, requirement: NodeSelectorRequirement, column: _Column) -> Mask:

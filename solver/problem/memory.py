@@ -132,10 +132,15 @@ class Engine:
         found = self._neighbours
         if found is None:
             residents = Residents.of(pods, stock.node_index)
-            found = self._neighbours = Memory(stock, Topologies(stock.labels), residents)
+            found = self._neighbours = Memory(stock, self.judge(stock), Topologies(stock.labels), residents)
         elif found.residents.pods is not pods:
             found.residents = Residents.of(pods, stock.node_index)
         return found
+
+    def judge(self, stock: Inventory) -> Judge:
+        """Give what was found out about nodes and their labels."""
+        self._judge = self._judge or Judge(stock.nodes, stock.labels)
+        return self._judge
 
     def node_verdicts(self, stock: Inventory, wanted: node_fit.NodeDemand) -> fit.NodeVerdicts:
         """Give the nodes that a pod may use whatever else runs there."""
@@ -143,6 +148,5 @@ class Engine:
         if found is None:
             if len(self._verdicts) >= _MOST_VERDICTS:
                 self._verdicts.clear()
-            self._judge = self._judge or Judge(stock.nodes, stock.labels)
-            found = self._verdicts[wanted] = self._judge.verdicts(wanted)
+            found = self._verdicts[wanted] = self.judge(stock).verdicts(wanted)
         return found

@@ -3,11 +3,10 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numpy as np
-
 from solver.domain import NodeSelector, Toleration
-from solver.feasibility import affinity, taints
+from solver.feasibility import taints
 from solver.problem.inventory import Inventory, Mask
+from solver.problem.judging import Judge
 from solver.problem.neighbours.audience import Audience, Audiences
 from solver.problem.neighbours.residents import Counts, Residents
 from solver.problem.neighbours.topology import Topologies
@@ -26,6 +25,7 @@ class Memory:
     """What holds as long as the nodes do, and the running pods as they were last."""
 
     stock: Inventory
+    judge: Judge
     topologies: Topologies
     residents: Residents
     willing: dict[Honoured, Mask] = field(default_factory=dict)
@@ -60,17 +60,14 @@ class Surroundings:
         """Nodes that match what a constraint honours."""
         found = self.memory.willing.get(honoured)
         if found is None:
-            found = self.memory.willing[honoured] = _willing(self.memory.stock, honoured)
+            found = self.memory.willing[honoured] = _willing(self.memory, honoured)
         return found
 
 
-def _willing(stock: Inventory, honoured: Honoured) -> Mask:
-    mask = np.ones(len(stock.nodes), dtype=np.bool_)
-    selector, required, tolerations = honoured.node_selector or (), honoured.required_affinity, honoured.tolerations
-    for index, (node, labels) in enumerate(zip(stock.nodes, stock.labels, strict=True)):
-        mask[index] = (
-            all(labels.get(key) == value for key, value in selector)
-            and (required is None or affinity.matches(required, node.name, labels))
-            and (tolerations is None or taints.first_untolerated(node.taints, tolerations) is None)
-        )
+def _willing(memory: Memory, honoured: Honoured) -> Mask:
+    mask = memory.judge.suiting(honoured.node_selector or (), honoured.required_affinity)
+    if honoured.tolerations is not None:
+        tainted = ((index, node.taints) for index, node in enumerate(memory.stock.nodes) if node.taints)
+        refused = [i for i, each in tainted if taints.first_untolerated(each, honoured.tolerations) is not None]
+        mask[refused] = False
     return mask

@@ -77,7 +77,7 @@ def _is_grouped(problem: Problem) -> bool:
 def work_out(problem: Problem, engine: Engine) -> None:
     """Give a problem the costs that its policy asks for; levels about which there is nothing to say are left out."""
     policy, weights = problem.policy, problem.policy.weights
-    around = Surroundings(problem.inventory, problem.snapshot)
+    around = Surroundings(engine.neighbours(problem.inventory, problem.snapshot.pods), problem.snapshot)
     pods: Mapping[int, Pod] = {each.index: problem.pod(each.members[0]) for each in problem.classes}
     preferred, scored = NOTHING, NOTHING
     if PREFERENCES in policy.levels:

@@ -7,17 +7,17 @@ placed together: crowds for soft spread and for anti-affinity among equals, comp
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from solver.domain import LabelSelector, Pod, PodTerm, SpreadConstraint, Weights
+from solver.domain import NodeSelectorTerm, Pod, PodTerm, SpreadConstraint, Weights
 from solver.feasibility import preferences as rules
 from solver.problem.fit import Amounts
 from solver.problem.inventory import Inventory, Mask
 from solver.problem.limits import NO_DOMAIN
 from solver.problem.memory import Engine
+from solver.problem.neighbours.audience import of_spread, of_term
 from solver.problem.problem import PodClass
 from solver.problem.tastes import spreads
 from solver.problem.tastes.surroundings import Surroundings
@@ -61,12 +61,13 @@ class Preferring:
         self._stock: Inventory = around.stock
         self._weights = weights
         self._engine = engine
-        self._running = with_terms(around.snapshot.pods)
+        self._pulling: dict[int, dict[tuple[PodTerm, int], list[Pod]]] = {}
         self._is_discouraged = any(rules.discouraging(node) for node in self._stock.nodes)
 
     def taste(self, classes: Sequence[PodClass], pods: Mapping[int, Pod]) -> Taste:
         """Give the costs of all classes; `pods` are one pod of each, by class index."""
         taste = Taste()
+        self._number(pods.values())
         for each in classes:
             costs = self._costs(pods[each.index], each.verdicts.allowed)
             if costs is not None:
@@ -77,6 +78,16 @@ class Preferring:
         taste.crowds = (*self._soft_spread(classes, pods), *self._anti_affinity(classes, pods))
         taste.companies = tuple(self._affinity(classes, pods))
         return taste
+
+    def _number(self, pods: Iterable[Pod]) -> None:
+        """Note whom terms are about: those of pods of the batch, and those by which running pods pull others."""
+        audiences = self._around.audiences
+        for pod in pods:
+            for term, _ in _terms(pod):
+                audiences.number(of_term(term))
+        for pod in with_terms(self._around.snapshot.pods):
+            for key in (*_terms(pod), *((term, _HARD_AFFINITY) for term in pod.affinity)):
+                self._pulling.setdefault(audiences.number(of_term(key[0])), {}).setdefault(key, []).append(pod)
 
     def _costs(self, pod: Pod, allowed: Mask) -> Amounts | None:
         """Sum up what depends on the node alone; None where all nodes are alike."""
@@ -90,11 +101,16 @@ class Preferring:
         if not pod.preferred_node_affinity or not self._weights.node_affinity:
             return None
         terms = pod.preferred_node_affinity
-        sums = self._per_node(
-            terms, lambda i: rules.affinity_weight(terms, self._stock.nodes[i], self._stock.labels[i])
-        )
+        sums = self._engine.per_node(self._stock, terms, lambda: self._affinity_weights(terms))
         most = int(sums[allowed].max(initial=0))
         return self._weights.node_affinity * (SHARE - SHARE * sums // most) if most else None
+
+    def _affinity_weights(self, terms: tuple[tuple[int, NodeSelectorTerm], ...]) -> Amounts:
+        """Sum the weights of the preferred terms that hold (core/v1 PreferredSchedulingTerm)."""
+        sums, judge = np.zeros(len(self._stock.nodes), dtype=np.int64), self._engine.judge(self._stock)
+        for weight, term in terms:
+            sums += weight * judge.matching_term(term)
+        return sums
 
     def _taints(self, pod: Pod, allowed: Mask) -> Amounts | None:
         if not self._is_discouraged or not self._weights.taint_toleration:
@@ -111,31 +127,17 @@ class Preferring:
 
     def _pull(self, pod: Pod, allowed: Mask) -> Amounts | None:
         """Pods that run and that this one wants to be near to or far from, and those that want it so."""
-        if not self._weights.pod_affinity:
+        pulls = [(term, weight, self._around.counts(term.topology_key, of_term(term))) for term, weight in _terms(pod)]
+        for number in sorted(self._around.audiences.of(pod) & self._pulling.keys()):
+            for (term, weight), those in self._pulling[number].items():
+                pulls.append((term, weight, self._around.counted(term.topology_key, those)))
+        if not pulls or not self._weights.pod_affinity or not allowed.any():
             return None
         sums = np.zeros(len(self._stock.nodes), dtype=np.int64)
-        for term, weight in _terms(pod):
-            counts = self._around.counts(term.topology_key, partial(self._around.selects, term))
-            sums += weight * self._at_nodes(term.topology_key, counts)
-        for (term, weight), count in self._pulling(pod).items():
+        for term, weight, count in pulls:
             sums += weight * self._at_nodes(term.topology_key, count)
-        if not allowed.any():
-            return None
         low, high = int(sums[allowed].min()), int(sums[allowed].max())
         return self._weights.pod_affinity * SHARE * (high - sums) // (high - low) if high > low else None
-
-    def _pulling(self, pod: Pod) -> dict[tuple[PodTerm, int], Amounts]:
-        """Terms of running pods that mean this one, with the number of those pods in each domain."""
-        holders: defaultdict[tuple[PodTerm, int], list[Pod]] = defaultdict(list)
-        for each in self._running:
-            for key in (*_terms(each), *((term, _HARD_AFFINITY) for term in each.affinity)):
-                holders[key].append(each)
-        labels = dict(pod.labels)
-        return {
-            (term, weight): self._around.counted(term.topology_key, pods)
-            for (term, weight), pods in holders.items()
-            if self._around.selects(term, pod.id.namespace, labels)
-        }
 
     def _at_nodes(self, topology_key: str, per_domain: Amounts) -> Amounts:
         domains = self._around.domain_of(topology_key)
@@ -170,18 +172,19 @@ class Preferring:
             yield from spreads.crowds(found, frozenset(each.index for each in members), size, worst)
 
     def _spread(self, constraint: SpreadConstraint, namespace: str) -> spreads.Spread:
-        present = self._around.counts(constraint.topology_key, _in_namespace(constraint.selector, namespace))
+        present = self._around.counts(constraint.topology_key, of_spread(constraint, namespace))
         domains = self._around.domain_of(constraint.topology_key)
         return spreads.Spread("soft topology spread", domains, present, constraint.max_skew)
 
     def _anti_affinity(self, classes: Sequence[PodClass], pods: Mapping[int, Pod]) -> Iterator[Crowd]:
         """Pods that push away their own kind."""
         grouped: defaultdict[tuple[PodTerm, int], list[int]] = defaultdict(list)
+        audiences = self._around.audiences
         for each in classes:
             pod = pods[each.index]
-            for term, weight in ((each.term, each.weight) for each in pod.preferred_anti_affinity):
-                if self._weights.pod_affinity and self._around.selects(term, pod.id.namespace, dict(pod.labels)):
-                    grouped[term, weight].append(each.index)
+            for weighted in pod.preferred_anti_affinity if self._weights.pod_affinity else ():
+                if audiences.number(of_term(weighted.term)) in audiences.of(pod):
+                    grouped[weighted.term, weighted.weight].append(each.index)
         for (term, weight), members in grouped.items():
             domains = self._around.domain_of(term.topology_key)
             base = np.zeros(int(domains.max(initial=-1)) + 1, dtype=np.int64)
@@ -194,19 +197,13 @@ class Preferring:
         for each in classes:
             for weighted in pods[each.index].preferred_affinity if self._weights.pod_affinity else ():
                 grouped[weighted.term, weighted.weight].append(each.index)
+        audiences, mates_of = self._around.audiences, defaultdict[int, set[int]](set)
+        for each in classes if grouped else ():
+            for number in audiences.of(pods[each.index]):
+                mates_of[number].add(each.index)
         for (term, weight), members in grouped.items():
-            selects = self._around.selects
-            counts = self._around.counts(term.topology_key, partial(selects, term))
-            mates = frozenset(
-                each.index
-                for each in classes
-                if selects(term, pods[each.index].id.namespace, dict(pods[each.index].labels))
-            )
-            if mates and not counts.any():
+            mates = frozenset(mates_of.get(audiences.number(of_term(term)), ()))
+            if mates and not self._around.counts(term.topology_key, of_term(term)).any():
                 domains = self._around.domain_of(term.topology_key)
                 cost = self._weights.pod_affinity * weight
                 yield Company("soft pod affinity", domains, cost, frozenset(members), mates)
-
-
-def _in_namespace(selector: LabelSelector | None, namespace: str) -> Callable[[str, Mapping[str, str]], bool]:
-    return lambda space, labels: selector is not None and space == namespace and selector.matches(labels)

@@ -465,19 +465,27 @@ def test_who_has_nobody_below_pays_nothing(monkeypatch: pytest.MonkeyPatch) -> N
         decide(snapshot, b.pod("high", cpu=2, priority=1))
 
 
-def test_nobody_goes_who_is_placed_by_the_same_plan() -> None:
+def test_nobody_is_started_who_stands_in_the_way_of_a_more_important_pod() -> None:
     snapshot = b.snapshot(b.node("n1", cpu=4), running("low", "n1", cpu=3))
     high, late = b.pod("high", cpu=4, priority=10), b.pod("late", cpu=1)
 
     plan = decide(snapshot, high, late)
 
+    assert plan.placements == ()
+    assert victims(plan) == ["low"]
+    assert [each.pod.name for each in plan.unplaced] == ["high", "late"]
+    assert plan.unplaced[1].reasons[0].code is ReasonCode.BUDGET, "it is tried again, with the room held"
+    assert check(snapshot, Batch(pods=(high, late)), plan, Policy(preemption=RULES)) == ()
+
+
+def test_pods_below_are_started_where_victims_would_not_help() -> None:
+    snapshot = b.snapshot(b.node("n1", cpu=4), running("low", "n1", cpu=1))
+    high, late = b.pod("high", cpu=5, priority=10), b.pod("late", cpu=1)
+
+    plan = decide(snapshot, high, late)
+
     assert [each.pod.name for each in plan.placements] == ["late"]
-    assert plan.preemptions == ()
-    assert plan.unplaced[0].reasons[-1].code is ReasonCode.BUDGET, "it is tried again, with both of them running"
-    assert victims(decide(b.snapshot(snapshot.nodes, snapshot.pods, running("late", "n1", cpu=1)), high)) == [
-        "late",
-        "low",
-    ]
+    assert victims(plan) == []
 
 
 def test_others_go_than_those_who_are_placed_by_the_same_plan() -> None:

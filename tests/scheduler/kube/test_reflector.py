@@ -86,8 +86,8 @@ async def test_a_pod_that_ends_is_told_gone(cluster: Cluster) -> None:
         await seen.until(lambda: key not in seen.objects)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in Kind if kind is not Kind.TAINT_RULES])
-async def test_every_kind_gets_synced(client: Client, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", tuple(paths.COLLECTIONS))
+async def test_every_kind_that_every_server_has_gets_synced(client: Client, kind: Kind) -> None:
     async with reflecting(client, kind) as (seen, reflector):
         await asyncio.wait_for(reflector.synced.wait(), 20)
         assert seen.errors == []

@@ -108,6 +108,9 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def claim_ids(self) -> tuple[ClaimId, ...]:
         """The claims that it uses, each once, in the order of its entries."""
+        if len(self.claims) < 2:  # noqa: PLR2004 -- nearly always, and asked for often
+            only = self.claims[0].claim if self.claims else None
+            return () if only is None else (only,)
         return tuple(dict.fromkeys(entry.claim for entry in self.claims if entry.claim is not None))
 
     @property

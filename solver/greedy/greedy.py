@@ -243,14 +243,14 @@ class Greedy:
             return (_FIRST if is_first_fit else _FREE, self._best_liked(pod_class, mask))
         scores = self._scores(parts, self.condition_of[mask])
         per_node = np.where(mask, scores[self.condition_of], _NEVER)
-        fits = per_node < _NEVER
-        if is_first_fit or not fits.any():
-            return (_FIRST, int(np.argmax(fits))) if fits.any() else None
+        best = int(np.argmax(per_node < _NEVER)) if is_first_fit else int(np.argmin(per_node))
+        least = int(per_node[best])
+        if is_first_fit or least == _NEVER:
+            return (_FIRST, best) if least < _NEVER else None
         costs = self.preferring.marginal(pod_class.index)
         if costs is None:
-            best = int(np.argmin(per_node))
-            return (Rating(int(per_node[best]) // _RANK, 0, int(per_node[best])), best)
-        ranks = per_node // _RANK
+            return (Rating(least // _RANK, 0, least), best)
+        fits, ranks = per_node < _NEVER, per_node // _RANK
         fits &= ranks == ranks[fits].min()
         fits &= costs == costs[fits].min()
         best = int(np.argmin(np.where(fits, per_node, _NEVER)))
@@ -277,7 +277,8 @@ class Greedy:
             if scores is not None:
                 grown[: len(scores)] = scores
             scores = self.scores[key] = grown
-        for number in np.unique(wanted[scores[wanted] < 0]).tolist():
+        missing = wanted[scores[wanted] < 0]
+        for number in np.unique(missing).tolist() if len(missing) else ():
             served = self._serve(parts, number)
             scores[number] = _NEVER if served is None else self._rated(number, served.cost)
         return scores
@@ -302,8 +303,9 @@ class Greedy:
                 self.free(resource)[node] -= amount
         for tracker in self.trackers:
             tracker.take(pod_class, node)
-        self.preferring.take(pod_class.index, node)
-        self.scoring.take(pod_class.index, node)
+        for tally in (self.preferring, self.scoring):
+            if tally.depends_on_others:
+                tally.take(pod_class.index, node)
 
     def _take(self, pod_class: PodClass, parts: tuple[Part, ...], fresh: tuple[int, ...], node: int) -> None:
         self._use(pod_class, node)

@@ -35,8 +35,7 @@ class Burdens:
     @classmethod
     def of(cls, stock: Inventory, claims: Mapping[ClaimId, Claim]) -> "Burdens | None":
         """Give it for a cluster, None where it is not needed."""
-        is_needed = any(record.device.node_allocatable for record in stock.records)
-        return cls(stock, claims) if is_needed else None
+        return cls(stock, claims) if stock.has_burdens else None
 
     def objections(self, pod: Pod) -> Iterator[Reason]:
         """Refuse a claim that takes of its node's resources and is another pod's."""

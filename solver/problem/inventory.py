@@ -87,6 +87,8 @@ class Inventory:
     """Taints as published, also by pools that cannot be used and for nodes that are not there."""
     draws: dict[DeviceId, tuple[tuple[CounterId, int], ...]] = field(default_factory=dict)
     """What devices take of counters, those that no present node reaches included."""
+    has_burdens: bool = False
+    """Whether some device takes of its node's own resources (KEP-5517)."""
     hints: dict[DemandHint, str] = field(default_factory=dict)
     """What `solver.explain.hints` says of selectors that match nothing; it holds as long as the inventory."""
 
@@ -192,6 +194,7 @@ def _add_slice(inventory: Inventory, each: ResourceSlice, ownership: Ownership, 
             position=position,
         )
         inventory.records.append(record)
+        inventory.has_burdens = inventory.has_burdens or bool(device.node_allocatable)
         inventory.record_of[device_id] = record.index
         (inventory.wide if home < 0 else inventory.by_home[home]).append(record.index)
 

@@ -49,18 +49,26 @@ class Judge:
 
     nodes: tuple[Node, ...]
     labels: tuple[Mapping[str, str], ...]
+    examples: list[Node] = field(default_factory=list, init=False)
+    """One node of each sort: cordoned or not, and with which taints."""
     _columns: dict[str, _Column] = field(default_factory=dict)
     _names: _Column | None = None
+    _images: frozenset[str] | None = None
     _sort_of: npt.NDArray[np.int64] = field(init=False)
-    _examples: list[Node] = field(default_factory=list)
-    """One node of each sort: cordoned or not, and with which taints."""
     _unwelcome: dict[tuple[Toleration, ...], tuple[Mask, Counter[Reason]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         numbers: dict[tuple[bool, tuple[Taint, ...]], int] = {}
         sorts = [(node.is_unschedulable, node.taints) for node in self.nodes]
         self._sort_of = np.array([numbers.setdefault(each, len(numbers)) for each in sorts], dtype=np.int64)
-        self._examples = [self.nodes[index] for index in np.unique(self._sort_of, return_index=True)[1].tolist()]
+        self.examples = [self.nodes[index] for index in np.unique(self._sort_of, return_index=True)[1].tolist()]
+
+    @property
+    def images(self) -> frozenset[str]:
+        """Names of the images that some node has."""
+        if self._images is None:
+            self._images = frozenset(name for node in self.nodes for name, _ in node.images)
+        return self._images
 
     def verdicts(self, demand: node_fit.NodeDemand) -> NodeVerdicts:
         """Put a demand to every node; each node counts for the first reason against it."""
@@ -106,7 +114,7 @@ class Judge:
         """Nodes that want no pods with these tolerations, and why."""
         found = self._unwelcome.get(tolerations)
         if found is None:
-            reasons = [node_fit.unwelcome(each, tolerations) for each in self._examples]
+            reasons = [node_fit.unwelcome(each, tolerations) for each in self.examples]
             counts = Counter[Reason]()
             for reason, count in zip(reasons, np.bincount(self._sort_of, minlength=len(reasons)).tolist(), strict=True):
                 if reason is not None:

@@ -16,8 +16,8 @@ def joined(pod: Pod, claims: Mapping[ClaimId, Claim]) -> tuple[ClaimId, ...]:
 
 def entering(pod: Pod, claims: Mapping[ClaimId, Claim], gangs: Mapping[GangId, Gang]) -> tuple[ClaimId, ...]:
     """Give the claims that a pod would take a place in: not those that it shares through its PodGroup (KEP-5729)."""
-    shared = set(through_group(pod, claims, gangs))
-    return tuple(each for each in joined(pod, claims) if each not in shared)
+    found, shared = joined(pod, claims), through_group(pod, claims, gangs)
+    return tuple(each for each in found if each not in shared) if shared else found
 
 
 def through_group(pod: Pod, claims: Mapping[ClaimId, Claim], gangs: Mapping[GangId, Gang]) -> tuple[ClaimId, ...]:

@@ -47,13 +47,14 @@ def prepare(snapshot: Snapshot, batch: Batch, policy: Policy, engine: Engine) ->
     """Build the dense form; pods that nothing can place are set aside with their reasons."""
     stock = engine.inventory(snapshot, policy.owned)
     device_classes = {each.name: each for each in snapshot.classes}
+    around = engine.neighbours(stock, snapshot.pods)
     drafting = _Draft(
         claims={claim.id: claim for claim in snapshot.claims},
         device_classes=device_classes,
         modes=Modes(stock.nodes, device_classes),
-        keys=levels.Keys.of(policy, batch, snapshot),
+        keys=levels.Keys.of(policy, batch, around),
         policy=policy,
-        circle=Circle.of(batch, snapshot.namespaces, engine.neighbours(stock, snapshot.pods)),
+        circle=Circle.of(batch, snapshot.namespaces, around),
     )
     drafting.store = Store.of(snapshot, batch, stock)
     drafting.splits = Splits(stock, partial(engine.answers, stock), drafting.demands)
@@ -204,7 +205,8 @@ class _Draft:
 
     def find_shared(self, batch: Batch) -> None:
         """Claims without allocation that several pods of the batch use, and claims that cannot take all of them."""
-        users, entering = Counter[ClaimId](), Counter[ClaimId]()
+        joined: list[ClaimId] = []
+        entering: list[ClaimId] = []
         self.gangs = {gang.id: gang for gang in batch.gangs}
         self.splits.demand(self.gangs)
         groups = places.Groups(self.claims, self.gangs)
@@ -214,10 +216,10 @@ class _Draft:
                 self.rejected[position] = refused
             if position in self.rejected:
                 continue
-            users.update(places.joined(pod, self.claims))
-            entering.update(places.entering(pod, self.claims, self.gangs))
-        self.nearly_full = places.nearly_full(entering, groups)
-        for claim_id, count in users.items():
+            joined += places.joined(pod, self.claims)
+            entering += places.entering(pod, self.claims, self.gangs)
+        self.nearly_full = places.nearly_full(Counter(entering), groups)
+        for claim_id, count in Counter(joined).items():
             claim = self.claims[claim_id]
             if count > 1 and claim.allocation is None and claim.requests:  # without requests nothing is shared
                 self.shared_ids[claim_id] = len(self.shared_ids)
@@ -301,16 +303,14 @@ def _ways(drafting: _Draft, pod: Pod, own: tuple[ClaimId, ...]) -> tuple[tuple[_
         if special is not None:
             drafting.claims[special.id] = special.stand_in(pod.uid)
         ids = own if special is None else (*own, special.id)
-        ways += _split(drafting, pod, _Way(mode, special, *drafting.parts(ids)))
+        way = _Way(mode, special, *drafting.parts(ids))
+        ways += _split(drafting, pod, way) if pod.gang in drafting.splits.attributes else (way,)
     return tuple(ways), tuple(dict.fromkeys(obstacles))
 
 
 def _split(drafting: _Draft, pod: Pod, way: _Way) -> Iterator[_Way]:
     """Divide a way where nodes have devices of several values of what the pod's gang has to share."""
     shared = [each.component for claim in pod.claim_ids if claim in drafting.shared_ids for each in drafting.cut(claim)]
-    if pod.gang not in drafting.splits.attributes:
-        yield way
-        return
     known = tuple(drafting.components)
     found = drafting.splits.of(pod.gang, [known[part.component] for part in way.parts], shared)
     mode = way.mode

@@ -222,10 +222,10 @@ class Problem:
         """Levels that count the pods placed, most important first: strictly by priority unless the policy sums."""
         if self.policy.sums_priorities:
             return (PlacedLevel("placed", {each.index: each.priority for each in self.classes}),)
-        return tuple(
-            PlacedLevel(f"placed:{tier}", {each.index: 1 for each in self.classes if each.tier == tier})
-            for tier in self.tiers
-        )
+        found: dict[tuple[int, bool], dict[int, int]] = {}
+        for each in self.classes:
+            found.setdefault((each.priority, each.is_overdue), {})[each.index] = 1
+        return tuple(PlacedLevel(f"placed:{Tier(*key)}", found[key]) for key in sorted(found, reverse=True))
 
     @property
     def tiers(self) -> list[Tier]:

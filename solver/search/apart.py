@@ -8,7 +8,7 @@ what they come to adds up, level by level.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from solver.problem.problem import PodClass, Problem
 from solver.search.values import names
 from solver.solution import Solution
 
+_MOST_PIECES: Final = 128
+
 
 class Piece(NamedTuple):
     """A part of a problem, in which all other classes are empty, and what a solution holds of it."""
@@ -30,10 +32,11 @@ class Piece(NamedTuple):
 
 def divide(problem: Problem, start: Solution) -> tuple[Piece, ...]:
     """Give the parts, in the order of their first classes; one where everything hangs together."""
-    sets = _hanging_together(problem)
+    sets = _few(_hanging_together(problem))
     if len(sets) <= 1:
         return (Piece(problem, start),)
-    return tuple(_piece(problem, start, classes) for classes in sets)
+    empty = [replace(each, members=[], sources=[]) for each in problem.classes]
+    return tuple(_piece(problem, start, classes, empty) for classes in sets)
 
 
 def added(problem: Problem, parts: Iterable[tuple[Level, ...]]) -> tuple[Level, ...]:
@@ -49,6 +52,12 @@ def added(problem: Problem, parts: Iterable[tuple[Level, ...]]) -> tuple[Level, 
     return tuple(
         Level(name=name, value=values[name], bound=bounds[name], proven=name not in is_open) for name in names(problem)
     )
+
+
+def _few(sets: list[frozenset[int]]) -> list[frozenset[int]]:
+    """Bring neighbouring parts together where there are very many: each costs a look at the whole problem."""
+    size = -(-len(sets) // _MOST_PIECES)
+    return [frozenset().union(*sets[first : first + size]) for first in range(0, len(sets), size)] if sets else []
 
 
 def _hanging_together(problem: Problem) -> list[frozenset[int]]:
@@ -86,9 +95,10 @@ def _on_nodes(problem: Problem) -> Iterable[set[int]]:
         (row.tobytes(), group): node
         for node, (row, group) in enumerate(zip(packed, problem.layout.group_of, strict=True))
     }
+    by_node = np.ascontiguousarray(allowed.T)
     for (_, number), node in looks.items():
         group = problem.layout.groups[number]
-        open_to = [each for each, is_allowed in zip(wanted, allowed[:, node], strict=True) if is_allowed]
+        open_to = [wanted[position] for position in np.flatnonzero(by_node[node]).tolist()]
         yield {each.index for each in open_to if _can_use(problem, each, group)}
 
 
@@ -140,10 +150,12 @@ def _is_wide(problem: Problem, group: Group, demand: int, each: int) -> bool:
     return each < 0 or any(budget >= GLOBAL for budget, _ in (*device.takes[demand], *device.opens))
 
 
-def _piece(problem: Problem, start: Solution, classes: frozenset[int]) -> Piece:
+def _piece(problem: Problem, start: Solution, classes: frozenset[int], empty: list[PodClass]) -> Piece:
     """Leave the other classes empty and drop the rules that only they are in."""
-    kept = [each if each.index in classes else replace(each, members=[], sources=[]) for each in problem.classes]
-    shared = {number for each in kept if each.size for number in each.shared}
+    kept = empty.copy()
+    for index in classes:
+        kept[index] = problem.classes[index]
+    shared = {number for index in classes for number in problem.classes[index].shared}
     rules: dict[str, Any] = {
         "limits": tuple(limit for limit in problem.limits if classes & limit.takes.keys()),
         "gangs": tuple(rule for rule in problem.gangs if classes & set(rule.classes)),

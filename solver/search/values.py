@@ -37,12 +37,15 @@ def best(problem: Problem, solutions: Iterable[Solution]) -> Solution:
 
 def most(problem: Problem, name: str) -> int:
     """Give the value that no solution exceeds: every pod of a level placed, or no cost at all."""
-    for level in problem.placed_levels:
-        if level.name == name:
-            return sum(
-                max(each.size * level.worth.get(each.index, 0) for each in family) for family in problem.families
-            )
-    return 0
+    if name in problem.other_levels:
+        return 0
+    worth = next((level.worth for level in problem.placed_levels if level.name == name), {})
+    by_family: dict[int, int] = {}
+    for each in problem.classes:
+        if each.index in worth:
+            value = each.size * worth[each.index]
+            by_family[each.family] = max(by_family.get(each.family, value), value)
+    return sum(by_family.values())
 
 
 class Served(NamedTuple):

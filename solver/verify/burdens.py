@@ -41,8 +41,10 @@ class Burdens:
 
     def added(self, pod: Pod, placement: Placement) -> Pod:
         """Give a pod with requests that hold what its claims take; pod-level requests hold it already."""
+        if not self.devices:
+            return pod
         more: defaultdict[str, int] = defaultdict(int)
-        for claim in placement.claims if self.devices else ():
+        for claim in placement.claims:
             for resource, nano in self._taken(claim).items():
                 more[resource] += nano
         if not more:
@@ -55,6 +57,8 @@ class Burdens:
 
     def violations(self, pod: Pod, placement: Placement) -> Iterator[Violation]:
         """Check what a placement says of its claims, who else uses them, and that pod-level requests cover them."""
+        if not (self.devices or placement.burdens or pod.level_slack):
+            return
         taken = {claim: self._taken(claim) for claim in placement.claims} if self.devices else {}
         taken = {claim: amounts for claim, amounts in taken.items() if amounts}
         said = {each.claim: each for each in placement.burdens}

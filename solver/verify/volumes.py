@@ -60,9 +60,10 @@ def violations(plan: Plan, picture: Picture) -> Iterator[Violation]:
     placed = [
         _Placed(placement, pod, picture.nodes[placement.node])
         for placement in plan.placements
-        if (pod := picture.pods.get(placement.pod)) is not None and placement.node in picture.nodes
+        if (pod := picture.pods.get(placement.pod)) is not None
+        and (pod.volumes or placement.volumes)
+        and placement.node in picture.nodes
     ]
-    placed = [each for each in placed if each.pod.volumes or each.placement.volumes]
     if not placed:
         return
     snapshot = picture.snapshot

@@ -215,4 +215,4 @@ def test_a_gang_is_evicted_whole_and_an_annotated_pod_not_at_all(world: World, s
     plain(world, "high", "40", **HIGH)
     wait_until(lambda: "high" in world.bound())
 
-    assert names(world) == {"high", "spared"}
+    wait_until(lambda: names(world) == {"high", "spared"})  # the other member may end after the room is taken

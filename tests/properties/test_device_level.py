@@ -10,7 +10,7 @@ from collections import defaultdict
 from hypothesis import given
 from msgspec.structs import replace
 
-from solver.domain import CounterConsumption, CounterSet, PoolId, ResourceSlice, Snapshot
+from solver.domain import CounterConsumption, CounterSet, DeviceId, PoolId, ResourceSlice, Snapshot
 from tests.properties.test_solve import PROPERTY, counts, decided, rank
 from tests.support.builders import quantity
 from tests.support.strategies import Situation, situations
@@ -36,7 +36,16 @@ def told_apart(snapshot: Snapshot) -> Snapshot:
         replace(each, name=f"{each.name}-apart-{each.generation}", devices=(), counter_sets=tuple(sets[key]))
         for key, each in template.items()
     ]
-    return replace(snapshot, slices=tuple(sorted(slices, key=lambda each: each.name)))
+    published = {DeviceId(each.driver, each.pool, device.name) for each in slices for device in each.devices}
+    allocated = {
+        result.device
+        for claim in snapshot.claims
+        if claim.allocation is not None
+        for result in claim.allocation.results
+    }
+    # Of a device that is gone nobody knows what it draws, and then all of its pool's counters count as used up.
+    draws = tuple((device, ()) for device in sorted(allocated - published))
+    return replace(snapshot, slices=tuple(sorted(slices, key=lambda each: each.name)), draws=draws)
 
 
 @PROPERTY

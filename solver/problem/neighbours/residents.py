@@ -54,13 +54,14 @@ class Residents:
     Running pods on nodes that there are.
 
     `holders` are the nodes of those with required anti-affinity, by term; `ports` those of host ports, by protocol and
-    number. Who is in an audience is found out when it is asked for.
+    number; `pulling` are those that want others near or far. Who is in an audience is found out when it is asked for.
     """
 
     pods: tuple[Pod, ...]
     node_index: Mapping[str, int]
     holders: dict[PodTerm, set[int]] = field(default_factory=dict)
     ports: dict[PortKey, list[tuple[HostPort, int]]] = field(default_factory=dict)
+    pulling: list[Pod] = field(default_factory=list)
     _namespaces: dict[str, _Namespace] | None = None
 
     @classmethod
@@ -70,6 +71,8 @@ class Residents:
         for pod in pods:
             if pod.anti_affinity or pod.host_ports:
                 found._note(pod)
+            if pod.affinity or pod.preferred_affinity or pod.preferred_anti_affinity:
+                found.pulling.append(pod)
         return found
 
     def _note(self, pod: Pod) -> None:

@@ -6,10 +6,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from solver.domain import SUSPECT_TAINT, Batch, Pod, PodId, Policy, Snapshot
+from solver.domain import SUSPECT_TAINT, Batch, Pod, PodId, Policy
 from solver.feasibility import preferences as rules
 from solver.problem import groups
 from solver.problem.memory import Engine
+from solver.problem.neighbours.surroundings import Memory
 from solver.problem.problem import Problem
 from solver.problem.tastes import preferences, scores
 from solver.problem.tastes.surroundings import Surroundings
@@ -29,13 +30,14 @@ class Keys:
     images: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, policy: Policy, batch: Batch, snapshot: Snapshot) -> "Keys":
+    def of(cls, policy: Policy, batch: Batch, around: Memory) -> "Keys":
         """Look through a batch and what runs."""
         keys = cls(policy, frozenset(batch.overdue))
         if PREFERENCES in policy.levels:
-            keys.looked_at = preferences.looked_at(batch.pods, preferences.with_terms(snapshot.pods))
+            keys.looked_at = preferences.looked_at(batch.pods, around.residents.pulling)
         if SCORES in policy.levels and policy.weights.image_locality:
-            keys.images = frozenset(name for node in snapshot.nodes for name, _ in node.images)
+            wanted = {text for pod in batch.pods if not pod.claims for text in pod.images}
+            keys.images = around.judge.images & {rules.image_name(text) for text in wanted} if wanted else frozenset()
         return keys
 
     def of_pod(self, pod: Pod) -> tuple[object, ...]:

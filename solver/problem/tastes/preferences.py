@@ -29,6 +29,8 @@ _HARD_AFFINITY = 1
 
 def stated(pod: Pod) -> tuple[object, ...]:
     """Give what a pod states itself; pods that differ in it are not equal."""
+    if not (pod.preferred_node_affinity or pod.preferred_affinity or pod.preferred_anti_affinity or pod.spread):
+        return ()
     soft = tuple(each for each in pod.spread if not each.is_required)
     terms = (pod.preferred_node_affinity, pod.preferred_affinity, pod.preferred_anti_affinity, soft)
     return terms if any(terms) else ()
@@ -40,11 +42,6 @@ def looked_at(pods: Sequence[Pod], running: Sequence[Pod]) -> frozenset[str]:
     selectors += [term.selector for pod in pods for term, _ in _terms(pod)]
     selectors += [term.selector for pod in running for term, _ in (*_terms(pod), *((each, 1) for each in pod.affinity))]
     return frozenset(key for selector in selectors if selector is not None for key in selector.keys)
-
-
-def with_terms(running: Sequence[Pod]) -> list[Pod]:
-    """Give the running pods that pull others, or push them away."""
-    return [each for each in running if each.preferred_affinity or each.preferred_anti_affinity or each.affinity]
 
 
 def _terms(pod: Pod) -> Iterator[tuple[PodTerm, int]]:
@@ -62,7 +59,7 @@ class Preferring:
         self._weights = weights
         self._engine = engine
         self._pulling: dict[int, dict[tuple[PodTerm, int], list[Pod]]] = {}
-        self._is_discouraged = any(rules.discouraging(node) for node in self._stock.nodes)
+        self._is_discouraged = any(rules.discouraging(node) for node in around.memory.judge.examples)
 
     def taste(self, classes: Sequence[PodClass], pods: Mapping[int, Pod]) -> Taste:
         """Give the costs of all classes; `pods` are one pod of each, by class index."""
@@ -85,7 +82,7 @@ class Preferring:
         for pod in pods:
             for term, _ in _terms(pod):
                 audiences.number(of_term(term))
-        for pod in with_terms(self._around.snapshot.pods):
+        for pod in self._around.memory.residents.pulling:
             for key in (*_terms(pod), *((term, _HARD_AFFINITY) for term in pod.affinity)):
                 self._pulling.setdefault(audiences.number(of_term(key[0])), {}).setdefault(key, []).append(pod)
 

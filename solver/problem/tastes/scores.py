@@ -50,6 +50,8 @@ class Scoring:
         self._weights = weights
         self._engine = engine
         self._count = len(around.stock.nodes)
+        self._amounts: dict[str, tuple[_Shares, _Shares]] = {}
+        self._gap_now: _Shares | None = None
 
     def taste(self, classes: Sequence[PodClass], pods: Mapping[int, Pod]) -> Taste:
         """Give the costs of the classes among these that take no device; `pods` are one of each class."""
@@ -82,21 +84,24 @@ class Scoring:
         return self._weights.image_locality * FINE * (SHARE - np.array(scores, dtype=np.int64))
 
     def _used(self, resource: str) -> tuple[_Shares, _Shares]:
-        """Amounts in use and allocatable by node."""
-        nodes = self._around.stock.nodes
-        total = self._engine.per_node(
-            self._around.stock,
-            ("allocatable", resource),
-            lambda: np.array([min(MOST, dict(node.allocatable).get(resource, 0)) for node in nodes], np.int64),
-        )
-        free = self._room.of(resource)
-        return (total - free).astype(np.float64), total.astype(np.float64)
+        """Amounts in use by node, and allocatable ones, which count as one where there are none."""
+        found = self._amounts.get(resource)
+        if found is None:
+            nodes = self._around.stock.nodes
+            total = self._engine.per_node(
+                self._around.stock,
+                ("allocatable", resource),
+                lambda: np.array([min(MOST, dict(node.allocatable).get(resource, 0)) for node in nodes], np.int64),
+            )
+            used = (total - self._room.of(resource)).astype(np.float64)
+            found = self._amounts[resource] = used, np.maximum(total.astype(np.float64), 1.0)
+        return found
 
     def _share(self, amounts: Mapping[str, float]) -> _Shares:
         """Mean share of cpu and memory of every node that so much of each is."""
         shares = np.zeros(self._count)
         for resource, least in _LEAST.items():
-            total = np.maximum(self._used(resource)[1], 1.0)
+            total = self._used(resource)[1]
             shares += np.minimum(max(amounts.get(resource, 0.0), least) / total, 1.0) / len(_LEAST)
         return shares
 
@@ -122,7 +127,7 @@ class Scoring:
         now = np.zeros(self._count)
         for resource in _LEAST:
             used, total = self._used(resource)
-            now += np.clip(used / np.maximum(total, 1.0), 0.0, 1.0) / len(_LEAST)
+            now += np.clip(used / total, 0.0, 1.0) / len(_LEAST)
         nodes, classes = per_node(self._count), frozenset(each.index for each in scored)
         return [Crowd("least allocated", nodes, self._costly(now), self._costly(self._share(mean)), classes)]
 
@@ -131,17 +136,19 @@ class Scoring:
         asked = dict(each.requests)
         if not self._weights.balanced_allocation or not any(asked.get(resource) for resource in _LEAST):
             return 0
-        gap = [self._gap({}), self._gap(asked)]
-        scores = SHARE / 2 + (SHARE / 2 + (1 - gap[1]) * SHARE - (1 - gap[0]) * SHARE) / 2
+        if self._gap_now is None:
+            self._gap_now = self._gap({})
+        scores = SHARE / 2 + (SHARE / 2 + (1 - self._gap(asked)) * SHARE - (1 - self._gap_now) * SHARE) / 2
         return np.rint((SHARE - scores) * self._weights.balanced_allocation * FINE).astype(np.int64)
 
     def _gap(self, asked: Mapping[str, int]) -> _Shares:
         """Half the difference between the shares of cpu and of memory in use."""
-        shares = []
+        shares: list[_Shares] = []
         for resource in _LEAST:
             used, total = self._used(resource)
-            shares.append(np.clip((used + asked.get(resource, 0)) / np.maximum(total, 1.0), 0.0, 1.0))
-        return np.abs(shares[0] - shares[1]) / 2
+            shares.append(np.minimum(np.maximum((used + asked.get(resource, 0)) / total, 0.0), 1.0))
+        gap: _Shares = np.abs(shares[0] - shares[1]) / 2
+        return gap
 
     def _replicas(self, scored: Sequence[PodClass], pods: Mapping[int, Pod]) -> list[Crowd]:
         """Spread pods of one controller over nodes and zones, as the cluster's default constraints do."""

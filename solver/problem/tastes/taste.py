@@ -173,9 +173,16 @@ class Tally:
             np.zeros(int(each.domain_of.max(initial=0)) + 1, dtype=np.int64) for each in self.taste.companies
         ]
 
+    @property
+    def depends_on_others(self) -> bool:
+        """Whether it matters to anybody who was placed where."""
+        return bool(self.taste.crowds or self.taste.companies)
+
     def marginal(self, pod_class: int) -> Amounts | None:
         """Give the cost of one more pod of a class by node; None where all nodes are alike to it."""
         costs = self.taste.of_class.get(pod_class)
+        if not self.depends_on_others:
+            return costs
         for position in self.taste.crowds_of(pod_class):
             crowd = self.taste.crowds[position]
             now = self.crowded.get(position, crowd.base)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -49,6 +50,11 @@ def sizes(problem: Problem) -> list[int]:
 
 def test_zones_share_nothing() -> None:
     assert sizes(zoned([("a", 1, 0), ("b", 1, 0), ("a", 2, 0), ("c", 3, 0)])) == [2, 1, 1]
+
+
+def test_very_many_parts_are_brought_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apart, "_MOST_PIECES", 2)
+    assert sizes(zoned([("a", 1, 0), ("b", 1, 0), ("a", 2, 0), ("c", 3, 0)])) == [3, 1]
 
 
 def test_a_pod_that_may_go_anywhere_joins_all() -> None:

@@ -25,12 +25,12 @@ from scheduler.change import Change, Kind, Object
 from scheduler.cluster import Cluster, Transition, Unit, split_held, split_plan
 from scheduler.commit.commit import Commit
 from scheduler.commit.evictions import Evictions
-from scheduler.commit.groups import Groups
 from scheduler.commit.outcome import Bound, Halted, Outcome, PartlyBound, Refused, Undone, Yielded
-from scheduler.commit.repairs import Repairs
-from scheduler.commit.reports import Reports
-from scheduler.commit.tally import Tally
-from scheduler.commit.waits import Waits
+from scheduler.commit.repair.repairs import Repairs
+from scheduler.commit.telling.groups import Groups
+from scheduler.commit.telling.reports import Reports
+from scheduler.commit.telling.tally import Tally
+from scheduler.commit.waiting.waits import Waits
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import PassedOver, Pending, State

@@ -21,20 +21,20 @@ from typing import Any, Final, TypeVar
 
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
-from scheduler.commit.allowance import Allowance
-from scheduler.commit.avoidance import Avoidance
 from scheduler.commit.commit import Commit
-from scheduler.commit.events import Narrator
 from scheduler.commit.evictions import Evictions
-from scheduler.commit.groups import Groups
-from scheduler.commit.leftovers import Leftovers
 from scheduler.commit.pace import Limit, Pace
-from scheduler.commit.repairs import Repairs
-from scheduler.commit.reports import Reports
-from scheduler.commit.strays import Strays
-from scheduler.commit.suspicion import Suspicion
-from scheduler.commit.tally import Tally
-from scheduler.commit.waits import Waits
+from scheduler.commit.repair.leftovers import Leftovers
+from scheduler.commit.repair.repairs import Repairs
+from scheduler.commit.repair.strays import Strays
+from scheduler.commit.shunned.avoidance import Avoidance
+from scheduler.commit.shunned.suspicion import Suspicion
+from scheduler.commit.telling.allowance import Allowance
+from scheduler.commit.telling.events import Narrator
+from scheduler.commit.telling.groups import Groups
+from scheduler.commit.telling.reports import Reports
+from scheduler.commit.telling.tally import Tally
+from scheduler.commit.waiting.waits import Waits
 from scheduler.commit.writer import Gate, Writer
 from scheduler.cycle import Cycle, Parts
 from scheduler.kube import discovery

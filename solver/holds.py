@@ -20,12 +20,12 @@ from solver.extract import Extracted, aftermath
 from solver.feasibility import nearness
 from solver.greedy import Greedy, Order, units
 from solver.greedy.placing import Kept
+from solver.problem.devices.layout import GLOBAL, type_at
 from solver.problem.fit import PODS
-from solver.problem.layout import GLOBAL, type_at
 from solver.problem.memory import Engine
-from solver.problem.option import Line
 from solver.problem.prepare import prepare
 from solver.problem.problem import Part, PodClass, Problem, State
+from solver.problem.requests.option import Line
 from solver.solution import Choice, Solution
 
 _MOST_SHARE: Final = 10

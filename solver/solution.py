@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from solver.problem.layout import Group
+from solver.problem.devices.layout import Group
 from solver.problem.problem import Problem
 
 

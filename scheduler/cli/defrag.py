@@ -64,7 +64,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.apply and options.filename:
         return refuse("defrag: --apply moves pods of a live cluster, and -f reads manifests: give one of them")
     from scheduler.kube.errors import KubeError  # noqa: PLC0415 - the cluster's client takes a while to import
-    from scheduler.simulation import applying, moving  # noqa: PLC0415 - so does the solver
+    from scheduler.simulation import applying, moving  # noqa: PLC0415 - the solver takes a second to import
 
     try:
         first = _look(options)
@@ -86,7 +86,8 @@ def execute(options: argparse.Namespace) -> int:
 
 def _look(options: argparse.Namespace) -> Any:
     """Read the cluster or the manifests and solve. Raises KubeError and UnknownPodError."""
-    from scheduler.simulation import answer, applying, assembly, documents, live, moving  # noqa: PLC0415 - as above
+    from scheduler.simulation import answer, applying, assembly, live, moving  # noqa: PLC0415 - as above
+    from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
 
     paths = manifests(options)
     found = live.Live() if paths else live.fetch(options.kubeconfig)
@@ -113,7 +114,8 @@ def _again(options: argparse.Namespace) -> Any:
 
 
 def _print(solved: Any, form: str) -> None:
-    from scheduler.simulation import moving, printing  # noqa: PLC0415 - as above
+    from scheduler.simulation import moving  # noqa: PLC0415 - as above
+    from scheduler.simulation.answers import printing  # noqa: PLC0415 - as above
 
     if form == "table":
         moving.show(solved.found, sys.stdout)

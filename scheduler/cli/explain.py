@@ -36,7 +36,8 @@ def add(commands: Any) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Read, explain, print."""
-    from scheduler.simulation import answer, printing, telling  # noqa: PLC0415 - the solver takes a second to import
+    from scheduler.simulation import answer  # noqa: PLC0415 - the solver takes a second to import
+    from scheduler.simulation.answers import printing, telling  # noqa: PLC0415 - as above
 
     namespace, _, name = options.name.rpartition("/")
     key = (namespace or "default", name)
@@ -65,7 +66,8 @@ def _from_file(path: Path) -> tuple[Any, Any]:
 def _live(options: argparse.Namespace) -> tuple[Any, Any]:
     """Take the live cluster, for the pods of the scheduler that the pod names. Raises SavedError."""
     from scheduler.kube.errors import KubeError  # noqa: PLC0415 - the client takes a while to import
-    from scheduler.simulation import answer, assembly, documents, live  # noqa: PLC0415 - so does the solver
+    from scheduler.simulation import answer, assembly, live  # noqa: PLC0415 - as above
+    from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
     from solver.domain import Pod  # noqa: PLC0415 - and this
 
     try:

@@ -59,7 +59,8 @@ def execute(options: argparse.Namespace) -> int:
         return refuse("simulate: give manifests with -f FILE_OR_DIR, or --from-cluster, or both")
     name, settings = settings_for(options.config, options.scheduler_name)
     from scheduler.kube.errors import KubeError  # noqa: PLC0415 - the cluster's client takes a while to import
-    from scheduler.simulation import answer, assembly, documents, live  # noqa: PLC0415 - so does the solver
+    from scheduler.simulation import answer, assembly, live  # noqa: PLC0415 - the solver takes a second to import
+    from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
 
     found = live.Live()
     if options.from_cluster:
@@ -84,7 +85,7 @@ def execute(options: argparse.Namespace) -> int:
 
 def show(found: Any, form: str) -> int:
     """Print an answer and give the exit status that goes with it."""
-    from scheduler.simulation import output, printing, table  # noqa: PLC0415 - needed by the commands that print plans only
+    from scheduler.simulation.answers import output, printing, table  # noqa: PLC0415 - as above
 
     for defect in found.defects:
         say(f"defect: {defect}")

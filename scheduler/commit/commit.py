@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar, assert_never
 
 from scheduler.cluster import Cluster, Unit
-from scheduler.commit.bindings import NotBound, PodBinder
-from scheduler.commit.burdens import BurdenWriter
-from scheduler.commit.claims import ClaimWriter, NotWritten, Written
-from scheduler.commit.operations import operations
 from scheduler.commit.outcome import Bound, Halted, Outcome, PartlyBound, Refused, Undone, Yielded
-from scheduler.commit.readiness import has_conditions
-from scheduler.commit.special_claims import NotMade, SpecialClaims
-from scheduler.commit.volumes import Prepared, VolumeBinder
-from scheduler.commit.waits import Failed, Ready, Stopped, Waits
-from scheduler.commit.withdrawal import Withdrawal
+from scheduler.commit.steps.bindings import NotBound, PodBinder
+from scheduler.commit.steps.burdens import BurdenWriter
+from scheduler.commit.steps.claims import ClaimWriter, NotWritten, Written
+from scheduler.commit.steps.operations import operations
+from scheduler.commit.steps.special_claims import NotMade, SpecialClaims
+from scheduler.commit.steps.volumes import Prepared, VolumeBinder
+from scheduler.commit.steps.withdrawal import Withdrawal
+from scheduler.commit.waiting.readiness import has_conditions
+from scheduler.commit.waiting.waits import Failed, Ready, Stopped, Waits
 from scheduler.commit.writer import GateClosedError, Writer
 from scheduler.kube.client import Client
 from solver.domain import Claim, ClaimId, GangId, Placement, Reason, ReasonCode

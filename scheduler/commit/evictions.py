@@ -17,7 +17,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from scheduler.cluster import Cluster, Transition
-from scheduler.commit.reports import Reports
+from scheduler.commit.telling.reports import Reports
 from scheduler.commit.writer import GateClosedError, Writer
 from scheduler.kube import eviction_writes
 from scheduler.kube.client import Client

@@ -9,7 +9,7 @@ import datetime as dt
 
 import msgspec
 
-from scheduler.kube.decode_shared import Wire
+from scheduler.kube.decode.shared import Wire
 from scheduler.kube.encode import Json, micro_timestamp
 from scheduler.kube.errors import DecodeError
 

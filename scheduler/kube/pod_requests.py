@@ -8,7 +8,7 @@ Pure sums over nano-units; rounding up happens once, at the end.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from scheduler.kube.decode_shared import MalformedError, quantity
+from scheduler.kube.decode.shared import MalformedError, quantity
 from solver.domain import QuantityError
 from solver.domain.quantity import NANO
 

@@ -10,7 +10,7 @@ import msgspec
 
 from scheduler.kube import paths, pod_status
 from scheduler.kube.client import Client
-from scheduler.kube.decode_claims import SPECIAL, decode_claim
+from scheduler.kube.decode.claims import SPECIAL, decode_claim
 from scheduler.kube.errors import AnswerLost, Conflict, NotFound
 from scheduler.kube.writes import WRITE_SECONDS
 from solver.domain import AllocationMode, Claim, ClaimId, PodId, Request, RequestMapping, SpecialClaim

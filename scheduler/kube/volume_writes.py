@@ -12,8 +12,8 @@ import msgspec
 from scheduler.change import Kind
 from scheduler.kube import paths
 from scheduler.kube.client import MERGE_PATCH, Client
-from scheduler.kube.decode import decode
-from scheduler.kube.decode_storage import SELECTED_NODE
+from scheduler.kube.decode.objects import decode
+from scheduler.kube.decode.storage import SELECTED_NODE
 from scheduler.kube.errors import NotFound
 from scheduler.kube.writes import WRITE_SECONDS
 from solver.domain import Volume, VolumeClaim, VolumeClaimId

@@ -14,8 +14,8 @@ import msgspec
 
 from scheduler.change import Change, Kind
 from scheduler.kube import errors, paths
-from scheduler.kube.decode import decode, identify
-from scheduler.kube.decode_shared import Wire
+from scheduler.kube.decode.objects import decode, identify
+from scheduler.kube.decode.shared import Wire
 from scheduler.kube.errors import DecodeError
 
 PAGE_SIZE: Final = 500

@@ -17,8 +17,8 @@ import msgspec
 from scheduler.change import Kind
 from scheduler.kube import encode, paths, pod_status, protobuf
 from scheduler.kube.client import JSON_PATCH, STRATEGIC_MERGE_PATCH, Client
-from scheduler.kube.decode import decode
-from scheduler.kube.decode_claims import decode_claim
+from scheduler.kube.decode.claims import decode_claim
+from scheduler.kube.decode.objects import decode
 from scheduler.kube.encode import EventRecord, GroupCondition
 from scheduler.kube.errors import AnswerLost, Invalid, NotFound
 from solver.domain import Allocation, Claim, ClaimId, ConsumerReference, Pod, PodGroup, PodId

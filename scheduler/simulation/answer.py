@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 
 from scheduler.settings import Settings
-from scheduler.simulation import stamping
 from scheduler.simulation.case import Case
+from scheduler.simulation.controllers import stamping
 from scheduler.worker import record
 from scheduler.worker.record import Record
 from scheduler.worker.serve import decide

@@ -14,7 +14,7 @@ import msgspec
 
 from scheduler.kube import eviction_writes, paths
 from scheduler.kube.client import MERGE_PATCH, Client
-from scheduler.kube.decode_eviction import RESERVE
+from scheduler.kube.decode.eviction import RESERVE
 from scheduler.kube.errors import NotFound
 from solver.domain import Batch, Move, PodId, Relocation, Victim
 

@@ -10,13 +10,14 @@ import msgspec
 
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
-from scheduler.kube.decode_gangs import gang_of
-from scheduler.simulation import admission, defaults, edits, refusals, routes, stamping, storage, workloads
+from scheduler.kube.decode.gangs import gang_of
 from scheduler.simulation.case import Case
-from scheduler.simulation.decoding import decoded, key_of
-from scheduler.simulation.documents import LIVE, Document, Problem, Reading
-from scheduler.simulation.fields import Body, mapping, metadata, spec, subject, text, without_nulls
+from scheduler.simulation.controllers import defaults, stamping, storage, workloads
 from scheduler.simulation.live import Live
+from scheduler.simulation.manifests import admission, edits, refusals, routes
+from scheduler.simulation.manifests.decoding import decoded, key_of
+from scheduler.simulation.manifests.documents import LIVE, Document, Problem, Reading
+from scheduler.simulation.manifests.fields import Body, mapping, metadata, spec, subject, text, without_nulls
 from solver.domain import Batch, Claim, Namespace, Pod, PodId
 
 _SHOWN: Final = 6

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from scheduler.simulation.documents import Problem
+from scheduler.simulation.manifests.documents import Problem
 from solver.domain import Batch, Snapshot
 
 

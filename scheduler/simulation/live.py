@@ -13,7 +13,7 @@ from scheduler.kube import discovery, paths
 from scheduler.kube.client import Client
 from scheduler.kube.errors import ApiError, ConfigurationError
 from scheduler.kube.watch import Mirrored
-from scheduler.simulation.documents import LIVE, Document
+from scheduler.simulation.manifests.documents import LIVE, Document
 
 _PAGE: Final = "500"
 _TEMPLATES: Final = paths.collection(paths.RESOURCE_GROUP, "v1", "resourceclaimtemplates")

@@ -7,7 +7,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from scheduler.simulation import printing
+from scheduler.simulation.answers import printing
 from scheduler.worker.record import Record
 from solver.domain import Batch, Budget, Pod, Relocation, Snapshot
 from solver.preemption import moves

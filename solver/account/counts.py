@@ -8,9 +8,9 @@ from solver.domain import ConstraintKind
 from solver.explain import Explanation
 from solver.explain.supply import Asked
 from solver.feasibility.device_attributes import lookup
-from solver.problem.component import Component
-from solver.problem.demand import Verdict
 from solver.problem.problem import PodClass, Problem
+from solver.problem.requests.component import Component
+from solver.problem.requests.demand import Verdict
 
 _ABSENT = frozenset({Verdict.NO, Verdict.FAILED})
 

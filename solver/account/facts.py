@@ -20,9 +20,9 @@ from solver.domain import (
     TaintEffect,
     Toleration,
 )
-from solver.problem.demand import Verdict
 from solver.problem.fit import PODS
 from solver.problem.problem import PodClass, Problem
+from solver.problem.requests.demand import Verdict
 
 _SHOWN: Final = 3
 

@@ -15,9 +15,9 @@ from solver.engines import cpsat
 from solver.engines.cpsat import Effort
 from solver.feasibility.device_attributes import AttributeName, lookup
 from solver.model.form import Expression, IntegerForm
-from solver.problem import demand
-from solver.problem.demand import Verdict
 from solver.problem.problem import Problem
+from solver.problem.requests import demand
+from solver.problem.requests.demand import Verdict
 
 _EFFORT: Final = Effort(seconds=10.0, deterministic_seconds=1.0, seed=0, workers=1, presolve=True)
 _USABLE: Final = frozenset({Verdict.YES, Verdict.TAINTED})

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from solver.greedy.placing import Condition, serve
-from solver.problem.component import Component
 from solver.problem.problem import Part, Problem
+from solver.problem.requests.component import Component
 
 
 def most(problem: Problem, parts: tuple[Part, ...], conditions: Iterable[Condition]) -> tuple[int, int]:

@@ -8,10 +8,10 @@ from typing import Final
 from solver.domain import Claim, ConstraintKind
 from solver.feasibility import lint, nearness
 from solver.feasibility.lint import Candidate
-from solver.problem.component import Component
-from solver.problem.demand import Verdict
-from solver.problem.inventory import DeviceRecord, Mask
+from solver.problem.devices.inventory import DeviceRecord, Mask
 from solver.problem.problem import Problem
+from solver.problem.requests.component import Component
+from solver.problem.requests.demand import Verdict
 
 HINT: Final = "; hint: "
 """What stands between a reason and the hint that belongs to it."""

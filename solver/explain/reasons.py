@@ -29,11 +29,11 @@ from solver.feasibility.claims import MOST_RESULTS
 from solver.greedy import tracking
 from solver.greedy.placing import Condition, Kept
 from solver.greedy.tracking import Tracker
-from solver.problem.component import Ask, Component
-from solver.problem.demand import Verdict
+from solver.problem.devices.inventory import Mask
 from solver.problem.fit import PODS, tallied
-from solver.problem.inventory import Mask
 from solver.problem.problem import Part, PodClass, Problem, Source
+from solver.problem.requests.component import Ask, Component
+from solver.problem.requests.demand import Verdict
 
 _MOST_CONDITIONS: Final = 64
 """Kinds of nodes that are asked for fewer devices."""

@@ -6,11 +6,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from solver.problem.component import Ask
-from solver.problem.demand import Verdict
-from solver.problem.inventory import Mask
-from solver.problem.layout import GLOBAL
+from solver.problem.devices.inventory import Mask
+from solver.problem.devices.layout import GLOBAL
 from solver.problem.problem import Problem
+from solver.problem.requests.component import Ask
+from solver.problem.requests.demand import Verdict
 
 USED: Final = "in use"
 CAPACITY: Final = "with too little capacity left"

@@ -10,8 +10,8 @@ from solver.domain import Reason, ReasonCode
 from solver.explain.hints import HINT
 from solver.explain.supply import CAPACITY, COUNTERS, USED, Asked, Supply
 from solver.feasibility.claims import MOST_RESULTS
-from solver.problem.demand import Verdict
-from solver.problem.inventory import Mask
+from solver.problem.devices.inventory import Mask
+from solver.problem.requests.demand import Verdict
 
 
 def joined(reasons: Iterable[Reason]) -> Iterator[Reason]:

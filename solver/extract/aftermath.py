@@ -5,10 +5,10 @@ from dataclasses import replace
 from solver.domain import ClaimAllocation
 from solver.extract.extraction import Extracted
 from solver.extract.settling import taken
-from solver.problem import states
+from solver.problem.devices import states
+from solver.problem.devices.usage import Usage
 from solver.problem.fit import PODS, Room
 from solver.problem.problem import Problem
-from solver.problem.usage import Usage
 from solver.solution import Solution
 
 

@@ -27,11 +27,11 @@ from solver.domain import (
 from solver.domain.quantity import format_nano
 from solver.extract.settling import Settled, bindings, settle
 from solver.feasibility.capacity import consumption
-from solver.problem.burdens import of_allocation
-from solver.problem.inventory import DeviceRecord
-from solver.problem.layout import DeviceType, Group, type_at
-from solver.problem.option import Option
+from solver.problem.devices.inventory import DeviceRecord
+from solver.problem.devices.layout import DeviceType, Group, type_at
 from solver.problem.problem import Part, Problem, Source
+from solver.problem.requests.burdens import of_allocation
+from solver.problem.requests.option import Option
 from solver.solution import Pick, Solution
 
 _SHARES: Final = uuid.UUID("5a1d7c0e-92c4-4f0b-8f4e-3c1b6a2d9e77")

@@ -18,9 +18,9 @@ from solver.greedy import units
 from solver.greedy.placing import Condition, Cost, Kept, Served
 from solver.greedy.tracking import Tracker, trackers
 from solver.greedy.units import Saved
-from solver.problem import groups
+from solver.problem.devices import groups
+from solver.problem.devices.inventory import Mask
 from solver.problem.fit import PODS, Amounts
-from solver.problem.inventory import Mask
 from solver.problem.problem import Part, PodClass, Problem, State, Tier
 from solver.problem.tastes.taste import Tally
 from solver.solution import Choice, SharedChoice, Solution

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from solver.domain import ConstraintKind
-from solver.problem.component import Component
-from solver.problem.layout import GLOBAL, DeviceType, Group, type_at
-from solver.problem.option import Line, Option
+from solver.problem.devices.layout import GLOBAL, DeviceType, Group, type_at
 from solver.problem.problem import Problem
+from solver.problem.requests.component import Component
+from solver.problem.requests.option import Line, Option
 
 MOST_STEPS: Final = 400
 """Options tried for one pod on one node before giving up; the exact model has no such limit."""

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from solver.greedy.picking import Attempt, pick_lines
-from solver.problem.component import Component
-from solver.problem.layout import Group, type_at
-from solver.problem.option import Option
+from solver.problem.devices.layout import Group, type_at
 from solver.problem.problem import Part, Problem, State
+from solver.problem.requests.component import Component
+from solver.problem.requests.option import Option
 from solver.solution import Pick
 
 

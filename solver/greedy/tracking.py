@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from solver.domain import Reason
 from solver.greedy.tracking_neighbours import NeighbourTracker
-from solver.problem.inventory import Mask
+from solver.problem.devices.inventory import Mask
 from solver.problem.limits import NO_DOMAIN, Limit
 from solver.problem.problem import PodClass, Problem
 from solver.solution import Solution

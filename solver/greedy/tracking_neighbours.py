@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from solver.domain import Reason
-from solver.problem.inventory import Mask
+from solver.problem.devices.inventory import Mask
 from solver.problem.limits import NO_DOMAIN, Domains
 from solver.problem.neighbours import refusals
 from solver.problem.neighbours.apart import Apart

@@ -6,8 +6,8 @@ from solver.model.build import pool_of
 from solver.model.cells import Cell
 from solver.model.form import Expression
 from solver.model.variables import Owner, PartAt, Pool, Variables
-from solver.problem.layout import type_at
-from solver.problem.option import Line, Option
+from solver.problem.devices.layout import type_at
+from solver.problem.requests.option import Line, Option
 from solver.solution import Choice, Pick, SharedChoice, Solution
 
 

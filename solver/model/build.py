@@ -9,10 +9,10 @@ from solver.model.cells import Cell, Cells, single
 from solver.model.rules import components, devices, gangs, keeping, limits, neighbours, pods
 from solver.model.rules.keeping import Residents
 from solver.model.variables import Owner, PartAt, Pool, Variables
+from solver.problem.devices.layout import GLOBAL, Group, type_at
 from solver.problem.fit import PODS, Amounts
-from solver.problem.layout import GLOBAL, Group, type_at
-from solver.problem.option import Line, Option
 from solver.problem.problem import Part, PodClass, Problem, SharedClaim
+from solver.problem.requests.option import Line, Option
 
 
 def build(problem: Problem, cells: Cells, residents: Residents | None = None) -> Variables:

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from solver.problem import groups
+from solver.problem.devices import groups
+from solver.problem.devices.layout import Group
 from solver.problem.fit import PODS, Amounts
-from solver.problem.layout import Group
 from solver.problem.problem import Problem, State
 
 _MOST_SITES: Final = 32

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from solver.model.cells import Cell, Cells
 from solver.model.form import Expression, IntegerForm
 from solver.model.reaches import Reaches
-from solver.problem.layout import Takes
+from solver.problem.devices.layout import Takes
 from solver.problem.limits import Domains
-from solver.problem.option import Line, Option
 from solver.problem.problem import Part, Problem
+from solver.problem.requests.option import Line, Option
 
 
 class Owner(NamedTuple):

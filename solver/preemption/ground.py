@@ -12,10 +12,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from solver.domain import Batch, Claim, ClaimId, GangId, Pod, PodId, PoolId, Snapshot
+from solver.problem.devices.inventory import Inventory
+from solver.problem.devices.usage import Usage
 from solver.problem.fit import MOST, PODS, Amounts, Room
-from solver.problem.inventory import Inventory
 from solver.problem.neighbours.residents import Residents
-from solver.problem.usage import Usage
 
 
 @dataclass(slots=True, eq=False)

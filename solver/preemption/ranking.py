@@ -10,8 +10,8 @@ import numpy.typing as npt
 from solver.domain import Pod
 from solver.greedy import Greedy
 from solver.preemption.parties import Party
+from solver.problem.devices.inventory import Inventory, Mask
 from solver.problem.fit import PODS, Amounts, Room
-from solver.problem.inventory import Inventory, Mask
 from solver.problem.problem import PodClass, Problem
 
 MOST_NODES: Final = 64

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from solver.domain import Claim, CounterId, DeviceId, DeviceResult, Snapshot
 from solver.model.rules.keeping import Draw, Residents, Tenancy
 from solver.preemption.parties import Party
-from solver.problem.layout import GLOBAL
+from solver.problem.devices.layout import GLOBAL
 from solver.problem.problem import Problem
 
 _Remembered = dict[DeviceId, tuple[tuple[CounterId, int], ...]]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solver.domain import Node, Pod, Reason
-from solver.problem.inventory import Mask
+from solver.problem.devices.inventory import Mask
 
 Amounts = npt.NDArray[np.int64]
 PODS = "pods"

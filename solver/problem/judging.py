@@ -19,8 +19,8 @@ from solver.domain import (
     Toleration,
 )
 from solver.feasibility import affinity, node_fit
+from solver.problem.devices.inventory import Mask
 from solver.problem.fit import NodeVerdicts, tallied
-from solver.problem.inventory import Mask
 
 _NAME: Final = "metadata.name"
 """The only field that node selectors know."""

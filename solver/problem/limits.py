@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solver.domain import Reason
-from solver.problem.inventory import Mask
+from solver.problem.devices.inventory import Mask
 
 Domains = npt.NDArray[np.int64]
 NO_DOMAIN: Final = -1

@@ -12,16 +12,19 @@ from typing import Final
 from solver.domain import DeviceTaintRule, Node, OwnedDevices, Pod, ResourceSlice, Snapshot
 from solver.feasibility import node_fit
 from solver.feasibility.device_attributes import AttributeName
-from solver.problem import demand, device_domains, drafting, fit, inventory, laying, owned, usage
-from solver.problem.demand import Answers, DemandKey
-from solver.problem.inventory import Inventory
+from solver.problem import fit
+from solver.problem.devices import drafting, inventory, laying, owned, usage
+from solver.problem.devices.inventory import Inventory
+from solver.problem.devices.layout import Layout
+from solver.problem.devices.recall import Recall
+from solver.problem.devices.usage import Holding, Usage
+from solver.problem.gangs import device_domains
 from solver.problem.judging import Judge
-from solver.problem.layout import Layout
 from solver.problem.neighbours.residents import Residents
 from solver.problem.neighbours.surroundings import Memory
 from solver.problem.neighbours.topology import Topologies
-from solver.problem.recall import Recall
-from solver.problem.usage import Holding, Usage
+from solver.problem.requests import demand
+from solver.problem.requests.demand import Answers, DemandKey
 
 _MOST_LAYOUTS: Final = 8
 _MOST_VERDICTS: Final = 4096

@@ -27,16 +27,19 @@ from solver.domain import (
 from solver.feasibility import claims as claim_rules
 from solver.feasibility import extended_resources, node_fit, taints
 from solver.feasibility.device_attributes import AttributeName
-from solver.problem import burdens, component, demand, fit, following, gangs, holds, places, states
-from solver.problem.component import Component, Cut
-from solver.problem.demand import DemandKey
-from solver.problem.inventory import Inventory
+from solver.problem import fit, following, holds
+from solver.problem.devices import states
+from solver.problem.devices.inventory import Inventory
+from solver.problem.gangs import gangs
+from solver.problem.gangs.splits import Splits
 from solver.problem.memory import Engine
-from solver.problem.modes import Mode, Modes
 from solver.problem.neighbours import refusals
 from solver.problem.neighbours.circle import Circle
 from solver.problem.problem import Part, PodClass, Problem, SharedClaim, Source
-from solver.problem.splits import Splits
+from solver.problem.requests import burdens, component, demand, places
+from solver.problem.requests.component import Component, Cut
+from solver.problem.requests.demand import DemandKey
+from solver.problem.requests.modes import Mode, Modes
 from solver.problem.tastes import levels
 from solver.problem.volumes import limits as volume_limits
 from solver.problem.volumes.limits import Asking

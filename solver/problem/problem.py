@@ -7,18 +7,18 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from solver.domain import Batch, Claim, ClaimId, DeviceClass, Pod, Policy, Reason, Snapshot, SpecialClaim
-from solver.problem.component import Component
-from solver.problem.demand import Answers, DemandKey
+from solver.problem.devices.inventory import Inventory, Mask
+from solver.problem.devices.layout import GLOBAL, Group, Layout
+from solver.problem.devices.usage import Usage
 from solver.problem.fit import NodeVerdicts, Room
-from solver.problem.gangs import GangRule
-from solver.problem.inventory import Inventory, Mask
-from solver.problem.layout import GLOBAL, Group, Layout
+from solver.problem.gangs.gangs import GangRule
 from solver.problem.limits import Limit
 from solver.problem.neighbours.circle import Neighbours
-from solver.problem.option import Option
-from solver.problem.options import options
+from solver.problem.requests.component import Component
+from solver.problem.requests.demand import Answers, DemandKey
+from solver.problem.requests.option import Option
+from solver.problem.requests.options import options
 from solver.problem.tastes.taste import NO_TASTES, Tastes
-from solver.problem.usage import Usage
 from solver.problem.volumes.store import Store
 from solver.problem.volumes.wish import Terms
 

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from solver.domain import Level
-from solver.problem import groups
-from solver.problem.layout import GLOBAL, Group, type_at
+from solver.problem.devices import groups
+from solver.problem.devices.layout import GLOBAL, Group, type_at
 from solver.problem.neighbours.circle import Neighbours
 from solver.problem.problem import PodClass, Problem
 from solver.search.values import names

@@ -11,8 +11,8 @@ from solver.engines.cpsat import Effort
 from solver.engines.status import EngineStatus
 from solver.model import assignment, build, cells
 from solver.model.form import Expression, Level
-from solver.problem.gangs import GangRule
-from solver.problem.layout import GLOBAL, type_at
+from solver.problem.devices.layout import GLOBAL, type_at
+from solver.problem.gangs.gangs import GangRule
 from solver.problem.neighbours.circle import Neighbours
 from solver.problem.problem import PodClass, Problem
 from solver.search.values import taken

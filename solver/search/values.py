@@ -4,11 +4,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
-from solver.problem import groups, partitions
-from solver.problem.layout import DeviceType, Group, type_at
+from solver.problem.devices import groups, partitions
+from solver.problem.devices.layout import DeviceType, Group, type_at
 from solver.problem.limits import NO_DOMAIN
-from solver.problem.option import Line, Option
 from solver.problem.problem import GANG_TOPOLOGY, Part, Problem
+from solver.problem.requests.option import Line, Option
 from solver.problem.tastes.taste import Taste
 from solver.solution import Pick, Solution
 

@@ -10,15 +10,15 @@ import msgspec
 import pytest
 
 from scheduler.cluster import Cluster, Unit
-from scheduler.commit.avoidance import Avoidance
 from scheduler.commit.commit import Commit
 from scheduler.commit.evictions import Evictions
-from scheduler.commit.groups import Groups
 from scheduler.commit.outcome import Bound, Halted, Outcome, PartlyBound, Refused, Undone, Yielded
-from scheduler.commit.repairs import Repairs
-from scheduler.commit.reports import Reports
-from scheduler.commit.tally import Tally
-from scheduler.commit.waits import Waits
+from scheduler.commit.repair.repairs import Repairs
+from scheduler.commit.shunned.avoidance import Avoidance
+from scheduler.commit.telling.groups import Groups
+from scheduler.commit.telling.reports import Reports
+from scheduler.commit.telling.tally import Tally
+from scheduler.commit.waiting.waits import Waits
 from scheduler.commit.writer import Writer
 from scheduler.cycle import Cycle, Parts
 from scheduler.kube.client import Client

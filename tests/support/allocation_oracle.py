@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from scheduler.change import Kind
-from scheduler.kube.decode import decode
+from scheduler.kube.decode.objects import decode
 from solver import solve
 from solver.domain import (
     Batch,

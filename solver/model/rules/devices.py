@@ -7,9 +7,9 @@ from solver.domain import ConstraintKind
 from solver.model.form import Expression
 from solver.model.rules import keeping
 from solver.model.variables import PartAt, Variables
-from solver.problem.component import Link
-from solver.problem.layout import GLOBAL, MOST_UNITS, DeviceType, type_at
-from solver.problem.option import Line
+from solver.problem.devices.layout import GLOBAL, MOST_UNITS, DeviceType, type_at
+from solver.problem.requests.component import Link
+from solver.problem.requests.option import Line
 
 
 def supply_pools(variables: Variables) -> None:

@@ -5,7 +5,7 @@ from collections import defaultdict
 from solver.model.form import Expression
 from solver.model.rules.devices import add_scaled, taken
 from solver.model.variables import Variables
-from solver.problem import groups
+from solver.problem.devices import groups
 
 
 def opened_groups(variables: Variables) -> Expression:

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from solver.model.form import Expression
 from solver.model.variables import Variables
+from solver.problem.devices.layout import GLOBAL
 from solver.problem.fit import PODS
-from solver.problem.layout import GLOBAL
 
 _MOST_BITS: Final = 50
 """Amounts beyond that are rounded up, so that engines can add them."""

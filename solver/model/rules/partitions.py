@@ -6,9 +6,9 @@ from typing import NamedTuple
 from solver.model.form import Expression
 from solver.model.rules.devices import add_scaled, taken, type_of
 from solver.model.variables import Variables
-from solver.problem import partitions
-from solver.problem.layout import GLOBAL
-from solver.problem.partitions import Partition
+from solver.problem.devices import partitions
+from solver.problem.devices.layout import GLOBAL
+from solver.problem.devices.partitions import Partition
 from solver.problem.problem import State
 
 

@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from solver.domain import PodTerm, Reason, ReasonCode
+from solver.problem.devices.inventory import Mask
 from solver.problem.fit import NodeVerdicts
-from solver.problem.inventory import Mask
 from solver.problem.neighbours.audience import of_term
 from solver.problem.neighbours.ports import clashes
 from solver.problem.neighbours.stance import Stance

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from solver.domain import Pod, SpreadConstraint
-from solver.problem.inventory import Mask
+from solver.problem.devices.inventory import Mask
 from solver.problem.limits import Domains
 from solver.problem.neighbours.audience import of_spread
 from solver.problem.neighbours.stance import Stance, by_audience

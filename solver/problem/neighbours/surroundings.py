@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from solver.domain import NodeSelector, Toleration
 from solver.feasibility import taints
-from solver.problem.inventory import Inventory, Mask
+from solver.problem.devices.inventory import Inventory, Mask
 from solver.problem.judging import Judge
 from solver.problem.neighbours.audience import Audience, Audiences
 from solver.problem.neighbours.residents import Counts, Residents

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from solver.domain import PodTerm
-from solver.problem.inventory import Mask
+from solver.problem.devices.inventory import Mask
 from solver.problem.neighbours.audience import of_term
 from solver.problem.neighbours.stance import Stance, by_audience
 from solver.problem.neighbours.surroundings import Surroundings

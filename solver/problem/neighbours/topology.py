@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from solver.problem.inventory import Mask
+from solver.problem.devices.inventory import Mask
 from solver.problem.limits import NO_DOMAIN, Domains
 
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from solver.domain import SUSPECT_TAINT, Batch, Pod, PodId, Policy
 from solver.feasibility import preferences as rules
-from solver.problem import groups
+from solver.problem.devices import groups
 from solver.problem.memory import Engine
 from solver.problem.neighbours.surroundings import Memory
 from solver.problem.problem import Problem

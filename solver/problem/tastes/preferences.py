@@ -13,8 +13,8 @@ import numpy as np
 
 from solver.domain import NodeSelectorTerm, Pod, PodTerm, SpreadConstraint, Weights
 from solver.feasibility import preferences as rules
+from solver.problem.devices.inventory import Inventory, Mask
 from solver.problem.fit import Amounts
-from solver.problem.inventory import Inventory, Mask
 from solver.problem.limits import NO_DOMAIN
 from solver.problem.memory import Engine
 from solver.problem.neighbours.audience import of_spread, of_term

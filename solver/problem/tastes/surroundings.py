@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from solver.domain import Pod, Snapshot
+from solver.problem.devices.inventory import Inventory
 from solver.problem.fit import Amounts
-from solver.problem.inventory import Inventory
 from solver.problem.limits import NO_DOMAIN, Domains
 from solver.problem.neighbours.audience import Audience, Audiences
 from solver.problem.neighbours.surroundings import Memory

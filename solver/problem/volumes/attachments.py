@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from solver.domain import NodeDrivers, Pod, Volume, VolumeAttachment, VolumeClaimId
+from solver.problem.devices.inventory import Mask
 from solver.problem.fit import MOST, Amounts
-from solver.problem.inventory import Mask
 
 
 class Attachable(NamedTuple):

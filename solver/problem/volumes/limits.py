@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from solver.problem.devices.inventory import Mask
 from solver.problem.fit import MOST
-from solver.problem.inventory import Mask
 from solver.problem.limits import NO_DOMAIN, Limit, one_domain, per_node
 from solver.problem.volumes.store import Store, disk_key
 from solver.problem.volumes.wish import Terms

@@ -8,7 +8,7 @@ import numpy as np
 
 from solver.domain import LabelSelector, NodeSelector, NodeSelectorTerm
 from solver.feasibility import volumes
-from solver.problem.inventory import Mask
+from solver.problem.devices.inventory import Mask
 
 
 class _Requirement(Protocol):

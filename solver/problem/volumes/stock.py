@@ -7,8 +7,8 @@ import numpy as np
 
 from solver.domain import NodeSelector, StorageCapacity, StorageClass, StorageDriver, Volume, VolumeClaim
 from solver.feasibility import volumes
+from solver.problem.devices.inventory import Mask
 from solver.problem.fit import Amounts
-from solver.problem.inventory import Mask
 from solver.problem.limits import NO_DOMAIN, Domains
 from solver.problem.volumes.reach import Reach
 

@@ -19,7 +19,7 @@ from solver.domain import (
     VolumeClaimId,
 )
 from solver.feasibility import volumes
-from solver.problem.inventory import Inventory, Mask
+from solver.problem.devices.inventory import Inventory, Mask
 from solver.problem.neighbours.refusals import Refusal
 from solver.problem.volumes.attachments import Attachable, Attachments
 from solver.problem.volumes.reach import Reach

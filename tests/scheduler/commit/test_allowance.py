@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.commit.allowance import Allowance
+from scheduler.commit.telling.allowance import Allowance
 
 
 class Clock:

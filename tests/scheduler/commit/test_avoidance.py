@@ -1,7 +1,7 @@
 """Devices that failed are tainted for everybody but the API, for a while."""
 
 from scheduler.change import Change, Kind
-from scheduler.commit.avoidance import Avoidance
+from scheduler.commit.shunned.avoidance import Avoidance
 from solver.domain import BINDING_FAILED_TAINT, DeviceTaintRule
 from tests.support import builders as b
 from tests.support.shell_clock import Ahead

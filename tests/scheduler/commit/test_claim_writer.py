@@ -5,8 +5,8 @@ from typing import Any, cast
 
 import pytest
 
-from scheduler.commit.claims import ClaimWriter, NotWritten
-from scheduler.commit.operations import Allocate
+from scheduler.commit.steps.claims import ClaimWriter, NotWritten
+from scheduler.commit.steps.operations import Allocate
 from scheduler.commit.writer import Writer
 from scheduler.kube import writes
 from scheduler.kube.client import Client

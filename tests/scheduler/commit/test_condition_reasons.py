@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.commit.condition_reasons import CONDITION, ConditionReason, condition_reason, leading
+from scheduler.commit.telling.condition_reasons import CONDITION, ConditionReason, condition_reason, leading
 from solver.domain import Reason, ReasonCode
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "conditions.md"

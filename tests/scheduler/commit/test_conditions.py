@@ -1,6 +1,6 @@
 """What a waiting pod's owner reads."""
 
-from scheduler.commit.conditions import condition_message, shortened
+from scheduler.commit.telling.conditions import condition_message, shortened
 from solver.domain import Reason, ReasonCode
 
 CPU = Reason(code=ReasonCode.NODE_RESOURCES, message="Insufficient cpu", node_count=4)

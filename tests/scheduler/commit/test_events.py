@@ -2,7 +2,7 @@
 
 import datetime as dt
 
-from scheduler.commit.events import Narrator
+from scheduler.commit.telling.events import Narrator
 from tests.support.builders import device_id, pod
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from scheduler.change import Object
 from scheduler.cluster import Cluster
 from scheduler.commit.evictions import Evictions
-from scheduler.commit.reports import Reports
+from scheduler.commit.telling.reports import Reports
 from scheduler.commit.writer import Writer
 from scheduler.kube.client import Client
 from scheduler.kube.errors import ServerError, TooManyRequests

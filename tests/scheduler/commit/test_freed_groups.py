@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from scheduler.cluster import Unit
-from scheduler.commit.bindings import PodBinder
-from scheduler.commit.repairs import Repairs
-from scheduler.commit.reports import Reports
-from scheduler.commit.withdrawal import Withdrawal
+from scheduler.commit.repair.repairs import Repairs
+from scheduler.commit.steps.bindings import PodBinder
+from scheduler.commit.steps.withdrawal import Withdrawal
+from scheduler.commit.telling.reports import Reports
 from scheduler.commit.writer import Writer
 from scheduler.kube import writes
 from scheduler.kube.client import Client

@@ -9,9 +9,9 @@ import pytest
 
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster, Unit
-from scheduler.commit.groups import Groups
 from scheduler.commit.outcome import Bound, PartlyBound, Undone
-from scheduler.commit.reports import Reports
+from scheduler.commit.telling.groups import Groups
+from scheduler.commit.telling.reports import Reports
 from scheduler.commit.writer import Writer
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Unreachable

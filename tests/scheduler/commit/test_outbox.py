@@ -1,8 +1,8 @@
 """What is told about waiting pods, in which order and how often."""
 
-from scheduler.commit.allowance import Allowance
-from scheduler.commit.events import Narrator
-from scheduler.commit.outbox import Outbox, Telling
+from scheduler.commit.telling.allowance import Allowance
+from scheduler.commit.telling.events import Narrator
+from scheduler.commit.telling.outbox import Outbox, Telling
 from solver.domain import Reason, ReasonCode
 from tests.support.builders import pod
 

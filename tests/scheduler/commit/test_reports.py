@@ -7,9 +7,9 @@ from typing import cast
 
 import pytest
 
-from scheduler.commit.allowance import Allowance
-from scheduler.commit.events import Narrator
-from scheduler.commit.reports import Reports
+from scheduler.commit.telling.allowance import Allowance
+from scheduler.commit.telling.events import Narrator
+from scheduler.commit.telling.reports import Reports
 from scheduler.commit.writer import Writer
 from scheduler.kube import writes
 from scheduler.kube.client import Client
@@ -178,7 +178,7 @@ async def test_a_claim_that_stays_missing_is_told_of(monkeypatch: pytest.MonkeyP
 
 
 async def test_of_too_many_events_the_oldest_are_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scheduler.commit.outbox._MOST_EVENTS", 10)
+    monkeypatch.setattr("scheduler.commit.telling.outbox._MOST_EVENTS", 10)
     async with desk(monkeypatch) as at:
         await settle()
         for _ in range(15):

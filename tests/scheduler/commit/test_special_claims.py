@@ -4,8 +4,8 @@ from typing import Any, cast
 
 import msgspec
 
-from scheduler.commit.special_claims import NotMade, SpecialClaims
-from scheduler.commit.withdrawal import Withdrawal
+from scheduler.commit.steps.special_claims import NotMade, SpecialClaims
+from scheduler.commit.steps.withdrawal import Withdrawal
 from scheduler.commit.writer import Writer
 from scheduler.kube.client import Client
 from scheduler.kube.special_writes import claim_body

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace as changed
 
 from scheduler.cluster import Cluster
-from scheduler.commit.reports import Reports
-from scheduler.commit.strays import Strays
+from scheduler.commit.repair.strays import Strays
+from scheduler.commit.telling.reports import Reports
 from solver.domain import Claim, Node, Pod, PodClaim
 from tests.support import builders as b
 from tests.support.cluster_builders import gone, seen

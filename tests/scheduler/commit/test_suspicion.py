@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
-from scheduler.commit.suspicion import Suspicion
+from scheduler.commit.shunned.suspicion import Suspicion
 from solver.domain import SUSPECT_TAINT, Controller, DeviceTaintRule, Pod, Unhealthy
 from tests.support import builders as b
 from tests.support.cluster_builders import gone, seen

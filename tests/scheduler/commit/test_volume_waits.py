@@ -5,10 +5,10 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from scheduler.commit.avoidance import Avoidance
-from scheduler.commit.reports import Reports
-from scheduler.commit.volumes import Prepared
-from scheduler.commit.waits import Failed, Ready, Waits
+from scheduler.commit.shunned.avoidance import Avoidance
+from scheduler.commit.steps.volumes import Prepared
+from scheduler.commit.telling.reports import Reports
+from scheduler.commit.waiting.waits import Failed, Ready, Waits
 from solver.domain import Placement, ReasonCode, VolumeBinding
 from tests.scheduler.commit.test_waits import Telling
 from tests.support import builders as b

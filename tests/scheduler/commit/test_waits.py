@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from scheduler.change import Change
-from scheduler.commit.avoidance import Avoidance
-from scheduler.commit.reports import Reports
-from scheduler.commit.waits import Failed, Ready, Stopped, Waits
+from scheduler.commit.shunned.avoidance import Avoidance
+from scheduler.commit.telling.reports import Reports
+from scheduler.commit.waiting.waits import Failed, Ready, Stopped, Waits
 from solver.domain import Batch, Claim, DeviceStatus, Pod, ReasonCode
 from tests.support import builders as b
 from tests.support.cluster_builders import cluster_of, gone, seen, unit

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from scheduler.change import Kind
-from scheduler.kube.decode import decode
+from scheduler.kube.decode.objects import decode
 from solver.domain import DisruptionBudget, Pod
 
 

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from scheduler.change import Kind
-from scheduler.kube.decode import decode
+from scheduler.kube.decode.objects import decode
 from scheduler.kube.errors import DecodeError
 from solver.domain import (
     AttributeKind,

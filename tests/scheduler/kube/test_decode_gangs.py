@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from scheduler.kube import decode_gangs as d
-from scheduler.kube.decode_pods import decode_pod
-from scheduler.kube.decode_shared import MalformedError
+from scheduler.kube.decode import gangs as d
+from scheduler.kube.decode.pods import decode_pod
+from scheduler.kube.decode.shared import MalformedError
 from solver.domain import ClaimId, GangId, GangLevel, GangNote
 
 METADATA = {"name": "g", "namespace": "ml", "uid": "u", "generation": 3, "creationTimestamp": "2026-01-01T00:00:00Z"}

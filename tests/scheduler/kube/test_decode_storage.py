@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from scheduler.change import Kind, Object
-from scheduler.kube.decode import decode
+from scheduler.kube.decode.objects import decode
 from scheduler.kube.errors import DecodeError
 from solver.domain import (
     DiskKind,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scheduler.change import Kind
 from scheduler.kube import encode
-from scheduler.kube.decode import decode
+from scheduler.kube.decode.objects import decode
 from scheduler.kube.encode import EventRecord, ObjectReference
 from solver.domain import (
     Allocation,

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from scheduler.kube.decode_claims import decode_claim
-from scheduler.kube.decode_pods import decode_pod
+from scheduler.kube.decode.claims import decode_claim
+from scheduler.kube.decode.pods import decode_pod
 from scheduler.kube.special_writes import announcement, claim_body
 from solver.domain import ClaimId
 from solver.feasibility.extended_resources import special_claim

@@ -10,7 +10,7 @@ import pytest
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster as Mirror
 from scheduler.commit.pace import Limit, Pace
-from scheduler.commit.volumes import Prepared, VolumeBinder
+from scheduler.commit.steps.volumes import Prepared, VolumeBinder
 from scheduler.commit.writer import Writer
 from scheduler.kube import volume_writes
 from scheduler.kube.errors import Conflict

@@ -7,7 +7,7 @@ import pytest
 from scheduler.change import Change, Kind
 from scheduler.simulation.assembly import Assembly
 from scheduler.simulation.case import Case
-from scheduler.simulation.documents import Document
+from scheduler.simulation.manifests.documents import Document
 from solver.domain import Claim, PodClaim
 from tests.support import builders as b
 from tests.support import manifests as m

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.simulation import documents
-from scheduler.simulation.documents import Problem
+from scheduler.simulation.manifests import documents
+from scheduler.simulation.manifests.documents import Problem
 from tests.support import manifests as m
 
 

@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.change import Change, Kind
-from scheduler.simulation import edits
 from scheduler.simulation.assembly import Assembly
-from scheduler.simulation.documents import LIVE, Document
+from scheduler.simulation.manifests import edits
+from scheduler.simulation.manifests.documents import LIVE, Document
 from solver.domain import Claim
 from tests.support import builders as b
 from tests.support import manifests as m

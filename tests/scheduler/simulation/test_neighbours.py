@@ -4,7 +4,7 @@ from typing import Any
 
 from scheduler.simulation.assembly import Assembly
 from scheduler.simulation.case import Case
-from scheduler.simulation.documents import Document
+from scheduler.simulation.manifests.documents import Document
 from solver import solve
 from solver.domain import Budget, HostPort, Policy
 from tests.support import manifests as m

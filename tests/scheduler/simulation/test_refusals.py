@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from scheduler.simulation.assembly import Assembly
-from scheduler.simulation.documents import Document
-from scheduler.simulation.refusals import of_object
+from scheduler.simulation.manifests.documents import Document
+from scheduler.simulation.manifests.refusals import of_object
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -5,7 +5,7 @@ from typing import Any
 from scheduler.change import Change, Kind
 from scheduler.simulation.assembly import Assembly
 from scheduler.simulation.case import Case
-from scheduler.simulation.documents import Document
+from scheduler.simulation.manifests.documents import Document
 from solver import solve
 from solver.domain import Budget, Plan, Policy, VolumeClaim, VolumeClaimId
 from tests.support import manifests as m

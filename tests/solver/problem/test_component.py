@@ -3,7 +3,7 @@
 import pytest
 
 from solver.domain import Claim, ConstraintKind, Request, SubRequest
-from solver.problem.component import Ask, Cut, Member, cut
+from solver.problem.requests.component import Ask, Cut, Member, cut
 from tests.support import builders as b
 
 ROOT = "x.io/root"

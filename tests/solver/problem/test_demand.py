@@ -3,8 +3,8 @@
 import pytest
 
 from solver.domain import Device, OwnedDevices, SubRequest
-from solver.problem import demand
-from solver.problem.demand import Answers, Verdict
+from solver.problem.requests import demand
+from solver.problem.requests.demand import Answers, Verdict
 from tests.support import builders as b
 from tests.support import solver_problems as s
 

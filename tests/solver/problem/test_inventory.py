@@ -3,7 +3,7 @@
 import pytest
 
 from solver.domain import CounterId, DeviceTaintRule, NodeScope, NodeSelector, OwnedDevices
-from solver.problem.inventory import DeviceRecord, Inventory
+from solver.problem.devices.inventory import DeviceRecord, Inventory
 from tests.support import builders as b
 from tests.support import solver_problems as s
 

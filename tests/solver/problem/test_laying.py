@@ -3,7 +3,7 @@
 import pytest
 
 from solver.domain import Claim, Device, NodeScope, ResourceSlice
-from solver.problem.layout import GLOBAL, Layout
+from solver.problem.devices.layout import GLOBAL, Layout
 from tests.support import builders as b
 from tests.support import solver_problems as s
 

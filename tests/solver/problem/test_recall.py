@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from solver import Engine, solve
 from solver.domain import Device, Policy, ResourceSlice, Snapshot
 from solver.feasibility import selectors
-from solver.problem.recall import Matched, Recall
+from solver.problem.devices.recall import Matched, Recall
 from tests.support import builders as b
 from tests.support import solver_problems as s
 

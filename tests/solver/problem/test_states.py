@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from solver.domain import Claim, ClaimId
-from solver.problem.layout import GLOBAL
+from solver.problem.devices.layout import GLOBAL
 from solver.problem.problem import Problem
 from tests.support import builders as b
 from tests.support import solver_problems as s

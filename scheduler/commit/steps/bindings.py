@@ -1,0 +1,99 @@
+"""One pod's binding: irrevocable, so it is retried until it is known, and never undone."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from scheduler.commit.steps.claims import api_reason
+from scheduler.commit.writer import Writer
+from scheduler.kube import writes
+from scheduler.kube.client import Client
+from scheduler.kube.errors import Conflict, KubeError, NotFound
+from scheduler.observe import logs
+from solver.domain import Placement, Pod, PodId, Reason, ReasonCode
+
+_TRIES: Final = 5
+"""Refusals (409) of a binding that a live read does not explain, until it is given up."""
+
+_log: Final = logs.logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotBound:
+    """A live read, or the server's own word, says that the pod is not bound to the node that was planned."""
+
+    placement: Placement
+    reason: Reason
+
+
+class PodBinder:
+    """Binds pods and reads them."""
+
+    def __init__(self, client: Client, writer: Writer) -> None:
+        self._client: Final = client
+        self._writer: Final = writer
+
+    async def bind(self, placement: Placement) -> Placement | NotBound:
+        """
+        Bind a pod; give the placement once it is known to be bound.
+
+        A binding whose answer was lost counts as bound until a live read says otherwise: this waits for one as long
+        as it takes. Raise `GateClosedError` when writing is not allowed any more.
+        """
+        refusals = attempt = 0
+        while True:
+            try:
+                await self._writer.write(partial(self._send, placement))
+            except KubeError as error:
+                if not (error.may_have_acted or isinstance(error, Conflict | NotFound)):
+                    return NotBound(placement=placement, reason=api_reason(error))
+                refusals += not error.may_have_acted
+                if error.may_have_acted:
+                    _log.warning(logs.ANSWER_LOST, pod=str(placement.pod), node=placement.node, error=str(error))
+                last = error
+            else:
+                return placement
+            verdict = judge_pod(placement, await self._certainly_read(placement.pod))
+            if verdict is not None:
+                return verdict
+            if refusals >= _TRIES:
+                return NotBound(placement=placement, reason=api_reason(last))
+            await self._writer.pause(attempt)
+            attempt += 1
+
+    async def read(self, pod: PodId) -> Pod | None:
+        """Read a pod live."""
+        return await self._writer.read(lambda seconds: writes.read_pod(self._client, pod, timeout_seconds=seconds))
+
+    async def _send(self, placement: Placement, seconds: float) -> None:
+        await writes.bind(self._client, placement.pod, placement.pod_uid, placement.node, timeout_seconds=seconds)
+
+    async def _certainly_read(self, pod: PodId) -> Pod | None:
+        """Read a pod live, however long the API server does not answer; `GateClosedError` ends the wait."""
+        attempt = 0
+        while True:
+            try:
+                return await self.read(pod)
+            except KubeError as error:
+                _log.warning(logs.ANSWER_LOST, pod=str(pod), error=str(error))
+            self._writer.require_open()
+            await self._writer.pause(attempt)
+            attempt += 1
+
+
+def judge_pod(placement: Placement, live: Pod | None) -> Placement | NotBound | None:
+    """Say what a live read means for a binding: bound as planned, not to be bound any more, or None: try again."""
+    key = placement.pod
+    if live is None:
+        message = f"pod {key} was deleted meanwhile"
+    elif live.uid != placement.pod_uid:
+        message = f"pod {key} was deleted and made anew meanwhile"
+    elif live.node_name == placement.node:
+        return placement
+    elif live.node_name:
+        message = f"pod {key} was bound to node {live.node_name} by somebody else meanwhile"
+    elif live.is_deleting:
+        message = f"pod {key} is being deleted"
+    else:
+        return None
+    return NotBound(placement=placement, reason=Reason(code=ReasonCode.CONFLICT, message=message))

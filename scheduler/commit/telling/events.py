@@ -1,0 +1,77 @@
+"""Kubernetes events about pods, as values. Names, actions and reasons are kube-scheduler's where it has them."""
+
+import datetime as dt
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from scheduler.commit.telling.conditions import shortened
+from scheduler.kube.encode import NOTE_BYTES, EventRecord, ObjectReference
+from solver.domain import DeviceId, Pod
+
+
+class Narrator:
+    """Makes events in the name of one scheduler process; `instance` tells it from its other replicas."""
+
+    def __init__(self, instance: str) -> None:
+        self._instance: Final = instance
+        self._last_nanoseconds = 0
+
+    def scheduled(self, pod: Pod, node: str, now: dt.datetime) -> EventRecord:
+        """Say that a pod was bound."""
+        note = f"Successfully assigned {pod.id} to {node}"
+        return self._event(pod, now, ("Normal", "Scheduled", "Binding"), note)
+
+    def failed(self, pod: Pod, message: str, now: dt.datetime) -> EventRecord:
+        """Say why a pod waits."""
+        return self._event(pod, now, ("Warning", "FailedScheduling", "Scheduling"), message)
+
+    def awaits(self, pod: Pod, message: str, now: dt.datetime) -> EventRecord:
+        """Say which conditions of its devices a pod with a node waits for."""
+        return self._event(pod, now, ("Normal", "BindingConditionsPending", "Scheduling"), message)
+
+    def yielded(self, pod: Pod, devices: Iterable[DeviceId], now: dt.datetime) -> EventRecord:
+        """Say that devices chosen for a pod are held by another allocation, and that ours was taken back."""
+        note = (
+            f"taken back, because another allocation holds the same: {', '.join(map(str, devices))}. "
+            "Another scheduler may be allocating from the same pools"
+        )
+        return self._event(pod, now, ("Warning", "DeviceHeldTwice", "Scheduling"), note)
+
+    def preempted(self, victim: Pod, preemptor: Pod, node: str, now: dt.datetime) -> EventRecord:
+        """Say that a pod was evicted for another, as kube-scheduler does."""
+        note = f"Preempted by pod {preemptor.uid} on node {node}"
+        event = self._event(victim, now, ("Normal", "Preempted", "Preempting"), note)
+        related = ObjectReference(namespace=preemptor.id.namespace, name=preemptor.id.name, uid=preemptor.uid)
+        return msgspec.structs.replace(event, related=related, reporting_controller=preemptor.scheduler_name)
+
+    def preempting(self, victim: Pod, preemptor: Pod, node: str, now: dt.datetime) -> EventRecord:
+        """Say for whom room is made."""
+        note = f"Pod {victim.id} of priority {victim.priority} was evicted from node {node} to make room"
+        return self._event(preemptor, now, ("Normal", "Preempting", "Preempting"), note)
+
+    def partly_bound(self, pod: Pod, message: str, now: dt.datetime) -> EventRecord:
+        """Say that other pods of a pod's gang are bound, and this one could not be yet."""
+        return self._event(pod, now, ("Warning", "GangPartlyBound", "Binding"), message)
+
+    def misplaced(self, pod: Pod, message: str, now: dt.datetime) -> EventRecord:
+        """Say that a pod was given its node by hand, so that nobody allocates its claims."""
+        return self._event(pod, now, ("Warning", "BoundWithoutDevices", "Scheduling"), message)
+
+    def _event(self, pod: Pod, now: dt.datetime, kind: tuple[str, str, str], note: str) -> EventRecord:
+        event_type, reason, action = kind
+        # The name must be new in the namespace: `<pod>.<hex of nanoseconds>`, never the same number twice.
+        nanoseconds = max(int(now.timestamp() * 1e9), self._last_nanoseconds + 1)
+        self._last_nanoseconds = nanoseconds
+        return EventRecord(
+            name=f"{pod.id.name[:200]}.{nanoseconds:x}",
+            regarding=ObjectReference(namespace=pod.id.namespace, name=pod.id.name, uid=pod.uid),
+            type=event_type,
+            reason=reason,
+            action=action,
+            note=shortened(note, NOTE_BYTES),
+            reporting_controller=pod.scheduler_name,
+            reporting_instance=f"{pod.scheduler_name}-{self._instance}",
+            first_seen=now,
+        )

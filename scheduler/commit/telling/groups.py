@@ -1,0 +1,184 @@
+"""
+What PodGroups say about themselves: the condition PodGroupScheduled, as kube-scheduler writes it.
+
+True once enough pods are bound, and it stays so; False with the reason while they wait, or while only some are bound.
+Only the last word about a group waits to be written; a text that changed alone is written once a minute.
+"""
+
+import asyncio
+import datetime as dt
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from scheduler.cluster import Cluster
+from scheduler.commit.outcome import Bound, Outcome, PartlyBound, Refused, Undone
+from scheduler.commit.telling.reports import Reports
+from scheduler.commit.writer import GateClosedError, Writer
+from scheduler.kube import writes
+from scheduler.kube.client import Client
+from scheduler.kube.encode import GroupCondition
+from scheduler.kube.errors import KubeError, NotFound
+from scheduler.observe import logs
+from scheduler.observe.metrics import Metrics
+from solver.domain import Batch, Gang, GangId, Placement, Plan, Pod, PodGroup, PodId, Reason
+
+SCHEDULING_GROUP: Final = "scheduling.k8s.io"
+SCHEDULED: Final = "Scheduled"
+UNSCHEDULABLE: Final = "Unschedulable"
+SCHEDULER_ERROR: Final = "SchedulerError"
+_REWRITE_SECONDS: Final = 60.0
+_LONGEST: Final = 32 * 1024 - 1024
+"""A condition's message may have 32 KiB."""
+
+_log: Final = logs.logger()
+
+
+class _Word(NamedTuple):
+    is_scheduled: bool
+    reason: str
+    message: str
+
+
+class Groups:
+    """Takes what is to be said of gangs at once, and writes it when there is room."""
+
+    def __init__(
+        self,
+        client: Client,
+        writer: Writer,
+        cluster: Cluster,
+        told: tuple[Reports, Metrics],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client: Final = client
+        self._writer: Final = writer
+        self._cluster: Final = cluster
+        self._reports, self._metrics = told
+        self._collection = ""
+        self._clock: Final = clock
+        self._due: Final[dict[GangId, _Word]] = {}
+        self._written: Final[dict[str, tuple[_Word, float]]] = {}
+        self._has_work: Final = asyncio.Event()
+
+    def connect(self, collection: str) -> None:
+        """Say under which path the server has PodGroups; without one their conditions are not written."""
+        self._collection = collection
+
+    def scheduled(self, gang: GangId, message: str) -> None:
+        """Say that enough pods of a gang are bound."""
+        self._say(gang, _Word(is_scheduled=True, reason=SCHEDULED, message=message))
+
+    def waits(self, gang: GangId, message: str) -> None:
+        """Say why a gang waits."""
+        self._say(gang, _Word(is_scheduled=False, reason=UNSCHEDULABLE, message=message))
+
+    def is_partly_bound(self, gang: GangId, message: str) -> None:
+        """Say that some pods of a gang are bound and others could not be."""
+        self._say(gang, _Word(is_scheduled=False, reason=SCHEDULER_ERROR, message=message))
+
+    def decided(self, batch: Batch, plan: Plan) -> None:
+        """Say of gangs that a plan places nothing of why that is."""
+        if not batch.gangs:
+            return
+        pods = {pod.id: pod for pod in batch.pods}
+        placed = {pods[each.pod].gang for each in plan.placements if each.pod in pods}
+        for unplaced in plan.unplaced:
+            gang = pods[unplaced.pod].gang if unplaced.pod in pods else None
+            if gang is not None and gang not in placed:
+                placed.add(gang)
+                self.waits(gang, "; ".join(reason.message for reason in unplaced.reasons))
+
+    def settled(self, outcome: Outcome, pods: Mapping[PodId, Pod]) -> None:
+        """Say what the commit of a unit means for its gangs."""
+        match outcome:
+            case Bound(unit=unit):
+                for gang in unit.gangs:
+                    self.scheduled(gang.id, f"{self._bound(gang.id)} pods are bound, {gang.min_count} have to be")
+            case PartlyBound(unit=unit, unbound=unbound) if unit.gangs:
+                self._metrics.gangs_partly_bound.inc()
+                for gang in unit.gangs:
+                    mine = [(each, why) for each, why in unbound if pods[each.pod].gang == gang.id]
+                    self._tell_of_part(gang, mine, pods)
+            case Refused(unit=unit, reasons=reasons) | Undone(unit=unit, reasons=reasons):
+                for gang in unit.gangs:
+                    self.waits(gang.id, "; ".join(each.message for each in reasons))
+            case _:
+                pass
+
+    def _tell_of_part(self, gang: Gang, unbound: Sequence[tuple[Placement, Reason]], pods: Mapping[PodId, Pod]) -> None:
+        count = self._bound(gang.id) - len(unbound)
+        text = f"gang {gang.id.name} is partly bound: {count} of its pods are, {gang.min_count} have to be"
+        for placement, reason in unbound:
+            message = f"{text}; pod {placement.pod.name} is tried again: {reason.message}"
+            self._reports.partly_bound(pods[placement.pod], message)
+        if unbound:
+            self.is_partly_bound(gang.id, f"{text}; {len(unbound)} are tried again: {unbound[0][1].message}")
+        _log.warning(
+            logs.GANG_PARTLY_BOUND, gang=str(gang.id), bound=count, unbound=[str(each.pod) for each, _ in unbound]
+        )
+
+    def _bound(self, gang: GangId) -> int:
+        """How many members are bound, by what is believed: a binding's echo may be on its way."""
+        return sum(bool(each.node_name) for each in self._cluster.gang_members(gang))
+
+    async def run(self) -> None:
+        """Write for ever; end when no write may start any more."""
+        while True:
+            await self._has_work.wait()
+            self._has_work.clear()
+            while self._due:
+                gang = next(iter(self._due))
+                word = self._due.pop(gang)
+                group = self._cluster.pod_group(gang)
+                if group is None or not self._is_news(group, word):
+                    continue
+                try:
+                    await self._write(group, word)
+                except GateClosedError:
+                    return
+
+    def _say(self, gang: GangId, word: _Word) -> None:
+        if self._collection and gang.source == SCHEDULING_GROUP:
+            self._due.pop(gang, None)
+            self._due[gang] = word
+            self._has_work.set()
+
+    def _is_news(self, group: PodGroup, word: _Word) -> bool:
+        """What is scheduled is not taken back (k/k does so too), and what is there already is not written again."""
+        status, reason, message = group.condition
+        written, at = self._written.get(group.uid, (None, 0.0))
+        if written is not None and self._clock() - at < _REWRITE_SECONDS and written[:2] == word[:2]:
+            return False
+        if status == "True" or (written is not None and written.is_scheduled):
+            return False
+        return (status, reason, message) != ("True" if word.is_scheduled else "False", word.reason, word.message)
+
+    async def _write(self, group: PodGroup, word: _Word) -> None:
+        send = partial(
+            writes.write_group_condition,
+            self._client,
+            self._collection,
+            group,
+            GroupCondition(
+                is_true=word.is_scheduled,
+                reason=word.reason,
+                message=word.message[:_LONGEST],
+                since=dt.datetime.now(dt.UTC),
+            ),
+        )
+        try:
+            await self._writer.write(lambda seconds: send(timeout_seconds=seconds), is_status=True)
+        except NotFound:
+            self._written.pop(group.uid, None)
+        except KubeError as error:
+            _log.warning(logs.GROUP_CONDITION_FAILED, group=str(group.id), error=str(error))
+        else:
+            self._written[group.uid] = (word, self._clock())
+
+    def forget(self, group: PodGroup) -> None:
+        """Drop what is known of a PodGroup that is gone."""
+        self._written.pop(group.uid, None)
+        self._due.pop(group.id, None)

@@ -1,0 +1,239 @@
+"""
+What waits to be told, in its order: to whom nothing was told yet, news and events, then what only changed its numbers.
+
+A condition is written again at once when its reason or leading code changes, else at most once a minute. The first
+word about a pod is free; everything else is paid from the allowance, so that it stays a share of all writes. Texts
+are composed when they are written, and what the pod was told already is not written again.
+"""
+
+import datetime as dt
+import heapq
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from scheduler.commit.telling.condition_reasons import ConditionReason, condition_reason, leading
+from scheduler.commit.telling.conditions import LONGEST_BYTES, Told, condition_message, shortened
+from scheduler.commit.telling.events import Narrator
+from scheduler.kube.encode import NOTE_BYTES, EventRecord
+from solver.domain import Pod, Reason, ReasonCode
+
+REWRITE_SECONDS: Final = 60.0
+_MOST_EVENTS: Final = 5000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Telling:
+    """A condition of a pod, an event, or both, to be written now."""
+
+    pod: Pod | None = None
+    told: Told | None = None
+    nominated_node_name: str | None = None
+    """The node to show on the pod; an empty one is taken away, None is left as it is."""
+    event: EventRecord | None = None
+
+    @property
+    def cost(self) -> int:
+        """How many writes it is."""
+        return (self.told is not None) + (self.event is not None)
+
+
+@dataclass(slots=True, eq=False)
+class _Known:
+    """A pod that waits: what it was told, by which event, and how many attempts have failed since."""
+
+    told: Told | None = None
+    event: EventRecord | None = None
+    attempts: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class _Item:
+    """What is to be told about a pod: reasons, or a text with the node that it waits on."""
+
+    pod: Pod
+    reasons: Sequence[Reason] = ()
+    node_count: int = 0
+    text: str = ""
+    node: str = ""
+
+    def told(self, now: float) -> Told:
+        """Compose it."""
+        if self.node:
+            message = shortened(self.text, LONGEST_BYTES)
+            return Told(reason=ConditionReason.BINDING_CONDITIONS, message=message, code=None, at=now)
+        return Told(
+            reason=condition_reason(self.reasons),
+            message=condition_message(self.reasons, self.node_count),
+            code=leading(self.reasons),
+            at=now,
+        )
+
+
+class Outbox:
+    """Lanes of what is to be told; times are seconds of the caller's monotonic clock."""
+
+    def __init__(self, narrator: Narrator) -> None:
+        self._narrator: Final = narrator
+        self._known: Final[dict[str, _Known]] = {}
+        self._first: Final[dict[str, _Item]] = {}
+        self._news: Final[dict[str, _Item]] = {}
+        self._again: Final[dict[str, _Item]] = {}
+        self._due: Final[list[tuple[float, str]]] = []
+        self._scheduled: Final[set[str]] = set()
+        self._events: Final[deque[EventRecord]] = deque()
+        self._nominated: Final[set[str]] = set()
+        self._is_turn_of_events = False
+        self.dropped = 0
+
+    @property
+    def event_count(self) -> int:
+        """Events that wait."""
+        return len(self._events)
+
+    def waits(self, pod: Pod, reasons: Sequence[Reason], node_count: int) -> None:
+        """Take why an attempt to place a pod failed."""
+        known = self._known.setdefault(pod.uid, _Known())
+        known.attempts += 1
+        state = (condition_reason(reasons), leading(reasons))
+        self._put(known, _Item(pod, reasons, node_count), state)
+
+    def awaits(self, pod: Pod, node: str, message: str) -> bool:
+        """Take what a pod with a node waits for; give whether that is news."""
+        known = self._known.setdefault(pod.uid, _Known())
+        item, queued = _Item(pod, text=message, node=node), self._first.get(pod.uid) or self._news.get(pod.uid)
+        if queued is not None and (queued.node, queued.text) == (node, message):
+            return False
+        told = item.told(0.0)
+        if queued is None and known.told is not None and _text(known.told) == _text(told):
+            return False
+        self.withdraw(pod.uid)
+        (self._first if known.told is None else self._news)[pod.uid] = item
+        return True
+
+    def add(self, event: EventRecord) -> None:
+        """Take an event; of too many the oldest is dropped."""
+        if len(self._events) >= _MOST_EVENTS:
+            self._events.popleft()
+            self.dropped += 1
+        self._events.append(event)
+
+    def next(self, now: float, *, may_pay: bool) -> Telling | None:
+        """Give what is to be written now; `may_pay` says whether more than first words may be."""
+        if self._first:
+            return self._compose(self._take(self._first), now)
+        while may_pay and (self._news or self._events):
+            self._is_turn_of_events = bool(self._events) and (self._is_turn_of_events or not self._news)
+            if self._is_turn_of_events:
+                self._is_turn_of_events = False
+                return Telling(event=self._events.popleft())
+            self._is_turn_of_events = True
+            if (telling := self._compose(self._take(self._news), now)).cost:
+                return telling
+        while may_pay and (item := self._take_due(now)) is not None:
+            if (telling := self._compose(item, now)).cost:
+                return telling
+        return None
+
+    def is_free(self) -> bool:
+        """Whether a first word waits, which nobody has to pay for."""
+        return bool(self._first)
+
+    def due_in(self, now: float) -> float | None:
+        """Give the seconds until something is to be told, None where nothing is."""
+        if self._first or self._news or self._events:
+            return 0.0
+        return max(0.0, self._due[0][0] - now) if self._due else None
+
+    def withdraw(self, pod_uid: str) -> None:
+        """Tell nothing of what waits to be told about a pod."""
+        for lane in (self._first, self._news, self._again):
+            lane.pop(pod_uid, None)
+
+    def untold(self, pod_uid: str) -> None:
+        """Note that a condition could not be written: what the pod shows is not known."""
+        if known := self._known.get(pod_uid):
+            known.told = None
+
+    def forget(self, pod_uid: str) -> None:
+        """Drop a pod that is gone or bound."""
+        self.withdraw(pod_uid)
+        self._known.pop(pod_uid, None)
+        self._nominated.discard(pod_uid)
+
+    def _put(self, known: _Known, item: _Item, state: tuple[object, object]) -> None:
+        """Put what is to be told into the lane where it belongs now; it keeps its place in a lane where it stands."""
+        uid, told = item.pod.uid, known.told
+        lane = self._first if told is None else self._news
+        if told is not None and (told.reason, told.code) == state:
+            lane = self._again
+            self._schedule(uid, told.at + REWRITE_SECONDS)
+        for each in (self._first, self._news, self._again):
+            if each is not lane:
+                each.pop(uid, None)
+        lane[uid] = item
+
+    def _schedule(self, uid: str, at: float) -> None:
+        if uid not in self._scheduled:
+            self._scheduled.add(uid)
+            heapq.heappush(self._due, (at, uid))
+
+    def _take_due(self, now: float) -> _Item | None:
+        """Take the next pod whose minute is over; what became of it since it was noted is looked up here."""
+        while self._due and self._due[0][0] <= now:
+            uid = heapq.heappop(self._due)[1]
+            self._scheduled.remove(uid)
+            known = self._known.get(uid)
+            if uid not in self._again or known is None or known.told is None:
+                continue
+            if known.told.at + REWRITE_SECONDS <= now:
+                return self._again.pop(uid)
+            self._schedule(uid, known.told.at + REWRITE_SECONDS)
+        return None
+
+    @staticmethod
+    def _take(lane: dict[str, _Item]) -> _Item:
+        return lane.pop(next(iter(lane)))
+
+    def _compose(self, item: _Item, now: float) -> Telling:
+        """Turn an item into what is written, and note it as told."""
+        uid, known = item.pod.uid, self._known.setdefault(item.pod.uid, _Known())
+        before, told = known.told, item.told(now)
+        event = self._event(item, known, before, told)
+        known.told, known.attempts = told, 0
+        if before is not None and _text(before) == _text(told):
+            return Telling(pod=item.pod, event=event)
+        nominated: str | None = item.node
+        if any(reason.code is ReasonCode.PREEMPTING for reason in item.reasons):
+            nominated = None  # whoever carries the preemption out has written it
+        elif not item.node:
+            nominated = "" if item.pod.nominated_node_name or uid in self._nominated else None
+            self._nominated.discard(uid)
+        if item.node:
+            self._nominated.add(uid)
+        return Telling(pod=item.pod, told=told, nominated_node_name=nominated, event=event)
+
+    def _event(self, item: _Item, known: _Known, before: Told | None, told: Told) -> EventRecord | None:
+        """
+        Make the event of a failed attempt: a new one for news, else one more of the series.
+
+        As with kube-scheduler's events, a series keeps the note that it began with.
+        """
+        if item.node or not known.attempts:
+            return None
+        now = dt.datetime.now(dt.UTC)
+        is_same = before is not None and (before.reason, before.code) == (told.reason, told.code)
+        if known.event is not None and is_same:
+            count = known.event.count + known.attempts
+            note = shortened(told.message, NOTE_BYTES)
+            known.event = msgspec.structs.replace(known.event, count=count, last_seen=now, note=note)
+        else:
+            known.event = self._narrator.failed(item.pod, told.message, now)
+        return known.event
+
+
+def _text(told: Told) -> tuple[str, str]:
+    return told.reason, told.message

@@ -1,0 +1,57 @@
+"""How long pods wait and how their attempts end, as series."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.commit.telling.condition_reasons import ConditionReason, condition_reason
+from scheduler.observe.metrics import Metrics
+from solver.domain import Pod, Reason
+
+_ATTEMPTS_SHOWN: Final = 16
+"""The label `attempts` of the SLI ends here, as kube-scheduler's does: later ones count as this many."""
+
+
+@dataclass(slots=True)
+class _Wait:
+    since: float
+    attempts: int = 0
+
+
+class Tally:
+    """Pods of ours that are not bound yet, by uid: since when they could be scheduled, and how often it was tried."""
+
+    def __init__(self, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
+        self._metrics: Final = metrics
+        self._clock: Final = clock
+        self._waits: Final[dict[str, _Wait]] = {}
+
+    def seen(self, pod: Pod) -> None:
+        """Note a pod that could be scheduled; its time runs from the first note."""
+        if not pod.scheduling_gates and pod.uid not in self._waits:
+            self._waits[pod.uid] = _Wait(self._clock())
+
+    def gone(self, pod_uid: str) -> None:
+        """Forget a pod."""
+        self._waits.pop(pod_uid, None)
+
+    def bound(self, pod: Pod, attempt_started: float) -> None:
+        """Note that a pod was bound by an attempt that started then."""
+        now = self._clock()
+        wait = self._waits.pop(pod.uid, None) or _Wait(attempt_started)
+        attempts = wait.attempts + 1
+        self._attempted("scheduled", pod.scheduler_name, now - attempt_started)
+        self._metrics.attempts.observe(attempts)
+        self._metrics.sli_seconds.labels(str(min(attempts, _ATTEMPTS_SHOWN))).observe(now - wait.since)
+
+    def failed(self, pod: Pod, reasons: Sequence[Reason], attempt_started: float) -> None:
+        """Note that an attempt that started then ended without a binding."""
+        if wait := self._waits.get(pod.uid):
+            wait.attempts += 1
+        result = "error" if condition_reason(reasons) is ConditionReason.SCHEDULER_ERROR else "unschedulable"
+        self._attempted(result, pod.scheduler_name, self._clock() - attempt_started)
+
+    def _attempted(self, result: str, profile: str, seconds: float) -> None:
+        self._metrics.schedule_attempts.labels(result, profile).inc()
+        self._metrics.attempt_seconds.labels(result, profile).observe(seconds)

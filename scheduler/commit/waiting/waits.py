@@ -1,0 +1,296 @@
+"""
+Units whose devices have to be got ready before their pods are bound: what they wait for, how long, and what it came to.
+
+A waiting unit holds its place in the cluster and no place in the line of writes. Whatever the wait rests on is in the
+API: the claim is allocated and reserved for the pod, and the time runs from its allocationTimestamp. So a scheduler
+that starts anew places the pod on its claim again and goes on waiting, by the same clock.
+"""
+
+import asyncio
+import contextlib
+import datetime as dt
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from scheduler.change import Change, Kind
+from scheduler.cluster import Cluster, Unit
+from scheduler.cluster.ledger import is_same
+from scheduler.commit.shunned.avoidance import Avoidance
+from scheduler.commit.steps.volumes import Prepared
+from scheduler.commit.telling.reports import Reports
+from scheduler.commit.waiting.readiness import DeviceCondition, allocated_at, has_conditions, listed, readiness
+from scheduler.commit.waiting.restraint import FAILURES, Restraint
+from scheduler.commit.waiting.volume_readiness import AwaitedVolume
+from scheduler.commit.waiting.volume_readiness import readiness as readiness_of_volumes
+from scheduler.observe import logs
+from solver.domain import Claim, ClaimId, Placement, Reason, ReasonCode
+
+_LONGEST_SECONDS: Final = 10.0
+"""What no watch tells, a node that is gone say, is looked at that often."""
+
+_PATIENCE_SECONDS: Final = 2.0
+"""A volume that is bound sooner is not told about."""
+
+_log: Final = logs.logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """All devices are ready."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """The unit is not to be bound: `claims` are those that must not be bound to any more, whoever allocated them."""
+
+    reason: Reason
+    claims: tuple[ClaimId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopped:
+    """The process is about to end; the next one goes on waiting."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pending:
+    """What is awaited, and in which time (seconds since the epoch)."""
+
+    awaited: tuple[DeviceCondition | AwaitedVolume, ...]
+    since: float
+    until: float
+
+
+class _Work(NamedTuple):
+    """A unit, its claims with binding conditions, its volumes, and when the wait began (seconds since the epoch)."""
+
+    unit: Unit
+    claims: tuple[Claim, ...]
+    volumes: tuple[Prepared, ...]
+    started: float
+
+
+class Waits:
+    """Waits for units, each in its own task; `clock` gives seconds since the epoch, as allocationTimestamps do."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        reports: Reports,
+        avoidance: Avoidance,
+        *,
+        timeout_seconds: float,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._cluster: Final = cluster
+        self._reports: Final = reports
+        self._avoidance: Final = avoidance
+        self.restraint: Final = Restraint(avoidance.seconds, clock)
+        self._timeout_seconds: Final = timeout_seconds
+        self._clock: Final = clock
+        self._is_closed = False
+        self._on_begin: Callable[[], None] = lambda: None
+        self._waiters: Final[dict[tuple[Kind, str], list[asyncio.Event]]] = defaultdict(list)
+        self._count = 0
+
+    def connect(self, see: Callable[[Sequence[Change]], None], on_begin: Callable[[], None]) -> None:
+        """Say who takes changes that are made here, and who wants to know that a unit stands aside."""
+        self._avoidance.connect(see)
+        self._on_begin = on_begin
+
+    @property
+    def count(self) -> int:
+        """Units that wait now."""
+        return self._count
+
+    def see(self, change: Change) -> None:
+        """Take what a watch told."""
+        for event in self._waiters.get((change.kind, change.key), ()):
+            event.set()
+
+    def close(self) -> None:
+        """End every wait, and begin none."""
+        self._is_closed = True
+        for events in self._waiters.values():
+            for event in events:
+                event.set()
+
+    async def until_ready(
+        self, unit: Unit, claims: Sequence[Claim], volumes: Sequence[Prepared] = ()
+    ) -> Ready | Failed | Stopped:
+        """
+        Wait until every device of these claims and every volume is ready, or until it is clear that one will not be.
+
+        `claims` are as the server answered when they were allocated or reserved. No condition of the unit's pods is
+        on its way any more when this ends.
+        """
+        relevant = tuple(claim for claim in claims if has_conditions(claim))
+        if not relevant and not volumes:
+            return Ready()
+        work = _Work(unit, relevant, tuple(volumes), self._clock())
+        with self._registered(work) as changed:
+            end = await self._watch(work, changed)
+        if isinstance(end, Failed) and end.reason.code in FAILURES:
+            self.restraint.begin(each.pod_uid for each in unit.placements)
+        await self._reports.hush(each.pod_uid for each in unit.placements)
+        return end
+
+    async def _watch(self, work: "_Work", changed: asyncio.Event) -> Ready | Failed | Stopped:
+        unit, told = work.unit, tuple[DeviceCondition | AwaitedVolume, ...]()
+        while not self._is_closed:
+            changed.clear()
+            state = self._judge(work)
+            if not isinstance(state, _Pending):
+                return state
+            seconds = min(state.until - self._clock(), _LONGEST_SECONDS)
+            patience = work.started + _PATIENCE_SECONDS - self._clock()
+            if patience > 0 and not any(isinstance(each, DeviceCondition) for each in state.awaited):
+                seconds = min(seconds, patience)
+            else:
+                self._log(unit, state, told)
+                self._tell(unit, state, is_first=not told)  # again and again: what could not be written is not told
+                told = state.awaited
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await changed.wait()
+        return Stopped()
+
+    def _judge(self, work: "_Work") -> Ready | Failed | _Pending:
+        for placement in work.unit.placements:
+            if problem := self._objection(placement):
+                return Failed(reason=Reason(code=ReasonCode.CONFLICT, message=problem))
+        claims: list[Claim] = []
+        for each in work.claims:
+            now = self._newest(each)
+            if isinstance(now, Reason):
+                return Failed(reason=now)
+            claims.append(now)
+        if failed := tuple(each for claim in claims for each in readiness(claim).failed):
+            return self._fail(failed, f"{listed(failed)} says that it does not get ready")
+        volumes = readiness_of_volumes(self._cluster, work.volumes)
+        if volumes.problem:
+            return Failed(reason=Reason(code=ReasonCode.VOLUME_BINDING_FAILED, message=volumes.problem))
+        pending = [self._pending(claim, work.started) for claim in claims]
+        late = tuple(
+            each
+            for wait in pending
+            for each in wait.awaited
+            if wait.until <= self._clock() and isinstance(each, DeviceCondition)
+        )
+        if late:
+            return self._fail(late, f"{listed(late)} was not True within {self._timeout_seconds:g} s")
+        until = work.started + self._timeout_seconds
+        if volumes.awaited and until <= self._clock():
+            message = f"binding volumes: {listed(volumes.awaited)} was not bound within {self._timeout_seconds:g} s"
+            return Failed(reason=Reason(code=ReasonCode.VOLUME_BINDING_FAILED, message=message))
+        pending.append(_Pending(awaited=volumes.awaited, since=work.started, until=until))
+        waiting = [wait for wait in pending if wait.awaited]
+        if not waiting:
+            return Ready()
+        return _Pending(
+            awaited=tuple(each for wait in waiting for each in wait.awaited),
+            since=min(wait.since for wait in waiting),
+            until=min(wait.until for wait in waiting),
+        )
+
+    def _objection(self, placement: Placement) -> str:
+        """Say why a pod is not to be bound any more, whatever its devices are; empty where it is."""
+        pod = self._cluster.seen_pod(placement.pod)
+        if pod is None or pod.uid != placement.pod_uid:
+            return f"pod {placement.pod} was deleted meanwhile"
+        if pod.is_deleting or pod.is_terminal:
+            return f"pod {placement.pod} is being deleted or has ended"
+        if pod.node_name:
+            return f"pod {placement.pod} was bound to node {pod.node_name} by somebody else meanwhile"
+        if self._cluster.node(placement.node) is None:
+            return f"node {placement.node} is gone"
+        return ""
+
+    def _newest(self, written: Claim) -> Claim | Reason:
+        """Give the claim as the watch shows it, or as it was written where the watch is behind."""
+        key, seen = written.id, self._cluster.seen_claim(written.id)
+        if seen is None or seen.uid != written.uid:
+            return Reason(code=ReasonCode.CLAIM_MISSING, message=f"claim {key} was deleted meanwhile")
+        if seen.is_deleting:
+            return Reason(code=ReasonCode.CLAIM_DELETING, message=f"claim {key} is being deleted")
+        if seen.allocation is not None and written.allocation is not None:
+            if is_same(written.allocation, seen.allocation):
+                return seen
+            return Reason(code=ReasonCode.CONFLICT, message=f"claim {key} was allocated anew meanwhile")
+        if _is_behind(seen, written):
+            return written
+        return Reason(code=ReasonCode.CONFLICT, message=f"claim {key} was deallocated meanwhile")
+
+    def _pending(self, claim: Claim, started: float) -> _Pending:
+        at = allocated_at(claim)
+        since = at.timestamp() if at is not None else started
+        return _Pending(awaited=readiness(claim).awaited, since=since, until=since + self._timeout_seconds)
+
+    def _fail(self, conditions: tuple[DeviceCondition, ...], message: str) -> Failed:
+        self._avoidance.avoid(each.device for each in conditions)
+        return Failed(
+            reason=Reason(code=ReasonCode.BINDING_FAILED, message=f"binding condition {message}"),
+            claims=tuple(dict.fromkeys(each.claim for each in conditions)),
+        )
+
+    def _log(self, unit: Unit, state: _Pending, told: tuple[DeviceCondition | AwaitedVolume, ...]) -> None:
+        """Write a line when what is awaited has changed."""
+        if state.awaited != told:
+            _log.info(
+                logs.UNIT_WAITING,
+                pods=[str(each.pod) for each in unit.placements],
+                conditions=[str(each) for each in state.awaited],
+                until=_time(state.until),
+            )
+
+    def _tell(self, unit: Unit, state: _Pending, *, is_first: bool) -> None:
+        for placement in unit.placements:
+            pod = self._cluster.seen_pod(placement.pod)
+            own = [each for each in state.awaited if _is_of(each, placement)]
+            if pod is not None:
+                message = (
+                    f"the pod is to run on node {placement.node} and waits for {listed(own or state.awaited)}, "
+                    f"since {_time(state.since)} and until {_time(state.until)}"
+                )
+                self._reports.awaits(pod, placement.node, message, is_first=is_first)
+
+    @contextlib.contextmanager
+    def _registered(self, work: "_Work") -> Iterator[asyncio.Event]:
+        """Wake the unit by its pods and claims, for devices and volumes."""
+        changed = asyncio.Event()
+        keys = [(Kind.PODS, str(each.pod)) for each in work.unit.placements]
+        keys += [(Kind.CLAIMS, str(claim.id)) for claim in work.claims]
+        keys += [(Kind.VOLUME_CLAIMS, str(each.binding.claim)) for each in work.volumes]
+        for key in keys:
+            self._waiters[key].append(changed)
+        self._count += 1
+        self._on_begin()
+        try:
+            yield changed
+        finally:
+            self._count -= 1
+            for key in keys:
+                self._waiters[key].remove(changed)
+                if not self._waiters[key]:
+                    del self._waiters[key]
+
+
+def _is_of(awaited: DeviceCondition | AwaitedVolume, placement: Placement) -> bool:
+    if isinstance(awaited, AwaitedVolume):
+        return awaited.pod_uid == placement.pod_uid
+    return awaited.claim in placement.claims
+
+
+def _is_behind(seen: Claim, written: Claim) -> bool:
+    """Whether the watch shows a state before the written one; versions that cannot be compared count as that."""
+    versions = (seen.resource_version, written.resource_version)
+    if all(each.isdecimal() for each in versions):
+        return int(versions[0]) < int(versions[1])
+    return versions[0] != versions[1]
+
+
+def _time(seconds: float) -> str:
+    return dt.datetime.fromtimestamp(seconds, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,317 @@
+"""ResourceClaims (resource.k8s.io/v1)."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from scheduler.kube.decode.shared import (
+    ConfigWire,
+    MalformedError,
+    Metadata,
+    NodeSelectorWire,
+    SelectorWire,
+    TolerationWire,
+    Wire,
+    configs,
+    node_selector,
+    quantity_map,
+    selectors,
+    tolerations,
+)
+from solver.domain import (
+    Allocation,
+    AllocationMode,
+    Claim,
+    ClaimId,
+    Constraint,
+    ConstraintKind,
+    ConsumerReference,
+    DeviceId,
+    DeviceResult,
+    DeviceStatus,
+    OpaqueConfig,
+    Request,
+    SubRequest,
+)
+
+SPECIAL: Final = "resource.kubernetes.io/extended-resource-claim"
+"""Annotation of a claim that a scheduler made for a pod's extended resources (KEP-5004)."""
+_NOTHING = msgspec.Raw(b"{}")
+
+
+class _CapacityRequests(Wire, frozen=True):
+    requests: dict[str, str] | None = None
+
+
+class _SubRequest(Wire, frozen=True):
+    device_class_name: str
+    name: str = ""
+    selectors: list[SelectorWire] | None = None
+    allocation_mode: str = ""
+    count: int = 0
+    admin_access: bool | None = None
+    tolerations: list[TolerationWire] | None = None
+    capacity: _CapacityRequests | None = None
+
+
+class _Request(Wire, frozen=True):
+    name: str
+    exactly: _SubRequest | None = None
+    first_available: list[_SubRequest] | None = None
+
+
+class _Constraint(Wire, frozen=True):
+    requests: tuple[str, ...] | None = None
+    match_attribute: str | None = None
+    distinct_attribute: str | None = None
+
+
+class _DeviceClaim(Wire, frozen=True):
+    requests: list[_Request] | None = None
+    constraints: list[_Constraint] | None = None
+    config: list[ConfigWire] | None = None
+
+
+class _Spec(Wire, frozen=True):
+    devices: _DeviceClaim = _DeviceClaim()
+
+
+class _Result(Wire, frozen=True):
+    request: str
+    driver: str
+    pool: str
+    device: str
+    admin_access: bool | None = None
+    tolerations: list[TolerationWire] | None = None
+    binding_conditions: tuple[str, ...] | None = None
+    binding_failure_conditions: tuple[str, ...] | None = None
+    share_id: str | None = msgspec.field(name="shareID", default=None)
+    consumed_capacity: dict[str, str] | None = None
+
+
+class _Devices(Wire, frozen=True):
+    results: list[_Result] | None = None
+    config: list[ConfigWire] | None = None
+
+
+class _Allocation(Wire, frozen=True):
+    devices: _Devices = _Devices()
+    node_selector: NodeSelectorWire | None = None
+    allocation_timestamp: str | None = None
+
+
+class _Consumer(Wire, frozen=True):
+    resource: str
+    name: str
+    uid: str
+    api_group: str = ""
+
+
+class _Condition(Wire, frozen=True):
+    type: str
+    status: str
+
+
+class _DeviceStatus(Wire, frozen=True):
+    driver: str
+    pool: str
+    device: str
+    share_id: str | None = msgspec.field(name="shareID", default=None)
+    conditions: list[_Condition] | None = None
+
+
+class _Status(Wire, frozen=True):
+    allocation: _Allocation | None = None
+    reserved_for: list[_Consumer] | None = None
+    devices: list[_DeviceStatus] | None = None
+
+
+class _BareResult(Wire, frozen=True):
+    driver: str
+    pool: str
+    device: str
+    request: str = ""
+    share_id: str | None = msgspec.field(name="shareID", default=None)
+
+
+class _BareDevices(Wire, frozen=True):
+    results: list[_BareResult] | None = None
+
+
+class _BareAllocation(Wire, frozen=True):
+    devices: _BareDevices = _BareDevices()
+
+
+class _BareStatus(Wire, frozen=True):
+    allocation: _BareAllocation | None = None
+
+
+class _ClaimMetadata(Metadata, frozen=True):
+    annotations: dict[str, str] | None = None
+
+
+class ClaimWire(Wire, frozen=True):
+    """ResourceClaim; spec and status are read apart: an unreadable spec must not hide which devices it holds."""
+
+    metadata: _ClaimMetadata
+    spec: msgspec.Raw = _NOTHING
+    status: msgspec.Raw = _NOTHING
+
+
+_claim = msgspec.json.Decoder(ClaimWire)
+_spec = msgspec.json.Decoder(_Spec)
+_status = msgspec.json.Decoder(_Status)
+_bare_status = msgspec.json.Decoder(_BareStatus)
+
+
+def decode_claim(raw: bytes | msgspec.Raw) -> Claim:
+    """Decode a ResourceClaim; `invalid` tells what cannot be read, the devices that it holds are kept if possible."""
+    wire = _claim.decode(raw)
+    metadata = wire.metadata
+    owner = metadata.controller
+    requests, constraints, config, wrong_spec = _read_spec(wire.spec)
+    status, wrong_status = _read_status(wire.status)
+    return Claim(
+        id=ClaimId(metadata.namespace, metadata.name),
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        requests=requests,
+        constraints=constraints,
+        config=config,
+        allocation=status[0],
+        reserved_for=status[1],
+        device_status=status[2],
+        finalizers=metadata.finalizers or (),
+        owner_pod_uid=owner.uid if owner is not None and owner.kind == "Pod" else "",
+        owner_pod_group=owner.name if owner is not None and owner.kind == "PodGroup" else "",
+        is_special=(metadata.annotations or {}).get(SPECIAL) == "true",
+        is_deleting=metadata.deletion_timestamp is not None,
+        invalid="; ".join(wrong for wrong in (wrong_spec, wrong_status) if wrong),
+    )
+
+
+_ReadSpec = tuple[tuple[Request, ...], tuple[Constraint, ...], tuple[OpaqueConfig, ...], str]
+_ReadStatus = tuple[Allocation | None, tuple[ConsumerReference, ...], tuple[DeviceStatus, ...]]
+
+
+def _read_spec(raw: msgspec.Raw) -> _ReadSpec:
+    """Requests, constraints and configuration, and what is wrong with them."""
+    try:
+        devices = _spec.decode(raw).devices
+        requests = tuple(_request(each, index) for index, each in enumerate(devices.requests or ()))
+        config = configs(devices.config, "spec.devices.config")
+    except MalformedError as error:
+        return (), (), (), str(error)
+    except msgspec.MsgspecError as error:
+        return (), (), (), f"spec: {error}"
+    return requests, _constraints(devices.constraints or ()), config, ""
+
+
+def _request(wire: _Request, index: int) -> Request:
+    field = f"spec.devices.requests[{index}]"
+    if wire.exactly is not None:
+        return Request(name=wire.name, alternatives=(_sub_request(wire.exactly, f"{field}.exactly"),))
+    return Request(
+        name=wire.name,
+        alternatives=tuple(
+            _sub_request(each, f"{field}.firstAvailable[{place}]")
+            for place, each in enumerate(wire.first_available or ())
+        ),
+    )
+
+
+def _sub_request(wire: _SubRequest, field: str) -> SubRequest:
+    mode = wire.allocation_mode or AllocationMode.EXACT_COUNT
+    return SubRequest(
+        name=wire.name,
+        device_class=wire.device_class_name,
+        selectors=selectors(wire.selectors, f"{field}.selectors"),
+        allocation_mode=mode,
+        count=wire.count or (1 if mode == AllocationMode.EXACT_COUNT else 0),
+        admin_access=bool(wire.admin_access),
+        tolerations=tolerations(wire.tolerations),
+        capacity_requests=quantity_map(wire.capacity.requests, f"{field}.capacity.requests") if wire.capacity else (),
+    )
+
+
+def _constraints(wire: Sequence[_Constraint]) -> tuple[Constraint, ...]:
+    """One relation each; the API lets both be set in one entry, then both hold."""
+    found = []
+    for each in wire:
+        requests = each.requests or ()
+        if each.match_attribute is not None:
+            found.append(Constraint(kind=ConstraintKind.MATCH, attribute=each.match_attribute, requests=requests))
+        if each.distinct_attribute is not None:
+            found.append(Constraint(kind=ConstraintKind.DISTINCT, attribute=each.distinct_attribute, requests=requests))
+        if each.match_attribute is None and each.distinct_attribute is None:
+            found.append(Constraint(kind=ConstraintKind.UNKNOWN, attribute="", requests=requests))
+    return tuple(found)
+
+
+def _read_status(raw: msgspec.Raw) -> tuple[_ReadStatus, str]:
+    """Allocation, consumers and device status, and what is wrong with them."""
+    try:
+        wire = _status.decode(raw)
+        allocation = _allocation(wire.allocation) if wire.allocation is not None else None
+    except MalformedError as error:
+        return (_bare_allocation(raw), (), ()), str(error)
+    except msgspec.MsgspecError as error:
+        return (_bare_allocation(raw), (), ()), f"status: {error}"
+    consumers = tuple(
+        ConsumerReference(api_group=each.api_group, resource=each.resource, name=each.name, uid=each.uid)
+        for each in wire.reserved_for or ()
+    )
+    return (allocation, consumers, tuple(_device_status(each) for each in wire.devices or ())), ""
+
+
+def _allocation(wire: _Allocation) -> Allocation:
+    return Allocation(
+        results=tuple(_result(each, index) for index, each in enumerate(wire.devices.results or ())),
+        config=configs(wire.devices.config, "status.allocation.devices.config"),
+        node_selector=node_selector(wire.node_selector),
+        allocation_timestamp=wire.allocation_timestamp or "",
+    )
+
+
+def _result(wire: _Result, index: int) -> DeviceResult:
+    return DeviceResult(
+        request=wire.request,
+        device=DeviceId(wire.driver, wire.pool, wire.device),
+        admin_access=bool(wire.admin_access),
+        tolerations=tolerations(wire.tolerations),
+        binding_conditions=wire.binding_conditions or (),
+        binding_failure_conditions=wire.binding_failure_conditions or (),
+        share_id=wire.share_id or "",
+        consumed_capacity=quantity_map(
+            wire.consumed_capacity, f"status.allocation.devices.results[{index}].consumedCapacity"
+        ),
+    )
+
+
+def _bare_allocation(raw: msgspec.Raw) -> Allocation | None:
+    """Which devices a status holds that cannot be read whole."""
+    try:
+        wire = _bare_status.decode(raw).allocation
+    except msgspec.MsgspecError:
+        return None
+    if wire is None:
+        return None
+    return Allocation(
+        results=tuple(
+            DeviceResult(
+                request=each.request,
+                device=DeviceId(each.driver, each.pool, each.device),
+                share_id=each.share_id or "",
+            )
+            for each in wire.devices.results or ()
+        )
+    )
+
+
+def _device_status(wire: _DeviceStatus) -> DeviceStatus:
+    return DeviceStatus(
+        device=DeviceId(wire.driver, wire.pool, wire.device),
+        share_id=wire.share_id or "",
+        conditions=tuple((each.type, each.status) for each in wire.conditions or ()),
+    )

@@ -1,0 +1,198 @@
+"""
+Gangs as objects and pods tell of them.
+
+PodGroups of scheduling.k8s.io (v1alpha2 and what follows it) and of scheduling.x-k8s.io (coscheduling, v1alpha1), and
+labels and annotations of our own for pods that have neither.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from scheduler.kube.decode.shared import MalformedError, Metadata, Wire
+from solver.domain import ClaimId, GangId, GangLevel, GangNote, PodGroup
+
+SCHEDULING_GROUP: Final = "scheduling.k8s.io"
+COSCHEDULING_GROUP: Final = "scheduling.x-k8s.io"
+OUR_GROUP: Final = "dovetail.dev"
+COSCHEDULING_LABEL: Final = f"{COSCHEDULING_GROUP}/pod-group"
+GANG_LABEL: Final = f"{OUR_GROUP}/gang"
+MINIMUM_ANNOTATION: Final = f"{OUR_GROUP}/gang-minimum"
+TOPOLOGY_ANNOTATION: Final = f"{OUR_GROUP}/gang-topology"
+
+_SCHEDULED: Final = "PodGroupScheduled"
+_PREFERRED: Final = "preferred:"
+
+
+class _Gang(Wire, frozen=True):
+    min_count: int = 0
+
+
+class _Policy(Wire, frozen=True):
+    gang: _Gang | None = None
+
+
+class _Topology(Wire, frozen=True):
+    key: str
+
+
+class _Constraints(Wire, frozen=True):
+    topology: list[_Topology] | None = None
+
+
+class _GroupClaim(Wire, frozen=True):
+    name: str
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class _Condition(Wire, frozen=True):
+    type: str
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class _GroupSpec(Wire, frozen=True):
+    scheduling_policy: _Policy = _Policy()
+    scheduling_constraints: _Constraints | None = None
+    resource_claims: list[_GroupClaim] | None = None
+    priority: int | None = None
+    disruption_mode: str = ""
+
+
+class _GroupStatus(Wire, frozen=True):
+    conditions: list[_Condition] | None = None
+    resource_claim_statuses: list[_GroupClaim] | None = None
+
+
+class _GroupMetadata(Metadata, frozen=True):
+    generation: int = 0
+
+
+class PodGroupWire(Wire, frozen=True):
+    """PodGroup (scheduling.k8s.io)."""
+
+    metadata: _GroupMetadata
+    spec: _GroupSpec = _GroupSpec()
+    status: _GroupStatus = _GroupStatus()
+
+
+class _CoschedulingSpec(Wire, frozen=True):
+    min_member: int = 0
+
+
+class CoschedulingWire(Wire, frozen=True):
+    """PodGroup (scheduling.x-k8s.io/v1alpha1)."""
+
+    metadata: Metadata
+    spec: _CoschedulingSpec = _CoschedulingSpec()
+
+
+_group = msgspec.json.Decoder(PodGroupWire)
+_coscheduling = msgspec.json.Decoder(CoschedulingWire)
+
+
+def decode_pod_group(raw: bytes | msgspec.Raw) -> PodGroup:
+    """Decode a PodGroup of scheduling.k8s.io; levels of our annotation come after those of its own constraints."""
+    wire = _group.decode(raw)
+    metadata, spec, status = wire.metadata, wire.spec, wire.status
+    topology = spec.scheduling_constraints.topology if spec.scheduling_constraints is not None else None
+    levels, invalid = _annotated_levels(metadata.annotations)
+    made = {each.name: each.resource_claim_name for each in status.resource_claim_statuses or ()}
+    policy = spec.scheduling_policy.gang
+    return PodGroup(
+        id=GangId(metadata.namespace, metadata.name, SCHEDULING_GROUP),
+        uid=metadata.uid,
+        min_count=policy.min_count if policy is not None else 0,
+        levels=(*(GangLevel(node_label=each.key) for each in topology or ()), *levels),
+        claims=tuple(_claim(metadata.namespace, each, made) for each in spec.resource_claims or ()),
+        priority=spec.priority or 0,
+        creation=metadata.creation_timestamp or "",
+        generation=metadata.generation,
+        condition=_condition(status.conditions or ()),
+        invalid=invalid,
+        disruption=spec.disruption_mode,
+    )
+
+
+def decode_coscheduling_group(raw: bytes | msgspec.Raw) -> PodGroup:
+    """Decode a PodGroup of coscheduling; of its spec only minMember counts."""
+    wire = _coscheduling.decode(raw)
+    levels, invalid = _annotated_levels(wire.metadata.annotations)
+    return PodGroup(
+        id=GangId(wire.metadata.namespace, wire.metadata.name, COSCHEDULING_GROUP),
+        uid=wire.metadata.uid,
+        min_count=wire.spec.min_member,
+        levels=levels,
+        creation=wire.metadata.creation_timestamp or "",
+        invalid=invalid,
+    )
+
+
+def gang_of(namespace: str, pod_group: str, labels: Mapping[str, str] | None) -> GangId | None:
+    """Give the gang that a pod belongs to: by its PodGroup, else by coscheduling's label, else by ours."""
+    if pod_group:
+        return GangId(namespace, pod_group, SCHEDULING_GROUP)
+    for label, source in ((COSCHEDULING_LABEL, COSCHEDULING_GROUP), (GANG_LABEL, OUR_GROUP)):
+        name = (labels or {}).get(label)
+        if name:
+            return GangId(namespace, name, source)
+    return None
+
+
+def note_of(annotations: Mapping[str, str] | None) -> GangNote | None:
+    """Give what a pod's annotations say of its gang; None where they say nothing."""
+    minimum = (annotations or {}).get(MINIMUM_ANNOTATION)
+    levels, invalid = _annotated_levels(annotations)
+    if minimum is None and not levels and not invalid:
+        return None
+    if minimum is not None and not (minimum.isascii() and minimum.isdecimal() and int(minimum) > 0):
+        invalid = f"{MINIMUM_ANNOTATION}: {minimum!r} is not a positive number"
+    return GangNote(min_count=0 if invalid or minimum is None else int(minimum), levels=levels, invalid=invalid)
+
+
+def levels_of(text: str) -> tuple[GangLevel, ...]:
+    """
+    Read levels: `label:KEY` and `device:DOMAIN/NAME`, separated by commas, with `preferred:` in front where wanted.
+
+    >>> [str(each) for each in levels_of("label:example.com/block, preferred:device:gpu.example.com/clique")]
+    ['label example.com/block', 'device attribute gpu.example.com/clique']
+
+    Raises MalformedError.
+    """
+    return tuple(_level(each.strip()) for each in text.split(","))
+
+
+def _level(text: str) -> GangLevel:
+    is_required = not text.startswith(_PREFERRED)
+    kind, _, key = text.removeprefix(_PREFERRED).partition(":")
+    if kind == "label" and key:
+        return GangLevel(node_label=key, is_required=is_required)
+    if kind == "device" and "/" in key.strip("/"):
+        return GangLevel(device_attribute=key, is_required=is_required)
+    message = f"{text!r} is neither label:KEY nor device:DOMAIN/NAME (with preferred: in front or not)"
+    raise MalformedError(TOPOLOGY_ANNOTATION, message)
+
+
+def _annotated_levels(annotations: Mapping[str, str] | None) -> tuple[tuple[GangLevel, ...], str]:
+    text = (annotations or {}).get(TOPOLOGY_ANNOTATION, "")
+    if not text:
+        return (), ""
+    try:
+        return levels_of(text), ""
+    except MalformedError as error:
+        return (), str(error)
+
+
+def _claim(namespace: str, wire: _GroupClaim, made: Mapping[str, str | None]) -> tuple[str, ClaimId | None, str]:
+    name = wire.resource_claim_name or made.get(wire.name)
+    return (wire.name, ClaimId(namespace, name) if name else None, wire.resource_claim_template_name or "")
+
+
+def _condition(conditions: list[_Condition] | tuple[()]) -> tuple[str, str, str]:
+    for each in conditions:
+        if each.type == _SCHEDULED:
+            return (each.status, each.reason, each.message)
+    return ("", "", "")

@@ -1,0 +1,187 @@
+"""What a pod asks of the pods around it: host ports, pod affinity, topology spread; and its soft node affinity."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from scheduler.kube.decode.shared import NodeSelectorTermWire, Wire
+from solver.domain import (
+    ANY_ADDRESS,
+    HostPort,
+    LabelRequirement,
+    LabelSelector,
+    LabelSelectorOperator,
+    NodeSelectorTerm,
+    PodTerm,
+    SpreadConstraint,
+    WeightedPodTerm,
+)
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+class PortWire(Wire, frozen=True):
+    """core/v1 ContainerPort."""
+
+    host_port: int = msgspec.field(name="hostPort", default=0)
+    host_ip: str = msgspec.field(name="hostIP", default="")
+    protocol: str = ""
+
+
+class _SelectorWire(Wire, frozen=True):
+    match_labels: dict[str, str] | None = None
+    match_expressions: tuple[LabelRequirement, ...] | None = None
+
+
+class TermWire(Wire, frozen=True):
+    """core/v1 PodAffinityTerm."""
+
+    topology_key: str
+    label_selector: _SelectorWire | None = None
+    namespaces: tuple[str, ...] | None = None
+    namespace_selector: _SelectorWire | None = None
+    match_label_keys: tuple[str, ...] | None = None
+    mismatch_label_keys: tuple[str, ...] | None = None
+
+
+class WeightedTermWire(Wire, frozen=True):
+    """core/v1 WeightedPodAffinityTerm."""
+
+    weight: int
+    pod_affinity_term: TermWire
+
+
+class PodAffinityWire(Wire, frozen=True):
+    """core/v1 PodAffinity and PodAntiAffinity."""
+
+    required: list[TermWire] | None = msgspec.field(name=_REQUIRED, default=None)
+    preferred: list[WeightedTermWire] | None = msgspec.field(name=_PREFERRED, default=None)
+
+
+class PreferredNodeWire(Wire, frozen=True):
+    """core/v1 PreferredSchedulingTerm."""
+
+    weight: int
+    preference: NodeSelectorTermWire = NodeSelectorTermWire()
+
+
+class SpreadWire(Wire, frozen=True):
+    """core/v1 TopologySpreadConstraint."""
+
+    topology_key: str
+    max_skew: int = 1
+    when_unsatisfiable: str = ""
+    label_selector: _SelectorWire | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: tuple[str, ...] | None = None
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """The pod that terms belong to: its namespace and its labels."""
+
+    namespace: str
+    labels: Mapping[str, str]
+
+
+def host_ports(wire: Iterable[PortWire]) -> tuple[HostPort, ...]:
+    """Convert ports of containers that run as long as the pod does, each once; those of the pod's own network go."""
+    found = (
+        HostPort(address=each.host_ip or ANY_ADDRESS, protocol=each.protocol or "TCP", port=each.host_port)
+        for each in wire
+        if each.host_port > 0
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def required_terms(wire: PodAffinityWire | None, subject: Subject) -> tuple[PodTerm, ...]:
+    """Convert what is demanded."""
+    return tuple(_term(each, subject) for each in wire.required or ()) if wire is not None else ()
+
+
+def preferred_terms(wire: PodAffinityWire | None, subject: Subject) -> tuple[WeightedPodTerm, ...]:
+    """Convert what is only preferred."""
+    if wire is None:
+        return ()
+    return tuple(
+        WeightedPodTerm(weight=each.weight, term=_term(each.pod_affinity_term, subject))
+        for each in wire.preferred or ()
+    )
+
+
+def spread(wire: Iterable[SpreadWire], subject: Subject) -> tuple[SpreadConstraint, ...]:
+    """Convert constraints of either kind; policies that are left out are the API's defaults (Honor, Ignore)."""
+    return tuple(
+        SpreadConstraint(
+            topology_key=each.topology_key,
+            max_skew=each.max_skew,
+            is_required=each.when_unsatisfiable != "ScheduleAnyway",
+            selector=_merged(each.label_selector, subject, each.match_label_keys or (), ()),
+            min_domains=each.min_domains or 1,
+            honours_affinity=each.node_affinity_policy != "Ignore",
+            honours_taints=each.node_taints_policy == "Honor",
+        )
+        for each in wire
+    )
+
+
+def preferred_nodes(wire: Iterable[PreferredNodeWire]) -> tuple[tuple[int, NodeSelectorTerm], ...]:
+    """Convert preferred node affinity: (weight, term) pairs."""
+    return tuple(
+        (
+            each.weight,
+            NodeSelectorTerm(
+                match_expressions=each.preference.match_expressions or (),
+                match_fields=each.preference.match_fields or (),
+            ),
+        )
+        for each in wire
+    )
+
+
+def _term(wire: TermWire, subject: Subject) -> PodTerm:
+    names = wire.namespaces or ()
+    if not names and wire.namespace_selector is None:
+        names = (subject.namespace,)
+    return PodTerm(
+        topology_key=wire.topology_key,
+        selector=_merged(wire.label_selector, subject, wire.match_label_keys or (), wire.mismatch_label_keys or ()),
+        namespaces=names,
+        namespace_selector=_selector(wire.namespace_selector),
+    )
+
+
+def _selector(wire: _SelectorWire | None) -> LabelSelector | None:
+    if wire is None:
+        return None
+    equal = (
+        LabelRequirement(key=key, operator=LabelSelectorOperator.IN, values=(value,))
+        for key, value in sorted((wire.match_labels or {}).items())
+    )
+    return LabelSelector(requirements=(*equal, *(wire.match_expressions or ())))
+
+
+def _merged(
+    wire: _SelectorWire | None, subject: Subject, match: tuple[str, ...], mismatch: tuple[str, ...]
+) -> LabelSelector | None:
+    """
+    Narrow a selector by the pod's own values of some labels, where the API server has not done so already.
+
+    It refuses keys that the selector names itself, so a requirement of that key and operator is its doing; it took the
+    labels that the pod had when it was made, and that stands. Labels that the pod lacks are left out.
+    """
+    selector = _selector(wire)
+    if selector is None:
+        return None
+    has = {(each.key, each.operator) for each in selector.requirements}
+    asked = [(key, LabelSelectorOperator.IN) for key in match]
+    asked += [(key, LabelSelectorOperator.NOT_IN) for key in mismatch]
+    added = tuple(
+        LabelRequirement(key=key, operator=operator, values=(subject.labels[key],))
+        for key, operator in asked
+        if key in subject.labels and (key, operator) not in has
+    )
+    return LabelSelector(requirements=(*selector.requirements, *added)) if added else selector

@@ -1,0 +1,373 @@
+"""Pods (core/v1)."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from scheduler.kube import pod_requests
+from scheduler.kube.decode import eviction, gangs, neighbours
+from scheduler.kube.decode.neighbours import PodAffinityWire, PortWire, PreferredNodeWire, SpreadWire, Subject
+from scheduler.kube.decode.pod_volumes import VolumeWire, pod_volumes
+from scheduler.kube.decode.shared import (
+    MalformedError,
+    Metadata,
+    NodeSelectorWire,
+    TolerationWire,
+    Wire,
+    labels,
+    node_selector,
+    tolerations,
+)
+from scheduler.kube.pod_requests import ContainerAmounts, PodAmounts, Resized, amounts
+from solver.domain import ClaimId, ContainerRequests, Controller, Pod, PodClaim, PodId, Unhealthy
+
+_TERMINAL = frozenset({"Succeeded", "Failed"})
+
+
+class _ContainerClaim(Wire, frozen=True):
+    name: str
+
+
+class _Resources(Wire, frozen=True):
+    requests: dict[str, str] | None = None
+    claims: list[_ContainerClaim] | None = None
+
+
+class _Container(Wire, frozen=True):
+    name: str
+    resources: _Resources = _Resources()
+    restart_policy: str | None = None
+    ports: list[PortWire] | None = None
+    image: str = ""
+
+
+class _NodeAffinity(Wire, frozen=True):
+    required: NodeSelectorWire | None = msgspec.field(
+        name="requiredDuringSchedulingIgnoredDuringExecution", default=None
+    )
+    preferred: list[PreferredNodeWire] | None = msgspec.field(
+        name="preferredDuringSchedulingIgnoredDuringExecution", default=None
+    )
+
+
+class _Affinity(Wire, frozen=True):
+    node_affinity: _NodeAffinity | None = None
+    pod_affinity: PodAffinityWire | None = None
+    pod_anti_affinity: PodAffinityWire | None = None
+
+
+_NO_AFFINITY = _Affinity()
+_NO_NODE_AFFINITY = _NodeAffinity()
+
+
+class _Claim(Wire, frozen=True):
+    name: str
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class _Gate(Wire, frozen=True):
+    name: str
+
+
+class _Group(Wire, frozen=True):
+    pod_group_name: str | None = None
+
+
+class _Spec(Wire, frozen=True):
+    scheduler_name: str = "default-scheduler"
+    node_name: str = ""
+    priority: int | None = None
+    preemption_policy: str | None = None
+    containers: list[_Container] | None = None
+    init_containers: list[_Container] | None = None
+    overhead: dict[str, str] | None = None
+    resources: _Resources | None = None
+    node_selector: dict[str, str] | None = None
+    affinity: _Affinity | None = None
+    tolerations: list[TolerationWire] | None = None
+    resource_claims: list[_Claim] | None = None
+    scheduling_gates: list[_Gate] | None = None
+    scheduling_group: _Group | None = None
+    topology_spread_constraints: list[SpreadWire] | None = None
+    volumes: list[VolumeWire] | None = None
+
+
+class _Health(Wire, frozen=True):
+    resource_id: str = msgspec.field(name="resourceID", default="")
+    health: str = ""
+
+
+class _ResourceStatus(Wire, frozen=True):
+    name: str = ""
+    resources: list[_Health] | None = None
+
+
+class _ContainerStatus(Wire, frozen=True):
+    name: str
+    resources: _Resources | None = None
+    allocated_resources_status: list[_ResourceStatus] | None = None
+    allocated_resources: dict[str, str] | None = None
+
+
+class _ClaimStatus(Wire, frozen=True):
+    name: str
+    resource_claim_name: str | None = None
+
+
+class _NodeAllocatable(Wire, frozen=True):
+    resources: dict[str, str] | None = None
+
+
+class _Mapping(Wire, frozen=True):
+    resource_name: str
+
+
+class _ExtendedClaim(Wire, frozen=True):
+    request_mappings: list[_Mapping] | None = None
+
+
+class _Condition(Wire, frozen=True):
+    type: str
+    status: str = ""
+    reason: str = ""
+
+
+class _Status(Wire, frozen=True):
+    phase: str = ""
+    start_time: str | None = None
+    nominated_node_name: str = ""
+    conditions: list[_Condition] | None = None
+    container_statuses: list[_ContainerStatus] | None = None
+    init_container_statuses: list[_ContainerStatus] | None = None
+    resources: _Resources | None = None
+    allocated_resources: dict[str, str] | None = None
+    resource_claim_statuses: list[_ClaimStatus] | None = None
+    node_allocatable_resource_claim_statuses: list[_NodeAllocatable] | None = None
+    extended_resource_claim_status: _ExtendedClaim | None = None
+
+
+class _PodMetadata(Metadata, frozen=True):
+    annotations: dict[str, str] | None = None
+
+
+class PodWire(Wire, frozen=True):
+    """Pod."""
+
+    metadata: _PodMetadata
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+
+class _BareSpec(Wire, frozen=True):
+    scheduler_name: str = "default-scheduler"
+    node_name: str = ""
+
+
+class _BareStatus(Wire, frozen=True):
+    phase: str = ""
+
+
+class _BarePod(Wire, frozen=True):
+    metadata: Metadata
+    spec: _BareSpec = _BareSpec()
+    status: _BareStatus = _BareStatus()
+
+
+_pod = msgspec.json.Decoder(PodWire)
+_bare_pod = msgspec.json.Decoder(_BarePod)
+
+
+def decode_pod(raw: bytes | msgspec.Raw) -> Pod:
+    """Decode a Pod; one that cannot be read whole keeps its name, node and scheduler, and says why in `invalid`."""
+    try:
+        return _convert(_pod.decode(raw))
+    except (MalformedError, msgspec.ValidationError) as error:
+        return _invalid(raw, str(error))
+
+
+def _invalid(raw: bytes | msgspec.Raw, why: str) -> Pod:
+    wire = _bare_pod.decode(raw)
+    metadata = wire.metadata
+    return Pod(
+        id=PodId(metadata.namespace, metadata.name),
+        uid=metadata.uid,
+        scheduler_name=wire.spec.scheduler_name,
+        node_name=wire.spec.node_name,
+        labels=labels(metadata.labels),
+        creation=metadata.creation_timestamp or "",
+        is_deleting=metadata.deletion_timestamp is not None,
+        is_terminal=wire.status.phase in _TERMINAL,
+        invalid=why,
+    )
+
+
+def _convert(wire: PodWire) -> Pod:
+    metadata, spec, status = wire.metadata, wire.spec, wire.status
+    affinity = spec.affinity or _NO_AFFINITY
+    node_affinity = affinity.node_affinity or _NO_NODE_AFFINITY
+    subject = Subject(metadata.namespace, metadata.labels or {})
+    pod_group = (spec.scheduling_group.pod_group_name or "") if spec.scheduling_group is not None else ""
+    return Pod(
+        id=PodId(metadata.namespace, metadata.name),
+        uid=metadata.uid,
+        scheduler_name=spec.scheduler_name,
+        node_name=spec.node_name,
+        nominated_node_name=status.nominated_node_name or (metadata.annotations or {}).get(eviction.RESERVE, ""),
+        labels=labels(metadata.labels),
+        priority=spec.priority or 0,
+        preemption_policy=spec.preemption_policy or "PreemptLowerPriority",
+        creation=metadata.creation_timestamp or "",
+        controller=_controller(metadata),
+        requests=_requests(spec, status),
+        containers=_containers(spec),
+        node_selector=labels(spec.node_selector),
+        required_affinity=node_selector(node_affinity.required),
+        preferred_node_affinity=neighbours.preferred_nodes(node_affinity.preferred or ()),
+        host_ports=neighbours.host_ports(_lasting_ports(spec)),
+        affinity=neighbours.required_terms(affinity.pod_affinity, subject),
+        anti_affinity=neighbours.required_terms(affinity.pod_anti_affinity, subject),
+        preferred_affinity=neighbours.preferred_terms(affinity.pod_affinity, subject),
+        preferred_anti_affinity=neighbours.preferred_terms(affinity.pod_anti_affinity, subject),
+        spread=neighbours.spread(spec.topology_spread_constraints or (), subject),
+        images=tuple(each.image for each in (*(spec.init_containers or ()), *(spec.containers or ())) if each.image),
+        tolerations=tolerations(spec.tolerations),
+        claims=_claims(wire) if spec.resource_claims else (),
+        level_slack=_level_slack(spec, status),
+        volumes=pod_volumes(spec.volumes, metadata.namespace, metadata.name) if spec.volumes else (),
+        pod_group=pod_group,
+        gang=gangs.gang_of(metadata.namespace, pod_group, metadata.labels),
+        gang_note=gangs.note_of(metadata.annotations),
+        scheduling_gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
+        started=eviction.seconds(status.start_time),
+        is_preemptible=eviction.is_preemptible(metadata.annotations),
+        is_deleting=metadata.deletion_timestamp is not None,
+        is_terminal=status.phase in _TERMINAL,
+        has_failed=_has_failed(status),
+        unhealthy=tuple(_unhealthy(status)),
+    )
+
+
+def _lasting_ports(spec: _Spec) -> Iterator[PortWire]:
+    """Ports of containers that run as long as the pod does: sidecars too, init containers that end not."""
+    for each in spec.init_containers or ():
+        if each.restart_policy == "Always":
+            yield from each.ports or ()
+    for each in spec.containers or ():
+        yield from each.ports or ()
+
+
+def _has_failed(status: _Status) -> bool:
+    is_disrupted = any(each.type == "DisruptionTarget" and each.status == "True" for each in status.conditions or ())
+    return status.phase == "Failed" and not is_disrupted
+
+
+def _unhealthy(status: _Status) -> Iterator[Unhealthy]:
+    """Devices of claims that are reported unhealthy; entries are named `claim:<entry>/<request>` or `claim:<entry>`."""
+    containers = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
+    reports = [each for container in containers for each in container.allocated_resources_status or ()]
+    for report in reports:
+        kind, _, name = report.name.partition(":")
+        entry, _, request = name.partition("/")
+        devices = report.resources or () if kind == "claim" else ()
+        for device in devices:
+            if device.health == "Unhealthy":
+                yield Unhealthy(entry=entry, request=request, resource_id=device.resource_id)
+
+
+def _controller(metadata: Metadata) -> Controller | None:
+    owner = metadata.controller
+    return Controller(kind=owner.kind, uid=owner.uid) if owner is not None else None
+
+
+def _requests(spec: _Spec, status: _Status) -> tuple[tuple[str, int], ...]:
+    """Sum up what the pod takes of its node; not what a claim has given it there instead (KEP-5004)."""
+    found = pod_requests.rounded(pod_requests.total(_amounts(spec, status)))
+    extended = status.extended_resource_claim_status
+    if not spec.node_name or extended is None:
+        return found
+    served = {mapping.resource_name for mapping in extended.request_mappings or ()}
+    return tuple((resource, amount) for resource, amount in found if resource not in served)
+
+
+def _level_slack(spec: _Spec, status: _Status) -> tuple[tuple[str, int], ...]:
+    has_claims = bool(spec.resource_claims) and spec.resources is not None
+    return pod_requests.level_slack(_amounts(spec, status)) if has_claims else ()
+
+
+def _containers(spec: _Spec) -> tuple[ContainerRequests, ...]:
+    """Init containers first, each as it is specified."""
+    return tuple(
+        ContainerRequests(
+            name=each.name,
+            requests=pod_requests.rounded(amounts(each.resources.requests, f"container {each.name}")),
+            is_init=is_init,
+            is_sidecar=is_init and each.restart_policy == "Always",
+            claims=tuple(dict.fromkeys(claim.name for claim in each.resources.claims or ())),
+        )
+        for is_init, containers in ((True, spec.init_containers), (False, spec.containers))
+        for each in containers or ()
+    )
+
+
+def _claims(wire: PodWire) -> tuple[PodClaim, ...]:
+    """Resolve the entries: a named claim, or what the claim controller has noted in the status for a template."""
+    namespace = wire.metadata.namespace
+    noted = {each.name: each for each in wire.status.resource_claim_statuses or ()}
+    found = []
+    for entry in wire.spec.resource_claims or ():
+        template = entry.resource_claim_template_name or ""
+        name, is_skipped = entry.resource_claim_name, False
+        if name is None and entry.name in noted:
+            name = noted[entry.name].resource_claim_name
+            is_skipped = name is None
+        claim = ClaimId(namespace, name) if name else None
+        found.append(PodClaim(entry=entry.name, claim=claim, template=template, is_skipped=is_skipped))
+    return tuple(found)
+
+
+def _amounts(spec: _Spec, status: _Status) -> PodAmounts:
+    """Gather what counts towards the pod's requests, with what a resize in place has changed."""
+    reported = {
+        each.name: _resized(each.resources, each.allocated_resources, f"status of container {each.name}")
+        for statuses in (status.container_statuses, status.init_container_statuses)
+        for each in statuses or ()
+        if each.resources is not None
+    }
+    pod_level = None
+    if spec.resources is not None and spec.resources.requests:
+        resized = (
+            _resized(status.resources, status.allocated_resources, "status.resources")
+            if status.resources is not None
+            else None
+        )
+        pod_level = ContainerAmounts(amounts(spec.resources.requests, "spec.resources.requests"), resized)
+    return PodAmounts(
+        containers=[_container(each, reported) for each in spec.containers or ()],
+        init_containers=[
+            (_container(each, reported), each.restart_policy == "Always") for each in spec.init_containers or ()
+        ],
+        overhead=amounts(spec.overhead, "spec.overhead"),
+        pod_level=pod_level,
+        extra=[
+            amounts(each.resources, "status.nodeAllocatableResourceClaimStatuses")
+            for each in (status.node_allocatable_resource_claim_statuses or () if spec.node_name else ())
+        ],
+        is_infeasible=_is_infeasible(status),
+    )
+
+
+def _container(wire: _Container, reported: dict[str, Resized]) -> ContainerAmounts:
+    field = f"spec.containers[{wire.name}].resources.requests"
+    return ContainerAmounts(amounts(wire.resources.requests, field), reported.get(wire.name))
+
+
+def _resized(resources: _Resources | None, allocated: dict[str, str] | None, field: str) -> Resized:
+    actual = resources.requests if resources is not None else None
+    return Resized(amounts(actual, field), amounts(allocated, field))
+
+
+def _is_infeasible(status: _Status) -> bool:
+    """Whether the node has refused a resize (condition PodResizePending, reason Infeasible)."""
+    pending = next((each for each in status.conditions or () if each.type == "PodResizePending"), None)
+    return pending is not None and pending.reason == "Infeasible"

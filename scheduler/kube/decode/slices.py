@@ -1,0 +1,283 @@
+"""ResourceSlices and their devices (resource.k8s.io/v1)."""
+
+import functools
+
+import msgspec
+
+from scheduler.kube.decode.shared import (
+    MalformedError,
+    Metadata,
+    NodeSelectorWire,
+    TaintWire,
+    Wire,
+    node_selector,
+    quantity,
+    taints,
+)
+from solver.domain import (
+    AttributeKind,
+    AttributeValue,
+    Capacity,
+    CounterConsumption,
+    CounterSet,
+    Device,
+    NodeAllocatableMapping,
+    NodeScope,
+    Quantity,
+    QuantityError,
+    RequestPolicy,
+    ResourceSlice,
+    ValidRange,
+)
+
+
+class _Attribute(Wire, frozen=True):
+    string: str | None = None
+    as_int: int | None = msgspec.field(name="int", default=None)
+    as_bool: bool | None = msgspec.field(name="bool", default=None)
+    version: str | None = None
+    ints: tuple[int, ...] | None = None
+    bools: tuple[bool, ...] | None = None
+    strings: tuple[str, ...] | None = None
+    versions: tuple[str, ...] | None = None
+
+
+class _Range(Wire, frozen=True):
+    min: str
+    max: str | None = None
+    step: str | None = None
+
+
+class _Policy(Wire, frozen=True):
+    default: str | None = None
+    valid_values: list[str] | None = None
+    valid_range: _Range | None = None
+
+
+class _Capacity(Wire, frozen=True):
+    value: str
+    request_policy: _Policy | None = None
+
+
+class _Counter(Wire, frozen=True):
+    value: str
+
+
+class _Consumption(Wire, frozen=True):
+    counter_set: str
+    counters: dict[str, _Counter] | None = None
+
+
+class _Mapping(Wire, frozen=True):
+    capacity_key: str | None = None
+    allocation_multiplier: str | None = None
+
+
+class _Device(Wire, frozen=True):
+    name: str
+    attributes: dict[str, _Attribute] | None = None
+    capacity: dict[str, _Capacity] | None = None
+    consumes_counters: list[_Consumption] | None = None
+    node_name: str | None = None
+    node_selector: NodeSelectorWire | None = None
+    all_nodes: bool | None = None
+    taints: list[TaintWire] | None = None
+    binds_to_node: bool | None = None
+    binding_conditions: tuple[str, ...] | None = None
+    binding_failure_conditions: tuple[str, ...] | None = None
+    allow_multiple_allocations: bool | None = None
+    node_allocatable_resource_mappings: dict[str, _Mapping] | None = None
+
+
+class _CounterSet(Wire, frozen=True):
+    name: str
+    counters: dict[str, _Counter] | None = None
+
+
+class _Pool(Wire, frozen=True):
+    name: str
+    generation: int
+    resource_slice_count: int
+
+
+class _Spec(Wire, frozen=True):
+    driver: str
+    pool: _Pool
+    node_name: str | None = None
+    node_selector: NodeSelectorWire | None = None
+    all_nodes: bool | None = None
+    per_device_node_selection: bool | None = None
+    devices: list[_Device] | None = None
+    shared_counters: list[_CounterSet] | None = None
+
+
+class SliceWire(Wire, frozen=True):
+    """ResourceSlice."""
+
+    metadata: Metadata
+    spec: _Spec
+
+
+_slice = msgspec.json.Decoder(SliceWire)
+
+
+def decode_slice(raw: bytes | msgspec.Raw) -> ResourceSlice:
+    """Decode a ResourceSlice; one device that cannot be read makes it unreadable, and so its pool incomplete."""
+    wire = _slice.decode(raw)
+    spec = wire.spec
+    per_device = bool(spec.per_device_node_selection)
+    return ResourceSlice(
+        name=wire.metadata.name,
+        driver=spec.driver,
+        pool=spec.pool.name,
+        generation=spec.pool.generation,
+        slice_count=spec.pool.resource_slice_count,
+        scope=NodeScope(
+            node_name=spec.node_name or "",
+            node_selector=node_selector(spec.node_selector),
+            all_nodes=bool(spec.all_nodes),
+            per_device=per_device,
+        ),
+        devices=tuple(_device(each, index, per_device) for index, each in enumerate(spec.devices or ())),
+        counter_sets=tuple(
+            CounterSet(name=each.name, counters=_counters(each.counters, f"spec.sharedCounters[{index}].counters"))
+            for index, each in enumerate(spec.shared_counters or ())
+        ),
+    )
+
+
+def _device(wire: _Device, index: int, per_device: bool) -> Device:  # noqa: FBT001 - private
+    field = f"spec.devices[{index}]"
+    return Device(
+        name=wire.name,
+        attributes=_attributes(wire.attributes) if wire.attributes else (),
+        capacities=_capacities(wire.capacity, field) if wire.capacity else (),
+        consumes_counters=tuple(
+            CounterConsumption(
+                counter_set=each.counter_set, counters=_counters(each.counters, f"{field}.consumesCounters")
+            )
+            for each in wire.consumes_counters
+        )
+        if wire.consumes_counters
+        else (),
+        scope=NodeScope(
+            node_name=wire.node_name or "",
+            node_selector=node_selector(wire.node_selector),
+            all_nodes=bool(wire.all_nodes),
+        )
+        if per_device
+        else None,
+        taints=taints(wire.taints),
+        binds_to_node=bool(wire.binds_to_node),
+        binding_conditions=wire.binding_conditions or (),
+        binding_failure_conditions=wire.binding_failure_conditions or (),
+        allow_multiple_allocations=bool(wire.allow_multiple_allocations),
+        node_allocatable=_mappings(wire.node_allocatable_resource_mappings, field)
+        if wire.node_allocatable_resource_mappings
+        else (),
+    )
+
+
+_shared_value = functools.lru_cache(maxsize=2**16)(AttributeValue)
+"""Equal values are one object: thousands of devices say the same."""
+
+
+def _attributes(wire: dict[str, _Attribute]) -> tuple[tuple[str, AttributeValue], ...]:
+    """Sort by name; an attribute of a type that this version does not know is left out, as if it were not published."""
+    found = []
+    for name, each in wire.items():
+        if each.string is not None:
+            value = _shared_value(AttributeKind.STRING, each.string)
+        elif each.as_int is not None:
+            value = _shared_value(AttributeKind.INT, each.as_int)
+        else:
+            rare = _rare_attribute(each)
+            if rare is None:
+                continue
+            value = rare
+        found.append((name, value))
+    found.sort(key=_name)
+    return tuple(found)
+
+
+def _name(pair: tuple[str, object]) -> str:
+    return pair[0]
+
+
+def _rare_attribute(wire: _Attribute) -> AttributeValue | None:
+    """Give the value of one of the kinds that are not tried first."""
+    if wire.version is not None:
+        return _shared_value(AttributeKind.VERSION, wire.version)
+    if wire.as_bool is not None:
+        return _shared_value(AttributeKind.BOOL, wire.as_bool)
+    if wire.ints is not None:
+        return AttributeValue(AttributeKind.INTS, wire.ints)
+    if wire.bools is not None:
+        return AttributeValue(AttributeKind.BOOLS, wire.bools)
+    if wire.strings is not None:
+        return AttributeValue(AttributeKind.STRINGS, wire.strings)
+    if wire.versions is not None:
+        return AttributeValue(AttributeKind.VERSIONS, wire.versions)
+    return None
+
+
+def _capacities(wire: dict[str, _Capacity], field: str) -> tuple[tuple[str, Capacity], ...]:
+    found = []
+    for name, each in wire.items():
+        try:
+            capacity = (
+                _plain_capacity(each.value)
+                if each.request_policy is None
+                else Capacity(value=quantity(each.value), request_policy=_policy(each.request_policy))
+            )
+        except QuantityError as error:
+            raise MalformedError(f"{field}.capacity[{name}]", str(error)) from error
+        found.append((name, capacity))
+    found.sort(key=_name)
+    return tuple(found)
+
+
+@functools.lru_cache(maxsize=2**14)
+def _plain_capacity(text: str) -> Capacity:
+    return Capacity(value=quantity(text))
+
+
+def _policy(wire: _Policy) -> RequestPolicy:
+    limits = wire.valid_range
+    return RequestPolicy(
+        default=_optional(wire.default),
+        valid_values=tuple(quantity(text) for text in wire.valid_values or ()),
+        valid_range=ValidRange(min=quantity(limits.min), max=_optional(limits.max), step=_optional(limits.step))
+        if limits is not None
+        else None,
+    )
+
+
+def _optional(text: str | None) -> Quantity | None:
+    return None if text is None else quantity(text)
+
+
+def _counters(wire: dict[str, _Counter] | None, field: str) -> tuple[tuple[str, Quantity], ...]:
+    found = []
+    for name, each in (wire or {}).items():
+        try:
+            found.append((name, quantity(each.value)))
+        except QuantityError as error:
+            raise MalformedError(f"{field}[{name}]", str(error)) from error
+    found.sort(key=_name)
+    return tuple(found)
+
+
+def _mappings(wire: dict[str, _Mapping], field: str) -> tuple[NodeAllocatableMapping, ...]:
+    found = []
+    for resource, each in sorted(wire.items()):
+        try:
+            multiplier = _optional(each.allocation_multiplier)
+        except QuantityError as error:
+            raise MalformedError(f"{field}.nodeAllocatableResourceMappings[{resource}]", str(error)) from error
+        found.append(
+            NodeAllocatableMapping(
+                resource=resource, capacity_key=each.capacity_key or "", allocation_multiplier=multiplier
+            )
+        )
+    return tuple(found)

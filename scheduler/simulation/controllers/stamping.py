@@ -1,0 +1,115 @@
+"""
+Claims from templates, as the claim controller makes them: owned by the pod or the PodGroup, noted in its status.
+
+The random part of the generated name is taken from the pod's uid, so that the same input gives the same names.
+"""
+
+import copy
+import hashlib
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from scheduler.simulation.manifests.fields import Body, entries, mapping, metadata, spec, text
+
+_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+_LONGEST_BASE: Final = 58
+"""Characters of a generated name before its five random ones (names.SimpleNameGenerator)."""
+_ENTRY: Final = "resource.kubernetes.io/pod-claim-name"
+_ENDED: Final = frozenset({"Succeeded", "Failed"})
+
+Key = tuple[str, str]
+"""Namespace and name."""
+
+
+class Wanted(NamedTuple):
+    """An entry of a pod that no claim is noted for yet."""
+
+    field: str
+    entry: str
+    template: str
+
+
+def wanted(pod: Body) -> Iterator[Wanted]:
+    """Give the entries of a pod that want a claim from a template and have none."""
+    status = mapping(pod.get("status"))
+    if status.get("phase") in _ENDED:
+        return
+    noted = {text(each.get("name")) for _, each in entries(status.get("resourceClaimStatuses"))}
+    for index, entry in entries(spec(pod).get("resourceClaims")):
+        template, name = text(entry.get("resourceClaimTemplateName")), text(entry.get("name"))
+        if template and name not in noted:
+            yield Wanted(f"spec.resourceClaims[{index}].resourceClaimTemplateName", name, template)
+
+
+def stamp(pod: Body, each: Wanted, template: Body, taken: Collection[Key]) -> Body:
+    """Make the claim of an entry under a name that is not taken, and note it in the pod's status."""
+    owner = metadata(pod)
+    wrapped = spec(template)
+    base = f"{owner['name']}-{each.entry}-"[:_LONGEST_BASE]
+    name = base + _suffix(text(owner["uid"]), each.entry)
+    while (owner["namespace"], name) in taken:
+        name = base + _suffix(name, each.entry)
+    note(pod, each.entry, name)
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {
+            "namespace": owner["namespace"],
+            "name": name,
+            "labels": mapping(metadata(wrapped).get("labels")),
+            "annotations": {**mapping(metadata(wrapped).get("annotations")), _ENTRY: each.entry},
+            "ownerReferences": [
+                {
+                    "apiVersion": text(pod.get("apiVersion")) or "v1",
+                    "kind": text(pod.get("kind")) or "Pod",
+                    "name": owner["name"],
+                    "uid": owner["uid"],
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": copy.deepcopy(wrapped.get("spec", {})),
+    }
+
+
+def made(claims: Mapping[Key, Body]) -> dict[tuple[str, str], str]:
+    """Index the claims that the controller has made already, by their pod's uid and the entry they are for."""
+    found = {}
+    for (_, name), claim in claims.items():
+        entry = mapping(metadata(claim).get("annotations")).get(_ENTRY)
+        if isinstance(entry, str):
+            for _, reference in entries(metadata(claim).get("ownerReferences")):
+                found[text(reference.get("uid")), entry] = name
+    return found
+
+
+def share(pod: Body, groups: Mapping[Key, Body]) -> None:
+    """Note in a pod's status the claims of its PodGroup, for entries of the pod that are the group's just so."""
+    name = text(mapping(spec(pod).get("schedulingGroup")).get("podGroupName"))
+    group = groups.get((text(metadata(pod).get("namespace")), name))
+    if group is None:
+        return
+    own = [entry for _, entry in entries(spec(group).get("resourceClaims"))]
+    for _, noted in entries(mapping(group.get("status")).get("resourceClaimStatuses")):
+        entry = text(noted.get("name"))
+        if any(each in own for _, each in entries(spec(pod).get("resourceClaims")) if each.get("name") == entry):
+            note(pod, entry, text(noted.get("resourceClaimName")))
+
+
+def note(pod: Body, entry: str, claim: str) -> None:
+    """Write into a pod's status which claim an entry has."""
+    status = pod.setdefault("status", {})
+    if isinstance(status, dict):
+        noted = status.setdefault("resourceClaimStatuses", [])
+        if isinstance(noted, list):
+            noted.append({"name": entry, "resourceClaimName": claim})
+
+
+def generated(base: str, *seed: str) -> str:
+    """Complete a generateName as the API server would, the same way each time."""
+    return base[:_LONGEST_BASE] + _suffix(*seed)
+
+
+def _suffix(*seed: str) -> str:
+    digest = hashlib.sha256("/".join(seed).encode()).digest()
+    return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:5])

@@ -1,0 +1,115 @@
+"""Devices on their way to becoming types: what a batch can see of each, before labels are given."""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from solver.domain import CounterId
+from solver.feasibility.device_attributes import AttributeName, Items, lookup
+from solver.problem.devices.inventory import DeviceRecord, Inventory
+from solver.problem.devices.layout import MOST_UNITS, Sharing
+from solver.problem.requests.demand import Answers
+
+
+class Draft(NamedTuple):
+    """A record on its way to a type: its key before labels are given, and its raw attribute values."""
+
+    record: DeviceRecord
+    verdicts: tuple[tuple[int, int], ...]
+    sharing: Sharing | None
+    attributes: tuple[Items, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Drafting:
+    """What building a layout needs at hand: the inventory and every device's answers."""
+
+    inventory: Inventory
+    answers: Sequence[Answers]
+    attributes: tuple[AttributeName, ...]
+    is_admin: tuple[bool, ...]
+    verdicts: defaultdict[int, list[tuple[int, int]]]
+    local_counters: dict[CounterId, int]
+    labelled: tuple[bool, ...] = ()
+
+    def draft(self, index: int) -> Draft | None:
+        """Describe a record, or None where no demand of the batch can see it."""
+        verdicts = self.verdicts.get(index)
+        if verdicts is None:
+            return None
+        record = self.inventory.records[index]
+        values = tuple(lookup(record.id.driver, record.device, name) for name in self.attributes)
+        return Draft(record, tuple(verdicts), self._sharing(record, verdicts), values)
+
+    def _sharing(self, record: DeviceRecord, verdicts: list[tuple[int, int]]) -> Sharing | None:
+        if not record.device.allow_multiple_allocations:
+            return None
+        capacities = tuple((name, capacity.value.nano) for name, capacity in record.device.capacities)
+        consumption = tuple((demand, self.answers[demand].consumption.get(record.index)) for demand, _ in verdicts)
+        return Sharing(capacities, consumption)
+
+
+def prepare(
+    inventory: Inventory,
+    answers: Sequence[Answers],
+    is_admin: tuple[bool, ...],
+    attributes: tuple[AttributeName, ...],
+) -> Drafting:
+    """Gather, per record, the verdicts of all demands, and find out which counters and labels are local."""
+    verdicts: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+    for demand, answer in enumerate(answers):
+        for index, verdict in answer.verdicts.items():
+            verdicts[index].append((demand, int(verdict)))
+    drafting = Drafting(inventory, answers, attributes, is_admin, verdicts, _counter_homes(inventory))
+    drafting.labelled = _labelled(drafting)
+    return drafting
+
+
+def _counter_homes(inventory: Inventory) -> dict[CounterId, int]:
+    """Counters whose drawers all live on one node, with that node."""
+    homes: dict[CounterId, int] = {}
+    for record in inventory.records if inventory.budgets else ():
+        for counter, _ in record.counters:
+            homes[counter] = record.home if homes.get(counter, record.home) == record.home else -1
+    return {counter: home for counter, home in homes.items() if home >= 0}
+
+
+def _labelled(drafting: Drafting) -> tuple[bool, ...]:
+    """Which attributes may be renumbered per node: no cluster-wide device has them, and none is a list."""
+    wide = [draft for index in drafting.inventory.wide if (draft := drafting.draft(index)) is not None]
+    lists = set()
+    for index in drafting.verdicts:
+        record = drafting.inventory.records[index]
+        for position, name in enumerate(drafting.attributes):
+            if len(lookup(record.id.driver, record.device, name)) > 1:
+                lists.add(position)
+    return tuple(
+        position not in lists and not any(draft.attributes[position] for draft in wide)
+        for position in range(len(drafting.attributes))
+    )
+
+
+def scale_of(amounts: Sequence[int], total: int) -> int:
+    """
+    Choose the nano-units of one unit of a budget: the amounts' greatest common divisor, if that is coarse enough.
+
+    Where tiny amounts would make units too many, large amounts still come out whole, and tiny ones are rounded up
+    by the caller: nothing is overcommitted, and what is lost is below `total` / 2^44.
+    """
+    scale = math.gcd(*amounts) or 1
+    if total // scale <= MOST_UNITS:
+        return scale
+    finest = -(-total // MOST_UNITS)
+    scale = math.gcd(*(amount for amount in amounts if amount >= finest)) or 1
+    if scale < finest:
+        return finest
+    while scale % 2 == 0 and total // (scale // 2) <= MOST_UNITS:
+        scale //= 2
+    return scale
+
+
+def units(amount: int, scale: int) -> int:
+    """Give an amount in units, rounded up."""
+    return -(-amount // scale)

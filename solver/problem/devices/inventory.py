@@ -1,0 +1,237 @@
+"""Devices as published: what exists, where it can be used, what it draws from; independent of batch and usage."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from solver.domain import (
+    SUSPECT_TAINT,
+    CounterId,
+    Device,
+    DeviceId,
+    DeviceTaintRule,
+    Node,
+    NodeScope,
+    PoolId,
+    ResourceSlice,
+    Taint,
+)
+from solver.feasibility import affinity, pools
+from solver.feasibility.pools import Pool
+from solver.problem.devices.owned import Ownership
+from solver.problem.devices.recall import Drawn, Recall
+
+Mask = npt.NDArray[np.bool_]
+DemandHint = tuple[tuple[str, ...], tuple[str, ...]]
+"""The selectors of a class and of a request."""
+_VALUE_SCALE = 100
+
+
+@dataclass(slots=True, eq=False)
+class DeviceRecord:
+    """
+    One usable device.
+
+    `nodes` are the indices of the nodes that can use it, None for every node; `home` is the only node where
+    there is exactly one, else -1. `counters` are nano-units drawn while the device is used. `position`
+    is its place in its slice. `value` says how much
+    would be lost with it: 1 plus the sum over its capacities of their percentage of the largest one published, and
+    1 more where it has binding conditions.
+    """
+
+    index: int
+    id: DeviceId
+    device: Device
+    scope: NodeScope
+    home: int
+    nodes: frozenset[int] | None
+    taints: tuple[Taint, ...]
+    counters: tuple[tuple[CounterId, int], ...]
+    is_owned: bool
+    position: int
+    value: int = 1
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether work failed on it lately, or it was reported unhealthy."""
+        return any(taint.key == SUSPECT_TAINT for taint in self.taints)
+
+
+@dataclass(slots=True, eq=False)
+class Inventory:
+    """
+    Every device of every usable pool, in the order in which kube-scheduler would look at them.
+
+    `by_home` lists record indices per node, `wide` those that several nodes can use; `has_devices` marks nodes with
+    devices of their own. `budgets` are the published
+    nano-units of every counter.
+    """
+
+    nodes: tuple[Node, ...]
+    node_index: Mapping[str, int]
+    labels: tuple[dict[str, str], ...]
+    pools: dict[PoolId, pools.Pool]
+    records: list[DeviceRecord] = field(default_factory=list)
+    record_of: dict[DeviceId, int] = field(default_factory=dict)
+    by_home: list[list[int]] = field(default_factory=list)
+    wide: list[int] = field(default_factory=list)
+    has_devices: Mask = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    budgets: dict[CounterId, int] = field(default_factory=dict)
+    spans: list[tuple[ResourceSlice, int]] = field(default_factory=list)
+    """Slices with the index of their first record; those of usable pools, in the order of the records."""
+    rules: tuple[DeviceTaintRule, ...] = ()
+    own_taints: dict[DeviceId, tuple[Taint, ...]] = field(default_factory=dict)
+    """Taints as published, also by pools that cannot be used and for nodes that are not there."""
+    draws: dict[DeviceId, tuple[tuple[CounterId, int], ...]] = field(default_factory=dict)
+    """What devices take of counters, those that no present node reaches included."""
+    has_burdens: bool = False
+    """Whether some device takes of its node's own resources (KEP-5517)."""
+    hints: dict[DemandHint, str] = field(default_factory=dict)
+    """What `solver.explain.hints` says of selectors that match nothing; it holds as long as the inventory."""
+
+    def taints_of(self, device: DeviceId) -> tuple[Taint, ...]:
+        """Give a device's taints of today, whether anybody could allocate it or not."""
+        return self.own_taints.get(device, ()) + rule_taints(device, self.rules)
+
+    def reach(self, scope: NodeScope) -> frozenset[int] | None:
+        """Nodes that a scope reaches: None for all of them, empty for a scope that this version does not know."""
+        if scope.all_nodes:
+            return None
+        if scope.node_name:
+            index = self.node_index.get(scope.node_name)
+            return frozenset() if index is None else frozenset((index,))
+        if scope.node_selector is None:
+            return frozenset()
+        return frozenset(
+            index
+            for index, node in enumerate(self.nodes)
+            if affinity.matches(scope.node_selector, node.name, self.labels[index])
+        )
+
+    def pool_reach(self, pool: Pool) -> frozenset[int] | None:
+        """Nodes that see a pool (None: all of them), by the scopes of its newest slices."""
+        nodes: set[int] = set()
+        for each in pool.slices:
+            scopes = [device.scope for device in each.devices] if each.scope.per_device else [each.scope]
+            reaches = [self.reach(scope) for scope in scopes if scope is not None]
+            if None in reaches:
+                return None
+            nodes.update(*(reach for reach in reaches if reach is not None))
+        return frozenset(nodes)
+
+
+def take_stock(
+    nodes: tuple[Node, ...],
+    slices: tuple[ResourceSlice, ...],
+    rules: tuple[DeviceTaintRule, ...],
+    ownership: Ownership,
+    recall: Recall | None = None,
+) -> Inventory:
+    """Build the inventory; cost grows with the number of devices published, so callers keep it while they can."""
+    recall = Recall() if recall is None else recall
+    inventory = Inventory(
+        nodes=nodes,
+        node_index={node.name: index for index, node in enumerate(nodes)},
+        labels=tuple(dict(node.labels) for node in nodes),
+        pools=pools.resolve(slices),
+        by_home=[[] for _ in nodes],
+        rules=rules,
+    )
+    for pool in inventory.pools.values():
+        for each in pool.slices:
+            published = ((device, DeviceId(each.driver, each.pool, device.name)) for device in each.devices)
+            inventory.own_taints.update((device_id, device.taints) for device, device_id in published if device.taints)
+    for pool in _in_search_order(inventory.pools.values()):
+        _add_counters(inventory, pool)
+        for each in pool.slices:
+            _add_slice(inventory, each, ownership, recall.drawn(each, _drawn_by))
+    _set_values(inventory.records)
+    inventory.has_devices = np.array([bool(indices) for indices in inventory.by_home], dtype=np.bool_)
+    return inventory
+
+
+def _in_search_order(resolved: Iterable[pools.Pool]) -> list[pools.Pool]:
+    """Order usable pools: those without binding conditions first, then by driver and name (upstream since 1.36)."""
+    usable = [pool for pool in resolved if pool.is_usable]
+    return sorted(usable, key=lambda pool: (_has_binding_conditions(pool), pool.id))
+
+
+def _has_binding_conditions(pool: pools.Pool) -> bool:
+    return any(device.binding_conditions for each in pool.slices for device in each.devices)
+
+
+def _add_counters(inventory: Inventory, pool: pools.Pool) -> None:
+    for each in pool.slices:
+        for counter_set in each.counter_sets:
+            for counter, amount in counter_set.counters:
+                inventory.budgets[CounterId(*pool.id, counter_set.name, counter)] = amount.nano
+
+
+def _add_slice(inventory: Inventory, each: ResourceSlice, ownership: Ownership, drawn: tuple[Drawn, ...]) -> None:
+    reach = None if each.scope.per_device else inventory.reach(each.scope)
+    inventory.spans.append((each, len(inventory.records)))
+    for position, device in enumerate(each.devices):
+        scope = each.scope if device.scope is None or not each.scope.per_device else device.scope
+        nodes = inventory.reach(scope) if reach is None else reach
+        device_id = DeviceId(each.driver, each.pool, device.name)
+        counters = inventory.draws[device_id] = drawn[position]
+        if nodes == frozenset():
+            continue
+        home = next(iter(nodes)) if nodes is not None and len(nodes) == 1 else -1
+        record = DeviceRecord(
+            index=len(inventory.records),
+            id=device_id,
+            device=device,
+            scope=scope,
+            home=home,
+            nodes=nodes,
+            taints=device.taints + rule_taints(device_id, inventory.rules),
+            counters=counters,
+            is_owned=ownership.includes(each.driver, home),
+            position=position,
+        )
+        inventory.records.append(record)
+        inventory.has_burdens = inventory.has_burdens or bool(device.node_allocatable)
+        inventory.record_of[device_id] = record.index
+        (inventory.wide if home < 0 else inventory.by_home[home]).append(record.index)
+
+
+def rule_taints(device: DeviceId, rules: tuple[DeviceTaintRule, ...]) -> tuple[Taint, ...]:
+    """Taints that DeviceTaintRules add; a rule without a selector selects nothing (KEP-5055)."""
+    return tuple(
+        rule.taint
+        for rule in rules
+        if not rule.selects_nothing
+        and rule.driver in {None, device.driver}
+        and rule.pool in {None, device.pool}
+        and rule.device in {None, device.device}
+    )
+
+
+def _drawn_by(each: ResourceSlice) -> tuple[Drawn, ...]:
+    return tuple(_drawn(DeviceId(each.driver, each.pool, device.name), device) for device in each.devices)
+
+
+def _drawn(device_id: DeviceId, device: Device) -> tuple[tuple[CounterId, int], ...]:
+    return tuple(
+        (CounterId(device_id.driver, device_id.pool, consumption.counter_set, counter), amount.nano)
+        for consumption in device.consumes_counters
+        for counter, amount in consumption.counters
+    )
+
+
+def _set_values(records: list[DeviceRecord]) -> None:
+    largest: defaultdict[tuple[str, str], int] = defaultdict(int)
+    for record in records:
+        for name, capacity in record.device.capacities:
+            key = (record.id.driver, name)
+            largest[key] = max(largest[key], capacity.value.nano)
+    for record in records:
+        if record.device.binding_conditions:
+            record.value += 1  # of equal devices those that have to be got ready first come last
+        for name, capacity in record.device.capacities:
+            most = largest[record.id.driver, name]
+            record.value += _VALUE_SCALE * capacity.value.nano // most if most else 0

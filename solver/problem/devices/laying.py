@@ -1,0 +1,231 @@
+"""Lay out the cluster: give labels, form types, find nodes of one description."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from solver.domain import CounterId
+from solver.feasibility.device_attributes import Items
+from solver.problem.devices.drafting import Draft, Drafting, scale_of, units
+from solver.problem.devices.inventory import Inventory
+from solver.problem.devices.layout import GLOBAL, OPEN, DeviceType, Group, Layout, Takes, TypeKey
+from solver.problem.requests.demand import Verdict
+
+_Budgets = tuple[list[int], list[int]]
+"""Totals and scales of the budgets given so far."""
+_CounterBudget = Callable[[int], tuple[int, int]]
+"""Counter reference → its budget and scale."""
+_CountedType = tuple[TypeKey, int]
+_GroupKey = tuple[tuple[_CountedType, ...], tuple[int, ...], tuple[int, ...], bool]
+
+
+def lay_out(drafting: Drafting) -> Layout:
+    """Build the layout; cost grows with the number of devices that some demand can see."""
+    inventory = drafting.inventory
+    layout = Layout(attributes=drafting.attributes)
+    _lay_wide_counters(layout, drafting)
+    _lay_wide_types(layout, drafting)
+    unsettled = _unsettled_nodes(inventory)
+    groups: dict[_GroupKey, Group] = {}
+    for node, indices in enumerate(inventory.by_home):
+        drafts = [draft for index in indices if (draft := drafting.draft(index)) is not None]
+        types, counters = _local_types(layout, drafting, node, drafts)
+        counted = tuple((key, len(records)) for key, records in types)
+        wide = tuple(i for i, nodes in enumerate(layout.wide_nodes) if nodes is None or node in nodes)
+        totals = tuple(inventory.budgets.get(counter, 0) for counter in counters)
+        key = (counted, totals, wide, unsettled is None or node in unsettled)
+        group = groups.get(key)
+        if group is None:
+            group = _group(layout, key, drafting.is_admin)
+            groups[key] = group
+            layout.groups.append(group)
+        layout.group_of.append(group.index)
+        layout.members.append(tuple(tuple(records) for _, records in types))
+        for position, (_, records) in enumerate(types):
+            layout.place_of.update((record, (node, position)) for record in records)
+        layout.counter_place.update((counter, (node, budget)) for budget, counter in enumerate(counters))
+    return layout
+
+
+def _lay_wide_counters(layout: Layout, drafting: Drafting) -> None:
+    """Give budgets to counters that devices of several nodes draw on."""
+    drawn: defaultdict[CounterId, list[int]] = defaultdict(list)
+    for record in drafting.inventory.records:
+        for counter, amount in record.counters:
+            if counter not in drafting.local_counters:
+                drawn[counter].append(amount)
+    for counter, amounts in drawn.items():
+        total = drafting.inventory.budgets[counter]
+        budget = _new_budget(layout.wide_budgets, total, scale_of(amounts, total), GLOBAL)
+        layout.counter_place[counter] = (-1, budget)
+
+
+def _lay_wide_types(layout: Layout, drafting: Drafting) -> None:
+    """Form types of the devices that several nodes can use; their attribute values are never renumbered."""
+    grouped: dict[tuple[TypeKey, frozenset[int] | None, int], list[int]] = {}
+    for index in drafting.inventory.wide:
+        draft = drafting.draft(index)
+        if draft is None:
+            continue
+        counters = tuple((-layout.counter_place[counter][1], amount) for counter, amount in draft.record.counters)
+        key = _type_key(draft, draft.attributes, counters)
+        ordinal = index if draft.sharing is not None else -1
+        grouped.setdefault((key, draft.record.nodes, ordinal), []).append(index)
+    for (key, nodes, _), records in grouped.items():
+        counted = (key, len(records))
+        made = _device_type(counted, layout.wide_budgets, drafting.is_admin, _wide_counter(layout), GLOBAL)
+        layout.place_of.update((record, (-1, len(layout.wide_types))) for record in records)
+        layout.wide_types.append(made)
+        layout.wide_members.append(tuple(records))
+        layout.wide_nodes.append(nodes)
+
+
+def _wide_counter(layout: Layout) -> _CounterBudget:
+    return lambda reference: (-reference, layout.wide_budgets[1][-reference - GLOBAL])
+
+
+def _type_key(draft: Draft, attributes: tuple[Items, ...], counters: tuple[tuple[int, int], ...]) -> TypeKey:
+    return TypeKey(
+        verdicts=draft.verdicts,
+        attributes=attributes,
+        sharing=draft.sharing,
+        counters=counters,
+        value=draft.record.value,
+        has_conditions=bool(draft.record.device.binding_conditions),
+        binds_to_node=draft.record.device.binds_to_node,
+        is_suspect=draft.record.is_suspect,
+    )
+
+
+def _unsettled_nodes(inventory: Inventory) -> frozenset[int] | None:
+    """Nodes that see a pool which cannot be believed yet (None: all): a request for all devices has to wait there."""
+    reaches = [inventory.pool_reach(pool) for pool in inventory.pools.values() if not pool.is_usable]
+    if None in reaches:
+        return None
+    return frozenset[int]().union(*(reach for reach in reaches if reach is not None))
+
+
+def _local_types(
+    layout: Layout, drafting: Drafting, node: int, drafts: list[Draft]
+) -> tuple[list[tuple[TypeKey, list[int]]], list[CounterId]]:
+    """Group a node's devices by key; shareable ones stay single (they differ by what is left of them)."""
+    labels = _labels(drafting, drafts)
+    counters: dict[CounterId, int] = {}
+    grouped: dict[tuple[TypeKey, int], list[int]] = {}
+    seen: defaultdict[TypeKey, int] = defaultdict(int)
+    for draft, attributes in zip(drafts, labels, strict=True):
+        drawn = tuple(
+            (_counter_reference(layout, drafting, counters, (node, counter)), amount)
+            for counter, amount in draft.record.counters
+        )
+        key = _type_key(draft, attributes, drawn)
+        seen[key] += 1
+        grouped.setdefault((key, seen[key] if draft.sharing is not None else 0), []).append(draft.record.index)
+    return [(key, records) for (key, _), records in grouped.items()], list(counters)
+
+
+def _counter_reference(
+    layout: Layout, drafting: Drafting, counters: dict[CounterId, int], place: tuple[int, CounterId]
+) -> int:
+    """Number a counter: by first use on its node, or negative where several nodes draw on it."""
+    node, counter = place
+    if drafting.local_counters.get(counter) == node:
+        return counters.setdefault(counter, len(counters))
+    return -layout.counter_place[counter][1]
+
+
+def _labels(drafting: Drafting, drafts: list[Draft]) -> list[tuple[Items, ...]]:
+    """Replace values of local attributes by numbers that depend only on what the devices behind them look like."""
+    columns: list[Sequence[Items]] = []
+    for position, is_labelled in enumerate(drafting.labelled):
+        column = [draft.attributes[position] for draft in drafts]
+        columns.append(_numbered(drafts, column) if is_labelled else column)
+    return [tuple(row) for row in zip(*columns, strict=True)] if columns else [() for _ in drafts]
+
+
+def _numbered(drafts: list[Draft], column: list[Items]) -> list[Items]:
+    behind: defaultdict[Items, list[tuple[object, ...]]] = defaultdict(list)
+    for draft, items in zip(drafts, column, strict=True):
+        if items:
+            behind[items].append((draft.verdicts, repr(draft.sharing), draft.record.value))
+    order = sorted(behind, key=lambda items: sorted(behind[items], key=repr).__repr__())
+    number = {items: index for index, items in enumerate(order)}
+    return [((items[0][0], number[items]),) if items else () for items in column]
+
+
+def _group(layout: Layout, key: _GroupKey, is_admin: tuple[bool, ...]) -> Group:
+    """Give budgets to a description: counters first, then what each type needs."""
+    counted, counter_totals, wide, is_unsettled = key
+    scales = [
+        scale_of([amount for type_key, _ in counted for each, amount in type_key.counters if each == counter], total)
+        for counter, total in enumerate(counter_totals)
+    ]
+    wide_counter = _wide_counter(layout)
+    budgets = (list(counter_totals), scales)
+    types = tuple(
+        _device_type(each, budgets, is_admin, lambda i: (i, scales[i]) if i >= 0 else wide_counter(i))
+        for each in counted
+    )
+    return Group(len(layout.groups), types, tuple(budgets[0]), tuple(budgets[1]), wide, is_unsettled)
+
+
+def _device_type(
+    counted: _CountedType,
+    budgets: _Budgets,
+    is_admin: tuple[bool, ...],
+    counter_budget: _CounterBudget,
+    base: int = 0,
+) -> DeviceType:
+    """Make a type and append its budgets; `base` is where the numbering of those budgets starts."""
+    key, total = counted
+    drawn = tuple((counter_budget(each)[0], units(amount, counter_budget(each)[1])) for each, amount in key.counters)
+    gate = _new_budget(budgets, OPEN if key.sharing is not None else total, 1, base)
+    capacities, amounts = _capacity_budgets(key, budgets, base)
+    takes: dict[int, Takes] = {}
+    for demand, verdict in key.verdicts:
+        if verdict != Verdict.YES:
+            continue
+        if is_admin[demand]:
+            takes[demand] = ()
+        elif key.sharing is not None:
+            takes[demand] = ((gate, 1), *amounts[demand])
+        else:
+            takes[demand] = ((gate, 1), *drawn)
+    return DeviceType(
+        verdict={demand: Verdict(verdict) for demand, verdict in key.verdicts},
+        attributes=key.attributes,
+        takes=takes,
+        opens=drawn if key.sharing is not None else (),
+        gate=gate,
+        fresh=_new_budget(budgets, 1, 1, base) if key.sharing is not None else -1,
+        capacities=capacities,
+        total=total,
+        value=key.value,
+        is_shareable=key.sharing is not None,
+        is_suspect=key.is_suspect,
+    )
+
+
+def _new_budget(budgets: _Budgets, total: int, scale: int, base: int) -> int:
+    totals, scales = budgets
+    totals.append(total)
+    scales.append(scale)
+    return base + len(totals) - 1
+
+
+def _capacity_budgets(key: TypeKey, budgets: _Budgets, base: int) -> tuple[dict[str, int], dict[int, Takes]]:
+    """One budget per capacity that some demand consumes, in units of the consumptions' greatest common divisor."""
+    if key.sharing is None:
+        return {}, {}
+    capacities, consumption = key.sharing
+    found: dict[str, int] = {}
+    amounts: dict[int, list[tuple[int, int]]] = {demand: [] for demand, _ in consumption}
+    for name, total in capacities:
+        per_demand = [(demand, dict(each or ()).get(name, 0)) for demand, each in consumption]
+        scale = scale_of([amount for _, amount in per_demand], total)
+        if not any(amount for _, amount in per_demand):
+            continue
+        found[name] = _new_budget(budgets, total, scale, base)
+        for demand, amount in per_demand:
+            if amount:
+                amounts[demand].append((found[name], units(amount, scale)))
+    return found, {demand: tuple(each) for demand, each in amounts.items()}

@@ -1,0 +1,122 @@
+"""
+Nodes whose devices look the same to a batch, described once.
+
+A type is a set of devices of one node that no demand and no constraint of the batch can tell apart. Values of
+constrained attributes that are only compared within a node (PCIe roots, parent uuids) are labels: they are
+numbered by what the devices behind them look like, so that equal nodes get equal descriptions.
+
+Everything that can run out is a budget of whole units: free devices of a type, a shared device's capacities
+(scaled by their greatest common divisor), shared counters. What a device takes of budgets is all that the greedy
+and the model know about it.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from solver.domain import CounterId
+from solver.feasibility.capacity import Consumption
+from solver.feasibility.device_attributes import AttributeName, Items
+from solver.problem.requests.component import Component
+from solver.problem.requests.demand import Verdict
+from solver.problem.requests.option import Option
+
+GLOBAL: Final = 1 << 24
+"""Budget indices from here on belong to the whole cluster, not to a node."""
+
+MOST_UNITS: Final = 1 << 45
+"""A budget of something that runs out never has more units than this: sums stay exact in every engine."""
+OPEN: Final = 1 << 60
+"""The gate of a shareable device that may be used: it does not run out."""
+
+Takes = tuple[tuple[int, int], ...]
+"""Pairs of budget index and units."""
+
+
+class Sharing(NamedTuple):
+    """Of a shareable device: its capacities in nano-units, and what each demand's allocation consumes of them."""
+
+    capacities: tuple[tuple[str, int], ...]
+    consumption: tuple[tuple[int, Consumption | None], ...]
+
+
+class TypeKey(NamedTuple):
+    """What makes devices interchangeable; labels stand for attribute values where those are local."""
+
+    verdicts: tuple[tuple[int, int], ...]
+    attributes: tuple[Items, ...]
+    sharing: Sharing | None
+    counters: tuple[tuple[int, int], ...]
+    value: int
+    has_conditions: bool
+    binds_to_node: bool
+    is_suspect: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceType:
+    """
+    One type: `verdict` and `takes` by demand, `opens` what its first use takes beside (counters of a shared one).
+
+    `gate` is the budget of free devices; a shareable type is a single device whose gate is `OPEN`, or 0 while
+    it is held exclusively. `fresh` is the budget that is 1 while a shareable device is unused, -1 for exclusive
+    types. `capacities` finds the budgets of a shareable device's capacities.
+    """
+
+    verdict: dict[int, Verdict]
+    attributes: tuple[Items, ...]
+    takes: dict[int, Takes]
+    opens: Takes
+    gate: int
+    fresh: int
+    capacities: dict[str, int]
+    total: int
+    value: int
+    is_shareable: bool
+    is_suspect: bool
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """
+    Nodes of one description: types (by position) and the budgets of a node with nothing in use.
+
+    `wide` are the ids of cluster-wide types that the nodes see; `is_unsettled` says that a pool in their view is
+    incomplete or invalid. A budget's units are its `totals` (nano-units, or devices) divided by its `scales`.
+    """
+
+    index: int
+    types: tuple[DeviceType, ...]
+    totals: tuple[int, ...]
+    scales: tuple[int, ...]
+    wide: tuple[int, ...]
+    is_unsettled: bool
+
+
+@dataclass(slots=True, eq=False)
+class Layout:
+    """
+    The whole cluster for one set of demands and attributes.
+
+    `group_of` and `members` (record indices by type position) are per node; `place_of` finds a record's node
+    (-1: cluster-wide) and type. `wide_*` describe cluster-wide types; their budgets and those of counters that
+    several nodes draw on are `wide_budgets` (totals, scales), numbered from `GLOBAL` on.
+    """
+
+    attributes: tuple[AttributeName, ...]
+    groups: list[Group] = field(default_factory=list)
+    group_of: list[int] = field(default_factory=list)
+    members: list[tuple[tuple[int, ...], ...]] = field(default_factory=list)
+    place_of: dict[int, tuple[int, int]] = field(default_factory=dict)
+    wide_types: list[DeviceType] = field(default_factory=list)
+    wide_members: list[tuple[int, ...]] = field(default_factory=list)
+    wide_nodes: list[frozenset[int] | None] = field(default_factory=list)
+    wide_budgets: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
+    options: dict[tuple[Component, int], tuple[Option, ...]] = field(default_factory=dict)
+    """Kept results of `options.options`, by component and group."""
+    counter_place: dict[CounterId, tuple[int, int]] = field(default_factory=dict)
+    """Counter → node (-1: cluster-wide) and budget index."""
+
+
+def type_at(layout: Layout, group: Group, reference: int) -> DeviceType:
+    """Resolve a type reference: a position in the group, or -(id + 1) of a cluster-wide type."""
+    return group.types[reference] if reference >= 0 else layout.wide_types[-reference - 1]

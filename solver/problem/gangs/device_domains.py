@@ -1,0 +1,112 @@
+"""
+Values of a device attribute where pods could get devices: per node, for some components.
+
+A request is about an attribute if some device that it matches has it, whether that device can be had or not. A node
+has a value if all its devices that such pods could get there and that have the attribute agree on it, and some request
+can only be served by devices that have it.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from solver.feasibility.device_attributes import AttributeName, Items, lookup
+from solver.problem.devices.inventory import DeviceRecord, Inventory, Mask
+from solver.problem.requests.component import Ask, Component
+from solver.problem.requests.demand import Answers, DemandKey, Verdict
+
+_UNMATCHED = frozenset({Verdict.NO, Verdict.FAILED})
+
+
+def text_of(items: Items) -> str:
+    """Write a value of an attribute, with its kind; empty where a device lacks it. Lists are equal as a whole."""
+    return ", ".join(sorted(f"{value}" if kind == "string" else f"{kind} {value}" for kind, value in items))
+
+
+def value_of(record: DeviceRecord, attribute: AttributeName) -> str:
+    """Give the value of an attribute that a device has; empty where it has none."""
+    return text_of(lookup(record.id.driver, record.device, attribute))
+
+
+def sorted_by_value(
+    inventory: Inventory, answers: Answers, attributes: Sequence[AttributeName]
+) -> dict[tuple[str, ...], Answers]:
+    """Give what devices with certain values of attributes answer, by these values; those that lack one are left out."""
+    found: dict[tuple[str, ...], Answers] = {}
+    for index, verdict in answers.verdicts.items():
+        values = tuple(value_of(inventory.records[index], name) for name in attributes)
+        if not all(values):
+            continue
+        each = found.setdefault(values, Answers(failure=answers.failure))
+        each.verdicts[index] = verdict
+        if index in answers.consumption:
+            each.consumption[index] = answers.consumption[index]
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Values:
+    """
+    What some components could get of an attribute: the values per node, and where a request gets nothing else.
+
+    `is_published` says whether any device that a request matches has the attribute.
+    """
+
+    per_node: tuple[frozenset[str], ...]
+    is_covered: Mask
+    is_published: bool
+
+    def at(self, node: int) -> str:
+        """Give the one value of a node; empty where it has none or several."""
+        values = self.per_node[node]
+        return next(iter(values)) if self.is_covered[node] and len(values) == 1 else ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceDomains:
+    """Looks at the devices of an inventory; `demands` and `answers` are by number."""
+
+    inventory: Inventory
+    demands: Sequence[DemandKey]
+    answers: Callable[[int], Answers]
+
+    def values(self, attribute: AttributeName, components: Iterable[Component]) -> Values:
+        """Work out the values of an attribute that components could get."""
+        count = len(self.inventory.nodes)
+        found: list[set[str]] = [set() for _ in range(count)]
+        covered, is_published = np.zeros(count, dtype=np.bool_), False
+        for asks in (asks for component in components for asks in component.requests):
+            is_about = self.is_about(attribute, asks)
+            is_published = is_published or is_about
+            if is_about:
+                covered |= self._cover(attribute, self._wanted(asks), found)
+        return Values(tuple(map(frozenset, found)), covered, is_published)
+
+    def is_about(self, attribute: AttributeName, asks: Sequence[Ask]) -> bool:
+        """Whether some device that a request matches has an attribute."""
+        return any(
+            value_of(self.inventory.records[index], attribute)
+            for demand in self._wanted(asks)
+            for index, verdict in self.answers(demand).verdicts.items()
+            if verdict not in _UNMATCHED
+        )
+
+    def _wanted(self, asks: Sequence[Ask]) -> list[int]:
+        return sorted({ask.demand for ask in asks if not self.demands[ask.demand].is_admin})
+
+    def _cover(self, attribute: AttributeName, wanted: Iterable[int], values: list[set[str]]) -> Mask:
+        """Note the values that devices of a request have per node; give the nodes where all of them have one."""
+        count = len(self.inventory.nodes)
+        having, lacking = np.zeros(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_)
+        for demand in wanted:
+            for index, verdict in self.answers(demand).verdicts.items():
+                if verdict is not Verdict.YES:
+                    continue
+                record = self.inventory.records[index]
+                value = value_of(record, attribute)
+                nodes = range(count) if record.nodes is None else record.nodes
+                (having if value else lacking)[list(nodes)] = True
+                for node in nodes if value else ():
+                    values[node].add(value)
+        return having & ~lacking

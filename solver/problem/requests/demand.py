@@ -1,0 +1,153 @@
+"""What one request asks of a single device, and which devices answer."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import partial
+from typing import NamedTuple
+
+from solver.domain import (
+    BINDING_FAILED_TAINT,
+    AllocationMode,
+    Device,
+    DeviceClass,
+    Policy,
+    Quantity,
+    ResourceSlice,
+    SubRequest,
+    Toleration,
+)
+from solver.feasibility import capacity, selectors, taints
+from solver.feasibility.capacity import Consumption
+from solver.feasibility.device_attributes import AttributeName
+from solver.problem.devices.inventory import DeviceRecord, Inventory
+from solver.problem.devices.recall import Matched, Recall
+
+
+class Verdict(IntEnum):
+    """How a device answers a demand; only YES can be allocated, all others but NO and FAILED match its selectors."""
+
+    NO = 0
+    YES = 1
+    FAILED = 2
+    TAINTED = 3
+    CAPACITY = 4
+    NOT_OWNED = 5
+    OFFERED_TWICE = 6
+    AVOIDED = 7
+
+
+class DemandKey(NamedTuple):
+    """
+    Everything that decides which devices can serve a request, apart from usage and constraints.
+
+    `extended_resource` is the name under which device plugins may offer the same devices; empty where that is no
+    obstacle. `within` narrows it to devices with these values of attributes, as `device_domains` writes them.
+    """
+
+    class_selectors: tuple[str, ...]
+    selectors: tuple[str, ...]
+    tolerations: tuple[Toleration, ...]
+    capacity: tuple[tuple[str, Quantity], ...]
+    is_admin: bool
+    takes_all: bool
+    extended_resource: str = ""
+    within: tuple[tuple[AttributeName, str], ...] = ()
+
+
+def key_of(alternative: SubRequest, classes: Mapping[str, DeviceClass], policy: Policy = Policy()) -> DemandKey:  # noqa: B008 - a frozen value
+    """Give a request's key; its class must exist. Admin access takes nothing that a plugin could give as well."""
+    device_class = classes[alternative.device_class]
+    is_obstacle = not (policy.allocates_where_plugins_serve or alternative.admin_access)
+    return DemandKey(
+        class_selectors=device_class.selectors,
+        selectors=alternative.selectors,
+        tolerations=alternative.tolerations,
+        capacity=alternative.capacity_requests,
+        is_admin=alternative.admin_access,
+        takes_all=alternative.allocation_mode == AllocationMode.ALL,
+        extended_resource=device_class.extended_resource_name if is_obstacle else "",
+    )
+
+
+@dataclass(slots=True, eq=False)
+class Answers:
+    """
+    The verdict of every device of the inventory that does not say NO, by record index.
+
+    `consumption` holds, for shareable devices that say YES, what one allocation takes. `failure` is the first
+    message of a selector that failed at run time.
+    """
+
+    verdicts: dict[int, Verdict] = field(default_factory=dict)
+    consumption: dict[int, Consumption] = field(default_factory=dict)
+    failure: str = ""
+
+
+def ask(inventory: Inventory, key: DemandKey, recall: Recall | None = None) -> Answers:
+    """Put a demand to every device; what selectors say of slices is recalled where it was worked out before."""
+    answers, recall = Answers(), Recall() if recall is None else recall
+    compiled = [selectors.compile_selector(text) for text in key.class_selectors + key.selectors]
+    requested = dict(key.capacity)
+    plugins = _plugin_nodes(inventory, key.extended_resource)
+    names = (key.class_selectors, key.selectors)
+    for record, matched in _matching(inventory, lambda each: recall.matched(names, each, partial(_matched, compiled))):
+        if matched is not True:
+            answers.verdicts[record.index] = Verdict.FAILED
+            message = matched.message if isinstance(matched, selectors.SelectorFailure) else ""
+            answers.failure = answers.failure or f"on device {record.id}: {message}"
+            continue
+        verdict, consumption = _judge(record, key, requested)
+        if verdict is Verdict.YES and record.home in plugins:
+            verdict = Verdict.OFFERED_TWICE
+        answers.verdicts[record.index] = verdict
+        if verdict is Verdict.YES and record.device.allow_multiple_allocations:
+            answers.consumption[record.index] = consumption
+    return answers
+
+
+def _matching(
+    inventory: Inventory, matched_by: Callable[[ResourceSlice], Matched]
+) -> Iterator[tuple[DeviceRecord, bool | selectors.SelectorFailure]]:
+    """Give the records that match, or on which a selector fails, in the order of the inventory."""
+    ends = (*(first for _, first in inventory.spans[1:]), len(inventory.records))
+    for (each, first), end in zip(inventory.spans, ends, strict=False):
+        matched = matched_by(each) if end > first else {}
+        for record in inventory.records[first:end] if matched else ():
+            outcome = matched.get(record.position, False)
+            if outcome is not False:
+                yield record, outcome
+
+
+def _matched(compiled: list[selectors.Selector], each: ResourceSlice) -> Matched:
+    """Put selectors to every device of a slice."""
+    outcomes = ((index, _matches(compiled, each.driver, device)) for index, device in enumerate(each.devices))
+    return {index: outcome for index, outcome in outcomes if outcome is not False}
+
+
+def _plugin_nodes(inventory: Inventory, resource: str) -> frozenset[int]:
+    """Nodes that offer an extended resource themselves: their device plugin gives the same hardware away."""
+    if not resource:
+        return frozenset()
+    return frozenset(index for index, node in enumerate(inventory.nodes) if dict(node.allocatable).get(resource, 0) > 0)
+
+
+def _matches(compiled: list[selectors.Selector], driver: str, device: Device) -> bool | selectors.SelectorFailure:
+    """AND in order, class selectors first; the first false or failure decides."""
+    for selector in compiled:
+        outcome = selector.evaluate(driver, device)
+        if outcome is not True:
+            return outcome
+    return True
+
+
+def _judge(record: DeviceRecord, key: DemandKey, requested: Mapping[str, Quantity]) -> tuple[Verdict, Consumption]:
+    consumption = capacity.consumption(record.id.driver, record.device, requested)
+    if consumption is None:
+        return Verdict.CAPACITY, ()
+    taint = taints.first_untolerated(record.taints, key.tolerations)
+    if taint is not None:
+        return Verdict.AVOIDED if taint.key == BINDING_FAILED_TAINT else Verdict.TAINTED, ()
+    if not record.is_owned:
+        return Verdict.NOT_OWNED, ()
+    return Verdict.YES, consumption

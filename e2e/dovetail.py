@@ -23,7 +23,7 @@ from e2e.controlplane.processes import Component
 BASE = REPOSITORY / "deploy" / "base"
 NAMESPACE = "dovetail-system"
 SERVICE_ACCOUNT = "dovetail"
-READY_SECONDS = 60.0
+READY_SECONDS = 120.0
 GRACE_SECONDS = 15.0
 
 

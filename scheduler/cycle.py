@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -36,7 +37,8 @@ from scheduler.observe.metrics import Metrics
 from scheduler.queue import PassedOver, Pending, State
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.process import Worker
-from solver.domain import Batch, Placement, Pod, PodId, Policy, Reason, ReasonCode
+from solver.domain import Batch, ClaimId, Placement, Pod, PodId, Policy, Reason, ReasonCode
+from solver.feasibility import claims
 
 _UNITS_BEHIND: Final = 64
 """Units of earlier plans that may still be written when the next batch is taken: stragglers hold nobody up."""
@@ -113,7 +115,7 @@ class Cycle:
             await self._wait_for_work()
             await self._wait_for_room()
             batch = self._parts.pending.take_batch(self._clock(), self._max_pods)
-            for part in self._divide(batch):
+            for part in self._divide(self._without_late(batch)):
                 for apart in split_held(part, self._parts.cluster.nominated()):
                     await self._decide_whole(apart)
 
@@ -127,6 +129,19 @@ class Cycle:
         await asyncio.gather(*rest, return_exceptions=True)
         await self._parts.evictions.finish()
         return not rest
+
+    def _without_late(self, batch: Batch) -> Batch:
+        """Put back whose claims are still to be made, as nearly every pod's are at first: the solver knows no more."""
+        started, late = self._clock(), set[PodId]()
+        for pod in batch.pods:
+            if reasons := claims.late(pod, self._has_claim):
+                late.add(pod.id)
+                self._parts.metrics.unplaced_pods.labels(ReasonCode.CLAIM_MISSING).inc()
+                self._put_back(pod, reasons, started)
+        return batch.without(late)
+
+    def _has_claim(self, claim: ClaimId) -> bool:
+        return self._parts.cluster.claim(claim) is not None
 
     async def _decide_whole(self, rest: Batch) -> None:
         """Decide until nothing is left: what is hard comes after what is not, and gets a budget of its own."""
@@ -183,7 +198,8 @@ class Cycle:
             case Refused(unit=unit, reasons=reasons) | Undone(unit=unit, reasons=reasons):
                 metrics.commit_conflicts.inc()
                 event = logs.UNIT_CONFLICT if isinstance(outcome, Refused) else logs.UNIT_FAILED
-                _log.info(event, pods=_names(unit.placements), reasons=[each.message for each in reasons])
+                log = _log.warning if any(each.code is ReasonCode.API_ERROR for each in reasons) else _log.info
+                log(event, pods=_names(unit.placements), reasons=[each.message for each in reasons])
                 self._give_up(unit, reasons, pods, started)
             case Yielded(unit=unit, devices=devices, reasons=reasons):
                 metrics.commit_conflicts.inc()
@@ -297,7 +313,8 @@ class Cycle:
         """Split a batch by profile, and then as the solver's process bears it."""
         by_profile = sorted(batch.pods, key=lambda pod: pod.scheduler_name)  # stable: the queue's order within
         for _, pods in groupby(by_profile, key=lambda pod: pod.scheduler_name):
-            yield from self._parts.decider.divide(Batch(pods=tuple(pods)))
+            for part in self._parts.decider.divide(Batch(pods=tuple(pods))):
+                yield from self._parts.passed_over.divided(part, self._clock())
 
     def _report(self, decision: Decision, profile: str) -> None:
         """Write the line and the series of one cycle."""
@@ -305,8 +322,8 @@ class Cycle:
         metrics.batch_pods.observe(len(decision.batch.pods))
         metrics.solver_seconds.labels(plan.report.status).observe(decision.seconds)
         metrics.placed_pods.inc(len(plan.placements))
-        for unplaced in plan.unplaced:
-            metrics.unplaced_pods.labels(unplaced.reasons[0].code).inc()
+        for code, count in Counter(unplaced.reasons[0].code for unplaced in plan.unplaced).items():
+            metrics.unplaced_pods.labels(code).inc(count)
         gaps = {level.name: abs(level.bound - level.value) / max(1, abs(level.bound)) for level in plan.report.levels}
         for name, gap in gaps.items():
             metrics.solver_gap.labels(name).set(gap)

@@ -34,6 +34,7 @@ from scheduler.commit.telling.events import Narrator
 from scheduler.commit.telling.groups import Groups
 from scheduler.commit.telling.reports import Reports
 from scheduler.commit.telling.tally import Tally
+from scheduler.commit.waiting.recall import recall
 from scheduler.commit.waiting.waits import Waits
 from scheduler.commit.writer import Gate, Writer
 from scheduler.cycle import Cycle, Parts
@@ -44,7 +45,7 @@ from scheduler.kube.errors import ConfigurationError, Gone, KubeError
 from scheduler.kube.lease import Timing
 from scheduler.kube.reflector import Reflector
 from scheduler.observe import logs
-from scheduler.observe.health import Health, serving
+from scheduler.observe.health import Health, State, serving
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import Backoff, Musters, PassedOver, Pending
 from scheduler.settings import Address, Settings, parse_address
@@ -54,6 +55,7 @@ from scheduler.worker.sight import Sight
 
 T = TypeVar("T")
 
+_NOT_LISTED: Final = "not listed yet"
 _RETRY_SECONDS: Final = 5.0
 _FIRST_WORKER_SECONDS: Final = 30.0
 """How long a start that only takes long is waited for: on a loaded machine the fall-back would be no quicker."""
@@ -222,7 +224,7 @@ class Process:
             keeping = [] if elector is None else [group.create_task(elector.hold())]
             keeping += [group.create_task(each.run()) for each in reflectors]
             keeping.append(group.create_task(worker.run()))
-            if await _unless_stopped(stop, self._wait_until_ready(reflectors, elector, worker)):
+            if await _unless_stopped(stop, self._wait_until_ready(reflectors, elector, parts)):
                 leftovers = Leftovers(parts.cluster, parts.pending, parts.commit.specials)
                 behind = (parts.repairs.run(), leftovers.run(), strays.run(), parts.groups.run())
                 working = [group.create_task(each) for each in (cycle.decide(), *behind)]
@@ -290,25 +292,31 @@ class Process:
             else:
                 event = logs.WATCH_FAILED if isinstance(error, KubeError) else logs.OBJECT_UNREADABLE
                 _log.warning(event, kind=kind, error=str(error))
+                check = self._health.ready(kind)
+                if check.state is State.FAILED:
+                    check.fail(f"{_NOT_LISTED}: {error}")
 
         return [Reflector(self._client, kind, see, on_error, path=path) for kind, path in served.paths]
 
     async def _wait_until_ready(
-        self, reflectors: Iterable[Reflector], elector: LeaderElector | None, worker: Worker
+        self, reflectors: Iterable[Reflector], elector: LeaderElector | None, parts: Parts
     ) -> None:
         """Wait until all kinds are listed, the solver runs, and a leader before us cannot write any more."""
-        checks = {reflector: self._health.ready(reflector.kind) for reflector in reflectors}
-        for check in checks.values():
-            check.fail("not listed yet")
-        for reflector, check in checks.items():
-            await reflector.synced.wait()
-            check.succeed()
+        await asyncio.gather(*(self._listed(reflector) for reflector in reflectors))
         _log.info(logs.SYNCED)
         with contextlib.suppress(TimeoutError):  # the fall-back decides until it is there
             async with asyncio.timeout(_FIRST_WORKER_SECONDS):
-                await worker.wait_until_tried()
+                await parts.worker.wait_until_tried()
         if elector is not None:
             await elector.settled()
+        told = parts.passed_over, parts.reports
+        await recall(self._client, parts.cluster, told, self._settings.scheduler_names)
+
+    async def _listed(self, reflector: Reflector) -> None:
+        check = self._health.ready(reflector.kind)
+        check.fail(_NOT_LISTED)
+        await reflector.synced.wait()
+        check.succeed()
 
 
 def _count_write(metrics: Metrics, reports: Reports, is_status: bool) -> None:  # noqa: FBT001 - a callback

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from msgspec import structs
 
-from solver.domain import Batch, Claim, Hold, Plan, Pod, PodId, Reason, ReasonCode, Snapshot
+from solver.domain import PASSED_OVER, Batch, Claim, Hold, Plan, Pod, PodId, Reason, ReasonCode, Snapshot
 from solver.extract import Extracted, aftermath
 from solver.feasibility import nearness
 from solver.greedy import Greedy, Order, units
@@ -54,7 +54,7 @@ def extended(plan: Plan, problem: Problem, solution: Solution, extracted: Extrac
 def _told(hold: Hold) -> Reason:
     shown = nearness.listed(sorted(hold.nodes))
     noun = "node" if len(hold.nodes) == 1 else "nodes"
-    message = f"passed over for too long: {noun} {shown} held for it until it fits there"
+    message = f"{PASSED_OVER}: {noun} {shown} held for it until it fits there"
     return Reason(code=ReasonCode.HOLDING, message=message)
 
 

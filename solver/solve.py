@@ -22,6 +22,7 @@ from solver.domain import (
 )
 from solver.explain import Explanation
 from solver.explain.gangs import LOST, GangReasons
+from solver.explain.winners import Winners
 from solver.extract import Extracted, aftermath
 from solver.extract.settling import settle, told
 from solver.greedy import tracking
@@ -39,18 +40,19 @@ def solve(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engi
     Place what can be placed of a batch, as well as the budget allows, and say why the rest waits.
 
     Total: every pod ends once, as a placement or as unplaced with reasons, or where the budget lets pods be left, in
-    `later`. Deterministic for one seed while the budget's wall time is not what ends it. `engine` carries memory from
-    one solve to the next.
+    `later`. Deterministic for one seed while the budget's wall time is not what ends it. Whatever the budget, the batch
+    is prepared, placed by first fit and explained; everything else ends with it. `engine` carries memory from one solve
+    to the next.
     """
     engine = engine or Engine()
     batch = _each_once(batch)
     problem = prepare(holding.held(snapshot, batch, policy, engine), batch, policy, engine)
-    start = _best(problem)
-    later = _hard_pods(problem, start, batch, budget) if budget.may_leave else ()
+    start = best(problem, greedy.candidates(problem, budget.should_stop))
+    later = _hard_pods(problem, start, batch, budget) if budget.may_leave and budget.has_half() else ()
     if later:
         prompt = solve(snapshot, batch.without(frozenset(later)), policy, replace(budget, may_leave=False), engine)
         return structs.replace(prompt, later=later)
-    searched = last.search(problem, start, preempt.sparing(problem, budget))
+    searched = last.search(problem, start, preempt.sparing(problem, budget.sparing()))
     is_proven = all(level.proven for level in searched.levels)
     report = SearchReport(
         status=SearchStatus.OPTIMAL if is_proven else SearchStatus.FEASIBLE,
@@ -75,7 +77,7 @@ def solve_greedily(
     engine = engine or Engine()
     batch = _each_once(batch)
     problem = prepare(holding.held(snapshot, batch, policy, engine), batch, policy, engine)
-    start = _best(problem)
+    start = best(problem, greedy.candidates(problem))
     nothing = bound.Bounds((None,) * len(values(problem, start)), (0, 0))
     levels = exact.levels_from_bounds(problem, values(problem, start), nothing)
     report = SearchReport(status=SearchStatus.FALLBACK, levels=levels, stages=("greedy",))
@@ -119,10 +121,6 @@ _GIVES_WAY = Reason(
 )
 
 
-def _best(problem: Problem) -> Solution:
-    return best(problem, greedy.candidates(problem))
-
-
 def _plan(problem: Problem, solution: Solution, report: SearchReport, engine: Engine) -> Plan:
     settled = settle(problem, solution)
     extracted = extract.extract(problem, settled)
@@ -142,6 +140,7 @@ def _unplaced(problem: Problem, solution: Solution, report: SearchReport, extrac
     proven: defaultdict[str, bool] = defaultdict(bool, ((level.name, level.proven) for level in report.levels))
     reasons = dict(problem.rejected)
     before, later = Explanation(problem, tracking.trackers(problem)), _Later(problem, solution, extracted)
+    winners = Winners.of(problem, extracted.placements)
     of_gangs = GangReasons.of(problem, solution, before)
     for family in problem.families:
         first = family[0]
@@ -152,7 +151,12 @@ def _unplaced(problem: Problem, solution: Solution, report: SearchReport, extrac
             found = of_gangs.added(family, found)
             if found[0].code in LOST:
                 found = (found[0], *later.reasons(family))
-            reasons.update((position, found) for position in waiting)
+                nodes = before.fitting(family).tolist()
+                kinds = {problem.pod(position).id.namespace: problem.pod(position) for position in waiting}
+                named = {namespace: winners.named(found, nodes, pod) for namespace, pod in kinds.items()}
+                reasons.update((position, named[problem.pod(position).id.namespace]) for position in waiting)
+            else:
+                reasons.update((position, found) for position in waiting)
     return tuple(
         Unplaced(pod=problem.pod(position).id, pod_uid=problem.pod(position).uid, reasons=reasons[position])
         for position in sorted(reasons)

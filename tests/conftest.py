@@ -1,6 +1,9 @@
 """What every test has: the control plane's fixtures (started only when one is asked for) and hypothesis' profiles."""
 
+import atexit
 import os
+import shutil
+import tempfile
 
 from hypothesis import settings
 
@@ -10,3 +13,9 @@ pytest_plugins = ["tests.support.controlplane"]
 settings.register_profile("dev", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
+
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+    # Tests start processes, some of them twice: each would compile every module of ours and of every library again,
+    # which takes most of its start and, on a loaded machine, longer than tests wait.
+    os.environ["PYTHONPYCACHEPREFIX"] = _bytecode = tempfile.mkdtemp(prefix="dovetail-tests-bytecode-")
+    atexit.register(shutil.rmtree, _bytecode, ignore_errors=True)

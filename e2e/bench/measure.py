@@ -14,7 +14,8 @@ from solver.greedy.placing import Kept
 from solver.problem.prepare import prepare
 from solver.search.values import names, values
 
-PATIENCE_SECONDS = 600.0
+PATIENCE_SECONDS = 86_400.0
+"""No end for the clock of a busy machine: work is the limit."""
 
 
 class LevelMeasure(msgspec.Struct, frozen=True, kw_only=True):

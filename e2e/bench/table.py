@@ -10,8 +10,8 @@ from e2e.bench.measure import LevelMeasure, Measure, worse_levels
 
 COLUMNS = ("WORKLOAD", "LEVEL", "FIRST FIT", "GREEDY", "PLAN", "BOUND", "GAP", "SECONDS")
 CAPTION = (
-    "Per level, the most important first: pods placed by priority, then costs (negative). A gap of 0 is proven; after "
-    "a level that is open, later bounds are only the trivial ones. Seconds: median of the warm runs (spread), cold."
+    "Per level, the most important first: pods placed by priority, then costs (negative). No plan is above the bound; "
+    "after a level that is not proven, nothing is known of later ones. Seconds: median of the warm runs, spread, cold."
 )
 
 
@@ -20,6 +20,8 @@ def render(measures: Sequence[Measure]) -> Table:
     table = Table(*COLUMNS, box=box.SIMPLE_HEAD, pad_edge=False, caption=CAPTION, caption_justify="left")
     for column in table.columns[2:7]:
         column.justify = "right"
+    for column in table.columns:
+        column.no_wrap = True
     for measured in measures:
         for index, (left, level, right) in enumerate(_lines(measured)):
             table.add_row(left, *(level or ("",) * 6), right, end_section=index == len(_lines(measured)) - 1)
@@ -37,7 +39,12 @@ def problems(measures: Sequence[Measure]) -> tuple[str, ...]:
 
 def _lines(measured: Measure) -> list[tuple[str, tuple[str | Text, ...] | None, str]]:
     """Three columns of text beside each other: what it is, its levels, what it took."""
-    levels = [_level(level) for level in measured.levels if not _is_idle(level)]
+    first_open = next((index for index, level in enumerate(measured.levels) if not level.proven), len(measured.levels))
+    levels = [
+        _level(level, is_bounded=index <= first_open)
+        for index, level in enumerate(measured.levels)
+        if not _is_idle(level)
+    ]
     about = [
         f"{measured.workload}, seed {measured.seed}",
         f"{measured.nodes} × {measured.pods}",
@@ -45,7 +52,8 @@ def _lines(measured: Measure) -> list[tuple[str, tuple[str | Text, ...] | None, 
     ]
     low, high = min(measured.seconds), max(measured.seconds)
     took = [
-        f"{measured.median:.2f} ({low:.2f}–{high:.2f})",
+        f"{measured.median:.2f}",
+        *([f"{low:.2f}–{high:.2f}"] if len(measured.seconds) > 1 else []),
         f"cold {measured.cold:.2f}",
         f"work {measured.work:.2f}",
         *measured.stages[1:],
@@ -64,6 +72,13 @@ def _is_idle(level: LevelMeasure) -> bool:
     return not (level.first_fit or level.greedy or level.final or level.bound)
 
 
-def _level(level: LevelMeasure) -> tuple[str | Text, ...]:
-    gap = Text("0", style="green") if level.proven else Text(str(level.bound - level.final), style="yellow")
-    return (level.name, *(str(each) for each in (level.first_fit, level.greedy, level.final, level.bound)), gap)
+def _level(level: LevelMeasure, *, is_bounded: bool) -> tuple[str | Text, ...]:
+    gap = Text("proven", style="green") if level.proven else Text(_gap(level) if is_bounded else "open", style="yellow")
+    bound = str(level.bound) if is_bounded else "–"
+    return (level.name, *(str(each) for each in (level.first_fit, level.greedy, level.final)), bound, gap)
+
+
+def _gap(level: LevelMeasure) -> str:
+    """How far below the bound a level is, and how much of the larger of both that is."""
+    gap, whole = level.bound - level.final, max(abs(level.bound), abs(level.final))
+    return f"{gap} ({100 * gap / whole:.1f}%)" if whole else str(gap)

@@ -1,6 +1,7 @@
 """Devices of all kinds, claims that hold some of them, and the claims of pods that wait (resource.k8s.io/v1)."""
 
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Final
 
 from e2e.differential.chance import Chance
@@ -11,7 +12,10 @@ from e2e.objects import Manifest
 GPU: Final = "gpu.example.com"
 NIC: Final = "nic.example.com"
 ROOT: Final = "resource.example.com/root"
+LANES: Final = f"{GPU}/lanes"
+"""An attribute with several values on most of the devices that have it."""
 API: Final = "resource.k8s.io/v1"
+IMPLICIT: Final = "deviceclass.resource.kubernetes.io"
 TAINT_API: Final = "resource.k8s.io/v1beta2"
 WEIGHTS: Final = {
     "devices": 0.5,
@@ -32,6 +36,10 @@ WEIGHTS: Final = {
     "unfinished pools": 0.15,
     "binding conditions": 0.2,
     "extended by devices": 0.2,
+    "implicit resources": 0.15,
+    "list attributes": 0.15,
+    "older generations": 0.15,
+    "node resources": 0.1,
 }
 
 
@@ -108,7 +116,7 @@ def claims(chance: Chance, prefix: str, name: str, namespace: str, known: Sequen
         constraints = _constraints(chance, requests) if chance.some("constraints", 0.6) else []
         found.append(claim(f"{name}-c{index}", namespace, requests, constraints))
     theirs = [each for each in known if each["metadata"]["namespace"] == namespace]
-    if theirs and chance.often(0.2):
+    if theirs and chance.often(0.2) and not chance.has("node resources"):  # "allocated claims uncharged"
         found[0] = chance.pick(theirs)
     return found
 
@@ -124,6 +132,16 @@ def device_class(name: str, expression: str) -> Manifest:
     """Make a class of the devices for which an expression holds."""
     spec = {"selectors": [{"cel": {"expression": expression}}]}
     return {"apiVersion": API, "kind": "DeviceClass", "metadata": {"name": name}, "spec": spec}
+
+
+def use(chance: Chance, prefix: str, spec: Json) -> None:
+    """Let a pod's containers name its claims, and ask for devices as an extended resource that every class is."""
+    for index, container in enumerate(spec["containers"]):
+        if chance.has("node resources") and (index == 0 or chance.half()):
+            container["resources"]["claims"] = [{"name": each["name"]} for each in spec.get("resourceClaims", ())]
+        if chance.some("implicit resources", 0.15) and "resources" not in spec:
+            for kind in ("requests", "limits"):
+                container["resources"].setdefault(kind, {})[f"{IMPLICIT}/{prefix}-gpu"] = "1"
 
 
 # devices
@@ -146,7 +164,20 @@ def _pool(chance: Chance, name: str, driver: str, scope: Json, *, most: int) -> 
     missing = int(chance.some("unfinished pools", 0.1))
     for each in found:
         each["spec"]["pool"]["resourceSliceCount"] = len(found) + missing
+    if chance.some("older generations", 0.4):
+        found.append(_older(found[0]))
     return found
+
+
+def _older(current: Manifest) -> Manifest:
+    """Make a slice that is left of what was published before: its first device has become another one since."""
+    made = deepcopy(current)
+    made["metadata"]["name"] += "-older"
+    made["spec"]["pool"] |= {"generation": 0, "resourceSliceCount": 1}
+    first, *_ = made["spec"]["devices"]
+    scope = {key: value for key, value in first.items() if key in {"allNodes", "nodeSelector"}}
+    made["spec"]["devices"] = [{"name": name, **scope} for name in (first["name"], "former")]
+    return made
 
 
 def published_slice(pool: str, driver: str, content: Json, suffix: str = "") -> Manifest:
@@ -175,11 +206,17 @@ def _device(chance: Chance, name: str) -> Json:
         device["attributes"][ROOT] = {"string": chance.pick(("x", "y"))}
     if chance.half():
         device["attributes"]["firmware"] = {"version": chance.pick(("1.2.3", "1.10.0"))}
+    if chance.some("list attributes", 0.7):
+        device["attributes"]["lanes"] = chance.pick(_LANES)
+    if chance.has("node resources"):  # equal ones: what differs is counted on the safe side
+        device["nodeAllocatableResourceMappings"] = {"cpu": {"allocationMultiplier": "500m"}}
     if chance.has("capacity"):
         device["capacity"] = {"memory": {"value": chance.pick(("1", "2", "4"))}}
         if chance.half():
             device["allowMultipleAllocations"] = True
             device["capacity"] = {"memory": chance.pick(_POLICIES)}
+            if chance.often(0.3):
+                device["capacity"]["cores"] = {"value": "4", "requestPolicy": {"default": chance.pick(("1", "3"))}}
     if chance.some("device taints", 0.4):
         effect = chance.pick(("NoSchedule", "NoExecute", "None"))
         device["taints"] = [{"key": chance.pick(("hot", "cold")), "effect": effect}]
@@ -192,7 +229,8 @@ def _holding(chance: Chance, name: str, spec: Json, device: Json) -> Manifest:
     result: Json = {"request": "r", "driver": spec["driver"], "pool": spec["pool"]["name"], "device": device["name"]}
     exactly: Json = {"deviceClassName": "held", "count": 1, "allocationMode": "ExactCount"}
     if device.get("allowMultipleAllocations"):
-        result |= {"shareID": _share(name), "consumedCapacity": {"memory": chance.pick(("1", "2"))}}
+        amounts = {capacity: chance.pick(("1", "2")) for capacity in device.get("capacity", {})}
+        result |= {"shareID": _share(name), "consumedCapacity": amounts}
     made = claim(name, chance.pick(NAMESPACES), [{"name": "r", "exactly": exactly}], [])
     fields = [requirement("metadata.name", "In", spec["nodeName"])]
     place = {"nodeSelectorTerms": [{"matchFields": fields}]}
@@ -221,7 +259,7 @@ def _requests(chance: Chance, prefix: str) -> list[Json]:
 
 
 def _request(chance: Chance, prefix: str, name: str) -> Json:
-    if chance.some("alternatives", 0.5):
+    if chance.some("alternatives", 0.5) and not chance.has("node resources"):  # the largest of them is counted
         count = chance.number(1, 3)
         return {
             "name": name,
@@ -241,6 +279,7 @@ def _wanted(chance: Chance, prefix: str) -> Json:
         wanted["count"] = chance.pick((1, 1, 1, 2, 3))
     palette = list(_SELECTORS) if chance.has("device selectors") else []
     palette += list(_FAILING) if chance.has("failing selectors") else []
+    palette += list(_OF_LISTS) if chance.has("list attributes") else []
     if palette and chance.half():
         wanted["selectors"] = [{"cel": {"expression": chance.pick(palette)}}]
     if chance.some("device taints", 0.4):
@@ -248,15 +287,26 @@ def _wanted(chance: Chance, prefix: str) -> Json:
     if chance.some("capacity", 0.5):
         name = f"{GPU}/memory" if chance.often(0.05) else "memory"
         wanted["capacity"] = {"requests": {name: chance.pick(("1", "2", "3", "1500m"))}}
+        if chance.seldom():
+            wanted["capacity"]["requests"]["cores"] = chance.pick(("0", "2", "5"))
     return wanted
 
 
 def _constraints(chance: Chance, requests: list[Json]) -> list[Json]:
     kind = chance.pick(("matchAttribute", "matchAttribute", "distinctAttribute"))
-    constraint: Json = {kind: chance.pick((ROOT, ROOT, f"{GPU}/model", f"{GPU}/firmware"))}
+    names = (ROOT, ROOT, f"{GPU}/model", f"{GPU}/firmware", *((LANES,) if chance.has("list attributes") else ()))
+    constraint: Json = {kind: chance.pick(names)}
     if chance.half():
-        constraint["requests"] = chance.picks([each["name"] for each in requests], 1, 2)
+        constraint["requests"] = [_part(chance, each) for each in chance.picks(requests, 1, 2)]
     return [constraint]
+
+
+def _part(chance: Chance, request: Json) -> str:
+    """Name a request, or one of its alternatives alone."""
+    name: str = request["name"]
+    if "firstAvailable" in request and chance.half():
+        return f"{name}/{chance.pick(request['firstAvailable'])['name']}"
+    return name
 
 
 _SELECTORS: Final = (
@@ -269,6 +319,17 @@ _SELECTORS: Final = (
 _FAILING: Final = (
     f"device.attributes['{GPU}'].firmware.isGreaterThan(semver('1.2.4'))",
     f"device.attributes['{ROOT.partition('/')[0]}'].root == 'x'",
+)
+_LANES: Final[tuple[Json, ...]] = (
+    {"strings": ["x", "y"]},
+    {"strings": ["y", "z"]},
+    {"strings": ["z"]},
+    {"string": "x"},
+    {"ints": [1, 2]},
+)
+_OF_LISTS: Final = (
+    f"device.attributes['{GPU}'].?lanes.orValue('').includes('y')",
+    f"'lanes' in device.attributes['{GPU}'] && device.attributes['{GPU}'].lanes.includes('x')",
 )
 _TOLERATIONS: Final[tuple[Json, ...]] = (
     {"key": "hot", "operator": "Exists"},

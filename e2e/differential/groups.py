@@ -113,6 +113,7 @@ def _case(chance: Chance, name: str, world: _World) -> Case:
         spec["resourceClaims"] = [
             {"name": f"e{index}", "resourceClaimName": each["metadata"]["name"]} for index, each in enumerate(claims)
         ]
+    devices.use(chance, world.prefix, spec)
     known = [each["metadata"]["name"] for each in world.claims]
     own = tuple(each for each in claims if each["metadata"]["name"] not in known)
     return Case(pod(name, namespace, spec, neighbours.labels(chance)), own)

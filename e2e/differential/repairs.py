@@ -1,9 +1,10 @@
 """What has to be taken out of a case for a deliberate difference to go away; each changes the case in place."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from e2e.audit.selectors import selects_labels
+from e2e.differential.devices import LANES
 from e2e.differential.groups import Case
 from e2e.differential.shapes import Json, namespace_labels
 
@@ -34,7 +35,8 @@ def split_counts(case: Case) -> None:
     """
     Ask for single devices, each by a request of its own, where several have to be distinct.
 
-    Alternatives cannot be split: those for more than two devices, of which it forgets one, are left out.
+    Alternatives cannot be split: those for more than two devices, of which it forgets one, are left out, or ask for
+    two where there are no others.
     """
     for claim in case.objects:
         devices = claim["spec"].get("devices", {})
@@ -43,7 +45,16 @@ def split_counts(case: Case) -> None:
             devices["requests"] = [each for parts in split.values() for each in parts]
             for constraint in devices["constraints"]:
                 named = constraint.get("requests", [])
-                constraint["requests"] = [each["name"] for name in named for each in split[name]]
+                constraint["requests"] = list(dict.fromkeys(each for name in named for each in _names(name, split)))
+
+
+def drop_constraints_on_lists(case: Case) -> None:
+    """Take the constraints out that are about an attribute which may have several values."""
+    for claim in case.objects:
+        devices = claim["spec"].get("devices", {})
+        kept = [each for each in devices.get("constraints", ()) if LANES not in each.values()]
+        if "constraints" in devices and len(kept) < len(devices["constraints"]):
+            devices["constraints"] = kept
 
 
 def ask_for_one_instead_of_all(case: Case) -> None:
@@ -52,6 +63,17 @@ def ask_for_one_instead_of_all(case: Case) -> None:
         if each.get("allocationMode") == "All":
             each["allocationMode"] = "ExactCount"
             each["count"] = 1
+
+
+def ask_nothing_besides_claims_of_others(case: Case) -> None:
+    """Let a pod that names claims which are not its own ask for nothing else of its node."""
+    own = {each["metadata"]["name"] for each in case.objects}
+    spec = case.pod["spec"]
+    if any(each.get("resourceClaimName") not in own for each in spec.get("resourceClaims", ())):
+        spec.pop("resources", None)
+        for container in (*spec["containers"], *spec.get("initContainers", ())):
+            container.get("resources", {}).pop("requests", None)
+            container.get("resources", {}).pop("limits", None)
 
 
 def list_namespaces(case: Case) -> None:
@@ -65,10 +87,21 @@ def list_namespaces(case: Case) -> None:
                 term["namespaces"] = sorted({*term.get("namespaces", ()), *found}) or ["there-is-none"]
 
 
+def _names(name: str, split: Mapping[str, list[Json]]) -> list[str]:
+    """Give the names of what a request was split into; an alternative keeps its name where it is still there."""
+    if name in split:
+        return [each["name"] for each in split[name]]
+    request, _, alternative = name.partition("/")
+    (left,) = split[request]
+    there = any(each["name"] == alternative for each in left["firstAvailable"])
+    return [name] if there else [request]
+
+
 def _split(request: Json) -> list[Json]:
     if "firstAvailable" in request:
         small = [each for each in request["firstAvailable"] if each.get("count", 1) <= _REMEMBERED]
-        return [{**request, "firstAvailable": small or request["firstAvailable"]}]
+        fewer = [{**each, "count": _REMEMBERED} for each in request["firstAvailable"]]
+        return [{**request, "firstAvailable": small or fewer}]
     exactly = request.get("exactly", {})
     count = exactly.get("count", 1)
     if count == 1:

@@ -30,6 +30,8 @@ def running(chance: Chance, prefix: str, places: list[str], store: storage.Stora
         made = pod(f"{prefix}-r{index}", namespace, spec, neighbours.labels(chance))
         if status := _status(chance):
             made["status"] = status
+            if status["phase"] != "Running":  # its end would free the port of another one on its node
+                made["spec"]["containers"][0].pop("ports", None)
         found.append(made)
     return found
 

@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from scheduler.cli.options import add_cluster, add_format, refuse, settings_for
+from scheduler.cli.options import add_cluster, add_format, refuse, say, settings_for
+from scheduler.settings import load
 
 _PLACED, _WAITS = 0, 1
 
@@ -40,6 +41,8 @@ def execute(options: argparse.Namespace) -> int:
     from scheduler.simulation.answers import printing, telling  # noqa: PLC0415 - as above
 
     namespace, _, name = options.name.rpartition("/")
+    if not name or "/" in namespace:
+        return refuse(f"explain: {options.name!r} is no pod: write NS/NAME")
     key = (namespace or "default", name)
     try:
         asked, pods = _from_file(options.snapshot) if options.snapshot else _live(options)
@@ -76,8 +79,21 @@ def _live(options: argparse.Namespace) -> tuple[Any, Any]:
         raise answer.SavedError(str(error)) from error
     pods = [change.value for change in found.changes if isinstance(change.value, Pod)]
     made = assembly.Assembly.of(found, documents.Reading())
-    name, settings = settings_for(options.config, made.scheduler_of(options.name))
+    wanted = made.scheduler_of(options.name)
+    name, settings = settings_for(options.config, wanted)
+    _doubt(options, wanted)
     return answer.recorded(made.case(name), settings, name), pods
+
+
+def _doubt(options: argparse.Namespace, wanted: str) -> None:
+    """Say that the pod names a scheduler that the configuration does not serve: perhaps nobody looks at it."""
+    served = load(options.config).scheduler_names
+    if wanted and wanted not in served:
+        say(
+            f"explain: warning: pod {options.name} has schedulerName {wanted}, and the configuration serves "
+            f"{', '.join(served)}: what follows is what would be decided; correct the pod's name, or give --config "
+            "the file with that profile"
+        )
 
 
 def _not_waiting(key: tuple[str, str], pods: Any) -> int:

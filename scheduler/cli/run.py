@@ -38,8 +38,10 @@ def add(commands: Any) -> None:
         metavar="HOST:PORT",
         help="serve /livez, /readyz and /metrics here, such as :8080 or [::1]:8080",
     )
-    parser.add_argument("--log-level", choices=tuple(LogLevel), help="the least severe level that is logged")
-    parser.add_argument("--log-format", choices=tuple(LogFormat), help="what a log line looks like")
+    parser.add_argument(
+        "--log-level", choices=[each.value for each in LogLevel], help="the least severe level that is logged"
+    )
+    parser.add_argument("--log-format", choices=[each.value for each in LogFormat], help="what a log line looks like")
     parser.set_defaults(execute=execute)
 
 

@@ -1,13 +1,13 @@
 """The public door of the mirror: changes in, snapshots and checks out, assumptions in between."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Container, Iterable
 from typing import TypeVar
 
 import msgspec
 
 from scheduler.change import Change, Kind, Object
 from scheduler.cluster import check as checks
-from scheduler.cluster import contention, gangs, sharing, specials, vacated
+from scheduler.cluster import company, contention, gangs, sharing, specials, vacated
 from scheduler.cluster.gangs import Standing
 from scheduler.cluster.holdings import Duplicate
 from scheduler.cluster.ledger import Assumptions, Ledger
@@ -36,6 +36,7 @@ from solver.domain import (
     ResourceSlice,
     Snapshot,
     Volume,
+    VolumeBinding,
     VolumeClaim,
     VolumeClaimId,
 )
@@ -192,6 +193,20 @@ class Cluster:
         """
         return checks.objections(self._mirror, self._storage, unit)
 
+    def accompanies(self, key: PodId, pod: Pod, node: str) -> bool:
+        """Whether a pod, where it is believed to be, does for the required affinity of another that goes to `node`."""
+        other, mirror = self.pod(key), self._mirror
+        there, here = (mirror.nodes.get(other.node_name) if other is not None else None), mirror.nodes.get(node)
+        if other is None or there is None or here is None:
+            return False
+        return company.accompanies(other, there, pod, here, mirror.namespaces)
+
+    def is_accompanied(self, pod: Pod, node: str, own: Collection[PodId]) -> bool:
+        """Whether a pod that the watch shows on `node` does for the required affinity of another that goes there."""
+        on_node = (key for key in self._mirror.company.on(node) if key not in own)
+        seen = (key for key in on_node if (found := self.seen_pod(key)) is not None and found.node_name)
+        return any(self.accompanies(key, pod, node) for key in seen)
+
     def compare_after_write(self, unit: Unit) -> tuple[Duplicate, ...]:
         """
         Give the devices of a unit that other claims hold too, by every allocation seen up to now.
@@ -237,6 +252,10 @@ class Cluster:
     def seen_volume_claim(self, key: VolumeClaimId) -> VolumeClaim | None:
         """Give a PersistentVolumeClaim as the watch last gave it, without assumptions."""
         return self._storage.claims.get(str(key))
+
+    def is_volume_assumed_by_others(self, binding: VolumeBinding, pod_uids: Container[str]) -> bool:
+        """Whether pods besides some count on what a placement makes of a volume claim that they share."""
+        return self._storage.is_assumed_by_others(binding, pod_uids)
 
     def gangs(self, pods: Iterable[Pod]) -> tuple[Gang, ...]:
         """Give the gangs that pods name, as they are now."""

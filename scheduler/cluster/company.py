@@ -71,6 +71,17 @@ def kept_apart(pod: Pod, node: Node, other: Pod, there: Node, namespaces: Table[
     return None
 
 
+def accompanies(other: Pod, there: Node, pod: Pod, node: Node, namespaces: Table[str, Namespace]) -> bool:
+    """Whether a pod on a node is one that another, planned for `node`, has to be with by its required affinity."""
+    near, far = dict(node.labels), dict(there.labels)
+    return all(
+        near.get(term.topology_key) is not None
+        and near.get(term.topology_key) == far.get(term.topology_key)
+        and _means(term, other, namespaces)
+        for term in pod.affinity
+    )
+
+
 def _means(term: PodTerm, pod: Pod, namespaces: Table[str, Namespace]) -> bool:
     if term.selector is None or not term.selector.matches(dict(pod.labels)):
         return False

@@ -1,6 +1,6 @@
 """Volumes and what is known of storage: as the watches gave them, and with assumed bindings laid over."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Final, TypeVar
 
 import msgspec
@@ -146,10 +146,15 @@ class Storage:
                 yield f"volume claim {binding.claim} is being deleted"
             elif claim.volume and claim.volume != binding.volume:
                 yield f"volume claim {binding.claim} was bound to volume {claim.volume}"
-            elif claim.selected_node not in {None, placement.node}:
+            elif claim.selected_node not in {None, binding.made_on(placement.node) or placement.node}:
                 yield f"the volume of claim {binding.claim} is made on node {claim.selected_node}"
             elif binding.volume:
                 yield from self._about_volume(claim, binding)
+
+    def is_assumed_by_others(self, binding: VolumeBinding, pod_uids: Container[str]) -> bool:
+        """Whether pods besides some count on what a placement makes of a claim."""
+        about = self._about(Kind.VOLUME_CLAIMS, str(binding.claim))
+        return any(each.pod_uid not in pod_uids and each.binding.claim_uid == binding.claim_uid for each in about)
 
     def _about_volume(self, claim: VolumeClaim, binding: VolumeBinding) -> Iterator[str]:
         volume = self.volumes.get(binding.volume)
@@ -197,7 +202,7 @@ class Storage:
         for each in self._about(Kind.VOLUME_CLAIMS, key):
             is_open = shown is not None and not shown.volume and shown.selected_node is None
             if shown is not None and is_open and each.binding.claim_uid == shown.uid and not each.binding.volume:
-                shown = msgspec.structs.replace(shown, selected_node=each.node)
+                shown = msgspec.structs.replace(shown, selected_node=each.binding.made_on(each.node))
         return _put(Kind.VOLUME_CLAIMS, self._believed_claims, key, shown)
 
 

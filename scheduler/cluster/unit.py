@@ -82,7 +82,8 @@ def split_plan(plan: Plan, batch: Batch = _NO_BATCH) -> tuple[Unit, ...]:
     """
     Split a plan into units: connected components of its placements through newly allocated claims and through gangs.
 
-    Units are ordered by their first placement, so they follow the batch. A claim that was allocated before ties
+    Units are ordered by their first placement, so they follow the batch; pods that have to be with others, by their
+    required affinity, come after those. A claim that was allocated before ties
     nothing together. An allocation that no placement reserves would be collected by nobody (it has no consumer
     whose end frees it), so it is in no unit.
     """
@@ -99,6 +100,7 @@ def split_plan(plan: Plan, batch: Batch = _NO_BATCH) -> tuple[Unit, ...]:
     for allocation in plan.allocations:
         if allocation.claim in unit_of:
             allocations[unit_of[allocation.claim]].append(allocation)
+    leaning = {key for key, placements in members.items() if any(_leans(pods.get(each.pod)) for each in placements)}
     return tuple(
         Unit(
             placements=tuple(placements),
@@ -106,8 +108,12 @@ def split_plan(plan: Plan, batch: Batch = _NO_BATCH) -> tuple[Unit, ...]:
             gangs=tuple(dict.fromkeys(gang_of[each.pod] for each in placements if _is_tying(gang_of.get(each.pod)))),
             for_groups=tuple(_for_groups(placements, pods, gang_of)),
         )
-        for key, placements in members.items()
+        for key, placements in sorted(members.items(), key=lambda item: item[0] in leaning)
     )
+
+
+def _leans(pod: Pod | None) -> bool:
+    return pod is not None and bool(pod.affinity)
 
 
 def _gangs(plan: Plan, pods: Mapping[PodId, Pod], gangs: Mapping[GangId, Gang]) -> dict[PodId, Gang]:

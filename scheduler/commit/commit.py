@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar, assert_never
 
 from scheduler.cluster import Cluster, Unit
+from scheduler.commit.companions import Companions
 from scheduler.commit.outcome import Bound, Halted, Outcome, PartlyBound, Refused, Undone, Yielded
 from scheduler.commit.steps.bindings import NotBound, PodBinder
 from scheduler.commit.steps.burdens import BurdenWriter
@@ -46,6 +47,7 @@ class Commit:
         self._is_closed = False
         self._allocating: Final[dict[ClaimId, asyncio.Event]] = {}
         self._gangs: Final[dict[GangId, asyncio.Event]] = {}
+        self._companions: Final = Companions(cluster)
         self._claims: Final = ClaimWriter(client, writer, cluster.acknowledge)
         self._pods: Final = PodBinder(client, writer)
         self._volumes: Final = VolumeBinder(client, cluster, writer)
@@ -65,15 +67,19 @@ class Commit:
         The caller has assumed the unit, and confirms or forgets it by the outcome.
         """
         settled = asyncio.Event()
+        leaned_on = self._companions.begin(unit, settled)
         before = [self._gangs.get(gang.id) for gang in unit.gangs]
         self._gangs.update((gang.id, settled) for gang in unit.gangs)
         try:
             for each in before:
                 if each is not None:
                     await each.wait()
+            if reasons := await self._companions.wait(leaned_on):
+                return Refused(unit=unit, reasons=reasons)
             return await self._commit_next(unit)
         finally:
             settled.set()
+            self._companions.end(unit, settled)
             for gang in unit.gangs:
                 if self._gangs.get(gang.id) is settled:
                     del self._gangs[gang.id]

@@ -34,7 +34,12 @@ def _statuses(burdens: tuple[ClaimBurden, ...]) -> list[dict[str, Any]] | None:
         {
             "resourceClaimName": each.claim.name,
             "containers": list(each.containers),
-            "resources": {resource: format_nano(nano) for resource, nano in each.resources},
+            "resources": {resource: _written(resource, nano) for resource, nano in each.resources},
         }
         for each in sorted(burdens, key=lambda each: each.claim)
     ] or None
+
+
+def _written(resource: str, nano: int) -> str:
+    """Write an amount; all but cpu are bytes, which are easier read as 2Gi than as digits."""
+    return format_nano(nano, like="" if resource == "cpu" else "Gi")

@@ -82,7 +82,7 @@ class Fact(StrEnum):
     """A claim has another owner, or can be read now."""
     CLAIM_DELETED = "ClaimDeleted"
     GANG_CHANGED = "GangChanged"
-    """A PodGroup was added or changed, or another member of a gang makes it complete or says something else of it."""
+    """A PodGroup was added, changed or deleted, or another member completes a gang or says something else of it."""
     DISRUPTIONS_ALLOWED = "DisruptionsAllowed"
     """A PodDisruptionBudget allows more evictions than it did, protects other pods, or is gone."""
     VOLUMES_RELEASED = "VolumesReleased"
@@ -158,13 +158,16 @@ def _gang_facts(transition: Transition) -> set[Fact]:
     match transition.before, transition.after:
         case (PodGroup() | None as before, PodGroup() as after):
             return {Fact.GANG_CHANGED} if before is None or _demands(before) != _demands(after) else set()
+        case (PodGroup(), None):
+            return {Fact.GANG_CHANGED}
         case _:
             return set()
 
 
 def gang_of(transition: Transition) -> GangId | None:
     """Give the gang that a transition is about, if it is about a PodGroup."""
-    return transition.after.id if isinstance(transition.after, PodGroup) else None
+    group = transition.after or transition.before
+    return group.id if isinstance(group, PodGroup) else None
 
 
 def _demands(group: PodGroup) -> PodGroup:

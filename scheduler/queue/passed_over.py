@@ -3,10 +3,12 @@ Who is passed over, since when, and which nodes are held for whom.
 
 A pod is passed over from the moment on when others of its priority or a lower one are placed after it first could not
 be for lack of room or devices. After so many seconds it is overdue: a level above younger pods, and the solver may hold
-nodes for it. All of this is forgotten with the process; a new leader starts counting anew. Times are seconds of the
-queue's clock.
+nodes for it. A new leader is told what pods' conditions say of this (`recall`), and holds nodes anew before it gives
+them away (`divided`). Times are seconds of the queue's clock.
 """
 
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 from typing import Final
 
@@ -29,14 +31,19 @@ _DEVICES: Final = frozenset(
 
 
 class _Waiting:
-    """A pod that could not be placed: since when, whether it lacked room, and when others got ahead of it."""
+    """
+    A pod that could not be placed: since when, whether it lacked room, and when others got ahead of it.
 
-    __slots__ = ("first_failed", "needs_room", "passed_since")
+    `is_recalled` says that this process has not decided about it yet.
+    """
+
+    __slots__ = ("first_failed", "is_recalled", "needs_room", "passed_since")
 
     def __init__(self, now: float) -> None:
         self.first_failed = now
         self.needs_room = False
         self.passed_since: float | None = None
+        self.is_recalled = False
 
 
 class PassedOver:
@@ -52,6 +59,48 @@ class PassedOver:
     def holds(self) -> tuple[Hold, ...]:
         """Nodes that are held, for the pod first that has waited longest."""
         return tuple(self._holds.values())
+
+    def recall(
+        self,
+        waiting: Iterable[tuple[Pod, float]],
+        running: Iterable[tuple[Pod, float]],
+        overdue: Collection[str] = (),
+    ) -> None:
+        """
+        Take over from a process before: pods with when they first found no room, and others with when they began.
+
+        `overdue` are the uids of those for which nodes were held.
+        """
+        begun: defaultdict[tuple[int, bool], list[float]] = defaultdict(list)
+        for pod, at in running:
+            begun[pod.priority, bool(pod.claims)].append(at)
+        for times in begun.values():
+            times.sort()
+        for pod, since in waiting:
+            known = self._waiting[pod.uid] = _Waiting(since)
+            known.needs_room, known.is_recalled = not pod.claims, True
+            later = [
+                times[bisect_left(times, since)]
+                for (priority, has_claims), times in begun.items()
+                if priority <= pod.priority and times[-1] >= since and (has_claims or known.needs_room)
+            ]
+            known.passed_since = since if pod.uid in overdue else min(later, default=None)
+
+    def divided(self, batch: Batch, now: float) -> tuple[Batch, ...]:
+        """
+        Split off who was overdue before this process began, with all who are more important; gangs stay whole.
+
+        What was held for them is not known any more: it is held anew before the others are decided about.
+        """
+        recalled = {pod.id for pod in batch.pods if self._is_recalled(pod.uid) and self._is_overdue(pod, now)}
+        if not recalled:
+            return (batch,)
+        least = min(pod.priority for pod in batch.pods if pod.id in recalled)
+        before = [pod for pod in batch.pods if pod.id in recalled or pod.priority > least]
+        gangs = {pod.gang for pod in before if pod.gang is not None}
+        first = {pod.id for pod in before} | {pod.id for pod in batch.pods if pod.gang in gangs}
+        rest = batch.without(first)
+        return (batch.without({pod.id for pod in rest.pods}), rest) if rest.pods else (batch,)
 
     def marked(self, batch: Batch, now: float) -> Batch:
         """
@@ -95,6 +144,13 @@ class PassedOver:
         if codes & (_ROOM | _DEVICES):
             waiting = self._waiting.setdefault(pod.uid, _Waiting(now))
             waiting.needs_room = not pod.claims or ReasonCode.NODE_RESOURCES in codes
+            waiting.is_recalled = False
+        elif self._is_recalled(pod.uid):
+            del self._waiting[pod.uid]  # its condition said no more than that it waited
+
+    def _is_recalled(self, uid: str) -> bool:
+        waiting = self._waiting.get(uid)
+        return waiting is not None and waiting.is_recalled
 
     def _place(self, pods: Iterable[Pod], now: float) -> None:
         for pod in pods:

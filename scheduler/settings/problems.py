@@ -23,6 +23,13 @@ _WORDS: Final = {
     "object": "a mapping",
     "null": "nothing",
 }
+_UNQUOTED: Final = frozenset({"int", "float", "bool"})
+_ALLOWED: Final = {
+    "[-A-Za-z0-9_.]": "letters, digits, '-', '_' and '.'",
+    "[-a-z0-9.]": "small letters, digits, '-' and '.'",
+    "[-a-z0-9]": "small letters, digits and '-'",
+}
+"""For the characters in the middle of a name's pattern (`schema`) what may be written."""
 _LOCATED: Final = re.compile(r"(?P<what>.*?)(?: - at (?P<key>`key` in )?`\$\.?(?P<path>.*)`)?", re.DOTALL)
 _TYPED: Final = re.compile(r"Expected `(?P<wanted>\w+)`(?:, got `(?P<got>\w+)`)?(?P<rest>.*)", re.DOTALL)
 
@@ -57,11 +64,12 @@ def in_our_words(message: str, document: dict[str, Any]) -> str:
         return f"{path}: {what}"
     wanted = _WORDS.get(typed["wanted"], typed["wanted"])
     if typed["got"]:
-        advice = ", write it in quotes" if typed["wanted"] == "str" else ""
+        advice = ", write it in quotes" if typed["wanted"] == "str" and typed["got"] in _UNQUOTED else ""
         return f"{path}: expected {wanted}, got {_WORDS.get(typed['got'], typed['got'])}{advice}"
     if "regex" in typed["rest"]:
         value = _value_at(document, path)
-        return f"{path}: {value!r} is no name: write letters, digits, '-', '_' and '.', a letter or digit at both ends"
+        allowed = next(words for part, words in _ALLOWED.items() if part in typed["rest"])
+        return f"{path}: {value!r} is no name: write {allowed}, a letter or digit at both ends"
     return f"{path}: {_value_at(document, path)} is out of range, expected {wanted}{typed['rest']}"
 
 

@@ -26,6 +26,8 @@ KIND: Final = "DovetailConfiguration"
 
 Seconds = Annotated[float, Meta(gt=0, le=86400)]
 Name = Annotated[str, Meta(max_length=253, pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")]
+ObjectName = Annotated[str, Meta(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+Namespace = Annotated[str, Meta(max_length=63, pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$")]
 
 
 class LogLevel(StrEnum):
@@ -258,10 +260,10 @@ class LeaderElection(_Section, frozen=True):
     enabled: bool = True
     """Whether a Lease is held before anything is written. Turn it off only for a single process."""
 
-    lease_name: Name = "dovetail"
+    lease_name: ObjectName = "dovetail"
     """The name of the Lease. Two installations in one cluster need two names or two namespaces."""
 
-    lease_namespace: str = ""
+    lease_namespace: Namespace = ""
     """The namespace of the Lease; empty means the pod's own, or `dovetail-system` outside a cluster."""
 
     lease_duration_seconds: Annotated[int, Meta(ge=1, le=3600)] = 15

@@ -2,6 +2,7 @@
 
 import time
 import traceback
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -9,12 +10,14 @@ from typing import Final
 import msgspec
 
 from scheduler.settings import Settings
+from scheduler.simulation import deciding
 from scheduler.simulation.case import Case
 from scheduler.simulation.controllers import stamping
+from scheduler.simulation.deciding import Part
 from scheduler.worker import record
 from scheduler.worker.record import Record
 from scheduler.worker.serve import decide
-from solver import solve
+from solver import Engine, solve
 from solver.account import explain_pod
 from solver.domain import (
     Account,
@@ -26,12 +29,16 @@ from solver.domain import (
     Plan,
     Pod,
     Policy,
+    Preemption,
     Reason,
     ReasonCode,
     SearchReport,
     SearchStatus,
+    Snapshot,
     Unplaced,
 )
+from solver.preemption import holding
+from solver.preemption.vacancy import is_freed
 
 _SECONDS: Final = 600.0
 """Wall time is only a safety net here: the deterministic budget ends the search, so that a replay ends where it did."""
@@ -43,11 +50,16 @@ class SavedError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A plan, the allocations of its claims (new ones, and those that were there), and defects that were met."""
+    """
+    A plan, the allocations of its claims (new ones, and those that were there), and defects that were met.
+
+    `freed` are the claims that are given up once the victims of each of the plan's preemptions are gone.
+    """
 
     plan: Plan
     allocations: dict[ClaimId, Allocation]
     defects: tuple[str, ...] = ()
+    freed: tuple[tuple[ClaimId, ...], ...] = ()
 
 
 def recorded(case: Case, settings: Settings, scheduler_name: str) -> Record:
@@ -72,35 +84,63 @@ def _at_present(policy: Policy) -> Policy:
 def answer(asked: Record) -> Answer:
     """Solve and check; never raises: a defect of the solver is a plan that places nobody, with what went wrong."""
     started = time.monotonic()
-    budget = Budget(
-        seconds=max(asked.seconds, _SECONDS),
-        deterministic_seconds=asked.deterministic_seconds,
-        seed=asked.seed,
-        workers=asked.workers,
-    )
-    defects: tuple[str, ...] = ()
-    try:
-        plan, violations = decide(asked.snapshot, asked.batch, asked.policy, budget, solve)
-        defects = tuple(f"the plan broke a rule: {each.rule} ({each.subject}): {each.message}" for each in violations)
-    except Exception as error:  # noqa: BLE001 - whatever the solver raises is a defect to report
-        plan, defects = None, (f"the solver failed: {type(error).__name__}: {error}", traceback.format_exc(limit=-3))
-    plan = plan if plan is not None else _nobody(asked.batch)
+    defects: list[str] = []
+    found = deciding.parts(asked.snapshot, asked.batch, lambda part: _decided(asked, part, defects))
+    plan = deciding.joined(asked.batch, [plan for _, plan in found])
     report = msgspec.structs.replace(plan.report, seconds=round(time.monotonic() - started, 3))
     allocations = {claim.id: claim.allocation for claim in asked.snapshot.claims if claim.allocation is not None} | {
         each.claim: each.allocation for each in plan.allocations
     }
-    return Answer(msgspec.structs.replace(plan, report=report), allocations, defects)
+    freed = tuple(_freed(asked.snapshot, plan.preemptions))
+    return Answer(msgspec.structs.replace(plan, report=report), allocations, tuple(defects), freed)
 
 
-def explained(asked: Record, pod: Pod) -> Account:
-    """Give the whole story of one of a case's pods."""
-    budget = Budget(
+def _freed(snapshot: Snapshot, preemptions: Sequence[Preemption]) -> Iterator[tuple[ClaimId, ...]]:
+    """Give for each preemption the claims that nobody holds any more after it, and that are really deallocated then."""
+    held = [claim for claim in snapshot.claims if claim.allocation is not None and claim.reserved_for]
+    leaving = set(snapshot.leaving)
+    gone = {pod.uid for pod in snapshot.pods if pod.is_deleting or pod.id in leaving}
+    for preemption in preemptions:
+        going = {victim.pod_uid for victim in preemption.victims}
+        touched = [claim for claim in held if any(each.uid in going for each in claim.reserved_for)]
+        gone |= going
+        yield tuple(claim.id for claim in touched if is_freed(claim, gone))
+
+
+def _decided(asked: Record, part: Part, defects: list[str]) -> Plan:
+    """Decide about a part, and note what went wrong."""
+    try:
+        plan, violations = decide(part.snapshot, part.batch, asked.policy, _budget(asked), solve)
+        defects += (f"the plan broke a rule: {each.rule} ({each.subject}): {each.message}" for each in violations)
+    except Exception as error:  # noqa: BLE001 - whatever the solver raises is a defect to report
+        plan = None
+        defects += (f"the solver failed: {type(error).__name__}: {error}", traceback.format_exc(limit=-3))
+    return plan if plan is not None else _nobody(part.batch)
+
+
+def _budget(asked: Record) -> Budget:
+    return Budget(
         seconds=max(asked.seconds, _SECONDS),
         deterministic_seconds=asked.deterministic_seconds,
         seed=asked.seed,
         workers=asked.workers,
     )
-    return explain_pod(asked.snapshot, asked.batch, pod, asked.policy, budget)
+
+
+def explained(asked: Record, pod: Pod) -> Account:
+    """Give the whole story of one of a case's pods, after what is decided before it."""
+    snapshot, batch = asked.snapshot, asked.batch
+    for part, _ in deciding.parts(snapshot, batch, lambda part: _decided_before(asked, part, pod)):
+        snapshot, batch = part
+        if pod in batch.pods:
+            break
+    seen = holding.held(snapshot, batch, asked.policy, Engine())  # so that the nodes show what is held on them
+    return explain_pod(msgspec.structs.replace(seen, nominated=()), batch, pod, asked.policy, _budget(asked))
+
+
+def _decided_before(asked: Record, part: Part, pod: Pod) -> Plan:
+    """Decide about a part, unless the pod itself is in it: its story decides that anew."""
+    return _nobody(part.batch) if pod in part.batch.pods else _decided(asked, part, [])
 
 
 def save(path: Path, asked: Record, *, keep_parameters: bool) -> None:

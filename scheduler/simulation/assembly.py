@@ -80,7 +80,8 @@ class Assembly:
         self._admit()
         self._stamp()
         self._make_volume_claims()
-        changes, notes = storage.controlled(_latest((*self.live, *self._changes())))
+        written = tuple(self._changes())
+        changes, notes = storage.controlled(_latest((*self.live, *written)), _keys(self.live) - _keys(written))
         self.warnings += notes
         cluster = Cluster()
         for change in changes:
@@ -344,6 +345,10 @@ def _pair(body: Body) -> stamping.Key:
 def _latest(changes: Iterable[Change]) -> tuple[Change, ...]:
     """Keep the last change of every object."""
     return tuple({(each.kind, each.key): each for each in changes}.values())
+
+
+def _keys(changes: Iterable[Change]) -> set[tuple[Kind, str]]:
+    return {(each.kind, each.key) for each in changes}
 
 
 def _listed(counts: Counter[str]) -> str:

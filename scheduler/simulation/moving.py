@@ -1,5 +1,7 @@
 """What `dovetail defrag` answers: which pods to move so that a pod or a gang fits, on a case of any origin."""
 
+from collections import defaultdict
+from collections.abc import Sequence
 from typing import Final, TextIO
 
 import msgspec
@@ -9,10 +11,12 @@ from rich.text import Text
 
 from scheduler.simulation.answers import printing
 from scheduler.worker.record import Record
-from solver.domain import Batch, Budget, Pod, Relocation, Snapshot
+from solver.domain import Batch, Budget, Pod, Relocation, Snapshot, Staying
 from solver.preemption import moves
 
 _SECONDS: Final = 120.0
+_SHOWN: Final = 8
+"""Pods that one reason keeps are named up to here in the table; JSON has all of them."""
 
 
 class UnknownPodError(ValueError):
@@ -30,6 +34,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     proven: bool = False
     stepwise: bool = True
     reason: str = ""
+    staying: tuple[dict[str, str], ...] = ()
 
 
 def wanted(asked: Record, kind: str, name: str) -> Batch:
@@ -70,6 +75,7 @@ def answer(batch: Batch, found: Relocation) -> Answer:
         proven=found.is_proven,
         stepwise=found.is_stepwise,
         reason=found.reason,
+        staying=tuple({"pod": str(each.pod), "node": each.node, "reason": each.reason} for each in found.staying),
     )
 
 
@@ -102,4 +108,22 @@ def show(found: Relocation, to: TextIO) -> None:
         for placement in found.placements:
             table.add_row("then", str(placement.pod), "", Text(placement.node, "green"))
         console.print(table)
+    if found.staying:
+        console.print(_staying(found.staying))
     console.print(Text(summary(found)))
+
+
+def _staying(staying: Sequence[Staying]) -> Table:
+    """Say who may not be moved, those together whom the same keeps."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in ("STAYS", "NODE", "BECAUSE"):
+        table.add_column(column, overflow="fold")
+    alike: defaultdict[str, list[Staying]] = defaultdict(list)
+    for each in staying:
+        alike[each.reason].append(each)
+    for reason, pods in alike.items():
+        names = [str(each.pod) for each in pods[:_SHOWN]]
+        more = [f"and {len(pods) - _SHOWN} more"] if len(pods) > _SHOWN else []
+        nodes = [each.node for each in pods[:_SHOWN]]
+        table.add_row("\n".join([*names, *more]), "\n".join(nodes), Text(reason, "yellow"))
+    return table

@@ -21,6 +21,8 @@ COMMAND: Final = (sys.executable, "-m", "scheduler.worker")
 
 _CHUNK: Final = 500
 """Changes encoded at one go; the loop gets its turn in between."""
+_MOST_UNTOLD: Final = 500
+"""Changes that wait for the next batch at most: a pod that comes after hours does not wait until they are told."""
 _START_SECONDS: Final = 60.0
 _RESTART_SECONDS: Final = 0.2
 _LONGEST_RESTART_SECONDS: Final = 30.0
@@ -83,7 +85,8 @@ class Worker:
     The process and its feed.
 
     `run` keeps a process alive until it is cancelled. `decide` is called by one task at a time. Changes that are
-    noted meanwhile reach the replica before the next batch; a new process is fed with everything first.
+    noted meanwhile reach the replica before the next batch, or earlier where many wait; a new process is fed with
+    everything first.
     """
 
     def __init__(
@@ -99,6 +102,8 @@ class Worker:
         self._on_start: Final = on_start or _ignore
         self._on_failure: Final = on_failure or _ignore
         self._feed: Final = Feed()
+        self._has_many: Final = asyncio.Event()
+        self._telling: Final = asyncio.Lock()
         self._life: _Life | None = None
         self._ready: Final = asyncio.Event()
         self._tried: Final = asyncio.Event()
@@ -125,6 +130,8 @@ class Worker:
     def note(self, change: Change) -> None:
         """Take a change that the mirror took."""
         self._feed.note(change)
+        if len(self._feed) >= _MOST_UNTOLD:
+            self._has_many.set()
 
     async def run(self) -> None:
         """Keep a process alive; start another when it ends, after a pause that doubles while none lives long."""
@@ -132,7 +139,7 @@ class Worker:
             try:
                 async with self._living() as life:
                     await self._bring_up(life)
-                    await life.process.wait()
+                    await self._keep_fed(life)
             except OSError as error:  # no memory, process or file is left: others may end and give some back
                 self._on_failure(error)
                 self._tried.set()
@@ -192,25 +199,26 @@ class Worker:
         ours, theirs = socket.socketpair()
         with ours, theirs:
             ours.setblocking(False)  # noqa: FBT003 - the library's own signature
-            process = await asyncio.create_subprocess_exec(
-                *self._command,
-                str(theirs.fileno()),
-                str(self._limits.memory_limit_mib),
-                pass_fds=(theirs.fileno(),),
-                stdin=DEVNULL,
-                env=os.environ | _ENVIRONMENT,
-            )
-            theirs.close()  # or the end of the process would not close the connection
             reader, writer = await asyncio.open_connection(sock=ours)
-            self._life = life = _Life(process, reader, writer)
-            try:
-                yield life
-            finally:
-                self._ready.clear()
-                self._life = None
-                life.end()
-                writer.close()
-                await process.wait()
+            with contextlib.closing(writer):
+                process = await asyncio.create_subprocess_exec(
+                    *self._command,
+                    str(theirs.fileno()),
+                    str(self._limits.memory_limit_mib),
+                    pass_fds=(theirs.fileno(),),
+                    stdin=DEVNULL,
+                    env=os.environ | _ENVIRONMENT,
+                )
+                theirs.close()  # or the end of the process would not close the connection
+                self._life = life = _Life(process, reader, writer)
+                try:  # with no wait since the process is there: a cancellation would leave it to itself
+                    yield life
+                finally:
+                    self._ready.clear()
+                    self._life = None
+                    life.end()
+                    writer.close()
+                    await process.wait()
 
     async def _bring_up(self, life: _Life) -> None:
         """Wait for the process and feed it with everything; when it fails to start, end it."""
@@ -227,13 +235,30 @@ class Worker:
             self._on_start(life.process.pid)
         self._tried.set()
 
+    async def _keep_fed(self, life: _Life) -> None:
+        """Tell changes between the batches too, whenever many wait, until the process ends."""
+        feeding = asyncio.create_task(self._feed_between(life))
+        try:
+            await life.process.wait()
+        finally:
+            feeding.cancel()
+            await asyncio.gather(feeding, return_exceptions=True)
+
+    async def _feed_between(self, life: _Life) -> None:
+        with contextlib.suppress(OSError):  # the process has ended, and whoever waits for it knows
+            while True:
+                await self._has_many.wait()
+                await self._tell(life)
+
     async def _tell(self, life: _Life) -> None:
-        """Send every change that this process has not seen."""
-        while changes := self._feed.take():
-            for start in range(0, len(changes), _CHUNK):
-                chunk = tuple(frames.encode_change(change) for change in changes[start : start + _CHUNK])
-                life.writer.write(frames.encode(frames.Apply(chunk)))
-                await life.writer.drain()
+        """Send every change that this process has not seen; one caller at a time, or an old state would come last."""
+        async with self._telling:
+            self._has_many.clear()
+            while changes := self._feed.take():
+                for start in range(0, len(changes), _CHUNK):
+                    chunk = tuple(frames.encode_change(change) for change in changes[start : start + _CHUNK])
+                    life.writer.write(frames.encode(frames.Apply(chunk)))
+                    await life.writer.drain()
 
 
 def _ignore(_: object) -> None:

@@ -19,7 +19,7 @@ import msgspec
 
 from scheduler.cluster import Cluster
 from scheduler.worker import frames
-from solver import Engine, rehearse, solve, solve_greedily, verify
+from solver import Engine, solve, solve_greedily, verify
 from solver.domain import (
     Batch,
     Budget,
@@ -50,7 +50,6 @@ def serve(connection: socket.socket, memory_limit_mib: int, solver: Solve = solv
     The process may map `memory_limit_mib` more than it has mapped now; beyond that the solver gets no memory and
     the process ends (`MemoryError`, or an abort in native code), which the shell notices by the closed connection.
     """
-    rehearse()
     limit = limit_memory(memory_limit_mib)
     with contextlib.suppress(ConnectionError):  # the shell went away: nobody waits for an answer any more
         _serve(connection, limit, solver)

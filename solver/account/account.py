@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from solver.account import changes, conflict, facts
+from solver.account import changes, conflict, facts, rules
 from solver.account.changes import Change
 from solver.account.counts import Count, counts
 from solver.account.trial import Case, Trials, on_one_node
@@ -22,11 +22,10 @@ from solver.domain import (
     Policy,
     RequestCount,
     Snapshot,
-    Toleration,
 )
 from solver.explain import Explanation
 from solver.explain.hints import HINT
-from solver.feasibility import node_fit, taints
+from solver.feasibility import node_fit
 from solver.greedy import tracking
 from solver.problem.fit import PODS
 from solver.problem.memory import Engine
@@ -113,9 +112,11 @@ class _Teller:
     def changes(self) -> Iterator[NearestChange]:
         """Give the nearest changes, solved once more in the whole cluster."""
         told: set[str] = set()
-        for change, node in sorted(self.found, key=lambda pair: pair[0].effort):
-            if change.message not in told and len(told) < _MOST_CHANGES:
-                told.add(change.message)
+        found = [*self.found, *rules.changes(self.case, self.problem, self.trials)]
+        for change, node in sorted(found, key=lambda pair: pair[0].effort):
+            about = change.about or change.message
+            if about not in told and len(told) < _MOST_CHANGES:
+                told.add(about)
                 yield NearestChange(message=change.message, node=node)
 
     def _group(self, node: int) -> _Group:
@@ -149,9 +150,7 @@ class _Teller:
         for resource, amount in ((PODS, 1), *way.requests):
             left = int(room.of(resource)[node])
             if amount > 0 and left < amount:
-                unit = "m" if resource == "cpu" else ""
-                short = node_fit.insufficient(resource).message
-                yield f"{short}: {amount}{unit} needed, {max(left, 0)}{unit} left"
+                yield f"{node_fit.insufficient(resource).message}: {facts.short(resource, amount, left)}"
 
     def _rules(self, way: PodClass, node: int) -> Iterator[str]:
         for tracker in self.explanation.trackers:
@@ -161,8 +160,6 @@ class _Teller:
         """Look into a kind of nodes at one of them."""
         name = self.problem.inventory.nodes[node].name
         if group.way < 0:
-            if is_detailed:
-                self._note_node_changes(node, name)
             return NodeKind(nodes=(), fits=False, objections=group.objections)
         way = self.problem.classes[group.way]
         small = on_one_node(self.case, name)
@@ -208,29 +205,6 @@ class _Teller:
         for change in found:
             if self.trials.fits(_transferred(change.case, small, self.case), name):
                 self.found.append((change, name))
-
-    def _note_node_changes(self, node: int, name: str) -> None:
-        """Try to let the pod on a node that its own properties keep it from."""
-        pod, there = self.case.pod, self.problem.inventory.nodes[node]
-        tries: list[tuple[int, str, Pod]] = []
-        taint = taints.first_untolerated(there.taints, pod.tolerations)
-        if taint is not None:
-            added = (*pod.tolerations, _toleration(taint.key, taint.effect))
-            tries.append(
-                (2, f"tolerate taint {taint.key} of the node", msgspec.structs.replace(pod, tolerations=added))
-            )
-        if there.is_unschedulable:
-            added = (*pod.tolerations, _toleration(taints.UNSCHEDULABLE.key, taints.UNSCHEDULABLE.effect))
-            tries.append((3, f"uncordon node {name}", msgspec.structs.replace(pod, tolerations=added)))
-        tries.append((4, "without its nodeSelector and node affinity", changes.without_node_rules(self.case).pod))
-        for effort, message, changed in tries:
-            made = self.case._replace(pod=changed)
-            if changed != pod and self.trials.fits(made, name):
-                self.found.append((Change(effort, message, made), name))
-
-
-def _toleration(key: str, effect: str) -> Toleration:
-    return Toleration(key=key, operator="Exists", effect=effect)
 
 
 def _transferred(changed: Case, small: Case, whole: Case) -> Case:

@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-import msgspec
-
 from solver.account.facts import Fact, Kind, counting, freed, holders, listed, tolerating, users_of
 from solver.account.trial import Case, Trials
 from solver.domain import AllocationMode, Claim, ClaimId, Constraint, ConstraintKind, Taint
@@ -14,11 +12,16 @@ _NEW_TEMPLATE: Final = "a new template, because claims are immutable"
 
 
 class Change(NamedTuple):
-    """A change with its effort (smaller is nearer), and the case with it."""
+    """
+    A change with its effort (smaller is nearer), and the case with it.
 
-    effort: int
+    Of changes `about` the same thing the nearest is enough; without it they are told apart by their messages.
+    """
+
+    effort: float
     message: str
     case: Case
+    about: str = ""
 
 
 def changes(trials: Trials, case: Case, node: str, conflict: Sequence[Fact]) -> tuple[Change, ...]:
@@ -47,7 +50,8 @@ def _of_fact(trials: Trials, case: Case, node: str, fact: Fact, conflict: Sequen
             made = fact.without(case)
             if trials.fits(made, node):
                 resource, _, amounts = fact.text.partition(": ")
-                yield Change(5, f"room for {resource} on the node ({amounts})", made)
+                effort = 5 + 1 / (1 + trials.left(case, node, resource))
+                yield Change(effort, f"room for {resource} on the node ({amounts})", made, about=resource)
 
 
 def _freeing(trials: Trials, case: Case, node: str, conflict: Sequence[Fact]) -> Iterator[Change]:
@@ -88,7 +92,8 @@ def _fewer(trials: Trials, case: Case, node: str, fact: Fact) -> Iterator[Change
     asked = _asked(case.claims()[fact.claim], str(fact.subject))
     if 0 < count < asked:
         message = f"{count} instead of {asked} for request {fact.subject}: {_NEW_TEMPLATE}"
-        yield Change(10 + asked - count, message, counting(case, fact.claim, str(fact.subject), count))
+        made = counting(case, fact.claim, str(fact.subject), count)
+        yield Change(10 + asked - count, message, made, about=f"{fact.claim}/{fact.subject}")
 
 
 def most(trials: Trials, case: Case, node: str, claim: ClaimId, request: str) -> int:
@@ -112,9 +117,3 @@ def _asked(claim: Claim, request: str) -> int:
     if any(each.allocation_mode == AllocationMode.ALL for each in found.alternatives):
         return 0
     return max(each.count for each in found.alternatives)
-
-
-def without_node_rules(case: Case) -> Case:
-    """Give the pod without what it says of nodes' labels."""
-    pod = msgspec.structs.replace(case.pod, node_selector=(), required_affinity=None)
-    return case._replace(pod=pod)

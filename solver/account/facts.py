@@ -20,6 +20,7 @@ from solver.domain import (
     TaintEffect,
     Toleration,
 )
+from solver.explain.never import amount_of
 from solver.problem.fit import PODS
 from solver.problem.problem import PodClass, Problem
 from solver.problem.requests.demand import Verdict
@@ -140,6 +141,11 @@ def listed(names: list[str]) -> str:
     return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
+def short(resource: str, needed: int, left: int) -> str:
+    """Say how much of a node's resource is needed and left."""
+    return f"{amount_of(resource, needed)} needed, {amount_of(resource, max(left, 0))} left"
+
+
 def relation(constraint: Constraint) -> str:
     """Say what a constraint wants."""
     word = "the same" if constraint.kind is ConstraintKind.MATCH else "different"
@@ -196,9 +202,7 @@ def _of_resources(pod_class: PodClass, problem: Problem, node: int) -> Iterator[
     for resource, amount in pod_class.requests:
         left = int(problem.room.of(resource)[node])
         if amount > left and resource != PODS:
-            unit = "m" if resource == "cpu" else ""
-            text = f"{resource}: {amount}{unit} needed, {max(left, 0)}{unit} left"
-            yield Fact(kind=Kind.RESOURCE, text=text, subject=resource)
+            yield Fact(kind=Kind.RESOURCE, text=f"{resource}: {short(resource, amount, left)}", subject=resource)
 
 
 def _of_taints(problem: Problem) -> Iterator[Fact]:

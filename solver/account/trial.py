@@ -12,6 +12,7 @@ from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from solver.search import staged
 from solver.search.values import best
+from solver.solution import Solution
 
 
 class Case(NamedTuple):
@@ -51,15 +52,29 @@ class Trials:
             return False
         return self.decide(problem.on(index))
 
+    def left(self, case: Case, node: str, resource: str) -> int:
+        """Give what a node has left of a resource, in the units of `Pod.requests`."""
+        problem = self.prepare(case)
+        return max(int(problem.room.of(resource)[problem.inventory.node_index[node]]), 0)
+
     def decide(self, problem: Problem) -> bool | None:
         """Whether a problem's one pod can be placed."""
+        solution, is_known = self._placed(problem)
+        return bool(solution.choices) if is_known else None
+
+    def place(self, case: Case) -> str:
+        """Name a node on which the pod fits; empty where there is none, or none was found in time."""
+        problem = self.prepare(case)
+        choices = self._placed(problem)[0].choices if problem.classes else ()
+        return problem.inventory.nodes[choices[0].node].name if choices else ""
+
+    def _placed(self, problem: Problem) -> tuple[Solution, bool]:
+        """Place a problem's one pod; and say whether that it could not be is known."""
         start = best(problem, greedy.candidates(problem))
         if start.choices:
-            return True
+            return start, True
         searched = staged.search(problem, start, replace(self.budget, started=self.budget.clock()))
-        if searched.solution.choices:
-            return True
-        return False if searched.levels[0].proven else None
+        return searched.solution, bool(searched.solution.choices) or searched.levels[0].proven
 
 
 def on_one_node(case: Case, node: str) -> Case:

@@ -37,10 +37,10 @@ from solver.domain.device import (
 )
 from solver.domain.extended import RequestMapping, SpecialClaim
 from solver.domain.gang import Gang, GangLevel, GangNote, PodGroup
-from solver.domain.hold import Hold
+from solver.domain.hold import PASSED_OVER, Hold
 from solver.domain.ids import ClaimId, CounterId, DeviceId, GangId, PodId, PoolId, RequestName, VolumeClaimId
 from solver.domain.labels import LabelRequirement, LabelSelector, LabelSelectorOperator
-from solver.domain.moves import Move, Relocation
+from solver.domain.moves import Move, Relocation, Staying
 from solver.domain.namespace import Namespace
 from solver.domain.neighbours import ANY_ADDRESS, HostPort, PodTerm, SpreadConstraint, WeightedPodTerm
 from solver.domain.node import Node
@@ -89,6 +89,7 @@ __all__ = [
     "ANY_ADDRESS",
     "BINDING_FAILED_TAINT",
     "PACK",
+    "PASSED_OVER",
     "SPREAD",
     "SUSPECT_TAINT",
     "TOPOLOGY",
@@ -173,6 +174,7 @@ __all__ = [
     "Snapshot",
     "SpecialClaim",
     "SpreadConstraint",
+    "Staying",
     "StorageCapacity",
     "StorageClass",
     "StorageDriver",

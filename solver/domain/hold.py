@@ -1,8 +1,13 @@
 """Nodes that are kept for somebody who was passed over for too long."""
 
+from typing import Final
+
 import msgspec
 
 from solver.domain.ids import PodId
+
+PASSED_OVER: Final = "passed over for too long"
+"""How the reason begins that a pod gets for which nodes are held; a restart knows it by that."""
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):

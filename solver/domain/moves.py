@@ -15,13 +15,22 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
     target: str
 
 
+class Staying(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod that may not be moved, on a node that others could use, and a sentence fragment that says why."""
+
+    pod: PodId
+    node: str
+    reason: str
+
+
 class Relocation(msgspec.Struct, frozen=True, kw_only=True):
     """
     The fewest moves after which some pods fit.
 
     `placements` and `allocations` are of those pods. `moves` are in an order in which each replacement fits when its
     turn comes, if `is_stepwise`. `least` is a proven bound: it cannot be done with fewer moves; `is_proven` says that
-    they are as few. `is_found` is false where no moves do, or none were found; `reason` says which.
+    they are as few. `is_found` is false where no moves do, or none were found; `reason` says which, and
+    `staying` who stands in the way and may not be moved.
     """
 
     is_found: bool
@@ -32,3 +41,4 @@ class Relocation(msgspec.Struct, frozen=True, kw_only=True):
     is_proven: bool = False
     is_stepwise: bool = True
     reason: str = ""
+    staying: tuple[Staying, ...] = ()

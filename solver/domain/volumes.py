@@ -130,11 +130,13 @@ class NodeDrivers(msgspec.Struct, frozen=True, kw_only=True):
     """
     CSINode: per driver how many volumes can be attached to the node, None where there is no limit.
 
-    `migrated` are the in-tree plugins whose volumes the node gives to CSI drivers.
+    `topology_keys` are, per driver, the node labels whose values say which volumes of it the node reaches; a driver
+    without any reaches all of them. `migrated` are the in-tree plugins whose volumes the node gives to CSI drivers.
     """
 
     node: str
     limits: tuple[tuple[str, int | None], ...] = ()
+    topology_keys: tuple[tuple[str, tuple[str, ...]], ...] = ()
     migrated: tuple[str, ...] = ()
 
 
@@ -172,10 +174,16 @@ class VolumeBinding(msgspec.Struct, frozen=True, kw_only=True):
     """
     What a plan decides about a claim that waits for its first consumer; the uids guard against namesakes.
 
-    `volume` is the PersistentVolume that it gets; where it is empty one is made for it on the pod's node.
+    `volume` is the PersistentVolume that it gets; where it is empty one is made for it: on `node`, or on the pod's own
+    node where that is empty too. Of pods that share a claim those on other nodes name the one that is selected.
     """
 
     claim: VolumeClaimId
     claim_uid: str
     volume: str = ""
     volume_uid: str = ""
+    node: str = ""
+
+    def made_on(self, own: str) -> str:
+        """Give the node on which a volume is made, for a pod on its `own` node; empty where the claim gets another."""
+        return "" if self.volume else self.node or own

@@ -9,6 +9,8 @@ from ortools.linear_solver.python import model_builder_helper
 from solver.model.form import UNBOUNDED, Expression, IntegerForm
 
 _TOLERANCE: Final = 1e-6
+_RELATIVE_TOLERANCE: Final = 1e-9
+"""Sums of large costs are no more exact than this: a bound is rather too high by one than too low."""
 _INFINITY: Final = math.inf
 
 
@@ -41,7 +43,8 @@ def bound(form: IntegerForm, objective: Expression, seconds: float) -> LinearBou
     solver = _solved(form, objective, seconds)
     status = solver.status()
     if status == model_builder_helper.SolveStatus.OPTIMAL:
-        return LinearBound(math.floor(solver.objective_value() + _TOLERANCE))
+        value = solver.objective_value()
+        return LinearBound(math.floor(value + max(_TOLERANCE, _RELATIVE_TOLERANCE * abs(value))))
     return LinearBound(None, status == model_builder_helper.SolveStatus.INFEASIBLE)
 
 

@@ -4,8 +4,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
-import msgspec
-
 from solver.domain import Reason, ReasonCode
 from solver.explain.reasons import Explanation
 from solver.greedy import Greedy, Order, units
@@ -27,7 +25,7 @@ class GangReasons:
     explanation: Explanation
     waiting: dict[int, GangRule] = field(default_factory=dict)
     known: dict[int, Reason | None] = field(default_factory=dict)
-    why: dict[int, tuple[int, str]] = field(default_factory=dict)
+    why: dict[int, tuple[int, tuple[Reason, ...]]] = field(default_factory=dict)
     """By the first class of a gang: the class of a member that fits nowhere, and what is in its way."""
 
     @classmethod
@@ -53,10 +51,9 @@ class GangReasons:
         reason = self.known[key]
         if reason is None:
             return found
-        why = self.why.get(key)
-        if why is not None and why[0] != family[0].index:  # the pod that is named says it itself
-            reason = msgspec.structs.replace(reason, message=f"{reason.message}: {why[1]}")
-        return (reason, *(each for each in found if each.code not in LOST))
+        index, why = self.why.get(key, (family[0].index, ()))
+        others = why if index != family[0].index else ()  # the pod that is named says it itself
+        return (reason, *others, *(each for each in found if each.code not in LOST))
 
     def _reason(self, rule: GangRule) -> Reason | None:
         if self.problem.node_count == 0:
@@ -79,7 +76,8 @@ class GangReasons:
             reasons = self.explanation.reasons(family, is_proven=True)
             if reasons[0].code not in LOST:
                 name = self.problem.pod(family[0].members[0]).id.name
-                self.why[rule.classes[0]] = (family[0].index, reasons[0].message)
+                why = tuple(Reason(code=each.code, message=f"pod {name}: {each.message}") for each in reasons)
+                self.why[rule.classes[0]] = (family[0].index, why)
                 return [f"pod {name} fits nowhere even by itself"]
         return []
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from solver.domain import ConstraintKind, Reason, ReasonCode
 from solver.explain import fewer
 from solver.explain.hints import Hints
+from solver.explain.never import Never
 from solver.explain.supply import Asked, Supplies, Supply
 from solver.explain.texts import (
     WORDS,
@@ -59,10 +60,12 @@ class Explanation:
     kept: Kept = field(init=False)
     supplies: Supplies = field(init=False)
     hints: Hints = field(init=False)
+    never: Never = field(init=False)
 
     def __post_init__(self) -> None:
         problem, numbers = self.problem, dict[Condition, int]()
         self.kept, self.hints, self.supplies = Kept(problem), Hints(problem), Supplies(problem)
+        self.never = Never(problem)
         found = [
             numbers.setdefault(
                 Condition(group, problem.states[node], problem.wide_state, bool(problem.is_whole[node])), len(numbers)
@@ -86,7 +89,7 @@ class Explanation:
             yield Reason(code=ReasonCode.NO_NODES, message="no nodes available to schedule pods")
             return
         rooms = [(pod_class, *self._rooms(pod_class)) for pod_class in family]
-        fitting = sum(self._fitting(pod_class, roomy) for pod_class, roomy, _ in rooms)
+        fitting = any(self._fitting(pod_class, roomy) for pod_class, roomy, _ in rooms)
         if fitting:
             yield outranked(is_proven=is_proven)
         for pod_class, roomy, _ in rooms if not fitting else ():
@@ -101,6 +104,8 @@ class Explanation:
         yield from joined(of_nodes)
         if not fitting and all(reason.code is not ReasonCode.CLAIM_ELSEWHERE for reason in of_nodes):
             yield from self._pinned(family[0])
+        if not fitting and len(family) == 1:
+            yield from self.never.reasons(family[0])
 
     def _within(self, rooms: Sequence[tuple[PodClass, Mask]]) -> Iterator[Reason]:
         """Say that no value of what a gang has to share is large enough where a node has several."""
@@ -131,15 +136,21 @@ class Explanation:
     def _parts(self, pod_class: PodClass) -> tuple[Part, ...]:
         return pod_class.parts + tuple(part for each in pod_class.shared for part in self.problem.shared[each].parts)
 
-    def _fitting(self, pod_class: PodClass, roomy: Mask) -> int:
-        """How many nodes could serve one pod of the class alone."""
-        parts, conditions = self._parts(pod_class), self.condition_of[roomy]
-        numbers, counts = np.unique(conditions, return_counts=True)
-        return sum(
-            count
-            for number, count in zip(numbers.tolist(), counts.tolist(), strict=True)
-            if self.kept.serve(parts, self.conditions[number]) is not None
-        )
+    def _fitting(self, pod_class: PodClass, roomy: Mask) -> bool:
+        """Whether some node could serve one pod of the class alone."""
+        parts = self._parts(pod_class)
+        numbers = np.unique(self.condition_of[roomy]).tolist()
+        return any(self.kept.serve(parts, self.conditions[number]) is not None for number in numbers)
+
+    def fitting(self, family: tuple[PodClass, ...]) -> npt.NDArray[np.int64]:
+        """Nodes that could serve one pod of a family alone."""
+        found = np.zeros(self.problem.node_count, dtype=np.bool_)
+        for pod_class in family:
+            roomy, parts = self._rooms(pod_class)[0], self._parts(pod_class)
+            numbers = np.unique(self.condition_of[roomy]).tolist()
+            serving = [each for each in numbers if self.kept.serve(parts, self.conditions[each]) is not None]
+            found |= roomy & np.isin(self.condition_of, serving)
+        return np.flatnonzero(found)
 
     def _device_reasons(self, pod_class: PodClass, roomy: Mask) -> Iterator[Reason]:
         nodes = int(np.count_nonzero(roomy))
@@ -230,7 +241,7 @@ class Explanation:
             text.append(f"at most {supply.most} of them on one node")
         if failed:
             failure = self.problem.answers[asked.ask.demand].failure
-            text.append(f"{failed} could not be checked" + ("" if hint else f" ({failure})"))
+            text.append(f"{failed} could not be checked (CEL runtime error{'' if hint else ' ' + failure})")
         return hinted(Reason(code=code_of(supply, needed), message=lead + ", ".join(text), node_count=nodes), hint)
 
     def _hint(self, ask: Ask, supply: Supply, roomy: Mask) -> str:
@@ -281,6 +292,16 @@ class Explanation:
         count, needed = fewer.most(self.problem, self._parts(pod_class), found)
         return f"{count} instead of {needed} would fit now, with a new template: claims are immutable" if count else ""
 
+    def _together(self, pod_class: PodClass) -> str:
+        """Say how many devices the requests need together, where no node has so many for all of them."""
+        asked = [request.alternatives for request in self._requests(pod_class)]
+        if any(len(each) > 1 or not each[0].ask.needed for each in asked):
+            return ""
+        needed, most = sum(each[0].ask.needed for each in asked), self.supplies.together(each[0].ask for each in asked)
+        if most is None or most >= needed:
+            return ""
+        return f": they need {needed} together, and no node has more than {most} free for them"
+
     def _constrained(self, pod_class: PodClass, nodes: int, fallback: str) -> Reason:
         attributes = []
         for part in self._parts(pod_class):
@@ -302,5 +323,6 @@ class Explanation:
             message = f"{names}: enough devices are free, but what they share (counters) does not last for all at once"
         else:
             message = f"{names}: enough devices are free for each request, but not for all of them on one node"
+            message += self._together(pod_class)
         reason = Reason(code=code, message=message, node_count=nodes)
         return hinted(reason, self._match_hint(pod_class) or fallback)

@@ -1,6 +1,7 @@
 """Devices for a request on some nodes: how many match, what is in the way of each, how many are free together."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -48,6 +49,19 @@ class Supplies:
         if key not in self.known:
             self.known[key] = self._count(ask, set(np.flatnonzero(roomy).tolist()))
         return self.known[key]
+
+    def together(self, asks: Iterable[Ask]) -> int | None:
+        """Give the most devices of one node that are free for any of some requests; None where some are shareable."""
+        found: set[int] = set()
+        for demand in {ask.demand for ask in asks}:
+            verdicts = self.problem.answers[demand].verdicts
+            found |= {i for i, verdict in verdicts.items() if verdict is Verdict.YES and not self.obstacle(i, demand)}
+        records = [self.problem.inventory.records[index] for index in found]
+        if any(record.device.allow_multiple_allocations for record in records):
+            return None
+        homes = Counter(record.home for record in records)
+        wide = homes.pop(-1, 0)
+        return max(homes.values(), default=0) + wide
 
     def _count(self, ask: Ask, wanted: set[int]) -> Supply:
         """Count devices over nodes; those that several nodes can use count once."""

@@ -1,7 +1,7 @@
 """The words in which reasons about devices are given, and which code stands for which obstacle."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -32,12 +32,13 @@ def sees(reach: frozenset[int] | None, roomy: Mask) -> bool:
     return bool(roomy.any()) and (reach is None or bool(roomy[list(reach)].any()))
 
 
-def outranked(*, is_proven: bool) -> Reason:
-    """Say that a pod lost, and whether no plan places more."""
+def outranked(*, is_proven: bool, to: Sequence[str] = ()) -> Reason:
+    """Say that a pod lost, to whom among others, and whether no plan places more."""
     if is_proven:
+        winners = f" (such as {', '.join(to)})" if to else ""
         message = (
-            "alone it would fit, but pods of the same or a higher priority that are decided with it get the room, "
-            "and no plan places more of them"
+            "alone it would fit, but pods of the same or a higher priority that are decided with it get the room"
+            f"{winners}, and no plan places more of them"
         )
         return Reason(code=ReasonCode.OUTRANKED, message=message)
     message = "alone it would fit, but no plan that places it too was found in time, and none was ruled out"

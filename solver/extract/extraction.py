@@ -98,7 +98,7 @@ class _Extraction:
         pod, store, names = self.problem.pod(position), self.problem.store, self.settled.names[choice]
         name = self.problem.inventory.nodes[self.settled.solution.choices[choice].node].name
         claims = pod.claim_ids if special is None else (*pod.claim_ids, special.id)
-        volumes = bindings(store, pod, names) if store is not None and names else ()
+        volumes = bindings(store, pod, name, names, self.settled.made_on) if store is not None and names else ()
         burdens = tuple(self._burdens(pod)) if self.problem.has_burdens else ()
         return Placement(
             pod=pod.id, pod_uid=pod.uid, node=name, claims=claims, special=special, volumes=volumes, burdens=burdens

@@ -35,11 +35,16 @@ Names = tuple[str, ...]
 
 @dataclass(slots=True, eq=False)
 class Settled:
-    """A solution of choices that can all be served, with the volumes of each; and the families that lost some."""
+    """
+    A solution of choices that can all be served, with the volumes of each; and the families that lost some.
+
+    `made_on` are the nodes for which volumes are made that several pods share.
+    """
 
     solution: Solution
     names: list[Names]
     losers: frozenset[int] = frozenset()
+    made_on: Mapping[VolumeClaimId, str] = field(default_factory=dict)
 
 
 def settle(problem: Problem, solution: Solution) -> Settled:
@@ -47,16 +52,24 @@ def settle(problem: Problem, solution: Solution) -> Settled:
     if problem.store is None:
         return Settled(solution, [()] * len(solution.choices))
     hands = _Hands(problem.store)
+    hands.share(problem, solution)
     served = [(choice, hands.serve(problem.classes[choice.pod_class], choice.node)) for choice in solution.choices]
     lost = {choice.pod_class for choice, names in served if names is None}
     if not lost:
-        return Settled(solution, [names for _, names in served if names is not None])
-    bound = {index for rule in problem.gangs if lost & set(rule.classes) for index in rule.classes}
+        return Settled(solution, [names for _, names in served if names is not None], made_on=hands.made_on)
+    left = Counter(choice.pod_class for choice, names in served if names is not None)
+    bound = {
+        index
+        for rule in problem.gangs
+        if lost & set(rule.classes) and sum(left[each] for each in rule.classes) < rule.need
+        for index in rule.classes
+    }
     kept = [(choice, names) for choice, names in served if names is not None and choice.pod_class not in bound]
     used = {shared for choice, _ in kept for shared in problem.classes[choice.pod_class].shared}
     shared = {key: each for key, each in solution.shared.items() if key in used}
     losers = frozenset(problem.classes[index].family for index in lost | bound)
-    return Settled(Solution([choice for choice, _ in kept], shared), [names for _, names in kept], losers)
+    settled = Solution([choice for choice, _ in kept], shared)
+    return Settled(settled, [names for _, names in kept], losers, hands.made_on)
 
 
 def told(problem: Problem, settled: Settled, unplaced: tuple[Unplaced, ...]) -> tuple[Unplaced, ...]:
@@ -71,14 +84,17 @@ def told(problem: Problem, settled: Settled, unplaced: tuple[Unplaced, ...]) -> 
     )
 
 
-def bindings(store: Store, pod: Pod, names: Names) -> tuple[VolumeBinding, ...]:
-    """Say for a pod what becomes of its claims that waited."""
+def bindings(
+    store: Store, pod: Pod, node: str, names: Names, made_on: Mapping[VolumeClaimId, str]
+) -> tuple[VolumeBinding, ...]:
+    """Say for a pod on a node what becomes of its claims that waited."""
     return tuple(
         VolumeBinding(
             claim=claim.id,
             claim_uid=claim.uid,
             volume=name,
             volume_uid=store.volumes[name].uid if name else "",
+            node=elsewhere if not name and (elsewhere := made_on.get(claim.id, node)) != node else "",
         )
         for claim, name in zip(store.waiting(pod), names, strict=True)
     )
@@ -114,7 +130,7 @@ def _selected(claim: VolumeClaim, bound: Mapping[VolumeClaimId, tuple[VolumeBind
     binding, node = bound.get(claim.id, (None, ""))
     if binding is None or binding.volume:
         return claim
-    return msgspec.structs.replace(claim, selected_node=node)
+    return msgspec.structs.replace(claim, selected_node=binding.made_on(node))
 
 
 def _narrowed(problem: Problem, pod_class: PodClass, store: Store | None) -> PodClass:
@@ -126,13 +142,44 @@ def _narrowed(problem: Problem, pod_class: PodClass, store: Store | None) -> Pod
 
 @dataclass(slots=True, eq=False)
 class _Hands:
-    """Volumes handed out and attached so far."""
+    """
+    Volumes handed out and attached so far.
+
+    `joint` are the volumes of claims that several pods share, empty where they are made, then on `made_on`.
+    """
 
     store: Store
+    joint: dict[VolumeClaimId, str] = field(default_factory=dict)
+    made_on: dict[VolumeClaimId, str] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
     added: Counter[tuple[str, int]] = field(default_factory=Counter)
     there: set[tuple[str, int]] = field(default_factory=set)
     lists: dict[tuple[int, int], list[str]] = field(default_factory=dict)
+
+    def share(self, problem: Problem, solution: Solution) -> None:
+        """Choose the volumes of claims that several pods share, before those that only one of them wants."""
+        users: dict[VolumeClaimId, list[int]] = {}
+        for choice in solution.choices:
+            terms = problem.classes[choice.pod_class].volumes
+            for each in terms.shared if terms is not None else ():
+                users.setdefault(each, []).append(choice.node)
+        for claim_id in sorted(users):
+            claim, nodes = self.store.claims[claim_id], users[claim_id]
+            shape = self.store.stock.shape_of(claim)
+            reached = set(self._on(shape, nodes[0])).intersection(*(self._on(shape, node) for node in nodes[1:]))
+            fitting = (name for name in self._on(shape, nodes[0]) if name in reached - self.taken)
+            name = next(fitting, "")
+            if name or self._is_made(claim, shape, nodes):
+                self.joint[claim_id] = name
+                self.taken.add(name)
+            if not name:
+                self.made_on[claim_id] = claim.selected_node or problem.inventory.nodes[nodes[0]].name
+
+    def _is_made(self, claim: VolumeClaim, shape: int, nodes: Sequence[int]) -> bool:
+        """Whether one volume can be made that some nodes reach."""
+        stock = self.store.stock
+        around = stock.access.around(stock.classes[claim.storage_class].provisioner, nodes[0])
+        return bool(stock.supplies[shape].makes[nodes].all()) and set(nodes) <= set(around)
 
     def serve(self, pod_class: PodClass, node: int) -> Names | None:
         """Serve a pod of a class on a node; None, and nothing taken, where that cannot be done."""
@@ -148,10 +195,13 @@ class _Hands:
         return names
 
     def _names(self, terms: Terms, node: int) -> Names | None:
-        """Claims for which no volume can be made choose first."""
+        """Claims for which no volume can be made choose first; those that pods share have their volumes."""
         supplies = self.store.stock.supplies
-        found = [""] * len(terms.shapes)
-        for index in sorted(range(len(found)), key=lambda i: bool(supplies[terms.shapes[i]].makes[node])):
+        if not all(claim in self.joint for claim in terms.shared):
+            return None
+        found = ["" if claim is None else self.joint[claim] for claim in terms.joint]
+        own = (index for index, claim in enumerate(terms.joint) if claim is None)
+        for index in sorted(own, key=lambda i: bool(supplies[terms.shapes[i]].makes[node])):
             shape = terms.shapes[index]
             free = (name for name in self._on(shape, node) if name not in self.taken and name not in found)
             found[index] = next(free, "")

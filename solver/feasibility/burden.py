@@ -13,8 +13,11 @@ def of_device(device: Device, consumed: Mapping[str, int]) -> dict[str, int]:
     Give nano-units by resource for one result; `consumed` are nano-units of the capacities that it takes.
 
     A mapping by capacity counts what is consumed of it times the multiplier, another one the multiplier itself, by
-    default 1. One whose capacity the result does not consume counts nothing.
+    default 1. A device that is not shared is taken with all of its capacity; a mapping whose capacity the result does
+    not consume counts nothing.
     """
+    if not consumed and not device.allow_multiple_allocations:
+        consumed = {name: capacity.value.nano for name, capacity in device.capacities}
     found: dict[str, int] = {}
     for mapping in device.node_allocatable:
         multiplier = mapping.allocation_multiplier.nano if mapping.allocation_multiplier is not None else NANO

@@ -1,7 +1,7 @@
 """Which claims a pod uses and whether they can be worked with at all, before any node is looked at."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from solver.domain import (
@@ -34,6 +34,20 @@ def objections(pod: Pod, claims: Mapping[ClaimId, Claim], classes: Mapping[str, 
     return tuple(dict.fromkeys(found))
 
 
+def late(pod: Pod, is_made: Callable[[ClaimId], bool]) -> tuple[Reason, ...]:
+    """
+    Give the reasons of a pod none of whose claims has been made yet, which needs no look at anything else.
+
+    Empty for a pod that other things may be said of as well: of its volumes, of its gang, or of a claim that is there.
+    """
+    entries = [entry for entry in pod.claims if not entry.is_skipped]
+    if pod.gang is not None or pod.volumes or pod.invalid or _not_pending(pod):
+        return ()
+    if any(entry.claim is not None and is_made(entry.claim) for entry in entries):
+        return ()
+    return tuple(dict.fromkeys(_late(entry) for entry in entries))
+
+
 def _not_pending(pod: Pod) -> str:
     """Say why a pod is none that waits for a node; empty for one that does."""
     if pod.node_name:
@@ -52,7 +66,7 @@ def _entry_objections(
         return
     claim = claims.get(entry.claim) if entry.claim is not None else None
     if claim is None:
-        yield Reason(code=ReasonCode.CLAIM_MISSING, message=_missing(entry))
+        yield _late(entry)
     elif entry.template and not _is_owned(pod, claim):
         message = f"claim {claim.id.name} of entry {entry.entry} was made for another pod"
         yield Reason(code=ReasonCode.CLAIM_NOT_OWNED, message=message)
@@ -66,10 +80,11 @@ def _entry_objections(
         yield from _spec_objections(claim, classes)
 
 
-def _missing(entry: PodClaim) -> str:
+def _late(entry: PodClaim) -> Reason:
+    message = f"the claim of entry {entry.entry} was not created yet from template {entry.template}, and is waited for"
     if entry.claim is not None:
-        return f"claim {entry.claim.name} does not exist yet, and is waited for"
-    return f"the claim of entry {entry.entry} was not created yet from template {entry.template}, and is waited for"
+        message = f"claim {entry.claim.name} does not exist yet, and is waited for"
+    return Reason(code=ReasonCode.CLAIM_MISSING, message=message)
 
 
 def _is_owned(pod: Pod, claim: Claim) -> bool:

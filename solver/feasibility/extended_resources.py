@@ -60,7 +60,8 @@ def special_claim(pod: Pod, served: Mapping[str, str], number: int) -> SpecialCl
     """
     Make the claim for a pod where the resources of `served` (resource → class) come from devices.
 
-    `number` tells apart the claims that one pod would have on different nodes.
+    `number` tells apart the claims that one pod would have on different nodes. Mappings come in kube-scheduler's order:
+    by resource, containers before the init containers that use what is theirs.
     """
     requests: list[Request] = []
     mappings: list[RequestMapping] = []
@@ -71,11 +72,10 @@ def special_claim(pod: Pod, served: Mapping[str, str], number: int) -> SpecialCl
             RequestMapping(container=pod.containers[container].name, resource=resource, request=name)
             for container, name in users
         ]
-    order = {container.name: index for index, container in enumerate(pod.containers)}
     return SpecialClaim(
         id=ClaimId(pod.id.namespace, f"{pod.id.name}-extended-resources-<{number}>"),
         requests=tuple(sorted(requests, key=lambda each: each.name)),
-        mappings=tuple(sorted(mappings, key=lambda each: (order[each.container], each.resource, each.request))),
+        mappings=tuple(mappings),
     )
 
 
@@ -104,10 +104,12 @@ def _lots(containers: tuple[ContainerRequests, ...], resource: str) -> tuple[lis
                 left -= later.amount
         if left > 0:
             short.append(lot._replace(amount=left))
+            users.append((lot.container, lot.request))
     if short:
         most = max(short, key=lambda lot: (lot.amount, -lot.container))
         lots.append(most)
-        users += [(lot.container, most.request) for lot in short]
+        alike = {lot.request for lot in short}
+        users = [(container, most.request if request in alike else request) for container, request in users]
     return lots, users
 
 

@@ -138,6 +138,11 @@ def allows(term: NodeSelectorTerm, labels: Mapping[str, str]) -> bool:
     return affinity.matches_term(term, "", labels)
 
 
+def driver_of(provisioner: str) -> str:
+    """Give the CSI driver behind a provisioner: the one that it was moved to, or itself."""
+    return _IN_TREE_DRIVERS.get(provisioner, provisioner)
+
+
 def attached_as(
     claim: VolumeClaim, volume: Volume | None, classes: Mapping[str, StorageClass]
 ) -> tuple[str, str, str] | None:
@@ -152,6 +157,6 @@ def attached_as(
     found = classes.get(claim.storage_class)
     if found is None or not found.provisioner:
         return None
-    driver = _IN_TREE_DRIVERS.get(found.provisioner, found.provisioner)
+    driver = driver_of(found.provisioner)
     plugin = found.provisioner if found.provisioner in _IN_TREE_DRIVERS else ""
     return driver, f"{driver}/claim {claim.id}", plugin

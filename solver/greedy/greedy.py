@@ -6,7 +6,7 @@ first); the best candidate wins, and the first-fit plan in queue order is always
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
@@ -53,14 +53,25 @@ class Order(Enum):
     SMALL_BEST_FIT = "small first, best fit"
 
 
-def candidates(problem: Problem) -> list[Solution]:
-    """Give one solution per order; no two orders dominate each other."""
+def _never() -> bool:
+    return False
+
+
+def candidates(problem: Problem, stop: Callable[[], bool] = _never) -> list[Solution]:
+    """
+    Give one solution per order; no two orders dominate each other.
+
+    First fit in queue order always goes to its end; the others end where they are once `stop` says so.
+    """
     kept = Kept(problem)
-    first = Greedy(problem, kept, Order.QUEUE_BEST_FIT).run()
-    if len(first.choices) == sum(family[0].size for family in problem.families):
-        return [first, Greedy(problem, kept, Order.QUEUE_FIRST_FIT).run()]
-    others = (Order.QUEUE_FIRST_FIT, Order.LARGE_BEST_FIT, Order.SMALL_BEST_FIT)
-    return [first, *(Greedy(problem, kept, order).run() for order in others)]
+    first_fit = Greedy(problem, kept, Order.QUEUE_FIRST_FIT).run()
+    if stop():
+        return [first_fit]
+    found = [Greedy(problem, kept, Order.QUEUE_BEST_FIT).run(stop), first_fit]
+    if len(found[0].choices) == sum(family[0].size for family in problem.families):
+        return found
+    others = (Order.LARGE_BEST_FIT, Order.SMALL_BEST_FIT)
+    return [*found, *(Greedy(problem, kept, order).run(stop) for order in others if not stop())]
 
 
 @dataclass(slots=True, eq=False)
@@ -70,6 +81,8 @@ class Greedy:
     problem: Problem
     kept: Kept
     order: Order
+    first: frozenset[int] = frozenset()
+    """Gangs (by their first class) that choose before all others."""
     solution: Solution = field(default_factory=Solution)
     _left: dict[str, Amounts] = field(default_factory=dict)
     wide: State = ()
@@ -116,12 +129,16 @@ class Greedy:
             found[each.index] = mask
         return found
 
-    def run(self) -> Solution:
-        """Place what can be placed."""
+    def run(self, stop: Callable[[], bool] = _never) -> Solution:
+        """Place what can be placed, or what could be by the time that `stop` says that it is up."""
         self.start()
-        for unit in units.units(self.problem, self._sequence()):
+        waiting = units.units(self.problem, self.sequence())
+        waiting.sort(key=lambda unit: unit.rule is None or unit.rule.classes[0] not in self.first)
+        for unit in waiting:
+            if stop():
+                return self.solution
             units.place(self, unit)
-        while self._try_again():
+        while not stop() and self._try_again():
             pass
         return self.solution
 
@@ -132,7 +149,7 @@ class Greedy:
             return False
         in_gangs = {index for rule in self.problem.gangs for index in rule.classes}
         placed = Counter(self.problem.classes[choice.pod_class].family for choice in self.solution.choices)
-        missing = [each for each in self._sequence() if each[0].index in concerned - in_gangs]
+        missing = [each for each in self.sequence() if each[0].index in concerned - in_gangs]
         tried: set[int] = set()
         is_better = False
         for family in missing:
@@ -145,7 +162,7 @@ class Greedy:
                     tried.add(first.family)
         return is_better
 
-    def _sequence(self) -> list[tuple[PodClass, ...]]:
+    def sequence(self) -> list[tuple[PodClass, ...]]:
         """One entry per pod, by priority and then by the order of this run; a gang goes by its first pod."""
         entries = [(member, family) for family in self.problem.families for member in family[0].members]
         sign = {Order.LARGE_BEST_FIT: -1, Order.SMALL_BEST_FIT: 1}.get(self.order, 0)

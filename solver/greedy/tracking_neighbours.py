@@ -43,9 +43,9 @@ class ApartTracker:
     def objections(self, pod_class: PodClass) -> Iterator[tuple[Mask, Reason]]:
         """Give the nodes that are left, with what the others lack."""
         if pod_class.index in self.rule.holders:
-            yield ~self.rule.topology.nodes_in(self.wanted), refusals.ANTI_AFFINITY
+            yield ~self.rule.topology.nodes_in(self.wanted), self.rule.reason or refusals.ANTI_AFFINITY
         if pod_class.index in self.rule.wanted:
-            yield ~self.rule.topology.nodes_in(self.holding), refusals.EXISTING
+            yield ~self.rule.topology.nodes_in(self.holding), self.rule.reason or refusals.EXISTING
 
     def take(self, pod_class: PodClass, node: int) -> None:
         """Note who is in the node's domain."""

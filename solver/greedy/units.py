@@ -24,6 +24,8 @@ from solver.solution import SharedChoice
 Family = tuple[PodClass, ...]
 _MOST_TRIES: Final = 256
 """Domains that are tried for one gang."""
+_MOST_LOOKS: Final = 32
+"""Domains that are tried to say how many pods of a gang fit at most; those that may have room for most go first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,7 +120,10 @@ def most(placer: Placer, unit: Unit, rule: GangRule) -> Found:
     """Find where most pods of a gang fit together; the placer is left as it was."""
     saved = placer.save()
     best = Found(0, (), ())
-    for row in _rows(placer, rule, rule.required):
+    found = _possible(placer, rule, rule.required)
+    for most_pods, row in sorted(found, key=lambda each: -each[0])[:_MOST_LOOKS]:
+        if most_pods <= best.pods:
+            break
         count = _place_in(placer, unit, rule, rule.required, row, is_whole=False)
         placer.restore(saved)
         if count > best.pods or not best.row:
@@ -153,8 +158,13 @@ def _tries(placer: Placer, rule: GangRule) -> Iterator[tuple[tuple[Level, ...], 
 
 def _rows(placer: Placer, rule: GangRule, levels: tuple[Level, ...]) -> list[Row]:
     """Domains that may have room for enough pods."""
+    return [row for count, row in _possible(placer, rule, levels) if count >= max(1, rule.need)]
+
+
+def _possible(placer: Placer, rule: GangRule, levels: tuple[Level, ...]) -> list[tuple[int, Row]]:
+    """Domains, each behind the number of pods that it may have room for."""
     if not levels:
-        return [()]
+        return [(rule.size, ())]
     classes = placer.problem.classes
     rooms = {index: _room(placer, classes[index]) for index in rule.classes}
     sums = {index: rule.sums(index, levels, room) for index, room in rooms.items()}
@@ -168,8 +178,7 @@ def _rows(placer: Placer, rule: GangRule, levels: tuple[Level, ...]) -> list[Row
             inside = rule.mask(index, levels, row)
             room = rooms[index] if inside is None else rooms[index][inside]
             per_family[classes[index].family] += int(room.sum())
-        if sum(min(classes[each].size, count) for each, count in per_family.items()) >= max(1, rule.need):
-            found.append(row)
+        found.append((sum(min(classes[each].size, count) for each, count in per_family.items()), row))
     return found
 
 

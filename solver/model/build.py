@@ -1,11 +1,12 @@
 """Build the model of a problem over some cells: variables first, then every rule, then the levels."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from solver.model import objective
 from solver.model.cells import Cell, Cells, single
+from solver.model.form import IntegerForm
 from solver.model.rules import components, devices, gangs, keeping, limits, neighbours, pods
 from solver.model.rules.keeping import Residents
 from solver.model.variables import Owner, PartAt, Pool, Variables
@@ -15,13 +16,16 @@ from solver.problem.problem import Part, PodClass, Problem, SharedClaim
 from solver.problem.requests.option import Line, Option
 
 
-def build(problem: Problem, cells: Cells, residents: Residents | None = None) -> Variables:
+def build(
+    problem: Problem, cells: Cells, residents: Residents | None = None, *, stop: Callable[[], bool] | None = None
+) -> Variables:
     """
     Write all rules and levels for a problem; what cannot happen gets no variable.
 
     `residents` are pods that the problem leaves out and that may be kept; the first variables are theirs, in order.
+    Raises OutOfTimeError once `stop` says that the time is up.
     """
-    variables = Variables(problem, cells)
+    variables = Variables(problem, cells, IntegerForm(stop=stop))
     if residents is not None:
         keeping.add_residents(variables, residents)
     for shared in problem.shared:
@@ -42,6 +46,7 @@ def build(problem: Problem, cells: Cells, residents: Residents | None = None) ->
     devices.respect_budgets(variables)
     devices.keep_identity(variables)
     objective.add_levels(variables)
+    variables.form.stop = None  # what is added later, to a model that stands, is little
     return variables
 
 

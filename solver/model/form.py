@@ -6,11 +6,18 @@ expression to maximise. CP-SAT, GLOP and whatever comes next read the same lists
 bounded cannot drift apart.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 UNBOUNDED: Final = 2**53
 """No limit: larger than any count or amount, small enough that an engine's doubles hold it exactly."""
+_GLANCE: Final = 256
+"""While a model is written, the clock is looked at once for so many variables, and once for so many rows."""
+
+
+class OutOfTimeError(Exception):
+    """The time is up while a model is being written: nobody would have time to solve it."""
 
 
 @dataclass(slots=True)
@@ -49,17 +56,23 @@ class Level:
 
 @dataclass(slots=True)
 class IntegerForm:
-    """A model: variables, rows, and levels in order of importance."""
+    """
+    A model: variables, rows, and levels in order of importance.
+
+    `stop`, where it is given, ends the writing of a model that has no time left, by raising OutOfTimeError.
+    """
 
     lower: list[int] = field(default_factory=list)
     upper: list[int] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
     levels: list[Level] = field(default_factory=list)
+    stop: Callable[[], bool] | None = None
 
     def variable(self, lower: int, upper: int) -> int:
         """Add an integer variable and give its index."""
         self.lower.append(lower)
         self.upper.append(upper)
+        self._look_at_clock(len(self.lower))
         return len(self.lower) - 1
 
     def require(self, expression: Expression, rule: str, *, low: int = -UNBOUNDED, high: int = UNBOUNDED) -> None:
@@ -67,6 +80,11 @@ class IntegerForm:
         low = low if low == -UNBOUNDED else low - expression.offset
         high = high if high == UNBOUNDED else high - expression.offset
         self.rows.append(Row(expression, low, high, rule))
+        self._look_at_clock(len(self.rows))
+
+    def _look_at_clock(self, count: int) -> None:
+        if self.stop is not None and count % _GLANCE == 0 and self.stop():
+            raise OutOfTimeError
 
     @property
     def term_count(self) -> int:

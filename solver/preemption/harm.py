@@ -3,15 +3,16 @@ The least harm, decided exactly: who has to go so that all pods of a problem are
 
 Levels, in order: pods evicted by priority, the highest first; parties (a gang counts one, so whole gangs go rather than
 more of them); the seconds for which they have run. That no PodDisruptionBudget is broken, and no more go than may, are
-rows: the eviction subresource would refuse it.
+rows: the eviction subresource would refuse it. For several units together how many pods are placed comes before it all.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-from solver.domain import Budget, Snapshot
+from solver.domain import Budget, GangId, Snapshot
 from solver.engines import cpsat
 from solver.engines.cpsat import Effort
 from solver.engines.status import EngineStatus
@@ -21,7 +22,7 @@ from solver.model.form import Expression, IntegerForm, Level
 from solver.model.rules.keeping import Residents
 from solver.model.variables import Variables
 from solver.preemption.parties import Bond, Party, bonds
-from solver.problem.problem import Problem
+from solver.problem.problem import PodClass, Problem
 from solver.search.bound import require_at_least
 from solver.solution import Solution
 
@@ -31,10 +32,15 @@ _DETERMINISTIC_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Evicted:
-    """Positions of the parties that go, and whether no others do less harm (among the nodes that were looked at)."""
+    """
+    Positions of the parties that go, and whether no others do less harm (among the nodes that were looked at).
+
+    `pods` are the positions of the batch's pods that are placed then.
+    """
 
     parties: tuple[int, ...]
     is_proven: bool
+    pods: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,14 +61,37 @@ class Case:
 
 
 def least(case: Case, budget: Budget) -> Evicted | None:
-    """Find the parties to evict; None where no set of them helps, or none was found in the time."""
-    variables = build.build(case.problem, cells.single(case.problem, case.nodes), case.held)
-    form, kept = variables.form, range(case.held.count)  # the first variables are those of the parties
+    """Find the parties to evict for all pods; None where no set of them helps, or none was found in the time."""
+    variables = _model(case)
     if not _require_placed(variables):
         return None
+    return _evicted(variables, case, [], budget)
+
+
+def most_helped(case: Case, budget: Budget) -> Evicted | None:
+    """
+    Find the parties to evict so that as many pods as possible are placed, and for those the least harm.
+
+    Of a gang all pods of the problem are placed or none. None where that was not proven.
+    """
+    variables = _model(case)
+    totals = _totals(variables)
+    _keep_whole(variables, totals)
+    placed = Expression({variable: 1 for total in totals.values() for variable in total.terms})
+    found = _evicted(variables, case, [Level("placed", placed)], budget)
+    return found if found is not None and found.is_proven else None
+
+
+def _model(case: Case) -> Variables:
+    return build.build(case.problem, cells.single(case.problem, case.nodes), case.held)
+
+
+def _evicted(variables: Variables, case: Case, first: list[Level], budget: Budget) -> Evicted | None:
+    """Decide level by level; where there are levels before those of harm, all are proven or nothing is found."""
+    form, kept = variables.form, range(case.held.count)  # the first variables are those of the parties
     _protect(form, case)
     whole = {bond: _bind(variables, bond, numbers) for bond, numbers in bonds(case.parties).items()}
-    form.levels = _levels(case.parties, whole)
+    form.levels = [*first, *_levels(case.parties, whole)]
     best, proven = _hint(variables, case), True
     found: list[int] | None = None
     for position, level in enumerate(form.levels):
@@ -76,26 +105,59 @@ def least(case: Case, budget: Budget) -> Evicted | None:
         result = cpsat.maximize(form, level.expression, effort, hint=best)
         if result.values is not None:
             found = best = result.values
-        if found is None:
-            return None
         proven = proven and result.status is EngineStatus.OPTIMAL
+        if found is None or (first and not proven):
+            return None
         require_at_least(form, position, level.expression.value(found))
     if found is None:
         return None
-    return Evicted(tuple(number for number in kept if not found[number]), proven)
+    return Evicted(tuple(number for number in kept if not found[number]), proven, _placed(variables, found))
+
+
+def _placed(variables: Variables, values: list[int]) -> tuple[int, ...]:
+    """Name the pods that are placed, the first ones of those that are alike."""
+    totals = _totals(variables)
+    families = variables.problem.families
+    return tuple(
+        sorted(each for family in families for each in family[0].members[: totals[family[0].index].value(values)])
+    )
+
+
+def _totals(variables: Variables) -> defaultdict[int, Expression]:
+    """Count the pods that are placed of each family."""
+    totals: defaultdict[int, Expression] = defaultdict(Expression)
+    for (pod_class, _), variable in variables.pods.items():
+        totals[variables.problem.classes[pod_class].family].add(variable)
+    return totals
 
 
 def _require_placed(variables: Variables) -> bool:
     """Demand that every pod is placed; whether that can be at all."""
-    totals: defaultdict[int, Expression] = defaultdict(Expression)
-    classes = variables.problem.classes
-    for (pod_class, _), variable in variables.pods.items():
-        totals[classes[pod_class].family].add(variable)
+    totals = _totals(variables)
     for family in variables.problem.families:
         if family[0].index not in totals:
             return False
         variables.form.require(totals[family[0].index], "placed", low=family[0].size)
     return True
+
+
+def _keep_whole(variables: Variables, totals: Mapping[int, Expression]) -> None:
+    """Place all pods of a gang or none; classes never mix gangs."""
+    gangs: defaultdict[GangId, list[PodClass]] = defaultdict(list)
+    for family in variables.problem.families:
+        gang = variables.problem.pod(family[0].members[0]).gang
+        if gang is not None:
+            gangs[gang].append(family[0])
+    for classes in gangs.values():
+        whole = variables.form.variable(0, 1)
+        for each in classes:
+            total = totals.get(each.index, Expression())
+            variables.form.require(Expression({**total.terms, whole: -each.size}), "gang whole", low=0, high=0)
+        variables.completions.append(partial(_complete_whole, whole, totals.get(classes[0].index, Expression())))
+
+
+def _complete_whole(whole: int, total: Expression, values: list[int]) -> None:
+    values[whole] = int(total.value(values) > 0)
 
 
 def _protect(form: IntegerForm, case: Case) -> None:

@@ -6,10 +6,11 @@ anew among the pods of the problem. So the least number of moves is what the mod
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 from msgspec.structs import replace
 
 from solver.domain import (
@@ -24,6 +25,7 @@ from solver.domain import (
     Policy,
     Relocation,
     Snapshot,
+    Staying,
 )
 from solver.engines import cpsat
 from solver.engines.cpsat import Effort
@@ -33,9 +35,10 @@ from solver.model.form import Expression
 from solver.model.variables import Variables
 from solver.preemption import placing
 from solver.preemption.ground import Ground
-from solver.preemption.parties import Party, Shields
+from solver.preemption.parties import Party
 from solver.preemption.ranking import Ranks
 from solver.preemption.residents import residents
+from solver.preemption.staying import Stays
 from solver.preemption.vacancy import settled, without
 from solver.problem import fit
 from solver.problem.memory import Engine
@@ -61,12 +64,6 @@ def fewest(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget) -> 
     return search.run()
 
 
-def is_movable(pod: Pod, policy: Policy, priority: int) -> bool:
-    """Whether a pod may be moved at all: somebody makes it anew, and that comes to us."""
-    is_ours = pod.scheduler_name in policy.preemption.scheduler_names and pod.controller is not None
-    return is_ours and pod.is_preemptible and not pod.is_deleting and pod.gang is None and pod.priority <= priority
-
-
 @dataclass(slots=True, eq=False)
 class _Search:
     snapshot: Snapshot
@@ -74,6 +71,7 @@ class _Search:
     policy: Policy
     budget: Budget
     engine: Engine
+    staying: tuple[Staying, ...] = ()
 
     def run(self) -> Relocation:
         parties = self._parties()
@@ -84,14 +82,15 @@ class _Search:
             return Relocation(
                 is_found=False, reason="the pods cannot be placed anywhere: their claims are not in order"
             )
+        self.staying = tuple(self._staying(problem))
         nodes, are_all = self._nodes(problem, parties)
         variables = build.build(problem, cells.single(problem, nodes), residents(problem, self.snapshot, parties))
         if not self._tie(variables, problem, parties):
-            return Relocation(is_found=False, is_proven=are_all, reason="no moves make enough room")
+            return self._nothing("no moves make enough room", is_proven=are_all)
         found, least, is_optimal = self._least(variables, len(parties))
         if found is None:
             reason = "no moves make enough room" if is_optimal else "no moves were found in the time"
-            return Relocation(is_found=False, is_proven=is_optimal and are_all, reason=reason)
+            return self._nothing(reason, is_proven=is_optimal and are_all)
         return self._relocation([parties[number] for number in found], least if are_all else 0)
 
     def _nodes(self, problem: Problem, parties: Sequence[Party]) -> tuple[list[int], bool]:
@@ -104,16 +103,32 @@ class _Search:
 
     def _parties(self) -> tuple[Party, ...]:
         """Give everybody who may be moved, each a party of one."""
-        priority = min(pod.priority for pod in self.batch.pods)
-        special = {claim.owner_pod_uid for claim in self.snapshot.claims if claim.is_special}
-        shields = Shields(self.snapshot.budgets)
-        found = []
+        stays = self._stays()
+        movable = (pod for pod in self.snapshot.pods if not stays.why(pod))
+        return tuple(Party((pod,), 0, stays.shields.over(pod)) for pod in movable)
+
+    def _stays(self) -> Stays:
+        return Stays(self.snapshot, self.policy, min(pod.priority for pod in self.batch.pods))
+
+    def _staying(self, problem: Problem) -> Iterator[Staying]:
+        """Name who may not be moved on nodes that could be for the pods asked for."""
+        own = {pod.id for pod in self.batch.pods}
+        possible = np.zeros(problem.node_count, dtype=np.bool_)
+        for each in problem.classes:
+            if problem.pod(each.members[0]).id in own:
+                possible |= each.verdicts.allowed
+        names = {problem.inventory.nodes[node].name for node in np.flatnonzero(possible).tolist()}
+        stuck = {problem.pod(position).id for position in problem.rejected}
+        stays = self._stays()
         for pod in self.snapshot.pods:
-            budgets = shields.over(pod)
-            is_allowed = not budgets or (len(budgets) == 1 and self.snapshot.budgets[budgets[0]].allowed > 0)
-            if is_allowed and is_movable(pod, self.policy, priority) and pod.uid not in special:
-                found.append(Party((pod,), 0, budgets))
-        return tuple(found)
+            reason = stays.why(pod) if pod.node_name in names else ""
+            if not reason and _moved_id(pod.id) in stuck:
+                reason = "its claims are not in order: a replacement could not be placed"
+            if reason:
+                yield Staying(pod=pod.id, node=pod.node_name, reason=reason)
+
+    def _nothing(self, reason: str, *, least: int = 0, is_proven: bool = False) -> Relocation:
+        return Relocation(is_found=False, least=least, is_proven=is_proven, reason=reason, staying=self.staying)
 
     def _moved(self, snapshot: Snapshot, parties: Sequence[Party]) -> tuple[Snapshot, Batch]:
         """Take pods away and put what will replace them among the pods to be placed, with claims of their own."""
@@ -170,8 +185,7 @@ class _Search:
         cleared, wanted = self._moved(self.snapshot, moved)
         found = placing.place_all(cleared, wanted, self.policy, self.budget, self.engine)
         if found is None:
-            reason = "moves were found that a rule about other pods refuses"
-            return Relocation(is_found=False, least=least, reason=reason)
+            return self._nothing("moves were found that a rule about other pods refuses", least=least)
         own = {pod.id for pod in self.batch.pods}
         node_of = {each.pod: each.node for each in found.placements}
         moves = [

@@ -1,5 +1,6 @@
 """Everybody who may make room for pods of one priority: looked for once, kept while units are helped one by one."""
 
+import dataclasses
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -66,6 +67,14 @@ class Offers:
         numbers |= {number for bond in bonds for number in self._of_bond[bond]}
         chosen = (self.parties[number] for number in sorted(numbers - self._gone))
         return tuple(party for party in chosen if party.is_allowed(budgets))
+
+    def copy(self) -> "Offers":
+        """Give one that forgets who leaves from now on."""
+        return dataclasses.replace(self, ranks=self.ranks.copy(), _gone=set(self._gone))
+
+    def members(self, bond: Bond) -> int:
+        """Count the parties of a bond."""
+        return len(self._of_bond.get(bond, ()))
 
     def leave(self, pods: Collection[PodId]) -> None:
         """Note that pods are evicted; the rest of a gang that they have bonds to is looked at anew next time."""

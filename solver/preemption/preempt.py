@@ -7,8 +7,9 @@ the unit (a pod, or a gang's that wait) then fit, which is proven by placing the
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -23,29 +24,20 @@ from solver.domain import (
     Policy,
     Preemption,
     Reason,
-    ReasonCode,
     Snapshot,
-    Unplaced,
-    Victim,
 )
-from solver.extract import Extracted
-from solver.preemption import harm, placing, reprieve
+from solver.preemption import harm, placing, reprieve, telling, together
 from solver.preemption.ground import Ground
 from solver.preemption.offers import Offers
-from solver.preemption.parties import Party, pods_of
-from solver.preemption.residents import residents
+from solver.preemption.outlook import Found, Lookout, View
+from solver.preemption.together import Joint, Unit
 from solver.preemption.vacancy import deallocated, settled, spent, without
 from solver.problem import fit
 from solver.problem.memory import Engine
-from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 
-_MOST_UNITS: Final = 32
-"""Units that are helped by one plan; the others are tried again soon."""
-_SHOWN: Final = 3
 _NOBODY: Final = 1 << 40
 """A priority that no pod has."""
-_LATER: Final = Reason(code=ReasonCode.BUDGET, message="preemption: it is tried again soon")
 NEVER: Final = "Never"
 """spec.preemptionPolicy of pods that evict nobody."""
 
@@ -76,7 +68,7 @@ def extended(problem: Problem, plan: Plan, budget: Budget, engine: Engine) -> Ex
     found = run.preemptions(plan)
     if not found and not run.told:
         return Extended(plan, None)
-    unplaced = tuple(_told(each, run.told.get(each.pod)) for each in plan.unplaced)
+    unplaced = tuple(telling.told(each, run.told.get(each.pod)) for each in plan.unplaced)
     return Extended(replace(plan, preemptions=found, unplaced=unplaced), max(run.blocked, default=None))
 
 
@@ -102,29 +94,26 @@ def _own_time(budget: Budget) -> Budget:
     return dataclasses.replace(budget, seconds=max(budget.seconds, used + budget.seconds / 8))
 
 
-def _told(unplaced: Unplaced, reason: Reason | None) -> Unplaced:
-    if reason is None:
-        return unplaced
-    is_first = reason.code is ReasonCode.PREEMPTING
-    reasons = (reason, *unplaced.reasons) if is_first else (*unplaced.reasons, reason)
-    return replace(unplaced, reasons=reasons)
+class _Mark(NamedTuple):
+    """How things stand before some units are helped: what may be undone."""
+
+    left: int
+    offers: Offers
 
 
-class _View(NamedTuple):
-    """What a unit is helped in: all of the cluster, or a part that decides alone; `engine` goes with its nodes."""
+class _Step(NamedTuple):
+    """
+    A unit with what was found for it, if anything, and the cluster (or its part) before and after that.
 
-    snapshot: Snapshot
-    engine: Engine
+    Where several were decided together, it is the first of them; `helped` says how many have a place.
+    """
 
-
-class _Found(NamedTuple):
-    """Who goes, where the pods are then, what of the view is left without who goes, and if no others do less harm."""
-
-    evicted: tuple[Party, ...]
-    placed: Extracted
-    view: _View
-    left: Snapshot
-    is_proven: bool
+    unit: Unit
+    found: Found | None = None
+    preemptions: tuple[Preemption, ...] = ()
+    before: Snapshot | None = None
+    after: Snapshot | None = None
+    helped: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -145,20 +134,17 @@ class _Run:
     blocked: set[int] = field(default_factory=set)
 
     def preemptions(self, plan: Plan) -> tuple[Preemption, ...]:
-        """Help one unit after the other."""
+        """Help the units of one priority after those of the other."""
         units = self._units(plan)
         if not units:
             return ()
         self._start(plan)
         found: list[Preemption] = []
-        for unit in units:
-            if _kind(unit) in self.hopeless:
-                self._tell(unit, _no_victims(self.problem.node_count))
-            elif len(found) >= _MOST_UNITS or self.budget.should_stop():
-                self._tell(unit, _LATER)
-            else:
-                preemption = self._help(unit)
-                found += [preemption] if preemption is not None else []
+        left = together.MOST_UNITS
+        for _, tier in groupby(units, key=_priority):
+            steps = self._tier(list(tier), left)
+            left -= sum(step.helped for step in steps)
+            found += (preemption for step in steps for preemption in step.preemptions)
         return tuple(found)
 
     def _start(self, plan: Plan) -> None:
@@ -196,109 +182,189 @@ class _Run:
         units = [unit for unit in units if _priority(unit) > lowest]
         return sorted(units, key=lambda unit: -_priority(unit))
 
-    def _help(self, unit: tuple[Pod, ...]) -> Preemption | None:
-        """Find victims for a unit, and count it as placed from then on."""
-        batch = self._batch(unit)
-        is_nominated = any(pod.nominated_node_name for pod in unit)
-        if self.has_leaving or is_nominated:
-            view = _View(self.ground.whole(), self.engine)
-            left = deallocated(view.snapshot, self.problem.batch.pods) if is_nominated else view.snapshot
-            placed = self._placed(view, left, batch)
-            if placed is not None:
-                return self._settle(unit, _Found((), placed, view, left, is_proven=True))
-        found = self._victims(unit, batch)
-        return None if found is None else self._settle(unit, found)
-
     def _batch(self, unit: tuple[Pod, ...]) -> Batch:
         gangs = tuple(each for each in self.problem.batch.gangs if any(pod.gang == each.id for pod in unit))
         return Batch(pods=unit, gangs=gangs)
 
-    def _victims(self, unit: tuple[Pod, ...], batch: Batch) -> _Found | None:
-        rules, priority = self.policy.preemption, _priority(unit)
-        if priority not in self.offers:
-            self.offers[priority] = Offers.of(self.ground, priority, rules)
+    def _tier(self, units: list[Unit], most: int) -> list[_Step]:
+        """
+        Help units of one priority: first those whose room leaves anyway, then the others.
+
+        They are decided together. Unless that is proven to be the best for all of them, it is compared with what comes
+        of helping one after the other.
+        """
+        steps = self._waiting(units, most)
+        done = {step.unit[0].id for step in steps}
+        rest = [unit for unit in units if unit[0].id not in done]
+        most -= len(steps)
+        if len(rest) <= 1 or most <= 0:
+            return [*steps, *self._one_by_one(rest, most)]
+        mark = _Mark(self.left, self._offered(_priority(rest[0])).copy())
+        is_first = len(rest) <= min(most, together.MOST_UNITS)
+        joint = self._joint(rest, mark) if is_first else None
+        if joint is not None and joint.is_best:
+            return [*steps, self._settle(rest, joint.found)]
+        tried = self._one_by_one(rest, most)
+        return [*steps, *self._better(tried, mark, joint, is_known=is_first)]
+
+    def _waiting(self, units: Sequence[Unit], most: int) -> list[_Step]:
+        """Place those who fit once everybody has left that leaves anyway; nobody else has to go for them."""
+        found: list[_Step] = []
+        crowded: set[object] = set(self.hopeless)
+        for unit in units:
+            is_nominated = any(pod.nominated_node_name for pod in unit)
+            if not (self.has_leaving or is_nominated) or _kind(unit) in crowded:
+                continue
+            if len(found) >= most or self.budget.should_stop():
+                break
+            view = View(self.ground.whole(), self.engine)
+            left = deallocated(view.snapshot, self.problem.batch.pods) if is_nominated else view.snapshot
+            placed = placing.place_all(left, self._batch(unit), self.policy, self.budget, self.engine)
+            if placed is not None:
+                found.append(self._settle([unit], Found((), placed, view, left, is_proven=True)))
+            elif not is_nominated:
+                crowded.add(_kind(unit))
+        return found
+
+    def _one_by_one(self, units: Sequence[Unit], most: int) -> list[_Step]:
+        """Find victims for one unit after the other; who was tried is given, with what was found."""
+        steps: list[_Step] = []
+        for unit in units:
+            if _kind(unit) in self.hopeless:
+                self._tell(unit, telling.no_victims(self.problem.node_count))
+                steps.append(_Step(unit))
+            elif most <= 0 or self.budget.should_stop():
+                self._tell(unit, telling.LATER)
+            else:
+                found = self._victims(unit)
+                steps.append(_Step(unit) if found is None else self._settle([unit], found))
+                most -= found is not None
+        return steps
+
+    def _better(self, steps: list[_Step], mark: _Mark, joint: Joint | None, *, is_known: bool) -> list[_Step]:
+        """Take back what was done for one after the other where deciding together is better, and do that."""
+        helped = [step for step in steps if step.found is not None]
+        evicted = [party for step in helped if step.found is not None for party in step.found.evicted]
+        if not evicted or len(steps) <= 1:
+            return steps
+        priority, left = _priority(steps[0].unit), self.left
         offers = self.offers[priority]
+        for step in reversed(helped):
+            self._absorb(step.after, step.before)
+        self.left, self.offers[priority] = mark.left, mark.offers
+        if not is_known:
+            others = [step.unit for step in steps if step.found is None]
+            joint = self._joint(together.chosen([step.unit for step in helped], others), mark)
+        if joint is not None and joint.is_better(sum(len(step.unit) for step in helped), evicted):
+            first = self._settle(joint.units, joint.found)
+            placed = {each.pod for each in joint.found.placed.placements}
+            rest = [step.unit for step in steps if step.unit[0].id not in placed]
+            return [first, *self._one_by_one(rest, together.MOST_UNITS - first.helped)]
+        for step in helped:
+            self._absorb(step.before, step.after)
+        self.left, self.offers[priority] = left, offers
+        return steps
+
+    def _joint(self, units: list[Unit], mark: _Mark) -> Joint | None:
+        """Decide for several units together, as things stand."""
+        if self.budget.should_stop():
+            return None
+        batch = self._batch(tuple(pod for unit in units for pod in unit))
+        lookout = dataclasses.replace(self._lookout(), budget=_half(self.budget))
+        outlook = lookout.outlook(batch, mark.offers, together.MOST_NODES)
+        return together.decided(outlook, units, mark.offers, mark.left) if outlook is not None else None
+
+    def _victims(self, unit: Unit) -> Found | None:
+        rules, priority = self.policy.preemption, _priority(unit)
+        offers = self._offered(priority)
         for most in (self.left, rules.ceiling) if offers.parties else ():
-            found = self._least(batch, offers, most)
+            found = self._least(unit, offers, most)
             if found is not None and most == self.left:
                 return found
             if found is not None:
-                self._tell(unit, _held_back(sum(len(party.pods) for party in found.evicted), self.left))
+                self._tell(unit, telling.held_back(sum(len(party.pods) for party in found.evicted), self.left))
                 return None
             if most == rules.ceiling:
                 break
         if self.budget.should_stop() or self.lowest_planned < priority:
             self.blocked.update(() if self.budget.should_stop() else (priority,))
-            self._tell(unit, _LATER)
+            self._tell(unit, telling.LATER)
             return None
         self.hopeless.add(_kind(unit))
-        self._tell(unit, _no_victims(self.problem.node_count))
+        self._tell(unit, telling.no_victims(self.problem.node_count))
         return None
 
-    def _least(self, batch: Batch, offers: Offers, most: int) -> _Found | None:
+    def _offered(self, priority: int) -> Offers:
+        if priority not in self.offers:
+            self.offers[priority] = Offers.of(self.ground, priority, self.policy.preemption)
+        return self.offers[priority]
+
+    def _lookout(self) -> Lookout:
+        return Lookout(self.problem, self.ground, self.engine, self.policy, self.budget)
+
+    def _least(self, unit: Unit, offers: Offers, most: int) -> Found | None:
         """Ask the model, check its answer on the cluster as it would be, and go the long way where that refuses."""
-        outline = prepare(offers.cleared, batch, self.policy, self.engine)
-        if outline.rejected or self.budget.should_stop():
+        outlook = self._lookout().outlook(self._batch(unit), offers)
+        start = placing.solution(outlook.problem, self.budget) if outlook is not None else None
+        if outlook is None or start is None:
             return None
-        chosen, are_all = offers.ranks.nodes(outline, self.ground.room, self.ground.free_devices)
-        names = [outline.inventory.nodes[node].name for node in chosen]
-        parties = offers.near(names, self.ground.origin.budgets)
-        view = self._view(names, batch, parties)
-        problem = prepare(self._cleared(view, parties), batch, self.policy, view.engine)
-        problem.is_whole = problem.is_whole & False
-        start = placing.solution(problem, self.budget) if parties else None
-        if start is None:
-            return None
-        nodes = [problem.inventory.node_index[name] for name in names]
-        held = residents(problem, view.snapshot, parties)
-        answer = harm.least(harm.Case(problem, view.snapshot, parties, held, nodes, most, start), self.budget)
-
-        def fits(evicted: Sequence[Party]) -> bool:
-            return not self.budget.should_stop() and self._placed(view, self._cleared(view, evicted), batch) is not None
-
+        view, parties, batch = outlook.view, outlook.parties, outlook.batch
+        case = harm.Case(outlook.problem, view.snapshot, parties, outlook.held, outlook.nodes, most, start)
+        answer = harm.least(case, self.budget)
         if answer is not None:
             evicted = [parties[number] for number in answer.parties]
-            placed = self._placed(view, self._cleared(view, evicted), batch)
+            placed = outlook.placed(evicted, batch)
             if placed is not None and not answer.is_proven:
-                evicted = reprieve.reprieved(view.snapshot, evicted, parties, fits)
-                placed = self._placed(view, self._cleared(view, evicted), batch)
+                evicted = reprieve.reprieved(view.snapshot, evicted, parties, outlook.fits)
+                placed = outlook.placed(evicted, batch)
             if placed is not None:
-                left = self._cleared(view, evicted)
-                return _Found(tuple(evicted), placed, view, left, is_proven=answer.is_proven and are_all)
-        evicted = reprieve.by_node(view.snapshot, parties, names, most, fits)
-        left = self._cleared(view, evicted)
-        placed = self._placed(view, left, batch) if evicted else None
-        return None if placed is None else _Found(tuple(evicted), placed, view, left, is_proven=False)
-
-    def _view(self, names: Sequence[str], batch: Batch, parties: Sequence[Party]) -> _View:
-        """Cut out the nodes that are looked at, unless others decide with them."""
-        stock, snapshot = self.problem.inventory, self.problem.snapshot
-        around = self.engine.neighbours(stock, snapshot.pods).residents
-        if len(names) == self.problem.node_count or not self.ground.is_local(batch, around):
-            return _View(self.ground.whole(), self.engine)
-        others = (pod for party in parties for pod in party.pods)
-        return _View(self.ground.part(names, batch, others), Engine())
-
-    def _cleared(self, view: _View, parties: Sequence[Party]) -> Snapshot:
-        return without(view.snapshot, pods_of(parties), frees_devices=self.policy.preemption.frees_devices)
-
-    def _placed(self, view: _View, snapshot: Snapshot, batch: Batch) -> Extracted | None:
-        return placing.place_all(snapshot, batch, self.policy, self.budget, view.engine)
-
-    def _settle(self, unit: tuple[Pod, ...], found: _Found) -> Preemption:
-        victims = tuple(_victims(unit, found.evicted))
-        placed, after = found.placed, spent(found.left, (pod for party in found.evicted for pod in party.pods))
-        self.ground.absorb(found.view.snapshot, settled(after, unit, placed.placements, placed.allocations))
-        for offers in self.offers.values():
-            offers.leave([victim.pod for victim in victims])
-        self.left -= len(victims)
-        self._tell(unit, _preempting([each.node for each in placed.placements], victims))
-        return Preemption(
-            placements=placed.placements, allocations=placed.allocations, victims=victims, is_proven=found.is_proven
+                is_proven = answer.is_proven and outlook.are_all
+                return Found(tuple(evicted), placed, view, outlook.cleared(evicted), is_proven=is_proven)
+        evicted = reprieve.by_node(view.snapshot, parties, outlook.names, most, outlook.fits)
+        placed = outlook.placed(evicted, batch) if evicted else None
+        return (
+            None if placed is None else Found(tuple(evicted), placed, view, outlook.cleared(evicted), is_proven=False)
         )
 
-    def _tell(self, unit: tuple[Pod, ...], reason: Reason) -> None:
+    def _settle(self, units: list[Unit], found: Found) -> _Step:
+        """Count what was found for units as done, and say so."""
+        preemptions: list[Preemption] = []
+        helped = 0
+        for share in together.shares(units, found.evicted, found.placed):
+            victims = tuple(telling.victims(share.units, share.evicted))
+            reason = telling.preempting([each.node for each in share.placements], victims)
+            helped += len(share.units)
+            for unit in share.units:
+                self._tell(unit, reason)
+            preemptions.append(
+                Preemption(
+                    placements=share.placements,
+                    allocations=share.allocations,
+                    victims=victims,
+                    is_proven=found.is_proven,
+                )
+            )
+        pods = [pod for unit in units for pod in unit]
+        left = spent(found.left, (pod for party in found.evicted for pod in party.pods))
+        after = settled(left, pods, found.placed.placements, found.placed.allocations)
+        self._absorb(found.view.snapshot, after)
+        gone = [victim.pod for each in preemptions for victim in each.victims]
+        for offers in self.offers.values():
+            offers.leave(gone)
+        self.left -= len(gone)
+        return _Step(units[0], found, tuple(preemptions), found.view.snapshot, after, helped)
+
+    def _absorb(self, before: Snapshot | None, after: Snapshot | None) -> None:
+        if before is not None and after is not None:
+            self.ground.absorb(before, after)
+
+    def _tell(self, unit: Unit, reason: Reason) -> None:
         self.told.update((pod.id, reason) for pod in unit)
+
+
+def _half(budget: Budget) -> Budget:
+    """Leave half of the time that is left to helping one after the other, should deciding together take too long."""
+    return dataclasses.replace(budget, seconds=budget.seconds - budget.remaining_seconds() / 2)
 
 
 def _priority(unit: tuple[Pod, ...]) -> int:
@@ -318,38 +384,3 @@ def _kind(unit: tuple[Pod, ...]) -> object:
     if len(unit) > 1 or unit[0].claims or unit[0].gang is not None:
         return tuple(pod.id for pod in unit)
     return replace(unit[0], id=PodId(unit[0].id.namespace, ""), uid="", creation="", nominated_node_name="")
-
-
-def _victims(unit: tuple[Pod, ...], evicted: Sequence[Party]) -> Iterator[Victim]:
-    first = unit[0]
-    whom = f"{first.id} of priority {first.priority}" if len(unit) == 1 else f"gang {first.gang or first.id}"
-    for party in evicted:
-        for pod in party.pods:
-            alone = "" if len(party.pods) == 1 else f", with the {len(party.pods)} pods of its gang"
-            message = f"makes room for {whom}{alone}"
-            yield Victim(pod=pod.id, pod_uid=pod.uid, node=pod.node_name, message=message)
-
-
-def _preempting(nodes: Sequence[str], victims: Sequence[Victim]) -> Reason:
-    where = ", ".join(dict.fromkeys(nodes))
-    if not victims:
-        return Reason(code=ReasonCode.PREEMPTING, message=f"preemption: waits on {where} for pods that are leaving")
-    names = ", ".join(str(each.pod) for each in victims[:_SHOWN])
-    rest = f" and {len(victims) - _SHOWN} more" if len(victims) > _SHOWN else ""
-    message = f"preemption: waits on {where} until pods of lower priority are gone: {names}{rest}"
-    return Reason(code=ReasonCode.PREEMPTING, message=message)
-
-
-def _no_victims(node_count: int) -> Reason:
-    """In kube-scheduler's words."""
-    message = (
-        f"preemption: 0/{node_count} nodes are available: {node_count} No preemption victims found for incoming pod"
-    )
-    return Reason(code=ReasonCode.NO_VICTIMS, message=message)
-
-
-def _held_back(needed: int, left: int) -> Reason:
-    message = (
-        f"preemption: {needed} pods would have to be evicted, and the bound on evictions leaves {max(0, left)} now"
-    )
-    return Reason(code=ReasonCode.BUDGET, message=message)

@@ -1,5 +1,6 @@
 """Which nodes are looked at, where there are more than a model bears: those that promise the least harm."""
 
+import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -70,6 +71,11 @@ class Ranks:
         amounts = {each: sums[order] for each, sums in _summed_up(given, tuple(kinds), len(rows)).items()}
         party, node, priority, count, seconds = (columns[order, column].copy() for column in range(5))
         return cls(party, node, priority, count, seconds, amounts)
+
+    def copy(self) -> "Ranks":
+        """Give one of its own to those who note that others are gone."""
+        amounts = {each: column.copy() for each, column in self.amounts.items()}
+        return dataclasses.replace(self, count=self.count.copy(), seconds=self.seconds.copy(), amounts=amounts)
 
     def leave(self, parties: Iterable[int]) -> None:
         """Note that these are gone."""

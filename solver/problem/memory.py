@@ -5,6 +5,7 @@ Everything in it is derived from frozen values and kept under their identity: a 
 a cold one. Nothing here is needed for correctness.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Final
@@ -13,8 +14,9 @@ from solver.domain import DeviceTaintRule, Node, OwnedDevices, Pod, ResourceSlic
 from solver.feasibility import node_fit
 from solver.feasibility.device_attributes import AttributeName
 from solver.problem import fit
-from solver.problem.devices import drafting, inventory, laying, owned, usage
-from solver.problem.devices.inventory import Inventory
+from solver.problem.devices import drafting, inventory, laying, owned, relaying, restocking, usage
+from solver.problem.devices.drafting import Drafting
+from solver.problem.devices.inventory import DeviceRecord, Inventory
 from solver.problem.devices.layout import Layout
 from solver.problem.devices.recall import Recall
 from solver.problem.devices.usage import Holding, Usage
@@ -29,6 +31,7 @@ from solver.problem.requests.demand import Answers, DemandKey
 _MOST_LAYOUTS: Final = 8
 _MOST_VERDICTS: Final = 4096
 
+_Basis = tuple[tuple[Node, ...], tuple[ResourceSlice, ...], tuple[DeviceTaintRule, ...], OwnedDevices]
 _LayoutKey = tuple[tuple[DemandKey, ...], tuple[AttributeName, ...]]
 
 
@@ -36,10 +39,12 @@ _LayoutKey = tuple[tuple[DemandKey, ...], tuple[AttributeName, ...]]
 class Engine:
     """A solver's memory; one per process, never shared between threads."""
 
-    _basis: tuple[tuple[Node, ...], tuple[ResourceSlice, ...], tuple[DeviceTaintRule, ...], OwnedDevices] | None = None
+    _basis: _Basis | None = None
     _inventory: Inventory | None = None
     _answers: dict[DemandKey, Answers] = field(default_factory=dict)
     _layouts: dict[_LayoutKey, Layout] = field(default_factory=dict)
+    _outdated: dict[_LayoutKey, tuple[Layout, dict[int, DeviceRecord]]] = field(default_factory=dict)
+    """Layouts of inventories before this one, with the records that were replaced since, as they were."""
     _by_value: dict[tuple[int, tuple[AttributeName, ...]], dict[tuple[str, ...], Answers]] = field(default_factory=dict)
     _verdicts: dict[node_fit.NodeDemand, fit.NodeVerdicts] = field(default_factory=dict)
     _judge: Judge | None = None
@@ -52,7 +57,7 @@ class Engine:
     def inventory(self, snapshot: Snapshot, owned_devices: OwnedDevices) -> Inventory:
         """Give the devices as published; rebuilt when nodes, slices or taint rules changed."""
         basis = (snapshot.nodes, snapshot.slices, snapshot.taint_rules, owned_devices)
-        if self._inventory is None or not self._is_current(basis):
+        if (self._inventory is None or not self._is_current(basis)) and not self._restock(basis):
             nodes = self._sorted(snapshot.nodes)
             ownership = owned.resolve(owned_devices, nodes)
             self._inventory = inventory.take_stock(
@@ -63,9 +68,41 @@ class Engine:
             self._answers.clear()
             self._by_value.clear()
             self._layouts.clear()
+            self._outdated.clear()
             self._holdings.clear()
             self._neighbours = None
+        return self._known()
+
+    def _known(self) -> Inventory:
+        if self._inventory is None:
+            raise AssertionError("no stock was taken")
         return self._inventory
+
+    def _restock(self, basis: _Basis) -> bool:
+        """Take over what only some slices changed; whether nothing else did."""
+        was = self._basis
+        if self._inventory is None or was is None or was[3] != basis[3]:
+            return False
+        if was[0] is not basis[0] or was[2] is not basis[2]:
+            return False
+        found = restocking.restock(self._inventory, was[1], basis[1])
+        if found is None:
+            return False
+        wanted = {key for demands, _ in (*self._layouts, *self._outdated) for key in demands if not key.within}
+        self._answers = {
+            key: demand.ask_again(found.inventory, key, answers, found.replaced, self._recall)
+            for key, answers in self._answers.items()
+            if key in wanted
+        }
+        outdated = {key: (layout, found.replaced | old) for key, (layout, old) in self._outdated.items()}
+        outdated |= {key: (layout, found.replaced) for key, layout in self._layouts.items()}
+        self._outdated = dict(list(outdated.items())[-_MOST_LAYOUTS:])
+        self._layouts.clear()
+        self._by_value.clear()
+        self._neighbours = None
+        self._inventory, self._basis = found.inventory, basis
+        self._recall.keep(basis[1])
+        return True
 
     def _sorted(self, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
         """Bring nodes into order; what is kept under the result holds while no node changes."""
@@ -75,9 +112,7 @@ class Engine:
         self._judge = None
         return tuple(sorted(nodes, key=lambda node: node.name))
 
-    def _is_current(
-        self, basis: tuple[tuple[Node, ...], tuple[ResourceSlice, ...], tuple[DeviceTaintRule, ...], OwnedDevices]
-    ) -> bool:
+    def _is_current(self, basis: _Basis) -> bool:
         if self._basis is None:
             return False
         return all(old is new for old, new in zip(self._basis[:3], basis[:3], strict=True)) and (
@@ -110,11 +145,21 @@ class Engine:
         found = self._layouts.pop((demands, attributes), None)
         if found is None:
             is_admin = tuple(key.is_admin for key in demands)
-            found = laying.lay_out(drafting.prepare(stock, answers, is_admin, attributes))
+            found = self._laid_again((demands, attributes), stock, answers)
+            found = found or laying.lay_out(drafting.prepare(stock, answers, is_admin, attributes))
         self._layouts[demands, attributes] = found
         if len(self._layouts) > _MOST_LAYOUTS:
             del self._layouts[next(iter(self._layouts))]
         return found, answers
+
+    def _laid_again(self, key: _LayoutKey, stock: Inventory, answers: tuple[Answers, ...]) -> Layout | None:
+        """Lay a layout of an inventory before this one again where devices changed since."""
+        layout, replaced = self._outdated.pop(key, (None, {}))
+        if layout is None:
+            return None
+        is_admin = tuple(each.is_admin for each in key[0])
+        fresh = Drafting(stock, answers, key[1], is_admin, defaultdict(list), {})
+        return relaying.lay_again(layout, fresh, replaced)
 
     def usage(self, stock: Inventory, snapshot: Snapshot) -> Usage:
         """Give what is in use of an inventory."""

@@ -27,11 +27,12 @@ from solver.domain import (
 from solver.feasibility import claims as claim_rules
 from solver.feasibility import extended_resources, node_fit, taints
 from solver.feasibility.device_attributes import AttributeName
-from solver.problem import fit, following, holds
+from solver.problem import fit, following, tying
 from solver.problem.devices import states
 from solver.problem.devices.inventory import Inventory
 from solver.problem.gangs import gangs
 from solver.problem.gangs.splits import Splits
+from solver.problem.limits import Limit
 from solver.problem.memory import Engine
 from solver.problem.neighbours import refusals
 from solver.problem.neighbours.circle import Circle
@@ -41,8 +42,6 @@ from solver.problem.requests.component import Component, Cut
 from solver.problem.requests.demand import DemandKey
 from solver.problem.requests.modes import Mode, Modes
 from solver.problem.tastes import levels
-from solver.problem.volumes import limits as volume_limits
-from solver.problem.volumes.limits import Asking
 from solver.problem.volumes.store import Store
 
 
@@ -59,10 +58,7 @@ def prepare(snapshot: Snapshot, batch: Batch, policy: Policy, engine: Engine) ->
         policy=policy,
         circle=Circle.of(batch, snapshot.namespaces, around),
     )
-    drafting.store = Store.of(snapshot, batch, stock)
-    drafting.splits = Splits(stock, partial(engine.answers, stock), drafting.demands)
-    drafting.burdened = burdens.Burdens.of(stock, drafting.claims)
-    drafting.reject(snapshot, batch, stock)
+    drafting.look_at(snapshot, batch, engine, stock)
     drafting.find_shared(batch)
     for claim_id in drafting.shared_ids:
         drafting.cut(claim_id)
@@ -95,61 +91,9 @@ def prepare(snapshot: Snapshot, batch: Batch, policy: Policy, engine: Engine) ->
     if drafting.burdened is not None:
         problem.has_burdens = True
         burdens.widen(problem, drafting.burdened)
-    _tie(problem, drafting, engine)
-    return problem
-
-
-def _tie(problem: Problem, drafting: "_Draft", engine: Engine) -> None:
-    """Add the rules among pods, what is held against some, and what places cost."""
-    joining = ((each.index, drafting.scarce(problem.pod(each.members[0]))) for each in problem.classes)
-    problem.limits += tuple(places.limits(drafting.nearly_full, joining, problem.node_count))
-    _tie_volumes(problem)
-    _tie_neighbours(problem, drafting.circle)
-    _tie_gangs(problem)
-    holds.apply(problem)
+    tying.tie(problem, drafting.circle, drafting.places(problem))
     levels.work_out(problem, engine)
-
-
-def _tie_neighbours(problem: Problem, circle: Circle) -> None:
-    """Work out the rules between pods of the batch."""
-    pods = {each.index: problem.pod(each.members[0]) for each in problem.classes}
-    stances = {index: circle.stance(pod) for index, pod in pods.items()}
-    agreed = circle.agree(stances, pods, {each.index: each.size for each in problem.classes})
-    problem.limits += agreed.limits
-    problem.neighbours = agreed.neighbours
-    for index, refusal in agreed.refused:
-        each = problem.classes[index]
-        each.verdicts = refusals.narrowed(each.verdicts, (refusal,))
-
-
-def _tie_volumes(problem: Problem) -> None:
-    """Work out what volumes make pods take from each other."""
-    if problem.store is not None:
-        asking = [Asking(each.index, each.size, each.volumes) for each in problem.classes if each.volumes is not None]
-        problem.limits += tuple(volume_limits.limits(problem.store, asking))
-
-
-def _tie_gangs(problem: Problem) -> None:
-    """Work out the rules of gangs, and take the nodes away that these leave no member."""
-    if not problem.batch.gangs:
-        return
-    views = [
-        gangs.ClassView(
-            index=each.index,
-            pod=problem.pod(each.members[0]),
-            size=each.size,
-            components=tuple(dict.fromkeys(problem.components[part.component] for part in problem.parts_of(each))),
-            is_first=each.index == each.family,
-        )
-        for each in problem.classes
-    ]
-    known = gangs.Gangs(problem.inventory, problem.snapshot, problem.claims, problem.demands, problem.answers)
-    problem.gangs = known.rules(problem.batch.gangs, views)
-    for rule in problem.gangs:
-        verdicts = {index: problem.classes[index].verdicts for index in rule.classes}
-        families = {index: problem.classes[index].family for index in rule.classes}
-        for index, narrowed in gangs.narrowed(rule, verdicts, families).items():
-            problem.classes[index].verdicts = narrowed
+    return problem
 
 
 @dataclass(slots=True, eq=False)
@@ -175,6 +119,13 @@ class _Draft:
     rejected: dict[int, tuple[Reason, ...]] = field(default_factory=dict)
     store: Store | None = None
 
+    def look_at(self, snapshot: Snapshot, batch: Batch, engine: Engine, stock: Inventory) -> None:
+        """Index what pods of the batch may need, and set those aside that no node can help."""
+        self.store = Store.of(snapshot, batch, stock)
+        self.splits = Splits(stock, partial(engine.answers, stock), self.demands)
+        self.burdened = burdens.Burdens.of(stock, self.claims)
+        self.reject(snapshot, batch, stock)
+
     def reject(self, snapshot: Snapshot, batch: Batch, stock: Inventory) -> None:
         """Set pods aside that no node can help."""
         of_gangs = gangs.objections(snapshot, batch)
@@ -189,7 +140,7 @@ class _Draft:
             reasons = (*of_gangs.get(position, ()), *of_followers.get(position, ()), *reasons)
             if reasons:
                 self.rejected[position] = reasons
-        self.rejected.update(gangs.without_claims(snapshot, batch, self.rejected))
+        self.rejected.update(gangs.held_up(snapshot, batch, self.rejected))
 
     def _tainted(self, pod: Pod, stock: Inventory) -> Iterator[Reason]:
         """
@@ -233,6 +184,11 @@ class _Draft:
             return ()
         held = (self.claims[each].allocation for each in pod.claim_ids)
         return (pod.gang, tuple(result.device for each in held if each is not None for result in each.results))
+
+    def places(self, problem: Problem) -> Iterator[Limit]:
+        """Limit how many pods join claims that have too few places for all."""
+        joining = ((each.index, self.scarce(problem.pod(each.members[0]))) for each in problem.classes)
+        return iter(places.limits(self.nearly_full, joining, problem.node_count))
 
     def scarce(self, pod: Pod) -> tuple[ClaimId, ...]:
         """Give the claims with too few places that a pod would join."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from solver.domain import Budget
 from solver.engines import linear
 from solver.model import build, cells
-from solver.model.form import IntegerForm
+from solver.model.form import IntegerForm, OutOfTimeError
 from solver.problem.problem import Problem
 from solver.search.values import Values
 
@@ -26,9 +26,13 @@ class Bounds:
 
 def bounds(problem: Problem, known: Values, budget: Budget) -> Bounds:
     """Bound level after level until one is not met by the values known; none where the time is up already."""
+    nothing = Bounds((None,) * len(known), (0, 0))
     if budget.should_stop():
-        return Bounds((None,) * len(known), (0, 0))
-    form = build.build(problem, cells.merged(problem)).form
+        return nothing
+    try:
+        form = build.build(problem, cells.merged(problem), stop=budget.should_stop).form
+    except OutOfTimeError:
+        return nothing
     found: list[int | None] = []
     for level, value in zip(form.levels, known, strict=True):
         bound = linear.bound(form, level.expression, budget.remaining_seconds()).value

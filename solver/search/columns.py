@@ -6,9 +6,9 @@ from typing import Final
 
 from solver.domain import Budget
 from solver.problem.problem import Problem
-from solver.search import dive, kinds, neighbourhoods, parts
+from solver.search import dive, kinds, mix, neighbourhoods, parts
 from solver.search.bound import Bounds
-from solver.search.patterns import Columns
+from solver.search.patterns import Columns, Master
 from solver.search.values import Values, most, names, values
 from solver.solution import Solution
 
@@ -81,6 +81,8 @@ class _Search:
         if is_whole:
             self.limits[level] = bound
         if bound > self.known[level] and master.used:
+            self._mix(master)
+        if bound > self.known[level] and master.used:
             self._dive(level, dive.dive(self.columns, master, self.kept))
         return is_whole and self.known[level] >= bound
 
@@ -94,6 +96,12 @@ class _Search:
                 return index
         return None
 
+    def _mix(self, master: Master) -> None:
+        """Take the best mix of the patterns known, if it is better."""
+        used = mix.mixed(self.columns, master, self.columns.learn(self.best), master.bound)
+        if used:
+            self._adopt(dive.laid_out(self.columns, master.known, used, self.kept))
+
     def _dive(self, level: int, found: tuple[Solution, list[int]]) -> None:
         """Solve the last nodes of a dive exactly and keep what is better."""
         solution, few = found
@@ -106,7 +114,10 @@ class _Search:
             solution = solved.solution
             if solved.is_optimal:
                 break
-        solution = self._repaired(level, solution)
+        self._adopt(self._repaired(level, solution))
+
+    def _adopt(self, solution: Solution) -> None:
+        """Go on with a solution if it is better."""
         reached = values(self.problem, solution)
         if reached > self.known:
             gained = [index for index, (new, old) in enumerate(zip(reached, self.known, strict=True)) if new != old]

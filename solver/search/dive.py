@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -41,12 +42,12 @@ class _Dive:
         before = self.size()
         for pattern, count in _in_order(master):
             for _ in range(math.floor(count + 1e-6)):
-                self._take(pattern)
+                self.take(pattern)
         return self.size() < before
 
     def take_one(self, master: Master) -> bool:
         """Take the pattern that is used most; whether there was any."""
-        return any(self._take(pattern) for pattern, _ in _in_order(master))
+        return any(self.take(pattern) for pattern, _ in _in_order(master))
 
     def solution(self) -> Solution:
         """What stands so far."""
@@ -59,7 +60,7 @@ class _Dive:
         self.columns.spent = rest.spent
         return found
 
-    def _take(self, pattern: Pattern) -> bool:
+    def take(self, pattern: Pattern) -> bool:
         """Put a pattern on a free node, as far as its pods are left; False where there is no node or no pod."""
         taken, held = Counter[int](), []
         for choice in pattern.choices if self.free[pattern.kind] else ():
@@ -93,6 +94,15 @@ def dive(columns: Columns, master: Master, kept: Solution) -> tuple[Solution, li
     while state.take_one(master):
         pass
     return state.solution(), few
+
+
+def laid_out(columns: Columns, known: Values, used: Mapping[Pattern, int], kept: Solution) -> Solution:
+    """Make a solution of patterns, each used so many times; pods that were placed already are left out."""
+    state = _Dive(columns, kept, known, [list(kind.nodes) for kind in columns.kinds], Counter(columns.pods))
+    for pattern, count in used.items():
+        for _ in range(count):
+            state.take(pattern)
+    return state.solution()
 
 
 def _in_order(master: Master) -> list[tuple[Pattern, float]]:

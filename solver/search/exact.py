@@ -8,13 +8,13 @@ from solver.engines import cpsat
 from solver.engines.cpsat import Effort
 from solver.engines.status import EngineStatus
 from solver.model import assignment, build, cells
-from solver.model.form import IntegerForm
+from solver.model.form import IntegerForm, OutOfTimeError
 from solver.model.objective import decides_pods
 from solver.model.variables import Variables
 from solver.problem.problem import Problem
 from solver.search import allowance
 from solver.search.bound import Bounds, require_at_least
-from solver.search.values import Values, most, names
+from solver.search.values import Values, most, names, values
 from solver.solution import Solution
 
 _QUICK_SECONDS = 0.15
@@ -35,7 +35,10 @@ class Found:
 
 def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -> Found:
     """Search until every level is proven or the budget ends; never worse than the start."""
-    variables = build.build(problem, cells.single(problem))
+    try:
+        variables = build.build(problem, cells.single(problem), stop=budget.should_stop)
+    except OutOfTimeError:
+        return Found(start, levels_from_bounds(problem, values(problem, start), bounds), (0, 0), 0.0)
     packing = allowance.packing_seconds(problem, budget)
     search = _Search(problem, variables, budget, packing, best=assignment.values_of(variables, start))
     broken = variables.form.broken_by(search.best)
@@ -98,13 +101,17 @@ class _Search:
             self.spent += result.deterministic_seconds
             if not decides:
                 self.packing -= result.deterministic_seconds
-            if result.values is not None and expression.value(result.values) >= expression.value(self.best):
+            if result.values is not None and self._worth(result.values) >= self._worth(self.best):
                 self.best = result.values
             if result.bound is not None:
                 bound = result.bound if bound is None else min(bound, result.bound)
             if result.status is EngineStatus.OPTIMAL or (bound is not None and bound <= expression.value(self.best)):
                 return self.is_proven, bound
         return False, bound
+
+    def _worth(self, found: list[int]) -> Values:
+        """All levels: what is equal in the one at hand may be worse in those after it, which may get no time."""
+        return tuple(level.expression.value(found) for level in self.variables.form.levels)
 
 
 def levels_from_bounds(problem: Problem, known: Values, bounds: Bounds) -> tuple[Level, ...]:

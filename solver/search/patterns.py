@@ -58,19 +58,24 @@ class Columns:
     patterns: dict[tuple[int, tuple[tuple[int, int], ...], Values], Pattern] = field(default_factory=dict)
     spent: float = 0.0
 
-    def learn(self, solution: Solution) -> None:
-        """Take over what nodes hold in a solution."""
+    def learn(self, solution: Solution) -> Counter[Pattern]:
+        """Take over what nodes hold in a solution; how often it uses each pattern."""
         kind_of = {node: index for index, kind in enumerate(self.kinds) for node in kind.nodes}
         held: defaultdict[int, list[Choice]] = defaultdict(list)
         for choice in solution.choices:
             if choice.node in kind_of:
                 held[choice.node].append(choice)
+        used: Counter[Pattern] = Counter()
         for node, choices in held.items():
             kind = self.kinds[kind_of[node]]
             moved = [choice._replace(node=kind.nodes[0]) for choice in choices]
-            self._add(kind_of[node], assignment.values_of(kind.variables, Solution(moved)))
+            pattern, _ = self._add(kind_of[node], assignment.values_of(kind.variables, Solution(moved)))
+            if pattern is not None:
+                used[pattern] += 1
+        return used
 
-    def _add(self, index: int, found: list[int]) -> bool:
+    def _add(self, index: int, found: list[int]) -> tuple[Pattern | None, bool]:
+        """Keep what a node of a kind holds as a pattern, None where that is nothing; whether it is new."""
         variables = self.kinds[index].variables
         worth = tuple(level.expression.value(found) for level in variables.form.levels)
         counts: Counter[int] = Counter()
@@ -78,10 +83,10 @@ class Columns:
             counts[self.problem.classes[pod_class].family] += found[variable]
         key = (index, tuple(sorted((+counts).items())), worth)
         if key in self.patterns or not key[1]:
-            return False
+            return self.patterns.get(key), False
         choices = tuple(assignment.solution_of(variables, found).choices)
         self.patterns[key] = Pattern(index, key[1], worth, choices)
-        return True
+        return self.patterns[key], True
 
     def bound(self, level: int, known: Values, ceiling: int) -> "Master":
         """Price patterns in until none improves a level (earlier ones keep their values) or it is known to be best."""
@@ -119,7 +124,7 @@ class Columns:
             result = cpsat.maximize(kind.variables.form, objective, effort)
             self.spent += result.deterministic_seconds + _OVERHEAD_SECONDS
             if result.values is not None:
-                grew = self._add(index, result.values) or grew
+                grew = self._add(index, result.values)[1] or grew
             total += self.nodes[index] * max(0, _UNKNOWN if result.bound is None else result.bound)
         return total // _SCALE, grew
 

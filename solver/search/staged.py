@@ -7,7 +7,7 @@ from solver.domain import Budget, Level
 from solver.model import build
 from solver.model.objective import decides_pods
 from solver.problem.problem import Problem
-from solver.search import allowance, apart, bound, columns, exact, neighbourhoods
+from solver.search import allowance, apart, bound, columns, exact, gangs_first, neighbourhoods
 from solver.search.apart import Piece
 from solver.search.bound import Bounds
 from solver.search.values import values
@@ -15,8 +15,12 @@ from solver.solution import Solution
 
 _MOST_EXACT_TERMS: Final = 120_000
 """Estimated size up to which the general model is built at once."""
+_TERMS_PER_SECOND: Final = 60_000
+"""Estimated size that can be built and looked at in a second of wall time; what is larger gets no time to be solved."""
 _TINY_TERMS: Final = 2_000
 """Estimated size up to which the exact search is so quick that nothing else is tried before."""
+_TINY_PACKING_TERMS: Final = 300
+"""The same where only packing is open: patterns prove that sooner."""
 _SMALL_TERMS: Final = 10_000
 """Estimated size from which the exact search leaves half of the budget to neighbourhoods."""
 
@@ -39,13 +43,22 @@ class Searched:
 
 def search(problem: Problem, start: Solution, budget: Budget) -> Searched:
     """Bound the start; take patterns where nodes are alike, the exact model where it is small, neighbourhoods else."""
-    known = values(problem, start)
-    limits = bound.bounds(problem, known, budget)
-    best = Searched(start, exact.levels_from_bounds(problem, known, limits), ("relaxation",), limits.size)
+    best, limits = _bounded(problem, start, budget)
+    if not allowance.only_packs(problem, best.levels):
+        better = gangs_first.improve(problem, start, budget)
+        if better is not start:
+            best, limits = _bounded(problem, better, budget)
     if best.is_proven or budget.should_stop():
         return best
-    pieces = apart.divide(problem, start)
+    pieces = apart.divide(problem, best.solution)
     return _one_by_one(problem, pieces, budget) if len(pieces) > 1 else _staged(problem, best, limits, budget)
+
+
+def _bounded(problem: Problem, solution: Solution, budget: Budget) -> tuple[Searched, Bounds]:
+    """Say what the relaxation proves of a solution."""
+    known = values(problem, solution)
+    limits = bound.bounds(problem, known, budget)
+    return Searched(solution, exact.levels_from_bounds(problem, known, limits), ("relaxation",), limits.size), limits
 
 
 def _one_by_one(problem: Problem, pieces: tuple[Piece, ...], budget: Budget) -> Searched:
@@ -79,14 +92,15 @@ def _one_by_one(problem: Problem, pieces: tuple[Piece, ...], budget: Budget) -> 
 
 def _staged(problem: Problem, best: Searched, limits: Bounds, budget: Budget) -> Searched:
     """Go through the stages until everything is proven or the budget ends."""
-    if allowance.only_packs(problem, best.levels):
+    is_settled = allowance.only_packs(problem, best.levels)
+    if is_settled:
         budget = allowance.for_packing(problem, budget)
     terms = build.estimated_terms(problem)
-    if terms > _TINY_TERMS:
+    if terms > (_TINY_PACKING_TERMS if is_settled else _TINY_TERMS):
         best, limits = _in_patterns(problem, best, limits, budget)
         if best.is_proven or budget.should_stop():
             return best
-    if terms > _MOST_EXACT_TERMS:
+    if terms > min(_MOST_EXACT_TERMS, int(budget.remaining_seconds() * _TERMS_PER_SECOND)):
         return _in_neighbourhoods(problem, best, limits, budget)
     is_small = terms <= _SMALL_TERMS
     rest = _rest(budget, best)

@@ -93,8 +93,12 @@ class Burdens:
         allocation = self.allocations.get(claim)
         for result in allocation.results if allocation is not None else ():
             device = self.devices.get(result.device)
+            if device is None:
+                continue
             consumed = {name: amount.nano for name, amount in result.consumed_capacity}
-            for mapping in device.node_allocatable if device is not None else ():
+            if not (consumed or device.allow_multiple_allocations):  # it is taken whole
+                consumed = {name: capacity.value.nano for name, capacity in device.capacities}
+            for mapping in device.node_allocatable:
                 factor = mapping.allocation_multiplier.nano if mapping.allocation_multiplier is not None else NANO
                 if not mapping.capacity_key:
                     total[mapping.resource] += factor

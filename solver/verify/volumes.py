@@ -166,12 +166,18 @@ def _decided(
     if claim.volume or storage_class is None or not storage_class.waits_for_consumer:
         yield broken(Rule.VOLUME_UNBOUND, claim.id, "it is bound without waiting for a pod, and is not bound yet")
         return
-    if claim.selected_node is not None and (binding.volume or claim.selected_node != placed.node.name):
+    selected = binding.made_on(placed.node.name)
+    if claim.selected_node not in {None, selected}:
         yield broken(Rule.VOLUME_BINDING, claim.id, f"its volume is made on node {claim.selected_node}")
     if binding.volume:
         yield from _fitting(placed, claim, binding, storage)
+    elif selected not in picture.nodes:
+        yield broken(Rule.VOLUME_UNMADE, claim.id, f"there is no node {selected}")
     else:
-        yield from _made(placed, claim, storage_class, picture)
+        if selected != placed.node.name and not _is_reached_too(placed.node, selected, storage_class, picture):
+            message = f"pod {placed.pod.id} on node {placed.node.name} may not reach what is made on node {selected}"
+            yield broken(Rule.VOLUME_ELSEWHERE, claim.id, message)
+        yield from _made(picture.nodes[selected], claim, storage_class, picture)
 
 
 def _fitting(placed: _Placed, claim: VolumeClaim, binding: VolumeBinding, storage: _Storage) -> Iterator[Violation]:
@@ -196,13 +202,33 @@ def _fitting(placed: _Placed, claim: VolumeClaim, binding: VolumeBinding, storag
         yield broken(Rule.VOLUME_UNFIT, claim.id, f"volume {volume.name} {message}")
 
 
-def _made(placed: _Placed, claim: VolumeClaim, storage_class: StorageClass, picture: Picture) -> Iterator[Violation]:
-    labels = dict(placed.node.labels)
+def _is_reached_too(node: Node, selected: str, storage_class: StorageClass, picture: Picture) -> bool:
+    """
+    Whether a node surely reaches a volume that is made on another one.
+
+    What is made on a node is reached from where the driver's topology keys (CSINode) have the same values.
+    """
+    driver = _PLUGINS.get(storage_class.provisioner, storage_class.provisioner)
+    keys = {
+        each.node: frozenset(found)
+        for each in picture.snapshot.node_drivers
+        for name, found in each.topology_keys
+        if name == driver
+    }
+    here, there = keys.get(node.name), keys.get(selected)
+    if here is None or here != there:
+        return False
+    values, others = dict(node.labels), dict(picture.nodes[selected].labels)
+    return all(key in values and values[key] == others.get(key) for key in here)
+
+
+def _made(node: Node, claim: VolumeClaim, storage_class: StorageClass, picture: Picture) -> Iterator[Violation]:
+    labels = dict(node.labels)
     terms = storage_class.allowed_topologies
     if storage_class.provisioner in {"", "kubernetes.io/no-provisioner"}:
         yield broken(Rule.VOLUME_UNMADE, claim.id, f"class {storage_class.name} makes no volumes")
     elif terms and not any(term and all(labels.get(key) in values for key, values in term) for term in terms):
-        message = f"class {storage_class.name} makes no volumes for node {placed.node.name}"
+        message = f"class {storage_class.name} makes no volumes for node {node.name}"
         yield broken(Rule.VOLUME_UNMADE, claim.id, message)
     tells = {each.name for each in picture.snapshot.storage_drivers if each.tracks_capacity}
     if claim.request is None or storage_class.provisioner not in tells:
@@ -213,7 +239,7 @@ def _made(placed: _Placed, claim: VolumeClaim, storage_class: StorageClass, pict
         if each.storage_class == storage_class.name and each.topology is not None and each.topology.matches(labels)
     ]
     if not any(each is not None and each >= claim.request for each in most):
-        message = f"the storage of node {placed.node.name} has too little room"
+        message = f"the storage of node {node.name} has too little room"
         yield broken(Rule.VOLUME_UNMADE, claim.id, message)
 
 
@@ -225,7 +251,7 @@ def _given_twice(placed: Sequence[_Placed]) -> Iterator[Violation]:
         for binding in each.placement.volumes:
             if binding.volume:
                 takers[binding.volume].add(binding.claim)
-            ends[binding.claim].add((binding.volume, "" if binding.volume else each.node.name))
+            ends[binding.claim].add((binding.volume, binding.made_on(each.node.name)))
     for name, claims in takers.items():
         if len(claims) > 1:
             yield broken(Rule.VOLUME_TWICE, name, f"it is given to {' and '.join(sorted(map(str, claims)))}")

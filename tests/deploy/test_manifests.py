@@ -1,16 +1,19 @@
 """What can be said about the manifests without a cluster; `test_on_the_api_server` asks the API server itself."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from scheduler.observe import metrics
 from scheduler.settings import load
 from solver.domain import quantity
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 BASE = DEPLOY / "base"
+MONITORING = DEPLOY / "monitoring"
 CONFIGURATIONS = sorted(DEPLOY.rglob("config.yaml"))
 
 
@@ -99,3 +102,20 @@ def test_a_disruption_leaves_one_of_the_replicas() -> None:
     assert budget["minAvailable"] < deployment["replicas"]
     assert budget["selector"] == deployment["selector"]
     assert deployment["selector"]["matchLabels"].items() <= deployment["template"]["metadata"]["labels"].items()
+
+
+def test_alerts_are_about_series_that_are_served() -> None:
+    exported = metrics.Metrics().exposition()[0].decode()
+    alerts = yaml.safe_load((MONITORING / "alerts.yaml").read_text(encoding="utf-8"))["spec"]["groups"][0]["rules"]
+    named = {name for alert in alerts for name in re.findall(r"(?:dovetail|scheduler)_[a-z_]+", alert["expr"])}
+    assert len(named) == len(alerts)
+    assert sorted(name for name in named if f"# HELP {name} " not in exported) == []
+
+
+def test_what_is_scraped_is_the_port_of_the_pods() -> None:
+    monitor = yaml.safe_load((MONITORING / "podmonitor.yaml").read_text(encoding="utf-8"))
+    pods = _object("Deployment")["spec"]["template"]
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= pods["metadata"]["labels"].items()
+    assert [each["port"] for each in monitor["spec"]["podMetricsEndpoints"]] == [
+        port["name"] for port in _container()["ports"]
+    ]

@@ -76,10 +76,26 @@ def test_priorities_can_be_summed() -> None:
 
 
 def test_a_gap_that_is_open_and_one_that_is_proven_are_shown() -> None:
-    text = shown(measured(level(), level(name="placed:1", final=9, bound=9, proven=True)))
-    gaps = [line.split("placed:")[1].split()[5] for line in text.splitlines() if "placed:" in line]
-    assert gaps == ["2", "0"]
-    assert "2.00 (1.00–3.00)" in text
+    proven = level(name="placed:1", final=9, bound=9, proven=True)
+    assert [each[4:] for each in cells(measured(proven, level()))] == [["9", "proven"], ["9", "2", "(22.2%)"]]
+
+
+def test_nothing_is_said_of_bounds_after_a_level_that_is_open() -> None:
+    later = level(name="placed:1", final=-5, bound=0)
+    assert [each[4:] for each in cells(measured(level(), later))] == [["9", "2", "(22.2%)"], ["–", "open"]]
+
+
+def test_nothing_is_cut_off_where_runs_take_long() -> None:
+    slow = msgspec.structs.replace(measured(), seconds=(107.65, 1107.65), cold=3070.69)
+    text = shown(slow)
+    assert "…" not in text
+    assert all(part in text for part in ("607.65", "107.65–1107.65", "cold 3070.69"))
+
+
+def cells(found: Measure) -> list[list[str]]:
+    """The cells of each level, from its name on; what the run took stands in the last column."""
+    lines = [line for line in shown(found).splitlines() if "placed:" in line]
+    return [" ".join(line[line.index("placed:") :].split()[: 7 if "(" in line else 6]).split() for line in lines]
 
 
 def test_the_table_fits_a_hundred_columns() -> None:

@@ -3,6 +3,7 @@
 import copy
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -122,6 +123,21 @@ def test_counts_are_split_only_where_devices_have_to_be_distinct() -> None:
     before = copy.deepcopy(other)
     repairs.split_counts(other)
     assert other == before
+
+
+def test_alternatives_that_have_to_be_distinct_ask_for_two_devices_at_most() -> None:
+    alternatives = [{"name": f"s{count}", "count": count} for count in (1, 3, 4)]
+    for given, left in ((alternatives, {"s1": 1}), (alternatives[1:], {"s3": 2, "s4": 2})):
+        request = {"name": "r", "firstAvailable": given}
+        constraint = {"distinctAttribute": "example.com/root", "requests": ["r/s4", "r"]}
+        devices: dict[str, Any] = {"requests": [request], "constraints": [constraint]}
+        case = Case(
+            {"metadata": {"name": "p"}, "spec": {}}, ({"metadata": {"name": "c"}, "spec": {"devices": devices}},)
+        )
+        repairs.split_counts(case)
+        (changed,) = devices["requests"]
+        assert {each["name"]: each["count"] for each in changed["firstAvailable"]} == left
+        assert constraint["requests"] == (["r/s4", "r"] if "s4" in left else ["r"])
 
 
 async def test_the_extender_notes_the_nodes_of_the_first_attempt_and_refuses_them() -> None:

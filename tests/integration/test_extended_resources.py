@@ -89,7 +89,7 @@ def test_every_container_gets_devices_of_its_own_and_init_containers_share_them(
     }
     assert extended.users(extended.status(world, "p")) == {
         "sidecar": ["container-0-request-1"],
-        "large": ["container-1-request-1", "container-3-request-1", "container-4-request-1"],
+        "large": ["container-3-request-1", "container-4-request-1", "container-1-request-1"],
         "small": ["container-3-request-1"],
         "a": ["container-3-request-1"],
         "b": ["container-4-request-1"],

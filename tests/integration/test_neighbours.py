@@ -1,13 +1,16 @@
 """Rules between pods on the real API server: what Dovetail does with them, next to kube-scheduler."""
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from e2e.controlplane.plane import ControlPlane
 from tests.support.controlplane import wait_until
+from tests.support.shell_proxy import Dam, is_binding, lossy
 from tests.support.shell_world import Json, Start, World
 
 pytestmark = pytest.mark.controlplane
@@ -216,3 +219,26 @@ def test_who_is_kept_out_by_the_labels_of_a_namespace_comes_in_when_they_change(
     )
 
     wait_until(lambda: "web" in world.bound())
+
+
+def test_who_has_to_be_with_a_pod_waits_for_its_binding(
+    control_plane: ControlPlane, world: World, start: Start, tmp_path: Path
+) -> None:
+    stage(world)
+    dam = Dam(0, lambda method, path: is_binding(method, path) and "/store/" in path)
+    with lossy(control_plane.admin, before=dam.before) as proxy:
+        start(proxy.write_kubeconfig(tmp_path / "held.kubeconfig"))
+        pod(world, "store", "store")
+        wait_until(lambda: any("/store/binding" in each for each in proxy.writes))
+        pod(world, "web", "web", affinity={"podAffinity": {REQUIRED: [term("zone", "store")]}})
+        time.sleep(3.0)
+        assert world.bound() == {}
+
+        world.delete_pod("store")
+        wait_until(lambda: "affinity" in str(world.condition("web").get("message", "")))
+        assert world.bound() == {}
+        dam.open()
+        pod(world, "store", "store")
+        wait_until(lambda: world.bound().keys() == {"store", "web"})
+
+    assert len({zone_of(world, node) for node in world.bound().values()}) == 1

@@ -9,7 +9,9 @@ pytestmark = pytest.mark.controlplane
 
 
 def test_what_devices_take_is_counted_and_said_before_the_pod_is_bound(world: World, start: Start) -> None:
-    world.device = {"nodeAllocatableResourceMappings": {"cpu": {"allocationMultiplier": "20"}}}
+    taken = {"cpu": "20", "memory": "2Gi"}
+    mappings = {resource: {"allocationMultiplier": amount} for resource, amount in taken.items()}
+    world.device = {"nodeAllocatableResourceMappings": mappings}
     world.add_nodes(1, devices=4)  # 64 cpus: three of these devices, with a pod that asks for one cpu each
     world.template()
     start()
@@ -28,7 +30,7 @@ def test_what_devices_take_is_counted_and_said_before_the_pod_is_bound(world: Wo
             {
                 "resourceClaimName": claim["resourceClaimName"],
                 "containers": ["main"],
-                "resources": {"cpu": "20"},
+                "resources": taken,
             }
         ]
     assert world.problems() == []

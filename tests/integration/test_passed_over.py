@@ -1,6 +1,8 @@
 """A pod of eight among a stream of single ones at 95 % load is bound in the end, and who else would have bound it."""
 
 import itertools
+import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -138,3 +140,33 @@ def test_a_pod_that_is_kept_out_by_a_hold_reads_so(world: World, start: Start, a
     world.delete_pod("big")
     wait_until(lambda: "third" in world.bound())
     assert world.problems() == []
+
+
+def test_what_was_held_is_held_again_after_a_crash(world: World, start: Start, account: Path, tmp_path: Path) -> None:
+    world.add_nodes(1, devices=2)
+    world.template()
+    world.template("two", count=2)
+    configuration = configured(tmp_path, 1.0)
+    running = start(account, configuration)
+    world.pod("first")
+    wait_until(lambda: "first" in world.bound())
+    world.pod("big", template="two")
+    wait_until(lambda: bool(world.condition("big")))
+    since = world.condition("big")["lastTransitionTime"]
+    world.pod("second")
+    wait_until(lambda: "second" in world.bound())
+    time.sleep(2.0)  # by the kubelet's whole seconds, the second one began after the big one found no room
+    world.delete_pod("second")
+    wait_until(lambda: "held for it" in str(world.condition("big").get("message", "")), seconds=90.0)
+    os.kill(running.pid, signal.SIGKILL)
+    wait_until(lambda: not running.is_running())
+    world.pod("third")
+    world.pod("fourth")
+
+    start(account, configuration)
+
+    wait_until(lambda: all(world.condition(name).get("reason") == "NodeHeld" for name in ("third", "fourth")))
+    assert world.condition("big")["lastTransitionTime"] == since
+    assert world.bound().keys() == {"first"}
+    world.delete_pod("first")
+    wait_until(lambda: "big" in world.bound())

@@ -204,3 +204,16 @@ def test_a_live_pod_is_explained(growing: World, account: Path, capsys: pytest.C
     assert [each["message"] for each in found["changes"]] == [
         "1 instead of 2 for request devices: a new template, because claims are immutable"
     ]
+
+
+def test_a_pod_whose_scheduler_is_not_the_configured_one_is_explained_with_a_warning(
+    growing: World, account: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    growing.pod("p")
+    name = f"{growing.namespace}/p"
+
+    main(["explain", "pod", name, f"--kubeconfig={account}"])
+
+    assert f"pod {name} has schedulerName {growing.scheduler}, and the configuration serves dovetail" in (
+        capsys.readouterr().err
+    )

@@ -1,10 +1,12 @@
 """An API server that lacks what is needed is waited for, with one clear message."""
 
+import http.client
 import json
 import threading
 from pathlib import Path
 
 import pytest
+import yaml
 
 from e2e.controlplane.plane import ControlPlane
 from e2e.dovetail import Dovetail
@@ -38,6 +40,51 @@ def test_a_server_without_device_apis_is_waited_for(control_plane: ControlPlane,
 
     assert len(problems(log)) == 1
     assert "Kubernetes 1.34 or newer" in problems(log)[0]
+
+
+def grant(control_plane: ControlPlane, *watched: str) -> Path:
+    """Let an account read everything, and of the device APIs watch only some kinds; give its kubeconfig."""
+    others = ["", "storage.k8s.io", "policy", "scheduling.k8s.io"]
+    rules = [
+        {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"]},
+        {"apiGroups": others, "resources": ["*"], "verbs": ["watch"]},
+        {"apiGroups": ["resource.k8s.io"], "resources": list(watched), "verbs": ["watch"]},
+    ]
+    rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "blind"}}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "blind"}
+    subject = {"kind": "ServiceAccount", "name": "blind", "namespace": "default"}
+    objects = (
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "blind", "namespace": "default"}},
+        {**rbac, "kind": "ClusterRole", "rules": rules},
+        {**rbac, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": [subject]},
+    )
+    control_plane.kubectl("apply", "--server-side", "-f", "-", input=yaml.safe_dump_all(objects, sort_keys=False))
+    return control_plane.kubeconfig_for_service_account("default", "blind")
+
+
+def test_a_kind_that_may_not_be_watched_is_named_with_the_refusal(control_plane: ControlPlane, tmp_path: Path) -> None:
+    known = ["resourceclaims", "deviceclasses", "devicetaintrules"]
+    kubeconfig = grant(control_plane, *known)
+    with Dovetail(kubeconfig, tmp_path / "dovetail.log", "--leader-elect=false") as running:
+        wait_until(lambda: "not listed yet: " in checks(running).get("resourceslices", ""), seconds=60)
+        wait_until(lambda: checks(running)["resourceclaims"].startswith("[+]"))  # others are not held up
+
+        assert 'cannot watch resource "resourceslices"' in checks(running)["resourceslices"]
+        grant(control_plane, *known, "resourceslices")
+        wait_until(lambda: checks(running)["resourceslices"].startswith("[+]"), seconds=60)
+
+
+def checks(running: Dovetail) -> dict[str, str]:
+    """Lines of `/readyz?verbose` by the name of the check; empty while it is not served."""
+    connection = http.client.HTTPConnection(running.address.removeprefix("http://"), timeout=5)
+    try:
+        connection.request("GET", "/readyz?verbose")
+        lines = connection.getresponse().read().decode().splitlines()
+    except OSError:
+        return {}
+    finally:
+        connection.close()
+    return {line[3:].split()[0]: line for line in lines if line.startswith("[")}
 
 
 def problems(log: Path) -> list[str]:

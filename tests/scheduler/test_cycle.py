@@ -320,6 +320,22 @@ async def test_what_is_being_written_counts_for_the_next_batch() -> None:
         assert len(devices) == 4
 
 
+async def test_a_pod_is_decided_when_its_claim_is_there_and_not_before() -> None:
+    hall = Hall()
+    async with running(hall):
+        hall.cycle.see([seen(pod("p", "c")), seen(pod("q"))])
+        await settle()
+        assert hall.deciding.names == [["q"]]
+        assert hall.telling.told[0] == ("p", "waits on 1: claim c does not exist yet, and is waited for")
+        assert hall.series("dovetail_unplaced_pods_total", reason="ClaimMissing") == 1
+
+        hall.cycle.see([seen(claim("c"))])
+        await settle()
+
+    assert hall.deciding.names == [["q"], ["p"]]
+    assert [each.placements[0].pod.name for each in hall.committing.units] == ["q", "p"]
+
+
 async def test_a_pod_without_a_place_waits_with_its_reasons() -> None:
     hall = Hall()
     async with running(hall):

@@ -109,6 +109,19 @@ def test_every_field_of_the_schema_is_described() -> None:
         ),
         pytest.param(HEAD + "profiles: [{schedulerName: 'a b'}]", "'a b' is no name: write letters", id="no name"),
         pytest.param(
+            HEAD + "leaderElection: {leaseName: Dovetail}",
+            "leaderElection.leaseName: 'Dovetail' is no name: write small letters, digits, '-' and '.', a letter or",
+            id="no name of a Lease",
+        ),
+        pytest.param(
+            HEAD + "leaderElection: {leaseNamespace: a.b}",
+            "leaderElection.leaseNamespace: 'a.b' is no name: write small letters, digits and '-', a letter or",
+            id="no name of a namespace",
+        ),
+        pytest.param(
+            HEAD + "bindAddress: [a]", "bindAddress: expected text, got a list", id="a list where a text belongs"
+        ),
+        pytest.param(
             HEAD + "solver: {budgetSeconds: 1000}",
             "solver.budgetSeconds: 1000 is out of range, expected a number <= 60",
             id="too much",

@@ -71,6 +71,17 @@ def test_it_counts_for_every_device() -> None:
     assert not checked(b.node("n1", cpu=6), *objects, pods=[pod]).placements
 
 
+def test_a_mapping_by_capacity_counts_all_of_a_device_that_is_not_shared() -> None:
+    by_cores = NodeAllocatableMapping(resource="cpu", capacity_key="cores", allocation_multiplier=parse("2"))
+    device = replace(b.device("d0", capacities={"cores": "3"}), node_allocatable=(by_cores,))
+    objects = (b.resource_slice("n1", device), GPU, b.claim("c", b.request("r")))
+    pod = using(b.pod("p", "c", cpu=1))
+
+    (placed,) = checked(b.node("n1", cpu=7), *objects, pods=[pod]).placements
+    assert placed.burdens[0].resources == (("cpu", 6 * NANO),)
+    assert not checked(b.node("n1", cpu=6), *objects, pods=[pod]).placements
+
+
 def test_nodes_that_differ_are_told_apart() -> None:
     slices = [taking(b.gpu_slice("n1"), memory="8Gi"), taking(b.gpu_slice("n2"), memory="1Gi")]
     nodes = [b.node(name, memory="4Gi") for name in ("n1", "n2")]

@@ -159,7 +159,7 @@ ONE_REASON: tuple[Row, ...] = (
         ),
         (
             ReasonCode.SELECTOR_FAILED,
-            "request r: needs 1 device, none matches, 2 could not be checked",
+            "request r: needs 1 device, none matches, 2 could not be checked (CEL runtime error)",
             1,
         ),
     ),
@@ -205,7 +205,10 @@ ONE_REASON: tuple[Row, ...] = (
         (N1, b.gpu_slice("n1", count=3), GPU, b.claim("c", b.request("r", count=2), b.request("s", count=2))),
         (
             ReasonCode.DEVICES_CONSTRAINT,
-            "requests r, s: enough devices are free for each request, but not for all of them on one node",
+            (
+                "requests r, s: enough devices are free for each request, but not for all of them on one node: "
+                "they need 4 together, and no node has more than 3 free for them"
+            ),
             1,
         ),
     ),
@@ -325,6 +328,7 @@ def test_nodes_are_counted_by_what_each_fails_first() -> None:
     assert sorted(reasons([labelled], pod)) == [
         (ReasonCode.NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector", 1),
         (ReasonCode.NODE_RESOURCES, "Insufficient cpu", 2),
+        (ReasonCode.NODE_RESOURCES, "the pod asks for 2 cpu, and the largest node that it may use (n1) has 1", 0),
         (ReasonCode.NODE_TAINT, "node(s) had untolerated taint {a: b}", 1),
         (ReasonCode.NODE_UNSCHEDULABLE, "node(s) were unschedulable", 1),
     ]
@@ -336,6 +340,9 @@ def test_every_resource_that_is_short_is_told() -> None:
         "Insufficient cpu",
         "Insufficient example.com/x",
         "Insufficient memory",
+        "the pod asks for 65 cpu, and the largest node that it may use (n1) has 64",
+        "the pod asks for 1 example.com/x, and no node that it may use has any",
+        "the pod asks for 1Ti memory, and the largest node that it may use (n1) has 256Gi",
     ]
 
 
@@ -344,18 +351,75 @@ def test_a_full_node_has_too_many_pods() -> None:
     assert reasons((b.node("n1", pods=1), running), b.pod("p")) == [(ReasonCode.NODE_RESOURCES, "Too many pods", 1)]
 
 
+def test_a_pod_that_lost_hears_to_whom_as_far_as_they_are_of_its_namespace() -> None:
+    winners = [b.pod("mine", cpu=4, priority=1), b.pod("foreign", namespace="team", cpu=4, priority=1)]
+    told = reasons((b.node("n1", cpu=8),), *winners, b.pod("p", cpu=2))
+    assert told[0] == (ReasonCode.OUTRANKED, OUTRANKED.replace("the room,", "the room (such as mine),"), 0)
+
+
+def test_a_label_that_no_node_has_is_named_with_the_nearest() -> None:
+    pod = b.pod("p", node_selector={"zone": "east-11"})
+    told = reasons((b.node("n1", labels={"zone": "east-1"}), b.node("n2", labels={"zone": "west"})), pod)
+    assert told[-1] == (
+        ReasonCode.NODE_AFFINITY,
+        "nodeSelector zone=east-11: no node has it: did you mean east-1?",
+        0,
+    )
+
+
+def test_a_label_key_that_no_node_has_is_named_with_the_nearest() -> None:
+    told = reasons((b.node("n1", labels={"gpu-model": "h100"}),), b.pod("p", node_selector={"gpu-modell": "h100"}))
+    message = "nodeSelector gpu-modell=h100: no node has a label gpu-modell: did you mean gpu-model?"
+    assert told[-1] == (ReasonCode.NODE_AFFINITY, message, 0)
+
+
+def test_node_affinity_that_no_node_can_meet_is_named_with_the_nearest() -> None:
+    wanted = b.node_selector(b.expressions(b.requirement("zone", "In", "east-11")))
+    told = reasons((b.node("n1", labels={"zone": "east-1"}),), b.pod("p", affinity=wanted))
+    message = "node affinity zone In east-11: no node has it: did you mean east-1?"
+    assert told[-1] == (ReasonCode.NODE_AFFINITY, message, 0)
+
+
+def test_node_affinity_of_which_one_term_could_be_met_is_no_mistake() -> None:
+    terms = (b.expressions(b.requirement("zone", "In", value)) for value in ("east-11", "east-1"))
+    node = b.node("n1", labels={"zone": "east-1"}, taints=(b.taint("special"),))
+    assert len(reasons((node,), b.pod("p", affinity=b.node_selector(*terms)))) == 1
+
+
+def test_a_label_that_some_node_has_is_no_mistake() -> None:
+    node = b.node("n1", labels={"zone": "a"}, taints=(b.taint("special"),))
+    assert len(reasons((node, b.node("n2")), b.pod("p", node_selector={"zone": "a"}))) == 2
+
+
+def test_a_pod_that_is_larger_than_every_node_hears_of_the_largest() -> None:
+    told = reasons((b.node("n1", cpu=8), b.node("n2", cpu=12)), b.pod("p", cpu=900))
+    assert told == [
+        (ReasonCode.NODE_RESOURCES, "Insufficient cpu", 2),
+        (ReasonCode.NODE_RESOURCES, "the pod asks for 900 cpu, and the largest node that it may use (n2) has 12", 0),
+    ]
+
+
+def test_a_pod_that_fits_an_empty_node_does_not_hear_of_its_size() -> None:
+    running = b.pod("runs", cpu=8, node_name="n1")
+    told = reasons((b.node("n1", cpu=8), running), b.pod("p", cpu=2))
+    assert told == [(ReasonCode.NODE_RESOURCES, "Insufficient cpu", 1)]
+
+
 def test_a_pod_that_lost_to_a_higher_priority_is_outranked_and_says_what_the_plan_leaves() -> None:
     objects = (N1, b.gpu_slice("n1", count=1), GPU, b.claim("c"), b.claim("d"))
     left = "request gpu: needs 1 device, 1 matches, 0 free, 1 in use"
     assert reasons(objects, b.pod("q", "d", priority=1), POD) == [
-        (ReasonCode.OUTRANKED, OUTRANKED, 0),
+        (ReasonCode.OUTRANKED, OUTRANKED.replace("the room,", "the room (such as q),"), 0),
         (ReasonCode.DEVICES_IN_USE, left, 1),
     ]
 
 
 def test_a_pod_that_lost_the_room_of_a_node_says_what_is_short_there() -> None:
     found = reasons((b.node("n1", cpu=3),), b.pod("q", cpu=2, priority=1), b.pod("p", cpu=2))
-    assert found == [(ReasonCode.OUTRANKED, OUTRANKED, 0), (ReasonCode.NODE_RESOURCES, "Insufficient cpu", 1)]
+    assert found == [
+        (ReasonCode.OUTRANKED, OUTRANKED.replace("the room,", "the room (such as q),"), 0),
+        (ReasonCode.NODE_RESOURCES, "Insufficient cpu", 1),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -390,4 +454,4 @@ def test_a_pod_whose_claim_is_pinned_to_a_full_node_hears_that_no_other_helps() 
         pods=(b.pod("p", "c", cpu=2),),
     )
 
-    assert sorted(s.codes(decided, "p")) == ["ClaimElsewhere", "NodeResources", "NodeTaint"]
+    assert sorted(s.codes(decided, "p")) == ["ClaimElsewhere", "NodeResources", "NodeResources", "NodeTaint"]

@@ -3,13 +3,12 @@
 import pytest
 from msgspec.structs import replace
 
-from solver import solve, solve_greedily, verify
+from solver import greedy, solve, solve_greedily, verify
 from solver.domain import Budget, Plan, Pod, Policy, ReasonCode, Snapshot, SpecialClaim
 from solver.problem.memory import Engine
 from solver.problem.prepare import prepare
 from solver.search import bound, exact, neighbourhoods
-from solver.search.values import values
-from solver.solve import _best
+from solver.search.values import best, values
 from tests.support import builders as b
 from tests.support.extended_builders import RESOURCE, container, gpu_class, init, pod, sidecar
 from tests.support.solver_problems import codes, messages, nodes_of
@@ -30,10 +29,10 @@ def _plan(snapshot: Snapshot, *pods: Pod, policy: Policy = Policy()) -> Plan:  #
     """Solve, check, and compare with the greedy plan, which is checked as well."""
     batch = b.batch(*pods)
     found = solve(snapshot, batch, policy, _budget())
-    greedy = solve_greedily(snapshot, batch, policy, _budget())
+    first = solve_greedily(snapshot, batch, policy, _budget())
     assert verify.check(snapshot, batch, found, policy) == ()
-    assert verify.check(snapshot, batch, greedy, policy) == ()
-    assert len(found.placements) >= len(greedy.placements)
+    assert verify.check(snapshot, batch, first, policy) == ()
+    assert len(found.placements) >= len(first.placements)
     return found
 
 
@@ -103,7 +102,8 @@ def test_a_node_with_neither_plugin_nor_class_refuses() -> None:
 
     found = _plan(snapshot, pod("p", container(gpu=1)))
 
-    assert codes(found, "p") == [ReasonCode.NODE_RESOURCES]
+    assert codes(found, "p") == [ReasonCode.NODE_RESOURCES] * 2
+    assert messages(found, "p")[1] == f"the pod asks for 1 {RESOURCE}, and no node that it may use has any"
 
 
 def test_an_allocatable_of_zero_is_none() -> None:
@@ -249,7 +249,7 @@ def _mixed(count: int) -> tuple[Snapshot, list[Pod]]:
 def test_the_exact_search_counts_a_pod_once_however_many_ways_it_has() -> None:
     snapshot, pods = _mixed(3)
     problem = prepare(snapshot, b.batch(*pods), Policy(), Engine())
-    start = _best(problem)
+    start = best(problem, greedy.candidates(problem))
     nothing = bound.Bounds((None,) * len(values(problem, start)), (0, 0))
 
     found = exact.improve(problem, start, nothing, _budget())
@@ -261,7 +261,7 @@ def test_the_exact_search_counts_a_pod_once_however_many_ways_it_has() -> None:
 def test_neighbourhoods_keep_families_whole() -> None:
     snapshot, pods = _mixed(4)
     problem = prepare(snapshot, b.batch(*pods), Policy(), Engine())
-    start = _best(problem)
+    start = best(problem, greedy.candidates(problem))
     start.choices = start.choices[:3]
     nothing = bound.Bounds((None,) * len(values(problem, start)), (0, 0))
 

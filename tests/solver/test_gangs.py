@@ -4,10 +4,12 @@ from collections.abc import Sequence
 
 import pytest
 
+from scheduler.commit.telling.condition_reasons import condition_reason
 from solver import solve, solve_greedily, verify
 from solver.domain import Batch, Claim, Gang, GangLevel, Node, Plan, Pod, Policy, ResourceSlice, Snapshot
 from tests.support import builders as b
 from tests.support import solver_problems as p
+from tests.support import volume_builders as volumes
 
 RACK = "example.com/rack"
 BLOCK = "example.com/block"
@@ -462,7 +464,9 @@ def test_the_others_are_told_which_member_fits_nowhere_and_why() -> None:
     lead = "gang g: 3 pods have to run together, and of the 3 at most 2 were found to fit at once"
     stuck = "pod g-2 fits nowhere even by itself"
     why = "request gpu: needs 2 devices, 2 match, 2 free, no node has more than 1 of them"
-    assert p.messages(plan, "g-0")[0].startswith(f"{lead}; {stuck}: {why}")
+    assert p.messages(plan, "g-0")[0] == f"{lead}; {stuck}"
+    assert p.messages(plan, "g-0")[1].startswith(f"pod g-2: {why}")
+    assert p.codes(plan, "g-0") == ["GangUnplaced", "DevicesNone"]
     assert p.messages(plan, "g-2")[0] == f"{lead}; {stuck}"
     assert p.messages(plan, "g-2")[1].startswith(why)
 
@@ -475,5 +479,36 @@ def test_a_gang_whose_claims_are_still_to_be_made_waits_for_them_and_is_not_call
     (message,) = p.messages(plan, "g-0")
     assert message.startswith("gang g waits for claims of 1 of its pods: pod g-2 cannot be placed: the claim of entry")
     assert p.codes(plan, "g-2") == ["ClaimMissing"]
+    assert {condition_reason(each.reasons) for each in plan.unplaced} == {"WaitingForClaims"}
     enough = decide(b.snapshot(*objects), *ready, late, gangs=[b.gang("g", 2)])
     assert p.nodes_of(enough).keys() == {"g-0", "g-1"}
+
+
+def test_a_gang_says_of_all_its_pods_what_one_of_them_waits_for() -> None:
+    """Also where the other thing is no claim that is still to be made: a volume of a class that does not wait."""
+    unbound = volumes.volume_claim("data", storage="at-once")
+    others, late = gang_pods("g", 2), volumes.using(b.member(b.pod("g-2", cpu=1), "g"), "data")
+    stand = volumes.with_storage(
+        b.snapshot(b.node("n1", cpu=8)), volumes.storage_class("at-once", waits=False), unbound
+    )
+    plan = decide(stand, *others, late, gangs=[b.gang("g", 3)])
+    assert {condition_reason(each.reasons) for each in plan.unplaced} == {"WaitingForVolumes"}
+    words = "gang g waits for 1 of its pods: pod g-2 cannot be placed: pod has unbound immediate PersistentVolumeClaims"
+    assert p.messages(plan, "g-0")[0].startswith(words)
+    enough = decide(stand, *others, late, gangs=[b.gang("g", 2)])
+    assert p.nodes_of(enough).keys() == {"g-0", "g-1"}
+
+
+def test_a_gang_is_not_called_unschedulable_while_no_node_can_help_one_of_its_pods() -> None:
+    """The claim of one is allocated on a node that does not do, which no other node changes."""
+    held = b.held("g-1", b.result("gpu", "gpu-0", "n2"), node_name="n2")
+    objects = (
+        b.node("n1", cpu=8),
+        b.node("n2", cpu=8, is_unschedulable=True),
+        b.gpu_slice("n2", count=1),
+        b.gpu_class(),
+    )
+    pods = (b.member(b.pod("g-0", cpu=1), "g"), b.member(b.pod("g-1", "g-1", cpu=1), "g"))
+    plan = decide(b.snapshot(*objects, [held]), *pods, gangs=[b.gang("g", 2)])
+    told = {each.pod.name: condition_reason(each.reasons) for each in plan.unplaced}
+    assert told["g-0"] == told["g-1"] != "Unschedulable"

@@ -131,6 +131,56 @@ def test_pack_cuts_where_a_half_stays_whole() -> None:
     assert devices(plan)[0].startswith("n/y-")
 
 
+CUTS = {
+    "one": (1, 14, 4864, range(7)),
+    "two": (2, 28, 9856, (0, 2, 4)),
+    "three": (4, 42, 19968, (0, 4)),
+    "four": (4, 56, 19968, (0,)),
+}
+"""Profiles of a card of eight slices: how many they lie on, the engines and memory that they draw, where they begin."""
+
+
+def sliced() -> list[Any]:
+    """Give one card that is cut anywhere: every part draws on the slices of memory that it lies on."""
+    parts = [
+        b.device(
+            f"{kind}-{start}",
+            attributes={"profile": kind},
+            capacities={"memory": f"{memory}Mi", "engines": engines},
+            consumes={
+                "card": {
+                    "memory": memory,
+                    "engines": engines,
+                    **{f"slice-{i}": 1 for i in range(start, start + width)},
+                }
+            },
+        )
+        for kind, (width, engines, memory, starts) in CUTS.items()
+        for start in starts
+    ]
+    counters = {"card": {"memory": 40960, "engines": 98, **{f"slice-{i}": 1 for i in range(8)}}}
+    return [
+        b.device_class("part", driver="mig.example.com"),
+        b.node("n"),
+        b.resource_slice("n", *parts, driver="mig.example.com", slice_count=2),
+        b.resource_slice("n", driver="mig.example.com", slice_count=2, counter_sets=counters),
+    ]
+
+
+@pytest.mark.parametrize(
+    "order",
+    [("one", "two", "four"), ("one", "two", "three"), ("two", "one", "four"), ("one", "one", "one", "four")],
+    ids="-".join,
+)
+def test_parts_that_come_one_after_the_other_leave_room_for_the_largest(order: tuple[str, ...]) -> None:
+    held: list[Claim] = []
+    for number, kind in enumerate(order):
+        plan = planned(*sliced(), held, part(f"c{number}", kind), pods=[b.pod(f"p{number}", f"c{number}")])
+        (name,) = devices(plan)
+        result = b.result("r", name.removeprefix("n/"), "n", driver="mig.example.com")
+        held.append(b.held(f"h{number}", result, node_name="n"))
+
+
 # spread
 
 

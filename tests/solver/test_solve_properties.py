@@ -104,10 +104,11 @@ def test_a_level_never_exceeds_its_bound(situation: Situation) -> None:
 @given(situations())
 @SMALL
 def test_the_plan_is_as_good_as_a_search_from_nothing(situation: Situation) -> None:
-    """Scores are placed greedily and not searched, so that level alone counts only where it says that it is proven."""
+    """Scores are searched where that is short, so that their value counts where it says that it is proven."""
     levels = decide(*situation).report.levels
     for level, best in zip(levels, optimum(problem_of(situation)), strict=True):
         assert level.value == best or (level.name == "scores" and not level.proven)
+        assert best <= level.bound
 
 
 @given(situations())

@@ -284,12 +284,6 @@ def test_one_pod_at_a_time_has_a_claim_of_one_pod() -> None:
     assert [(code, count) for code, _, count in why(refused)] == [(ReasonCode.VOLUME_EXCLUSIVE, 3)]
 
 
-def test_pods_that_share_a_claim_which_waits_come_one_after_the_other() -> None:
-    claim = volume_claim("data", storage=DYNAMIC, modes=["ReadWriteMany"])
-    plan = decide(cluster(MAKING, claim), using(pod("p"), "data"), using(pod("q"), "data"))
-    assert len(plan.placements) == 1
-
-
 @pytest.mark.parametrize(
     ("kind", "first", "second", "together"),
     [

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from e2e.differential.devices import API, GPU, NIC, ROOT, claim, device_class, published_slice
+from e2e.differential.devices import API, GPU, LANES, NIC, ROOT, claim, device_class, published_slice
 from e2e.differential.groups import Case, Group
 from e2e.differential.machines import EXTENDED, HOST, ZONE
 from e2e.differential.shapes import SCHEDULER, TEAM, pod
@@ -64,6 +64,21 @@ def shown() -> dict[str, Group]:
             "names",
             _devices("names", "a", {"name": "d0", "capacity": {"memory": {"value": "4"}}}),
             _claim("c", _exactly("names", capacity={"requests": {f"{GPU}/memory": "1"}})),
+        ),
+        "constraints on lists": _group(
+            "lists",
+            _devices("lists", "a", _lanes("x", "y"), _lanes("y", "z", name="d1")),
+            _claim("c", _exactly("lists", count=2), constraints=[{"matchAttribute": LANES}]),
+        ),
+        "whole devices charged by capacity": _using(
+            _group(
+                "charged",
+                _devices("charged", "a", _charged("d0")),
+                _claim("c", _exactly("charged")),
+            )
+        ),
+        "allocated claims uncharged": _using(
+            _joining("uncharged", device=_taking("d0", cpu="3"), consumers=0), requests={"cpu": "2"}
         ),
         "distinctAttribute forgets": _group(
             "distinct",
@@ -166,6 +181,28 @@ def _model(model: str, name: str = "d0") -> Json:
 
 def _root(root: str, name: str = "d0") -> Json:
     return {"name": name, "attributes": {ROOT: {"string": root}}}
+
+
+def _lanes(*lanes: str, name: str = "d0") -> Json:
+    return {"name": name, "attributes": {"lanes": {"strings": list(lanes)}}}
+
+
+def _charged(name: str) -> Json:
+    mapping = {"cpu": {"capacityKey": "cores"}}
+    return {"name": name, "capacity": {"cores": {"value": "2"}}, "nodeAllocatableResourceMappings": mapping}
+
+
+def _taking(name: str, **amounts: str) -> Json:
+    mappings = {resource: {"allocationMultiplier": amount} for resource, amount in amounts.items()}
+    return {"name": name, "nodeAllocatableResourceMappings": mappings}
+
+
+def _using(group: Group, requests: dict[str, str] | None = None) -> Group:
+    """Let the pod's container use its claims, besides what it requests."""
+    spec = group.cases[0].pod["spec"]
+    claims = [{"name": each["name"]} for each in spec["resourceClaims"]]
+    spec["containers"][0]["resources"] = {"claims": claims, "requests": requests or {}}
+    return group
 
 
 def _shareable(name: str) -> Json:

@@ -79,22 +79,31 @@ def gone(snapshot: Snapshot, names: frozenset[PodId]) -> Snapshot:
 
 def least_harm(snapshot: Snapshot, pod: Pod, rules: PreemptionRules) -> Harm | None:
     """The least harm that makes a pod fit, by trying every set of parties; None where none does."""
-    parties = list(_parties(snapshot, pod, rules))
+    helped, harm = least_harm_for_most(snapshot, (pod,), rules)
+    return harm if helped else None
+
+
+def least_harm_for_most(snapshot: Snapshot, pods: Sequence[Pod], rules: PreemptionRules) -> tuple[int, Harm]:
+    """How many pods of one priority can be helped, and the least harm that does so, by trying every set of parties."""
+    parties = list(_parties(snapshot, pods[0], rules))
     tiers = sorted({each.priority for each in snapshot.pods}, reverse=True)
-    found: list[Harm] = []
+    found: list[tuple[int, Harm]] = []
     for size in range(len(parties) + 1):
         for chosen in combinations(parties, size):
-            pods = [each for party in chosen for each in party]
-            if not _is_allowed(snapshot, pods) or len(pods) > rules.most_victims or not _is_sound(snapshot, pods):
+            gone_pods = [each for party in chosen for each in party]
+            if not _is_allowed(snapshot, gone_pods) or not _is_sound(snapshot, gone_pods):
                 continue
-            left = gone(snapshot, frozenset(each.id for each in pods))
+            if len(gone_pods) > rules.most_victims:
+                continue
+            left = gone(snapshot, frozenset(each.id for each in gone_pods))
             if not rules.frees_devices:
                 left = replace(left, claims=snapshot.claims)
-            if best(left, Batch(pods=(pod,))).counts == (1,):
-                counts = tuple(sum(each.priority == tier for each in pods) for tier in tiers)
-                seconds = sum(rules.now - each.started for each in pods if each.started)
-                found.append((counts, _units(snapshot, pods), seconds))
-    return min(found, default=None)
+            (helped,) = best(left, Batch(pods=tuple(pods))).counts
+            counts = tuple(sum(each.priority == tier for each in gone_pods) for tier in tiers)
+            seconds = sum(rules.now - each.started for each in gone_pods if each.started)
+            found.append((-helped, (counts, _units(snapshot, gone_pods), seconds)))
+    helped, harm = min(found)
+    return -helped, harm
 
 
 def harm_of(snapshot: Snapshot, plan: Plan) -> Harm:

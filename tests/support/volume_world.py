@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 from e2e.controlplane.access import RequestError
@@ -10,6 +10,7 @@ from tests.support.shell_world import Json, World
 
 STORAGE = "/apis/storage.k8s.io/v1"
 HOST = "kubernetes.io/hostname"
+ZONE = "topology.example.com/zone"
 SELECTED = "volume.kubernetes.io/selected-node"
 _MERGE = "application/merge-patch+json"
 
@@ -37,7 +38,15 @@ class VolumeWorld:
 
     def limit(self, node: str, count: int) -> None:
         """Let the node have so many volumes of the stand-in's attached."""
-        driver = {"name": self.provisioner, "nodeID": node, "allocatable": {"count": count}}
+        self._drive(node, {"allocatable": {"count": count}})
+
+    def zoned(self, node: str, zone: str) -> None:
+        """Put the node into a zone of the stand-in's, from where all that it makes there is reached."""
+        self.world.label(node, ZONE, zone)
+        self._drive(node, {"topologyKeys": [ZONE]})
+
+    def _drive(self, node: str, more: Json) -> None:
+        driver = {"name": self.provisioner, "nodeID": node, **more}
         self._create(f"{STORAGE}/csinodes", {"metadata": {"name": node}, "spec": {"drivers": [driver]}})
         self._nodes.append(node)
 
@@ -174,12 +183,14 @@ class Provisioner:
     """
     Makes a volume on the selected node for every claim of the world that names one, until the block ends.
 
-    On `refuses` it says that it cannot, as CSI's provisioner does: the node is removed from the claim.
+    On `refuses` it says that it cannot, as CSI's provisioner does: the node is removed from the claim. What it makes is
+    reached from the selected node, or from the `reach` that has it.
     """
 
-    def __init__(self, volumes: VolumeWorld, *refuses: str) -> None:
+    def __init__(self, volumes: VolumeWorld, *refuses: str, reach: Sequence[Sequence[str]] = ()) -> None:
         self._volumes = volumes
         self._refuses = refuses
+        self._reach = {node: nodes for nodes in reach for node in nodes}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self.refused: list[str] = []
@@ -205,4 +216,6 @@ class Provisioner:
                     self._volumes.reject(claim)
                 else:
                     made.add(name)
-                    self._volumes.volume(f"made-{name}", node, storage=self._volumes.made, claim=claim)
+                    nodes = self._reach.get(node, [node])
+                    mode = claim["spec"]["accessModes"][0]
+                    self._volumes.volume(f"made-{name}", *nodes, storage=self._volumes.made, claim=claim, mode=mode)

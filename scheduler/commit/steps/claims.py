@@ -10,7 +10,7 @@ from scheduler.commit.writer import Writer
 from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.kube.encode import FINALIZER
-from scheduler.kube.errors import Conflict, KubeError, NotFound
+from scheduler.kube.errors import Conflict, Forbidden, KubeError, NotFound
 from solver.domain import Claim, ClaimId, Reason, ReasonCode
 
 _TRIES: Final = 5
@@ -160,4 +160,6 @@ class ClaimWriter:
 
 def api_reason(error: Exception) -> Reason:
     """Give the reason that a pod goes back with when the API server refuses, or cannot be asked."""
-    return Reason(code=ReasonCode.API_ERROR, message=str(error))
+    is_right = isinstance(error, Forbidden) and " cannot " in str(error)  # RBAC's words; admission forbids in others
+    hint = "; hint: the role of the scheduler's account lacks this right, deploy/base grants it" if is_right else ""
+    return Reason(code=ReasonCode.API_ERROR, message=f"what was decided could not be written: {error}{hint}")

@@ -7,6 +7,7 @@ provisioner to take back: it removes the node from the claim where it cannot mak
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -18,7 +19,7 @@ from scheduler.kube import volume_writes
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Conflict, KubeError, NotFound
 from scheduler.observe import logs
-from solver.domain import Placement, Reason, ReasonCode, Volume, VolumeBinding, VolumeClaim
+from solver.domain import Placement, Reason, ReasonCode, Volume, VolumeBinding, VolumeClaim, VolumeClaimId
 
 _TRIES: Final = 5
 
@@ -52,14 +53,24 @@ class VolumeBinder:
         """
         Write what the volumes of some placements need; take it all back and give the reason where one cannot be.
 
+        A claim that several of them share is written once, and waited for by each.
         Raise `GateClosedError` when writing is not allowed any more.
         """
-        wanted = [(placement, binding) for placement in placements for binding in placement.volumes]
-        if not wanted:
+        users: defaultdict[VolumeClaimId, list[tuple[Placement, VolumeBinding]]] = defaultdict(list)
+        for placement in placements:
+            for binding in placement.volumes:
+                users[binding.claim].append((placement, binding))
+        if not users:
             return ()
-        results = await asyncio.gather(*(self._prepare(*each) for each in wanted))
+        results = await asyncio.gather(*(self._prepare(*each[0]) for each in users.values()))
         failed = [each for each in results if isinstance(each, Reason)]
-        prepared = tuple(each for each in results if isinstance(each, Prepared))
+        written = tuple(each for each in results if isinstance(each, Prepared))
+        shared = (
+            Prepared(placement=placement, binding=binding, stored=each.stored)
+            for each in written
+            for placement, binding in users[each.binding.claim][1:]
+        )
+        prepared = (*written, *shared)
         if not failed:
             return prepared
         await self.take_back(prepared, is_begun=False)
@@ -67,12 +78,19 @@ class VolumeBinder:
 
     async def take_back(self, prepared: Sequence[Prepared], *, is_begun: bool) -> None:
         """
-        Take back what this commit has written and nobody has acted on.
+        Take back what this commit has written and nobody has acted on, nor counts on for a pod that shares the claim.
 
         With `is_begun` a node that a claim names stays: its volume may be half made there. What cannot be taken back
         does no harm: the pod is placed where its volume is the next time.
         """
-        ours = [each for each in prepared if each.is_ours and not (is_begun and isinstance(each.stored, VolumeClaim))]
+        own = {each.placement.pod_uid for each in prepared}
+        ours = [
+            each
+            for each in prepared
+            if each.is_ours
+            and not (is_begun and isinstance(each.stored, VolumeClaim))
+            and not self._cluster.is_volume_assumed_by_others(each.binding, own)
+        ]
         await asyncio.gather(*(self._take_back(each) for each in ours))
 
     async def _prepare(self, placement: Placement, binding: VolumeBinding) -> Prepared | Reason:
@@ -86,7 +104,7 @@ class VolumeBinder:
             if done is not None:
                 return done
             try:
-                stored = await self._write(placement, claim, volume)
+                stored = await self._write(binding.made_on(placement.node), claim, volume)
             except KubeError as error:
                 if not (error.may_have_acted or isinstance(error, Conflict | NotFound)):
                     return api_reason(error)
@@ -101,14 +119,12 @@ class VolumeBinder:
                 return api_reason(error)
         return _conflict(f"volume claim {binding.claim} changed under each of {_TRIES} attempts to write it")
 
-    async def _write(
-        self, placement: Placement, claim: VolumeClaim | None, volume: Volume | None
-    ) -> Volume | VolumeClaim:
+    async def _write(self, node: str, claim: VolumeClaim | None, volume: Volume | None) -> Volume | VolumeClaim:
         if claim is None:
             raise AssertionError("a claim that is not there was to be written")
         if volume is None:
             return await self._writer.write(
-                lambda seconds: volume_writes.select_node(self._client, claim, placement.node, timeout_seconds=seconds)
+                lambda seconds: volume_writes.select_node(self._client, claim, node, timeout_seconds=seconds)
             )
         return await self._writer.write(
             lambda seconds: volume_writes.keep_volume(self._client, volume, claim, timeout_seconds=seconds)
@@ -128,7 +144,7 @@ class VolumeBinder:
                 await self._writer.write(
                     lambda seconds: volume_writes.give_volume_free(self._client, volume, timeout_seconds=seconds)
                 )
-            elif claim is not None and claim.selected_node == prepared.placement.node:
+            elif claim is not None and claim.selected_node == binding.made_on(prepared.placement.node):
                 await self._writer.write(
                     lambda seconds: volume_writes.select_node(self._client, claim, "", timeout_seconds=seconds)
                 )
@@ -161,7 +177,7 @@ def _judge(
 
 
 def _judge_made(placement: Placement, binding: VolumeBinding, claim: VolumeClaim) -> VolumeClaim | Reason | None:
-    if claim.volume or claim.selected_node == placement.node:
+    if claim.volume or claim.selected_node == binding.made_on(placement.node):
         return claim
     if claim.selected_node is None:
         return None

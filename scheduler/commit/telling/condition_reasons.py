@@ -6,6 +6,7 @@ what one more node would do. So it stands only where by those rules one more nod
 something else says so by a reason that no autoscaler takes for a call.
 """
 
+import functools
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
@@ -130,9 +131,15 @@ def condition_reason(reasons: Sequence[Reason]) -> ConditionReason:
     One that no node can remove decides, wherever it stands. A pod that lost is unschedulable where the plan leaves no
     room for it, by the reasons that follow, and waits for room where it would still fit.
     """
-    found = [CONDITION.get(each.code, ConditionReason.UNSCHEDULABLE) for each in reasons if each.code not in LOST]
+    return _of_codes(tuple(each.code for each in reasons))
+
+
+@functools.lru_cache(maxsize=1024)
+def _of_codes(codes: tuple[ReasonCode, ...]) -> ConditionReason:
+    """Give it by the codes, of which thousands of pods that wait for the same have the same few."""
+    found = [CONDITION.get(code, ConditionReason.UNSCHEDULABLE) for code in codes if code not in LOST]
     if not found:
-        return ConditionReason.WAITING_FOR_ROOM if reasons else ConditionReason.UNSCHEDULABLE
+        return ConditionReason.WAITING_FOR_ROOM if codes else ConditionReason.UNSCHEDULABLE
     others = set(found) - {ConditionReason.UNSCHEDULABLE}
     return next((each for each in ConditionReason if each in others), ConditionReason.UNSCHEDULABLE)
 

@@ -38,8 +38,10 @@ def condition_message(reasons: Sequence[Reason], node_count: int) -> str:
     Compose the condition's message of the reasons: a histogram of nodes in kube-scheduler's words, then the rest.
 
     Nodes whose devices do not do are counted as kube-scheduler counts them, and what is wrong with the devices
-    follows in sentences.
+    follows in sentences. Where a write failed there is a node, and none is counted.
     """
+    if reasons and all(reason.code is ReasonCode.API_ERROR for reason in reasons):
+        return shortened(" ".join(map(_sentence, reasons)), LONGEST_BYTES)
     counts = Counter[str]()
     for reason in reasons:
         if reason.code in _ABOUT_DEVICES:

@@ -2,11 +2,12 @@
 What PodGroups say about themselves: the condition PodGroupScheduled, as kube-scheduler writes it.
 
 True once enough pods are bound, and it stays so; False with the reason while they wait, or while only some are bound.
-Only the last word about a group waits to be written; a text that changed alone is written once a minute.
+Only the last word about a group waits to be written; of texts that changed alone the last one is written once a minute.
 """
 
 import asyncio
 import datetime as dt
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -60,6 +61,8 @@ class Groups:
         self._collection = ""
         self._clock: Final = clock
         self._due: Final[dict[GangId, _Word]] = {}
+        self._later: Final[dict[GangId, tuple[float, _Word]]] = {}
+        """What came too early after the last word, or could not be written, and when it is due."""
         self._written: Final[dict[str, tuple[_Word, float]]] = {}
         self._has_work: Final = asyncio.Event()
 
@@ -127,34 +130,56 @@ class Groups:
     async def run(self) -> None:
         """Write for ever; end when no write may start any more."""
         while True:
-            await self._has_work.wait()
-            self._has_work.clear()
+            await self._work()
             while self._due:
                 gang = next(iter(self._due))
                 word = self._due.pop(gang)
                 group = self._cluster.pod_group(gang)
                 if group is None or not self._is_news(group, word):
                     continue
+                if (at := self._rewritable_at(group, word)) > self._clock():
+                    self._later[gang] = (at, word)
+                    continue
                 try:
                     await self._write(group, word)
                 except GateClosedError:
                     return
 
+    async def _work(self) -> None:
+        """Wait until something is to be said, or what was put off is due."""
+        seconds = min((at for at, _ in self._later.values()), default=math.inf) - self._clock()
+        try:
+            async with asyncio.timeout(None if seconds == math.inf else max(0.0, seconds)):
+                await self._has_work.wait()
+        except TimeoutError:
+            pass
+        self._has_work.clear()
+        for gang, (at, word) in list(self._later.items()):
+            if at <= self._clock():
+                del self._later[gang]
+                self._due[gang] = word
+
     def _say(self, gang: GangId, word: _Word) -> None:
         if self._collection and gang.source == SCHEDULING_GROUP:
             self._due.pop(gang, None)
+            self._later.pop(gang, None)
             self._due[gang] = word
             self._has_work.set()
 
     def _is_news(self, group: PodGroup, word: _Word) -> bool:
         """What is scheduled is not taken back (k/k does so too), and what is there already is not written again."""
         status, reason, message = group.condition
-        written, at = self._written.get(group.uid, (None, 0.0))
-        if written is not None and self._clock() - at < _REWRITE_SECONDS and written[:2] == word[:2]:
-            return False
+        written, _ = self._written.get(group.uid, (None, 0.0))
         if status == "True" or (written is not None and written.is_scheduled):
             return False
+        if written is not None and self._clock() < self._rewritable_at(group, written):
+            return word != written  # the watch may be behind
         return (status, reason, message) != ("True" if word.is_scheduled else "False", word.reason, word.message)
+
+    def _rewritable_at(self, group: PodGroup, word: _Word) -> float:
+        """Give the time from which a word may follow the last one that was written about a group."""
+        written, at = self._written.get(group.uid, (None, -math.inf))
+        return at + _REWRITE_SECONDS if written is not None and written[:2] == word[:2] else -math.inf
 
     async def _write(self, group: PodGroup, word: _Word) -> None:
         send = partial(
@@ -175,6 +200,7 @@ class Groups:
             self._written.pop(group.uid, None)
         except KubeError as error:
             _log.warning(logs.GROUP_CONDITION_FAILED, group=str(group.id), error=str(error))
+            self._later.setdefault(group.id, (self._clock() + _REWRITE_SECONDS, word))
         else:
             self._written[group.uid] = (word, self._clock())
 
@@ -182,3 +208,4 @@ class Groups:
         """Drop what is known of a PodGroup that is gone."""
         self._written.pop(group.uid, None)
         self._due.pop(group.id, None)
+        self._later.pop(group.id, None)

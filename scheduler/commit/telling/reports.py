@@ -73,12 +73,18 @@ class Reports:
         self._outbox: Final = Outbox(narrator)
         self._in_writing: Final[dict[str, _Writing]] = {}
         self._later: Final[dict[str, asyncio.TimerHandle]] = {}
+        self._since: Final[dict[str, dt.datetime]] = {}
+        """When PodScheduled became False, by uid: what it says may change, that time does not."""
         self._has_work: Final = asyncio.Event()
 
     def earn(self) -> None:
         """Note a write that places pods: more may be told."""
         self._allowance.earn(self._outbox.event_count)
         self._has_work.set()
+
+    def recall(self, pod_uid: str, since: dt.datetime) -> None:
+        """Take over from a scheduler before since when a pod reads that it waits."""
+        self._since[pod_uid] = since
 
     def waits(self, pod: Pod, reasons: Sequence[Reason], node_count: int) -> None:
         """
@@ -124,6 +130,7 @@ class Reports:
     def forget(self, pod_uid: str) -> None:
         """Drop what was and would be told about a pod that is gone or bound."""
         self._cancel_later(pod_uid)
+        self._since.pop(pod_uid, None)
         self._outbox.forget(pod_uid)
 
     async def hush(self, pod_uids: Iterable[str]) -> None:
@@ -190,6 +197,7 @@ class Reports:
 
     async def _write_condition(self, pod: Pod, told: Told, nominated_node_name: str | None) -> None:
         writing = _Writing(before=self._in_writing.get(pod.uid))
+        since = self._since.setdefault(pod.uid, _now())
 
         async def send(seconds: float) -> None:
             if writing.is_hushed:
@@ -201,6 +209,7 @@ class Reports:
                 reason=told.reason,
                 message=told.message,
                 nominated_node_name=nominated_node_name,
+                since=since,
                 timeout_seconds=seconds,
             )
 

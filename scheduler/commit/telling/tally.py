@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from prometheus_client import Counter, Histogram
+
 from scheduler.commit.telling.condition_reasons import ConditionReason, condition_reason
 from scheduler.observe.metrics import Metrics
 from solver.domain import Pod, Reason
@@ -26,6 +28,8 @@ class Tally:
         self._metrics: Final = metrics
         self._clock: Final = clock
         self._waits: Final[dict[str, _Wait]] = {}
+        self._series: Final[dict[tuple[str, str], tuple[Counter, Histogram]]] = {}
+        """What counts attempts, by result and profile: to look it up costs more than to count."""
 
     def seen(self, pod: Pod) -> None:
         """Note a pod that could be scheduled; its time runs from the first note."""
@@ -53,5 +57,9 @@ class Tally:
         self._attempted(result, pod.scheduler_name, self._clock() - attempt_started)
 
     def _attempted(self, result: str, profile: str, seconds: float) -> None:
-        self._metrics.schedule_attempts.labels(result, profile).inc()
-        self._metrics.attempt_seconds.labels(result, profile).observe(seconds)
+        series = self._series.get((result, profile))
+        if series is None:
+            counter, histogram = self._metrics.schedule_attempts, self._metrics.attempt_seconds
+            series = self._series[result, profile] = counter.labels(result, profile), histogram.labels(result, profile)
+        series[0].inc()
+        series[1].observe(seconds)

@@ -50,7 +50,7 @@ def _problem(cluster: Cluster, each: Prepared) -> str | None:
     if claim.is_bound:
         return "" if volume is not None else None
     if isinstance(each.stored, VolumeClaim):
-        if not _is_behind(claim, each.stored) and claim.selected_node != each.placement.node:
+        if not _is_behind(claim, each.stored) and claim.selected_node != binding.made_on(each.placement.node):
             return f'provisioning failed for PVC "{binding.claim.name}"'
         return None
     kept = cluster.seen_volume(binding.volume)

@@ -141,6 +141,7 @@ class _Allocatable(Wire, frozen=True):
 
 class _NodeDriver(Wire, frozen=True):
     name: str = ""
+    topology_keys: tuple[str, ...] | None = None
     allocatable: _Allocatable | None = None
 
 
@@ -267,6 +268,10 @@ def decode_node_drivers(raw: bytes | msgspec.Raw) -> NodeDrivers:
         node=wire.metadata.name,
         limits=tuple(
             (each.name, each.allocatable.count if each.allocatable else None)
+            for each in sorted(wire.spec.drivers or (), key=lambda driver: driver.name)
+        ),
+        topology_keys=tuple(
+            (each.name, tuple(sorted(each.topology_keys or ())))
             for each in sorted(wire.spec.drivers or (), key=lambda driver: driver.name)
         ),
         migrated=tuple(each for each in migrated.split(",") if each),

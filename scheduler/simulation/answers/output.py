@@ -4,13 +4,15 @@ The answer as JSON or YAML, in the shape that docs/simulate.md documents: fields
 Allocations are those of the API (AllocationResult), as a write of them would hold them.
 """
 
+import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from scheduler.kube import encode
 from scheduler.simulation.answer import Answer, named
-from solver.domain import Allocation, Placement, SearchReport, Unplaced
+from solver.domain import Allocation, ClaimId, Placement, Preemption, SearchReport, Unplaced
 
 Json = dict[str, Any]
 
@@ -21,7 +23,25 @@ def document(answer: Answer) -> Json:
     return {
         "placements": [_placement(each, answer) for each in plan.placements],
         "unplaced": [_unplaced(each) for each in plan.unplaced],
+        "preemptions": [
+            _preemption(each, freed, answer) for each, freed in zip(plan.preemptions, answer.freed, strict=True)
+        ],
         "report": _report(plan.report),
+    }
+
+
+def _preemption(preemption: Preemption, freed: Sequence[ClaimId], answer: Answer) -> Json:
+    made = {each.claim: each.allocation for each in preemption.allocations}
+    reached = dataclasses.replace(answer, allocations=answer.allocations | made)
+    return {
+        "pods": [_placement(each, reached) for each in preemption.placements],
+        "victims": [{"pod": str(each.pod), "node": each.node, "message": each.message} for each in preemption.victims],
+        "freed": [
+            {"claim": str(claim), "driver": each.device.driver, "pool": each.device.pool, "device": each.device.device}
+            for claim in freed
+            for each in answer.allocations[claim].results
+        ],
+        "proven": preemption.is_proven,
     }
 
 
@@ -36,7 +56,10 @@ def _placement(placement: Placement, answer: Answer) -> Json:
     ]
     found: Json = {"pod": str(placement.pod), "node": placement.node, "claims": claims}
     if placement.volumes:
-        found["volumes"] = [{"claim": str(each.claim), "volume": each.volume} for each in placement.volumes]
+        found["volumes"] = [
+            {"claim": str(each.claim), "volume": each.volume, **({"node": each.node} if each.node else {})}
+            for each in placement.volumes
+        ]
     return found
 
 

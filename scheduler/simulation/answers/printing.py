@@ -1,6 +1,7 @@
 """How every answer is printed: on a console as wide as the terminal, or as one document in JSON or YAML."""
 
-from typing import Final, TextIO
+import io
+from typing import Final, TextIO, cast
 
 import msgspec
 import yaml
@@ -14,8 +15,24 @@ def console(to: TextIO, *, width: int = WIDTH, most: int | None = None) -> Conso
     """Give what to print on: plain text of `width` columns, on a terminal in colour and no wider than `most`."""
     found = Console(file=to, highlight=False)
     if not found.is_terminal:
-        return Console(file=to, highlight=False, width=width, color_system=None)
+        return Console(file=cast("TextIO", _Trimmed(to)), highlight=False, width=width, color_system=None)
     return found if most is None or found.width <= most else Console(file=to, highlight=False, width=most)
+
+
+class _Trimmed(io.TextIOBase):
+    """Leaves out the blanks that end lines: a console fills every cell, and people paste what they read."""
+
+    def __init__(self, to: TextIO) -> None:
+        super().__init__()
+        self._to: Final = to
+
+    def write(self, text: str, /) -> int:
+        """Write whole lines, as a console does."""
+        return self._to.write("\n".join(line.rstrip(" ") for line in text.split("\n")))
+
+    def flush(self) -> None:
+        """Pass it on."""
+        self._to.flush()
 
 
 def text(document: object, form: str) -> str:

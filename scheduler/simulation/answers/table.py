@@ -30,6 +30,8 @@ def show(answer: Answer, to: TextIO) -> None:
     console = printing.console(to)
     if answer.plan.placements or answer.plan.unplaced:
         console.print(_table(answer))
+    if any(each.victims for each in answer.plan.preemptions):
+        console.print(_victims(answer))
     console.print(Text(_summary(answer)))
 
 
@@ -46,6 +48,21 @@ def _table(answer: Answer) -> Table:
         alike[unplaced.reasons].append(str(_name(unplaced.pod)))
     for reasons, names in alike.items():
         table.add_row(Text(_names(names)), Text("waits", "yellow"), _reasons(reasons))
+    return table
+
+
+def _victims(answer: Answer) -> Table:
+    """Say who would be evicted, what for, and which devices that frees."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
+    table.add_column("EVICTED", overflow="fold", max_width=44)
+    table.add_column("NODE", overflow="fold", max_width=28)
+    table.add_column("WHAT FOR", overflow="fold", ratio=1)
+    for preemption, freed in zip(answer.plan.preemptions, answer.freed, strict=True):
+        for victim in preemption.victims:
+            table.add_row(_name(victim.pod), victim.node, victim.message)
+        devices = [device for claim in freed for device in _requests(answer.allocations.get(claim), {})]
+        if devices:
+            table.add_row("", "", Text("frees " + "\n      ".join(devices), "cyan"))
     return table
 
 
@@ -125,8 +142,10 @@ def _summary(answer: Answer) -> str:
     nodes = len({each.node for each in plan.placements})
     devices = sum(len(each.allocation.results) for each in plan.allocations)
     where = f" on {counted(nodes, 'node')}" if nodes else ""
+    victims = sum(len(each.victims) for each in plan.preemptions)
+    evicted = f"; {counted(victims, 'pod')} would be evicted" if victims else ""
     with_devices = f" with {counted(devices, 'device')}" if devices else ""
     return (
-        f"{placed} of {counted(total, 'pod')} placed{where}{with_devices}; "
+        f"{placed} of {counted(total, 'pod')} placed{where}{with_devices}{evicted}; "
         f"{_STATUS[plan.report.status]}, {plan.report.seconds:.2f} s"
     )

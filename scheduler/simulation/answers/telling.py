@@ -18,6 +18,7 @@ from solver.explain.hints import HINT
 _WIDTH: Final = 100
 """Columns where the output is no terminal, and at most."""
 _MOST_NAMES: Final = 6
+_INDENT: Final = (0, 0, 0, 2)
 _HEADS: Final = ("REQUEST", "NEEDS", "MATCH", "FREE", "UNTAINTED", "ALIGNED", "FIT TOGETHER")
 
 _LOST: Final = frozenset({ReasonCode.OUTRANKED, ReasonCode.BUDGET})
@@ -42,7 +43,7 @@ def show(account: Account, to: TextIO) -> None:
     console.print(_head(account))
     for reason in account.reasons:
         if not account.kinds or reason.code in _BEYOND_NODES:
-            console.print(Padding(_sentence(reason), (0, 0, 0, 2)))
+            console.print(Padding(_sentence(reason), _INDENT, expand=False))
     for kind in account.kinds:
         console.print()
         _show_kind(kind, console)
@@ -89,11 +90,12 @@ def _show_kind(kind: NodeKind, console: Console) -> None:
     title = f"{counted(len(kind.nodes), 'node')}: {', '.join(names[:_MOST_NAMES])}{more}"
     console.print(Text.assemble((title, "bold"), ("  fits" if kind.fits else "", "green")))
     for objection in kind.objections:
-        console.print(Padding(Text(objection, "yellow"), (0, 0, 0, 2)))
+        console.print(Padding(Text(objection, "yellow"), _INDENT, expand=False))
     if kind.requests:
-        console.print(Padding(_numbers(kind.requests), (0, 0, 0, 2)))
+        console.print(Padding(_numbers(kind.requests), _INDENT, expand=False))
     if kind.conflict:
-        console.print(Padding(Text("cannot all hold: " + "; ".join(kind.conflict), "yellow"), (0, 0, 0, 2)))
+        lead = "cannot all hold" if len(kind.conflict) > 1 else "cannot hold"
+        console.print(Padding(Text(f"{lead}: {'; '.join(kind.conflict)}", "yellow"), _INDENT, expand=False))
 
 
 def _numbered(name: str) -> list[tuple[bool, int, str]]:
@@ -120,11 +122,11 @@ def _show_changes(account: Account, console: Console) -> None:
     if not account.changes:
         console.print("No single change that was tried would let it in.")
         for hint in _hints(account.reasons):
-            console.print(Padding(Text(f"→ {hint}", "cyan"), (0, 0, 0, 2)))
+            console.print(Padding(Text(f"→ {hint}", "cyan"), _INDENT, expand=False))
         return
     console.print("It would fit with one of these (each was solved):")
     for change in account.changes:
-        console.print(Padding(Text(f"→ {change.message}  ({change.node})", "cyan"), (0, 0, 0, 2)))
+        console.print(Padding(Text(f"→ {change.message}  ({change.node})", "cyan"), _INDENT, expand=False))
 
 
 def _hints(reasons: Sequence[Reason]) -> Iterator[str]:

@@ -88,15 +88,27 @@ def fill_class(claim: Body, default: str) -> None:
         claim_spec["storageClassName"] = default
 
 
-def controlled(changes: Iterable[Change]) -> tuple[tuple[Change, ...], tuple[str, ...]]:
-    """Bind what the volume controller would have bound by now; give the changes, and what was assumed for it."""
+def controlled(
+    changes: Iterable[Change], live: Collection[tuple[Kind, str]] = ()
+) -> tuple[tuple[Change, ...], tuple[str, ...]]:
+    """
+    Bind what the volume controller would have bound by now; give the changes, and what was assumed for it.
+
+    The objects of `live` are as a cluster's controllers left them: its claims get none of its volumes, and none is made
+    for them. They may get one that is added.
+    """
     given = tuple(changes)
     classes = {each.value.name: each.value for each in given if isinstance(each.value, StorageClass)}
     found = {each.value.name: _known(each.value) for each in given if isinstance(each.value, Volume)}
     claims = {each.key: each.value for each in given if isinstance(each.value, VolumeClaim)}
     notes: list[str] = []
     for key in sorted(claims):
-        claims[key] = _bound(claims[key], found, classes, notes)
+        if (Kind.VOLUME_CLAIMS, key) not in live:
+            claims[key] = _bound(claims[key], found, classes, notes)
+        elif not _waits(claims[key], classes):
+            added = {name: each for name, each in found.items() if (Kind.VOLUMES, name) not in live}
+            claims[key] = _bound(claims[key], added, {}, notes)
+            found |= added
     made = {name for name in found if not any(each.key == name and each.kind is Kind.VOLUMES for each in given)}
     changed = [_replaced(each, found, claims) for each in given]
     changed += [Change(kind=Kind.VOLUMES, key=name, value=found[name]) for name in sorted(made)]
@@ -117,6 +129,12 @@ def _replaced(change: Change, found: dict[str, Volume], claims: dict[str, Volume
     return change
 
 
+def _waits(claim: VolumeClaim, classes: dict[str, StorageClass]) -> bool:
+    """Whether a claim is bound when a pod that uses it is."""
+    storage_class = classes.get(claim.storage_class)
+    return storage_class is not None and storage_class.waits_for_consumer
+
+
 def _bound(
     claim: VolumeClaim, found: dict[str, Volume], classes: dict[str, StorageClass], notes: list[str]
 ) -> VolumeClaim:
@@ -125,7 +143,7 @@ def _bound(
     kept = [each.name for each in found.values() if each.is_bound_to(claim)]
     name = claim.volume or next(iter(sorted(kept)), "")
     storage_class = classes.get(claim.storage_class)
-    if not name and not (storage_class is not None and storage_class.waits_for_consumer):
+    if not name and not _waits(claim, classes):
         fitting = [each for each in found.values() if volumes.fits(each, claim)]
         name = min(((each.capacity, each.name) for each in fitting), default=(0, ""))[1]
         if not name and storage_class is not None and storage_class.provisions:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from scheduler.simulation.controllers import workloads
-from scheduler.simulation.manifests import claim_rules, pod_rules, shapes, spelling
+from scheduler.simulation.manifests import claim_rules, pod_rules, shapes, spelling, volume_rules
 from scheduler.simulation.manifests.fields import Body, mapping, spec
 from scheduler.simulation.manifests.shapes import Wrong
 
@@ -18,6 +18,11 @@ def of_object(body: Body) -> Iterator[Wrong]:
     match body.get("kind"):
         case "Pod":
             yield from pod_rules.of_pod_spec(spec(body), "spec")
+            yield from volume_rules.of_pod_spec(spec(body), "spec")
+        case "PersistentVolumeClaim":
+            yield from volume_rules.of_claim_spec(spec(body), "spec")
+        case "PersistentVolume":
+            yield from volume_rules.of_volume(body)
         case "ResourceClaim":
             yield from claim_rules.of_claim_spec(spec(body), "spec")
         case "ResourceClaimTemplate":
@@ -41,3 +46,5 @@ def _of_workload(workload: Body) -> Iterator[Wrong]:
         yield Wrong("spec.template", "missing: write the pods that are to be made")
     pod = mapping(mapping(workload.get("template")).get("spec"))
     yield from pod_rules.of_pod_spec(pod, "spec.template.spec")
+    yield from volume_rules.of_pod_spec(pod, "spec.template.spec")
+    yield from volume_rules.of_workload(workload)

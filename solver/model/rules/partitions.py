@@ -7,8 +7,7 @@ from solver.model.form import Expression
 from solver.model.rules.devices import add_scaled, taken, type_of
 from solver.model.variables import Variables
 from solver.problem.devices import partitions
-from solver.problem.devices.layout import GLOBAL
-from solver.problem.devices.partitions import Partition
+from solver.problem.devices.layout import GLOBAL, Partition
 from solver.problem.problem import State
 
 
@@ -18,7 +17,8 @@ def spoiled(variables: Variables) -> Expression:
     cost = Expression()
     spoilt: list[_Spoilt] = []
     for cell in dict.fromkeys(cell for cell, _ in used):
-        tables = {partitions.partitions(variables.problem, node) for node in variables.cell(cell).nodes}
+        found = [partitions.partitions(variables.problem, node) for node in variables.cell(cell).nodes]
+        tables = set({id(table): table for table in found}.values())  # mostly one: then there is little to compare
         for partition in tables.pop() if len(tables) == 1 else ():
             drawn = {budget: used[cell, budget] for budget, _ in partition.draws if (cell, budget) in used}
             spoilt.append(_spoilt(variables, cell, partition, drawn))

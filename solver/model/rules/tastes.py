@@ -40,8 +40,8 @@ def cost(variables: Variables, taste: Taste) -> Expression:
 def _add_crowd(variables: Variables, crowd: Crowd, of_class: OfClass, total: Expression) -> None:
     """Count the pods of each domain by places, the cheapest first; equal places are one variable."""
     counted = [pair for each in sorted(crowd.classes) for pair in of_class.get(each, ())]
-    classes = [variables.problem.classes[each] for each in sorted(crowd.classes)]
-    size = sum(each.size for each in classes if each.family == each.index) or 1 << 20
+    classes = (variables.problem.classes[each] for each in sorted(crowd.classes))
+    size = sum({each.family: each.size for each in classes}.values())
     for domains, members in _pooled(variables, crowd.domain_of, counted):
         most = min(sum(variables.form.upper[each] for each in members), size)
         filled = Expression()

@@ -7,7 +7,7 @@ from solver.domain import CounterId
 from solver.feasibility.device_attributes import Items
 from solver.problem.devices.drafting import Draft, Drafting, scale_of, units
 from solver.problem.devices.inventory import Inventory
-from solver.problem.devices.layout import GLOBAL, OPEN, DeviceType, Group, Layout, Takes, TypeKey
+from solver.problem.devices.layout import GLOBAL, OPEN, DeviceType, Draws, Group, GroupKey, Layout, Takes, TypeKey
 from solver.problem.requests.demand import Verdict
 
 _Budgets = tuple[list[int], list[int]]
@@ -15,35 +15,46 @@ _Budgets = tuple[list[int], list[int]]
 _CounterBudget = Callable[[int], tuple[int, int]]
 """Counter reference → its budget and scale."""
 _CountedType = tuple[TypeKey, int]
-_GroupKey = tuple[tuple[_CountedType, ...], tuple[int, ...], tuple[int, ...], bool]
 
 
 def lay_out(drafting: Drafting) -> Layout:
     """Build the layout; cost grows with the number of devices that some demand can see."""
     inventory = drafting.inventory
-    layout = Layout(attributes=drafting.attributes)
+    layout = Layout(attributes=drafting.attributes, labelled=drafting.labelled)
     _lay_wide_counters(layout, drafting)
     _lay_wide_types(layout, drafting)
     unsettled = _unsettled_nodes(inventory)
-    groups: dict[_GroupKey, Group] = {}
-    for node, indices in enumerate(inventory.by_home):
-        drafts = [draft for index in indices if (draft := drafting.draft(index)) is not None]
-        types, counters = _local_types(layout, drafting, node, drafts)
-        counted = tuple((key, len(records)) for key, records in types)
+    known: dict[GroupKey, int] = {}
+    layout.members = [() for _ in inventory.by_home]
+    for node in range(len(inventory.by_home)):
         wide = tuple(i for i, nodes in enumerate(layout.wide_nodes) if nodes is None or node in nodes)
-        totals = tuple(inventory.budgets.get(counter, 0) for counter in counters)
-        key = (counted, totals, wide, unsettled is None or node in unsettled)
-        group = groups.get(key)
-        if group is None:
-            group = _group(layout, key, drafting.is_admin)
-            groups[key] = group
-            layout.groups.append(group)
-        layout.group_of.append(group.index)
-        layout.members.append(tuple(tuple(records) for _, records in types))
-        for position, (_, records) in enumerate(types):
-            layout.place_of.update((record, (node, position)) for record in records)
-        layout.counter_place.update((counter, (node, budget)) for budget, counter in enumerate(counters))
+        key = describe(layout, drafting, node, (wide, unsettled is None or node in unsettled))
+        layout.group_of.append(numbered(layout, known, key, drafting.is_admin))
     return layout
+
+
+def describe(layout: Layout, drafting: Drafting, node: int, surroundings: tuple[tuple[int, ...], bool]) -> GroupKey:
+    """Give what a node looks like, and note where its records and counters are found."""
+    inventory = drafting.inventory
+    drafts = [draft for index in inventory.by_home[node] if (draft := drafting.draft(index)) is not None]
+    types, counters = _local_types(layout, drafting, node, drafts)
+    beside = _drawn_beside(drafting, node, counters)
+    counted = tuple((key, len(records)) for key, records in types)
+    totals = tuple(inventory.budgets.get(counter, 0) for counter in counters)
+    layout.members[node] = tuple(tuple(records) for _, records in types)
+    for position, (_, records) in enumerate(types):
+        layout.place_of.update((record, (node, position)) for record in records)
+    layout.counter_place.update((counter, (node, budget)) for budget, counter in enumerate(counters))
+    return GroupKey(counted, totals, beside, *surroundings)
+
+
+def numbered(layout: Layout, known: dict[GroupKey, int], key: GroupKey, is_admin: tuple[bool, ...]) -> int:
+    """Give the number of a description; one that is new gets budgets and the next number."""
+    if key not in known:
+        known[key] = len(layout.groups)
+        layout.groups.append(_group(layout, key, is_admin))
+        layout.keys.append(key)
+    return known[key]
 
 
 def _lay_wide_counters(layout: Layout, drafting: Drafting) -> None:
@@ -106,7 +117,7 @@ def _unsettled_nodes(inventory: Inventory) -> frozenset[int] | None:
 
 def _local_types(
     layout: Layout, drafting: Drafting, node: int, drafts: list[Draft]
-) -> tuple[list[tuple[TypeKey, list[int]]], list[CounterId]]:
+) -> tuple[list[tuple[TypeKey, list[int]]], dict[CounterId, int]]:
     """Group a node's devices by key; shareable ones stay single (they differ by what is left of them)."""
     labels = _labels(drafting, drafts)
     counters: dict[CounterId, int] = {}
@@ -120,7 +131,25 @@ def _local_types(
         key = _type_key(draft, attributes, drawn)
         seen[key] += 1
         grouped.setdefault((key, seen[key] if draft.sharing is not None else 0), []).append(draft.record.index)
-    return [(key, records) for (key, _), records in grouped.items()], list(counters)
+    return [(key, records) for (key, _), records in grouped.items()], counters
+
+
+def _drawn_beside(drafting: Drafting, node: int, counters: dict[CounterId, int]) -> Draws:
+    """
+    Give what the node's other devices draw on the counters of those that the batch sees, and number all their counters.
+
+    The batch cannot have them, but what it spoils of them is counted exactly (`partitions`): in units that their
+    amounts are multiples of too, and by all counters that they need.
+    """
+    if not counters:
+        return ()
+    records, seen = drafting.inventory.records, frozenset(counters)
+    beside = (records[index] for index in drafting.inventory.by_home[node] if index not in drafting.verdicts)
+    drawn = dict.fromkeys(
+        pair for record in beside if any(counter in seen for counter, _ in record.counters) for pair in record.counters
+    )
+    local = [(counter, amount) for counter, amount in drawn if drafting.local_counters.get(counter) == node]
+    return tuple(dict.fromkeys((counters.setdefault(counter, len(counters)), amount) for counter, amount in local))
 
 
 def _counter_reference(
@@ -152,11 +181,12 @@ def _numbered(drafts: list[Draft], column: list[Items]) -> list[Items]:
     return [((items[0][0], number[items]),) if items else () for items in column]
 
 
-def _group(layout: Layout, key: _GroupKey, is_admin: tuple[bool, ...]) -> Group:
+def _group(layout: Layout, key: GroupKey, is_admin: tuple[bool, ...]) -> Group:
     """Give budgets to a description: counters first, then what each type needs."""
-    counted, counter_totals, wide, is_unsettled = key
+    counted, counter_totals, beside, wide, is_unsettled = key
+    drawn = dict.fromkeys((*(pair for type_key, _ in counted for pair in type_key.counters), *beside))
     scales = [
-        scale_of([amount for type_key, _ in counted for each, amount in type_key.counters if each == counter], total)
+        scale_of([amount for each, amount in drawn if each == counter], total)
         for counter, total in enumerate(counter_totals)
     ]
     wide_counter = _wide_counter(layout)

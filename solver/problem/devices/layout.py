@@ -10,6 +10,7 @@ Everything that can run out is a budget of whole units: free devices of a type, 
 and the model know about it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -32,6 +33,36 @@ Takes = tuple[tuple[int, int], ...]
 """Pairs of budget index and units."""
 
 
+class Partition(NamedTuple):
+    """Free partitions of a node that draw the same: units of the node's budgets, what one is worth, how many can be."""
+
+    draws: Takes
+    value: int
+    most: int
+
+    def left(self, state: tuple[int, ...], used: Mapping[int, int]) -> int:
+        """How many can be had when so much of the node's budgets is used."""
+        left = ((state[budget] - used.get(budget, 0)) // amount for budget, amount in self.draws)
+        return max(0, min(self.most, *left))
+
+
+class PartitionTable(NamedTuple):
+    """Partitions of a node with nothing in use, and the records that they are; equal tables have one number."""
+
+    number: int
+    table: tuple[Partition, ...]
+    records: frozenset[int]
+
+
+@dataclass(slots=True, eq=False)
+class PartitionTables:
+    """Kept by `partitions`, by node; `left` are the partitions of a table that a state leaves while none is held."""
+
+    of_node: dict[int, PartitionTable] = field(default_factory=dict)
+    numbers: dict[tuple[Partition, ...], int] = field(default_factory=dict)
+    left: dict[tuple[int, tuple[int, ...]], tuple[Partition, ...]] = field(default_factory=dict)
+
+
 class Sharing(NamedTuple):
     """Of a shareable device: its capacities in nano-units, and what each demand's allocation consumes of them."""
 
@@ -50,6 +81,24 @@ class TypeKey(NamedTuple):
     has_conditions: bool
     binds_to_node: bool
     is_suspect: bool
+
+
+Draws = tuple[tuple[int, int], ...]
+"""Pairs of counter reference and nano-units."""
+
+
+class GroupKey(NamedTuple):
+    """
+    What makes nodes equal: types with how many devices of each, totals of their counters, and the rest of a `Group`.
+
+    `beside` is what devices that the batch does not see draw on those counters.
+    """
+
+    types: tuple[tuple[TypeKey, int], ...]
+    totals: tuple[int, ...]
+    beside: Draws
+    wide: tuple[int, ...]
+    is_unsettled: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,7 +152,11 @@ class Layout:
     """
 
     attributes: tuple[AttributeName, ...]
+    labelled: tuple[bool, ...] = ()
+    """Which of the attributes are renumbered on every node."""
     groups: list[Group] = field(default_factory=list)
+    keys: list[GroupKey] = field(default_factory=list)
+    """What each group was made of."""
     group_of: list[int] = field(default_factory=list)
     members: list[tuple[tuple[int, ...], ...]] = field(default_factory=list)
     place_of: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -113,6 +166,7 @@ class Layout:
     wide_budgets: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
     options: dict[tuple[Component, int], tuple[Option, ...]] = field(default_factory=dict)
     """Kept results of `options.options`, by component and group."""
+    partitions: PartitionTables = field(default_factory=PartitionTables)
     counter_place: dict[CounterId, tuple[int, int]] = field(default_factory=dict)
     """Counter → node (-1: cluster-wide) and budget index."""
 

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -30,6 +30,14 @@ Row = tuple[int, ...]
 _MOST_ROWS: Final = 4096
 
 
+class Scope(Protocol):
+    """What pods share at a level, and whether they have to; as text it is how messages name it."""
+
+    @property
+    def is_required(self) -> bool:
+        """Whether all pods have to be in one domain."""
+
+
 @dataclass(slots=True, eq=False)
 class Level:
     """
@@ -39,7 +47,7 @@ class Level:
     `held` are the domains of the members that run.
     """
 
-    level: GangLevel
+    level: Scope
     names: list[str] = field(default_factory=list)
     domain_of: dict[int, Domains] = field(default_factory=dict)
     held: frozenset[int] = frozenset()
@@ -167,26 +175,37 @@ def objections(snapshot: Snapshot, batch: Batch) -> dict[int, tuple[Reason, ...]
     }
 
 
-def without_claims(
+def held_up(
     snapshot: Snapshot, batch: Batch, rejected: Mapping[int, tuple[Reason, ...]]
 ) -> dict[int, tuple[Reason, ...]]:
-    """Set pods aside whose gang waits for nothing but claims that are still to be made, by position in the batch."""
-    without = {at for at, reasons in rejected.items() if {each.code for each in reasons} == {ReasonCode.CLAIM_MISSING}}
-    there = running(snapshot) if without else {}
+    """
+    Set pods aside whose gang is too few without members that no node can help, by position in the batch.
+
+    They wait for what these wait for, and say so by the same codes: no node would let them in.
+    """
     found: dict[int, tuple[Reason, ...]] = {}
-    for gang in batch.gangs if without else ():
-        own = [position for position, pod in enumerate(batch.pods) if pod.gang == gang.id]
+    short = {pod.gang for pod in map(batch.pods.__getitem__, rejected) if pod.gang is not None}
+    members: defaultdict[GangId | None, list[int]] = defaultdict(list)
+    for position, pod in enumerate(batch.pods) if short else ():
+        members[pod.gang].append(position)
+    there = running(snapshot) if short else {}
+    for gang in (each for each in batch.gangs if each.id in short):
+        own = members[gang.id]
         ready = [position for position in own if position not in rejected]
-        late = [position for position in own if position in without]
-        count = len(ready) + len(there.get(gang.id, ()))
-        if count < gang.min_count <= count + len(late):
-            first, why = batch.pods[late[0]].id.name, rejected[late[0]][0].message
-            message = (
-                f"gang {gang.id.name} waits for claims of {len(late)} of its pods: pod {first} cannot be placed: {why}"
-            )
-            reason = Reason(code=ReasonCode.CLAIM_MISSING, message=message)
-            found.update(dict.fromkeys(ready, (reason,)))
+        late = [position for position in own if position in rejected]
+        if len(ready) + len(there.get(gang.id, ())) >= gang.min_count:
+            continue
+        told: dict[ReasonCode, Reason] = {}
+        for name, why in ((batch.pods[position].id.name, why) for position in late for why in rejected[position]):
+            lead = f"gang {gang.id.name} waits for {_what(why.code)}{len(late)} of its pods"
+            message = f"{lead}: pod {name} cannot be placed: {why.message}"
+            told.setdefault(why.code, Reason(code=why.code, message=message))
+        found.update(dict.fromkeys(ready, tuple(told.values())))
     return found
+
+
+def _what(code: ReasonCode) -> str:
+    return "claims of " if code is ReasonCode.CLAIM_MISSING else ""
 
 
 def _objection(gang: Gang, present: int) -> Reason | None:

@@ -20,12 +20,13 @@ class Apart:
     No pod of `holders` shares a domain with another one that is of `wanted`, nor the other way round.
 
     Both are classes; one may be in both, and then two pods of it keep apart too. Running pods are no part of it: what
-    they forbid is known beforehand.
+    they forbid is known beforehand. `reason` says why, for one node, where that is no anti-affinity.
     """
 
     topology: Topology
     holders: frozenset[int]
     wanted: frozenset[int]
+    reason: Reason | None = None
 
 
 def between(

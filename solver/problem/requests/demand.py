@@ -1,6 +1,6 @@
 """What one request asks of a single device, and which devices answer."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import partial
@@ -97,13 +97,36 @@ def ask(inventory: Inventory, key: DemandKey, recall: Recall | None = None) -> A
             message = matched.message if isinstance(matched, selectors.SelectorFailure) else ""
             answers.failure = answers.failure or f"on device {record.id}: {message}"
             continue
-        verdict, consumption = _judge(record, key, requested)
-        if verdict is Verdict.YES and record.home in plugins:
-            verdict = Verdict.OFFERED_TWICE
-        answers.verdicts[record.index] = verdict
-        if verdict is Verdict.YES and record.device.allow_multiple_allocations:
-            answers.consumption[record.index] = consumption
+        _note(answers, record, _judge(record, key, requested), plugins)
     return answers
+
+
+def ask_again(
+    inventory: Inventory, key: DemandKey, before: Answers, changed: Collection[int], recall: Recall
+) -> Answers:
+    """Put a demand only to records that were replaced, where nothing fails; all others answer as before."""
+    compiled = [selectors.compile_selector(text) for text in key.class_selectors + key.selectors]
+    records = [inventory.records[index] for index in sorted(changed)]
+    outcomes = [_matches(compiled, record.id.driver, record.device) for record in records]
+    if before.failure or not all(isinstance(outcome, bool) for outcome in outcomes):
+        return ask(inventory, key, recall)
+    plugins = _plugin_nodes(inventory, key.extended_resource)
+    found = Answers(dict(before.verdicts), dict(before.consumption))
+    for record, is_matched in zip(records, outcomes, strict=True):
+        found.verdicts.pop(record.index, None)
+        found.consumption.pop(record.index, None)
+        if is_matched:
+            _note(found, record, _judge(record, key, dict(key.capacity)), plugins)
+    return Answers(dict(sorted(found.verdicts.items())), dict(sorted(found.consumption.items())))
+
+
+def _note(answers: Answers, record: DeviceRecord, judged: tuple[Verdict, Consumption], plugins: frozenset[int]) -> None:
+    verdict, consumption = judged
+    if verdict is Verdict.YES and record.home in plugins:
+        verdict = Verdict.OFFERED_TWICE
+    answers.verdicts[record.index] = verdict
+    if verdict is Verdict.YES and record.device.allow_multiple_allocations:
+        answers.consumption[record.index] = consumption
 
 
 def _matching(

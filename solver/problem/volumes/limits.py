@@ -77,7 +77,7 @@ def _attachments(store: Store, asking: Sequence[Asking]) -> Iterator[Limit]:
 def _supplies(store: Store, asking: Sequence[Asking]) -> Iterator[Limit]:
     """Nodes, and nodes that reach volumes together, give no more than they have where none can be made."""
     seen = set()
-    for shape in sorted({shape for each in asking for shape in each.terms.shapes}):
+    for shape in sorted({shape for each in asking for shape in each.terms.own_shapes}):
         supply = store.stock.supplies[shape]
         scarce: Mask = ~supply.makes
         key = (supply.names, scarce.tobytes())
@@ -97,5 +97,6 @@ def _supplies(store: Store, asking: Sequence[Asking]) -> Iterator[Limit]:
 def _taken(store: Store, terms: Terms, shape: int, scarce: Mask) -> int:
     """How many claims of a pod can only be served by volumes that fit a shape."""
     return sum(
-        store.is_below(each, shape) and not (store.stock.supplies[each].makes & scarce).any() for each in terms.shapes
+        store.is_below(each, shape) and not (store.stock.supplies[each].makes & scarce).any()
+        for each in terms.own_shapes
     )

@@ -5,11 +5,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from solver.domain import NodeSelector, StorageCapacity, StorageClass, StorageDriver, Volume, VolumeClaim
+from solver.domain import (
+    NodeSelector,
+    StorageCapacity,
+    StorageClass,
+    StorageDriver,
+    Volume,
+    VolumeClaim,
+    VolumeClaimId,
+)
 from solver.feasibility import volumes
 from solver.problem.devices.inventory import Mask
 from solver.problem.fit import Amounts
 from solver.problem.limits import NO_DOMAIN, Domains
+from solver.problem.volumes.access import Access
 from solver.problem.volumes.reach import Reach
 
 
@@ -80,7 +89,7 @@ Shape = tuple[object, ...]
 
 @dataclass(slots=True, eq=False)
 class Stock:
-    """Finds supplies, each shape's once."""
+    """Finds supplies, each shape's once; `joint` are claims that several pods of the batch use."""
 
     reach: Reach
     free: Sequence[Volume]
@@ -89,6 +98,8 @@ class Stock:
     drivers: dict[str, StorageDriver]
     capacities: tuple[StorageCapacity, ...]
     node_index: dict[str, int]
+    access: Access
+    joint: frozenset[VolumeClaimId] = frozenset()
     shapes: dict[Shape, int] = field(default_factory=dict)
     supplies: list[Supply] = field(default_factory=list)
 
@@ -96,7 +107,8 @@ class Stock:
         """Give the number of a claim's shape."""
         kept = tuple(each.name for each in self.kept.get(claim.id, ()) if volumes.fits(each, claim))[:1]
         terms = (claim.storage_class, claim.request, claim.access_modes, claim.mode, claim.attributes_class)
-        shape = (*terms, claim.selector, claim.selected_node, kept)
+        selected = (claim.selected_node, claim.selected_node is not None and claim.id in self.joint)
+        shape = (*terms, claim.selector, selected, kept)
         if shape not in self.shapes:
             self.shapes[shape] = len(self.supplies)
             self.supplies.append(self._supply(claim, kept))
@@ -132,13 +144,19 @@ class Stock:
         return supply
 
     def _can_make(self, claim: VolumeClaim) -> Mask:
-        """Nodes for which the claim's class makes volumes (allowedTopologies); only the selected one if one is."""
+        """
+        Nodes for which the claim's class makes volumes (allowedTopologies); only the selected one if one is.
+
+        Of pods that share the claim others may be on nodes that reach whatever is made there.
+        """
         found = self.classes[claim.storage_class]
         if not found.provisions:
             return self.reach.mask(())
         if claim.selected_node is not None:
             index = self.node_index.get(claim.selected_node)
             nodes = [] if index is None else [index]
+            if nodes and claim.id in self.joint:
+                nodes = self.access.around(found.provisioner, nodes[0])
         else:
             nodes = list(range(len(self.reach.labels)))
         if found.allowed_topologies:

@@ -21,6 +21,7 @@ from solver.domain import (
 from solver.feasibility import volumes
 from solver.problem.devices.inventory import Inventory, Mask
 from solver.problem.neighbours.refusals import Refusal
+from solver.problem.volumes.access import Access
 from solver.problem.volumes.attachments import Attachable, Attachments
 from solver.problem.volumes.reach import Reach
 from solver.problem.volumes.stock import Stock
@@ -59,6 +60,9 @@ class Store:
             if each.claim is not None and each.phase != "Bound":
                 kept.setdefault(each.claim, []).append(each)
         reach = Reach(inventory.labels)
+        users = Counter(claim for pod in batch.pods for claim in pod.volume_claims)
+        claims = {each.id: each for each in snapshot.volume_claims}
+        joint = frozenset(key for key, count in users.items() if count > 1 and not _is_exclusive(claims.get(key)))
         classes = {each.name: each for each in snapshot.storage_classes}
         stock = Stock(
             reach=reach,
@@ -68,17 +72,19 @@ class Store:
             drivers={each.name: each for each in snapshot.storage_drivers},
             capacities=snapshot.storage_capacities,
             node_index=dict(inventory.node_index),
+            access=Access.of(snapshot.node_drivers, inventory.node_index, inventory.labels),
+            joint=joint,
         )
         running = [pod for pod in snapshot.pods if pod.volumes]
         store = cls(
-            claims={each.id: each for each in snapshot.volume_claims},
+            claims=claims,
             volumes=found,
             classes=classes,
             inventory=inventory,
             reach=reach,
             stock=stock,
             attached=Attachments.of_limits(snapshot.node_drivers, inventory.node_index),
-            users=Counter(claim for pod in batch.pods for claim in pod.volume_claims),
+            users=users,
             holders=frozenset(each.claim for pod in running for each in pod.volumes if each.claim and _is_plain(each)),
             disks=_disks(running, inventory.node_index),
             contested=_contested(batch),
@@ -101,17 +107,13 @@ class Store:
         shapes = tuple(self.stock.shape_of(each) for each in waiting)
         attachable = {claim.id: each for claim in claims if (each := self._limited(claim)) is not None}
         refusals = tuple(each for each in self._refusals(pod, claims, shapes, attachable.values()) if each.nodes.any())
-        open_ids = {each.id for each in waiting}
         named = {claim for claim, each in attachable.items() if self.users[claim] > 1 or self.attached.is_there(each)}
         rest = Counter((each.driver, each.plugin) for claim, each in attachable.items() if claim not in named)
         terms = Terms(
             refused=tuple((each.nodes.tobytes(), each.reason.message) for each in refusals),
             shapes=shapes,
-            alone=tuple(
-                each.id
-                for each in claims
-                if self.users[each.id] > 1 and (each.id in open_ids or volumes.EXCLUSIVE_MODE in each.access_modes)
-            ),
+            joint=tuple(each.id if each.id in self.stock.joint else None for each in waiting),
+            alone=tuple(each.id for each in claims if self.users[each.id] > 1 and _is_exclusive(each)),
             disks=tuple(each.disk for each in pod.volumes if each.disk and disk_key(each.disk) in self.contested),
             named=tuple(attachable[claim] for claim in attachable if claim in named),
             drivers=tuple((driver, plugin, count) for (driver, plugin), count in sorted(rest.items())),
@@ -122,7 +124,10 @@ class Store:
         """Give the claims that wait for a pod, the smaller ones first; equal pods give theirs in the same order."""
         claims = (self.claims[each] for each in pod.volume_claims)
         found = (each for each in claims if volumes.waits(each, self.classes))
-        return tuple(sorted(found, key=lambda claim: (claim.request or 0, self.stock.shape_of(claim), claim.id)))
+        return tuple(sorted(found, key=self._place_of))
+
+    def _place_of(self, claim: VolumeClaim) -> tuple[object, ...]:
+        return (claim.request or 0, self.stock.shape_of(claim), claim.id not in self.stock.joint, claim.id)
 
     def attachable(self, claim_id: VolumeClaimId) -> Attachable | None:
         """Give what the volume of a claim counts as; None where it counts nowhere."""
@@ -197,6 +202,10 @@ class Store:
         return self.reach.mask(
             node for node, used in self.disks.items() if any(one.excludes(other) for one in wanted for other in used)
         )
+
+
+def _is_exclusive(claim: VolumeClaim | None) -> bool:
+    return claim is not None and volumes.EXCLUSIVE_MODE in claim.access_modes
 
 
 def _is_plain(each: PodVolume) -> bool:

@@ -12,17 +12,29 @@ class Terms(NamedTuple):
     """
     What makes pods of one class equal in what their volumes ask of others of the batch.
 
-    `shapes` are those of the claims that wait for the pod, in the order of `Store.waiting`. `alone` are claims of which
-    only one pod of the batch is placed at a time. `disks` are those that other pods of the batch use too. `named` are
-    volumes that are attached somewhere or that several pods of the batch use, `drivers` counts the others by driver.
+    `shapes` are those of the claims that wait for the pod, in the order of `Store.waiting`; at the same places `joint`
+    has those that pods of the batch share, None for the pod's own. `alone` are claims of which only one pod of the
+    batch is placed at a time. `disks` are those that other pods of the batch use too. `named` are volumes that are
+    attached somewhere or that several pods of the batch use, `drivers` counts the others by driver.
     """
 
     refused: tuple[tuple[bytes, str], ...]
     shapes: tuple[int, ...] = ()
+    joint: tuple[VolumeClaimId | None, ...] = ()
     alone: tuple[VolumeClaimId, ...] = ()
     disks: tuple[InlineDisk, ...] = ()
     named: tuple[Attachable, ...] = ()
     drivers: tuple[tuple[str, str, int], ...] = ()
+
+    @property
+    def own_shapes(self) -> tuple[int, ...]:
+        """Shapes of the claims that no other pod of the batch uses."""
+        return tuple(shape for shape, claim in zip(self.shapes, self.joint, strict=True) if claim is None)
+
+    @property
+    def shared(self) -> tuple[VolumeClaimId, ...]:
+        """Claims that wait and that other pods of the batch use too."""
+        return tuple(claim for claim in self.joint if claim is not None)
 
 
 @dataclass(slots=True, eq=False)

@@ -51,7 +51,7 @@ def save(path: Path, *objects: Any, pods: tuple[Pod, ...]) -> Path:
 def test_the_story_of_a_pod_that_waits(saved: Path, capsys: Capture) -> None:
     status = m.run("explain", "pod", "default/p", "--snapshot", saved)
 
-    text = "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines())
+    text = capsys.readouterr().out
     assert status == 1
     assert text == (
         "Pod default/p waits. None of 13 nodes can take it now.\n"
@@ -69,7 +69,7 @@ def test_the_story_of_a_pod_that_waits(saved: Path, capsys: Capture) -> None:
         "  → 1 more free device under one pcieRoot, as held by default/g0  (n0)\n"
         "  → 3 instead of 4 for request gpus: a new template, because claims are immutable  (n0)\n"
         "  → without the same resource.kubernetes.io/pcieRoot: a new template, because claims are immutable\n"
-        "  (n0)"
+        "  (n0)\n"
     )
     assert max(map(len, text.splitlines())) <= 100
 
@@ -101,6 +101,12 @@ def test_a_pod_that_runs_already(saved: Path, capsys: Capture) -> None:
 def test_a_pod_that_does_not_exist(saved: Path, capsys: Capture) -> None:
     assert m.run("explain", "pod", "default/nobody", "--snapshot", saved) == 2
     assert capsys.readouterr().err == "dovetail: explain: pod default/nobody does not exist\n"
+
+
+@pytest.mark.parametrize("name", ["a/b/c", "team/"])
+def test_what_is_no_name_of_a_pod(name: str, saved: Path, capsys: Capture) -> None:
+    assert m.run("explain", "pod", name, "--snapshot", saved) == 2
+    assert capsys.readouterr().err == f"dovetail: explain: {name!r} is no pod: write NS/NAME\n"
 
 
 def test_a_file_that_is_no_saved_case(tmp_path: Path, capsys: Capture) -> None:

@@ -47,7 +47,7 @@ def test_a_pod_with_a_template_is_placed_with_a_device(cluster: Path, tmp_path: 
 def test_the_report_has_status_levels_and_seconds(cluster: Path, tmp_path: Path, capsys: Capture) -> None:
     pods = m.write_yaml(tmp_path / "pods.yaml", m.pod("p", template_name="t"))
     _, found, _ = answer(capsys, "-f", cluster, pods)
-    assert set(found) == {"placements", "unplaced", "report"}
+    assert set(found) == {"placements", "unplaced", "preemptions", "report"}
     assert set(found["report"]) == {"status", "levels", "seconds"}
     assert found["report"]["status"] == "Optimal"
     assert found["report"]["levels"][0] == {"name": "placed:0", "value": 1, "bound": 1, "proven": True}

@@ -90,6 +90,27 @@ def test_an_assumed_placement_keeps_the_volume_and_selects_the_node() -> None:
     assert cluster.seen_volume_claim(MADE.id) == MADE
 
 
+def test_a_pod_that_shares_a_claim_selects_the_node_of_another() -> None:
+    cluster = stand()
+    elsewhere = unit(replace(PLACED, volumes=(replace(ASKED, node="n7"),)))
+    cluster.assume(elsewhere)
+    assert claim_of(cluster, "made").selected_node == "n7"
+    show(cluster, replace(MADE, selected_node="n7"))
+    assert cluster.check(elsewhere) == ()
+    show(cluster, replace(MADE, selected_node="n1"))
+    assert [each.message for each in cluster.check(elsewhere)] == [
+        "the volume of claim default/made is made on node n1"
+    ]
+
+
+def test_what_others_assume_of_a_claim_is_known() -> None:
+    cluster = stand()
+    cluster.assume(UNIT)
+    assert not cluster.is_volume_assumed_by_others(ASKED, {POD.uid})
+    assert cluster.is_volume_assumed_by_others(ASKED, {"another"})
+    assert not cluster.is_volume_assumed_by_others(replace(ASKED, claim_uid="x"), {"another"})
+
+
 def test_what_is_forgotten_is_free_again() -> None:
     cluster = stand()
     cluster.assume(UNIT)

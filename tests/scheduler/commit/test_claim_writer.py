@@ -11,7 +11,7 @@ from scheduler.commit.writer import Writer
 from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.kube.encode import FINALIZER
-from scheduler.kube.errors import AnswerLost, Conflict
+from scheduler.kube.errors import AnswerLost, Conflict, Forbidden
 from solver.domain import Claim, ReasonCode
 from tests.support import builders as b
 
@@ -67,3 +67,16 @@ async def test_a_claim_that_changes_all_the_time_is_a_conflict(monkeypatch: pyte
 
     assert answer.reason.code is ReasonCode.CONFLICT
     assert not answer.may_have_acted
+
+
+async def test_a_right_that_is_missing_comes_with_what_grants_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = await failing_with(monkeypatch, Forbidden(403, "Forbidden", 'User "x" cannot patch resource "claims"'))
+
+    assert answer.reason.message.endswith("lacks this right, deploy/base grants it")
+
+
+async def test_what_admission_forbids_is_no_missing_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = await failing_with(monkeypatch, Forbidden(403, "Forbidden", "unable to create new content"))
+
+    assert answer.reason.message.startswith("what was decided could not be written: ")
+    assert "hint" not in answer.reason.message

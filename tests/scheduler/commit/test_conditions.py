@@ -21,6 +21,12 @@ def test_reasons_that_are_not_about_nodes_need_no_histogram() -> None:
     assert condition_message((GPUS,), 3).startswith("0/3 nodes are available. request gpus:")
 
 
+def test_a_write_that_failed_says_nothing_of_nodes() -> None:
+    failed = Reason(code=ReasonCode.API_ERROR, message="what was decided could not be written: PATCH /x: 500 Oops")
+
+    assert condition_message((failed,), 3) == "what was decided could not be written: PATCH /x: 500 Oops."
+
+
 def test_a_very_long_message_is_cut() -> None:
     many = tuple(Reason(code=ReasonCode.DEVICES_NONE, message=f"request {n}: nothing matches") for n in range(1000))
 

@@ -146,6 +146,32 @@ async def test_nobody_goes_for_a_pod_that_is_gone(stage: Stage) -> None:
     assert stage.server.asked == ["PATCH high/status"]
 
 
+@pytest.mark.parametrize(
+    "found",
+    [replace(LOWS[1], uid="a-namesake"), replace(LOWS[1], node_name="n2")],
+    ids=["a namesake", "on another node"],
+)
+async def test_nobody_goes_when_a_victim_is_not_who_was_meant(stage: Stage, found: Pod) -> None:
+    stage.evictions.begin("dovetail", PREEMPTION, {HIGH.id: HIGH})
+    stage.cluster.apply(seen(found))
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+    assert stage.server.asked == ["PATCH high/status"]
+
+
+async def test_nobody_goes_for_two_when_one_of_them_is_gone(stage: Stage) -> None:
+    other = pod("other", cpu=1, priority=10)
+    stage.cluster.apply(seen(other))
+    both = (*PREEMPTION.placements, Placement(pod=other.id, pod_uid=other.uid, node="n1"))
+    stage.evictions.begin("dovetail", replace(PREEMPTION, placements=both), {HIGH.id: HIGH, other.id: other})
+    stage.cluster.apply(seen(replace(other, is_deleting=True)))
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+    assert not any("eviction" in each for each in stage.server.asked)
+
+
 async def test_the_bound_counts_the_last_minute(stage: Stage) -> None:
     assert stage.evictions.allowed("dovetail", RULES).preemption.most_victims == 3
     await stage.run()

@@ -98,10 +98,49 @@ async def test_a_text_that_changes_alone_is_written_once_a_minute() -> None:
     hall.groups.waits(GANG, "7 nodes lack room")
     assert len(await hall.written()) == 1
     hall.groups.waits(GANG, "6 nodes lack room")
+    hall.groups.waits(GANG, "5 nodes lack room")
     assert await hall.written() == []
     hall.now += 61
-    hall.groups.waits(GANG, "5 nodes lack room")
     assert [each["message"] for _, each in await hall.written()] == ["5 nodes lack room"]
+    hall.now += 61
+    assert await hall.written() == []
+
+
+async def test_a_text_that_came_back_is_not_written_again() -> None:
+    hall = Hall()
+    hall.groups.waits(GANG, "7 nodes lack room")
+    assert len(await hall.written()) == 1
+    hall.groups.waits(GANG, "6 nodes lack room")
+    assert await hall.written() == []
+    hall.groups.waits(GANG, "7 nodes lack room")
+    assert await hall.written() == []
+    hall.now += 61
+    assert await hall.written() == []
+
+
+async def test_a_new_reason_is_written_at_once_and_what_was_put_off_is_dropped() -> None:
+    hall = Hall(bound=2)
+    hall.groups.waits(GANG, "7 nodes lack room")
+    assert len(await hall.written()) == 1
+    hall.groups.waits(GANG, "6 nodes lack room")
+    assert await hall.written() == []
+    hall.groups.settled(Bound(unit=hall.unit, seconds=1.0), hall.pods)
+    assert [each["reason"] for _, each in await hall.written()] == ["Scheduled"]
+    hall.now += 61
+    assert await hall.written() == []
+
+
+async def test_what_was_put_off_goes_with_its_group() -> None:
+    hall = Hall()
+    hall.groups.waits(GANG, "7 nodes lack room")
+    assert len(await hall.written()) == 1
+    hall.groups.waits(GANG, "6 nodes lack room")
+    assert await hall.written() == []
+    group = hall.cluster.pod_group(GANG)
+    assert group is not None
+    hall.groups.forget(group)
+    hall.now += 61
+    assert await hall.written() == []
 
 
 async def test_what_the_group_says_already_is_not_written() -> None:
@@ -160,5 +199,6 @@ async def test_a_write_that_fails_is_no_end() -> None:
     hall.groups.waits(GANG, "no room")
     assert await hall.written() == []
     hall.server.fails = False
-    hall.groups.waits(GANG, "no room")
+    assert await hall.written() == []
+    hall.now += 61
     assert len(await hall.written()) == 1

@@ -1,6 +1,7 @@
 """What is told, what is dropped, and what is held back; the writer stands still until a test lets it go."""
 
 import asyncio
+import datetime as dt
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import cast
@@ -45,6 +46,7 @@ class Desk:
         self.metrics = Metrics()
         self.conditions: list[tuple[str, str]] = []
         self.nominations: list[str | None] = []
+        self.since: list[dt.datetime] = []
         self.events: list[str] = []
         self.is_failing = False
         self.is_taken = asyncio.Event()
@@ -67,9 +69,11 @@ class Desk:
         reason: str,
         message: str,
         nominated_node_name: str | None,
+        since: dt.datetime,
         timeout_seconds: float,
     ) -> None:
         assert timeout_seconds == 5.0
+        self.since.append(since)
         self.is_taken.set()
         await asyncio.sleep(0)
         if self.is_failing:
@@ -233,3 +237,31 @@ async def test_what_a_pod_waits_for_is_written_again_only_where_it_could_not_be(
             await at.let_go()
 
     assert at.conditions == [("p", "BindingConditionsPending: waits for a")]
+
+
+async def test_since_when_a_pod_waits_stays_when_the_reason_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with desk(monkeypatch) as at:
+        at.reports.earn()
+        at.reports.waits(P, (FULL,), 3)
+        await at.let_go()
+        at.reports.waits(P, (Reason(code=ReasonCode.NODE_AFFINITY, message="none"),), 3)
+        for _ in range(9):
+            at.reports.earn()
+        await settle()
+
+    assert len(at.since) == 2
+    assert at.since[0] == at.since[1]
+
+
+async def test_since_when_a_pod_waits_is_taken_over_from_the_scheduler_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    async with desk(monkeypatch) as at:
+        at.reports.recall(P.uid, before)
+        at.reports.waits(P, (FULL,), 3)
+        await at.let_go()
+        at.reports.forget(P.uid)
+        at.reports.waits(P, (FULL,), 3)
+        await settle()
+
+    assert at.since[0] == before
+    assert at.since[1] > before

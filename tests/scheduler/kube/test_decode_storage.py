@@ -178,9 +178,16 @@ def test_a_size_that_cannot_be_read_names_its_field() -> None:
             Kind.NODE_DRIVERS,
             {
                 "metadata": {"name": "n", "annotations": {"storage.alpha.kubernetes.io/migrated-plugins": "a,b"}},
-                "spec": {"drivers": [{"name": "y"}, {"name": "x", "allocatable": {"count": 0}}]},
+                "spec": {
+                    "drivers": [{"name": "y"}, {"name": "x", "allocatable": {"count": 0}, "topologyKeys": ["l", "k"]}]
+                },
             },
-            NodeDrivers(node="n", limits=(("x", 0), ("y", None)), migrated=("a", "b")),
+            NodeDrivers(
+                node="n",
+                limits=(("x", 0), ("y", None)),
+                topology_keys=(("x", ("k", "l")), ("y", ())),
+                migrated=("a", "b"),
+            ),
             id="drivers of a node",
         ),
         pytest.param(

@@ -9,6 +9,7 @@ import pytest
 
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster as Mirror
+from scheduler.cluster import Unit
 from scheduler.commit.pace import Limit, Pace
 from scheduler.commit.steps.volumes import Prepared, VolumeBinder
 from scheduler.commit.writer import Writer
@@ -17,6 +18,7 @@ from scheduler.kube.errors import Conflict
 from scheduler.run import OpenGate
 from solver.domain import Placement, PodId, Reason, ReasonCode, Volume, VolumeBinding, VolumeClaim, VolumeClaimId
 from tests.scheduler.kube.conftest import Cluster
+from tests.support import builders as b
 
 pytestmark = pytest.mark.controlplane
 
@@ -28,6 +30,7 @@ class Stored:
         self.cluster = cluster
         self.word = secrets.token_hex(4)
         self.volumes: list[str] = []
+        self.mirrors: list[Mirror] = []
 
     async def begin(self) -> None:
         body = {
@@ -75,6 +78,7 @@ class Stored:
         for each in objects:
             kind, key = (Kind.VOLUMES, each.name) if isinstance(each, Volume) else (Kind.VOLUME_CLAIMS, str(each.id))
             mirror.apply(Change(kind=kind, key=key, value=each))
+        self.mirrors.append(mirror)
         return VolumeBinder(self.cluster.client, mirror, Writer(Pace(Limit(most=8)), OpenGate()))
 
 
@@ -86,8 +90,8 @@ async def stored(cluster: Cluster) -> AsyncIterator[Stored]:
     await made.end()
 
 
-def placed(*bindings: VolumeBinding) -> Placement:
-    return Placement(pod=PodId("x", "p"), pod_uid="pu", node="n1", volumes=bindings)
+def placed(*bindings: VolumeBinding, pod: str = "p", node: str = "n1") -> Placement:
+    return Placement(pod=PodId("x", pod), pod_uid=f"{pod}u", node=node, volumes=bindings)
 
 
 def given(claim: VolumeClaim, volume: Volume, **changes: Any) -> VolumeBinding:
@@ -154,6 +158,38 @@ async def test_a_selected_node_stays_once_somebody_may_have_begun(stored: Stored
     live = await volume_writes.read_volume_claim(stored.cluster.client, claim.id)
     assert live is not None
     assert live.selected_node == "n1"
+
+
+async def test_a_claim_that_pods_share_is_written_once_and_waited_for_by_each(stored: Stored) -> None:
+    claim = await stored.claim("c")
+    elsewhere = VolumeBinding(claim=claim.id, claim_uid=claim.uid, node="n2")
+    own = VolumeBinding(claim=claim.id, claim_uid=claim.uid)
+    binder = stored.binder(claim)
+    prepared = _prepared(await binder.prepare([placed(elsewhere), placed(own, pod="q", node="n2")]))
+    assert [(each.placement.pod.name, each.is_ours) for each in prepared] == [("p", True), ("q", False)]
+    live = await volume_writes.read_volume_claim(stored.cluster.client, claim.id)
+    assert live is not None
+    assert live.selected_node == "n2"
+    assert {each.stored for each in prepared} == {live}
+
+    await binder.take_back(prepared, is_begun=False)
+    freed = await volume_writes.read_volume_claim(stored.cluster.client, claim.id)
+    assert freed is not None
+    assert freed.selected_node is None
+
+
+async def test_what_other_pods_that_share_the_claim_count_on_is_not_taken_back(stored: Stored) -> None:
+    claim = await stored.claim("c")
+    binding = VolumeBinding(claim=claim.id, claim_uid=claim.uid, node="n2")
+    mine, other = placed(binding), placed(binding, pod="q", node="n3")
+    binder = stored.binder(claim)
+    prepared = _prepared(await binder.prepare([mine]))
+    stored.mirrors[-1].apply(Change(kind=Kind.PODS, key="x/q", value=b.pod("q", namespace="x", uid="qu")))
+    stored.mirrors[-1].assume(Unit(placements=(other,)))
+    await binder.take_back(prepared, is_begun=False)
+    live = await volume_writes.read_volume_claim(stored.cluster.client, claim.id)
+    assert live is not None
+    assert live.selected_node == "n2"
 
 
 async def test_a_volume_that_somebody_took_is_refused(stored: Stored) -> None:

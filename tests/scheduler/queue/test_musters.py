@@ -138,6 +138,18 @@ def test_a_pod_group_that_appears_wakes_its_own_gang_only(stage: Stage) -> None:
     assert stage.taken(2.0) == ["a"]
 
 
+def test_a_pod_group_that_is_deleted_lets_its_own_gang_be_told(stage: Stage) -> None:
+    stage.offer("a", gang="g")
+    stage.offer("b", gang="h")
+    stage.taken(0.0)
+    stage.put_back("a", "b", code=ReasonCode.GANG_UNPLACED)
+    stage.lacks("g", 1)
+    group = PodGroup(id=GangId(b.NAMESPACE, "g", "dovetail.dev"), min_count=1)
+    stage.pending.wake(Transition(kind=Kind.POD_GROUPS, key="default/g", before=group, after=None))
+    assert (stage.taken(5.0), stage.state("a")) == ([], State.WAITING)
+    assert stage.taken(20.0) == ["a"]
+
+
 def test_who_waited_for_something_else_is_told_anew_when_a_member_is_deleted(stage: Stage) -> None:
     stage.offer("a", "b")
     stage.taken(0.0)

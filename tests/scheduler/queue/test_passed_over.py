@@ -1,9 +1,10 @@
 """Who is passed over, since when, and what is held for whom; on a virtual clock."""
 
+import pytest
 from msgspec.structs import replace
 
 from scheduler.queue import PassedOver
-from solver.domain import GangId, Hold, Plan, Pod, ReasonCode
+from solver.domain import Batch, GangId, Hold, Plan, Pod, ReasonCode
 from tests.support import builders as b
 
 BIG, SMALL, PLAIN = b.pod("big", "big"), b.pod("small", "small"), b.pod("plain")
@@ -132,3 +133,65 @@ def test_a_gang_that_runs_in_part_is_overdue_at_once() -> None:
     part = replace(whole, running_count=1)
     assert PassedOver(60.0).marked(b.batch(pod, gangs=[whole]), 0.0).overdue == ()
     assert PassedOver(60.0).marked(b.batch(pod, gangs=[part]), 0.0).overdue == (pod.id,)
+
+
+def test_a_new_leader_goes_on_counting_where_the_old_one_was() -> None:
+    passed = PassedOver(60.0)
+    passed.recall([(BIG, 0.0)], [(SMALL, -5.0), (SMALL, 10.0), (SMALL, 50.0)])
+    assert overdue(passed, 70.0, BIG) == []
+    assert overdue(passed, 70.1, BIG) == ["big"]
+
+
+def test_a_new_leader_holds_nodes_for_whom_they_were_held_whoever_has_ended_since() -> None:
+    passed = PassedOver(60.0)
+    passed.recall([(BIG, 0.0)], [], {BIG.uid})
+    assert overdue(passed, 61.0, BIG) == ["big"]
+
+
+@pytest.mark.parametrize(
+    "running",
+    [
+        pytest.param([], id="nobody"),
+        pytest.param([(SMALL, -1.0)], id="before it failed"),
+        pytest.param([(replace(SMALL, priority=1), 1.0)], id="more important"),
+        pytest.param([(PLAIN, 1.0)], id="without a claim"),
+    ],
+)
+def test_a_new_leader_counts_only_who_got_ahead(running: list[tuple[Pod, float]]) -> None:
+    passed = PassedOver(60.0)
+    passed.recall([(BIG, 0.0)], running)
+    assert overdue(passed, 1000.0, BIG) == []
+    decided(passed, plan(SMALL, waiting=(BIG,)), 1000.0, BIG, SMALL)
+    overdue(passed, 1000.0, BIG)
+    assert overdue(passed, 1061.0, BIG) == ["big"]
+
+
+def test_what_was_recalled_is_dropped_where_room_is_not_what_is_missing() -> None:
+    passed = PassedOver(60.0)
+    passed.recall([(BIG, 0.0)], [(SMALL, 1.0)])
+    decided(passed, plan(waiting=(BIG,), code=ReasonCode.NODE_AFFINITY), 100.0, BIG)
+    assert overdue(passed, 100.0, BIG) == []
+
+
+def names(batches: tuple[Batch, ...]) -> list[list[str]]:
+    return [[pod.name for pod in (each.id for each in batch.pods)] for batch in batches]
+
+
+def test_who_was_overdue_before_the_restart_is_decided_first_with_all_who_are_more_important() -> None:
+    passed = PassedOver(60.0)
+    passed.recall([(BIG, 0.0)], [(SMALL, 1.0)])
+    urgent = replace(b.pod("urgent", "urgent"), priority=5)
+    batch = b.batch(urgent, SMALL, BIG)
+    assert names(passed.divided(batch, 30.0)) == [["urgent", "small", "big"]]
+    assert names(passed.divided(batch, 100.0)) == [["urgent", "big"], ["small"]]
+    assert names(passed.divided(b.batch(BIG), 100.0)) == [["big"]]
+    decided(passed, plan(waiting=(BIG,)), 100.0, BIG)
+    assert names(passed.divided(batch, 101.0)) == [["urgent", "small", "big"]]
+
+
+def test_a_gang_that_was_overdue_before_the_restart_stays_whole() -> None:
+    passed = PassedOver(60.0)
+    first, second = b.member(BIG, "g"), b.member(b.pod("second", "second"), "g")
+    passed.recall([(first, 0.0)], [(SMALL, 1.0)])
+    batch = b.batch(SMALL, first, second)
+    assert names(passed.divided(batch, 100.0)) == [["big", "second"], ["small"]]

@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import msgspec
+
 from scheduler.change import Change, Kind
 from scheduler.simulation.assembly import Assembly
 from scheduler.simulation.case import Case
 from scheduler.simulation.manifests.documents import Document
 from solver import solve
-from solver.domain import Budget, Plan, Policy, VolumeClaim, VolumeClaimId
+from solver.domain import Budget, Plan, Policy, Volume, VolumeClaim, VolumeClaimId
 from tests.support import manifests as m
 
 Json = dict[str, Any]
@@ -108,3 +110,48 @@ def test_a_live_claim_is_not_made_again() -> None:
     live = (Change(kind=Kind.VOLUME_CLAIMS, key="default/p-scratch", value=made),)
     (found,) = case(user(entry), live=live).snapshot.volume_claims
     assert found.uid == "live"
+
+
+def live_claim(**more: Any) -> tuple[Change, ...]:
+    """A claim of a live cluster that its controllers have not bound."""
+    found = VolumeClaim(
+        id=VolumeClaimId("default", "data"),
+        uid="uid-data",
+        storage_class="at-once",
+        request=2**30 * 10**9,
+        access_modes=("ReadWriteOnce",),
+        **more,
+    )
+    return (Change(kind=Kind.VOLUME_CLAIMS, key="default/data", value=found),)
+
+
+def test_a_live_claim_that_waits_for_its_volume_goes_on_waiting() -> None:
+    found = case(AT_ONCE, user(), m.node("n1"), live=live_claim())
+
+    assert [(each.volume, each.is_bound) for each in found.snapshot.volume_claims] == [("", False)]
+    assert not any("taken to be made" in each for each in found.warnings)
+    (waiting,) = plan(found).unplaced
+    assert "unbound immediate PersistentVolumeClaims" in waiting.reasons[0].message
+
+
+def test_a_live_claim_gets_a_volume_that_is_added() -> None:
+    found = case(AT_ONCE, user(), m.node("n1"), volume("new", "2Gi", storageClassName="at-once"), live=live_claim())
+
+    assert [(each.volume, each.is_bound) for each in found.snapshot.volume_claims] == [("new", True)]
+    assert len(plan(found).placements) == 1
+
+
+def test_a_live_claim_gets_no_live_volume_that_its_controllers_left() -> None:
+    free = Volume(name="old", uid="old", storage_class="at-once", phase="Available", capacity=2**31 * 10**9)
+    free = msgspec.structs.replace(free, access_modes=("ReadWriteOnce",))
+    standing = (*live_claim(), Change(kind=Kind.VOLUMES, key="old", value=free))
+
+    found = case(AT_ONCE, user(), m.node("n1"), live=standing)
+
+    assert [each.volume for each in found.snapshot.volume_claims] == [""]
+    assert [
+        each.volume
+        for each in case(
+            AT_ONCE, claim(storageClassName="at-once"), user(), m.node("n1"), live=standing
+        ).snapshot.volume_claims
+    ] == ["old"]

@@ -7,12 +7,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from scheduler.change import Change
 from scheduler.cluster import Cluster
 from scheduler.worker.process import COMMAND, Limits, SolveFailedError, Worker, WorkerAbsentError, WorkerLostError
 from solver.domain import Plan, Policy
+from tests.support import shell_listener
 from tests.support.builders import batch, claim, claim_allocation, gpu_class, gpu_slice, node, placement, pod, result
 from tests.support.cluster_builders import gone, seen, unit
 from tests.support.shell_worker import COMMAND as MISBEHAVING
@@ -79,6 +81,37 @@ async def test_changes_reach_the_replica_before_the_next_batch() -> None:
         plan = await shell.decide(("p", "c"))
 
     assert len(plan.unplaced) == 1
+
+
+async def test_changes_do_not_pile_up_while_nobody_wants_a_batch(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("scheduler.worker.process._MOST_UNTOLD", 3)
+    notes = tmp_path / "notes"
+    async with running(command=shell_listener.command(notes)) as shell:
+        for name in ("a", "b", "c"):
+            shell.see(seen(node(name)))
+        while "c open" not in notes.read_text():  # noqa: ASYNC110 - another process writes the file
+            await asyncio.sleep(0.01)
+
+    assert notes.read_text().split("\n")[-4:-1] == ["a open", "b open", "c open"]
+
+
+async def test_what_is_told_between_batches_never_comes_after_what_is_newer(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("scheduler.worker.process._MOST_UNTOLD", 3)
+    monkeypatch.setattr("scheduler.worker.process._CHUNK", 1)
+    notes, large = tmp_path / "notes", {"large": "x" * 1_000_000}
+    async with running(command=shell_listener.command(notes)) as shell:
+        for each in (node("a", labels=large), node("b", labels=large), node("c")):
+            shell.see(seen(each))
+        await asyncio.sleep(0.01)  # the first of them fills the pipe
+        shell.see(seen(msgspec.structs.replace(node("c"), is_unschedulable=True)))
+        with pytest.raises(SolveFailedError, match="nothing is solved here"):
+            await shell.decide(("p", "c"))
+
+    assert notes.read_text().split("\n")[-2] == "c cordoned"
 
 
 async def test_assumptions_of_the_shell_count_in_the_replica() -> None:
@@ -178,6 +211,26 @@ async def test_the_process_ends_with_its_keeper() -> None:
         assert pid is not None
 
     assert not is_alive(pid)
+
+
+async def test_no_process_is_left_whenever_its_keeper_is_cancelled(tmp_path: Path) -> None:
+    sleeper = tmp_path / "sleeper"
+    sleeper.write_text("#!/bin/sh\nexec sleep 600\n")
+    sleeper.chmod(0o700)
+    before = children()
+    for steps in range(16):
+        task = asyncio.create_task(Worker(LIMITS, (str(sleeper),)).run())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+        assert children() <= before
+
+
+def children() -> set[str]:
+    """Give the ids of the processes that this one has started and that are still there."""
+    return {each for task in Path("/proc/self/task").iterdir() for each in (task / "children").read_text().split()}
 
 
 async def test_a_command_that_cannot_be_started_is_reported_and_tried_again() -> None:

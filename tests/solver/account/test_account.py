@@ -143,15 +143,66 @@ def test_room_on_the_node() -> None:
     pod = b.pod("p", "c", cpu=10)
     told = account(b.node("n1", cpu=8), b.gpu_slice("n1"), GPU, b.claim("c", b.request("r")), pods=(pod,))
 
-    assert only(told).objections == ("Insufficient cpu: 10000m needed, 8000m left",)
-    assert messages(told) == ["room for cpu on the node (10000m needed, 8000m left)"]
+    assert only(told).objections == ("Insufficient cpu: 10 needed, 8 left",)
+    assert messages(told) == ["room for cpu on the node (10 needed, 8 left)"]
 
 
 def test_a_selector_that_no_node_matches() -> None:
     pod = b.pod("p", "c", node_selector={"zone": "a"})
     told = account(b.node("n1"), b.gpu_slice("n1"), GPU, b.claim("c", b.request("r")), pods=(pod,))
 
-    assert messages(told) == ["without its nodeSelector and node affinity"]
+    assert messages(told) == ["without zone=a in its nodeSelector"]
+
+
+def test_a_misspelt_label_is_put_right_where_the_pod_then_fits() -> None:
+    pod = b.pod("p", "c", node_selector={"zone": "east-11"})
+    told = account(
+        b.node("n1", labels={"zone": "west"}),
+        b.node("n2", labels={"zone": "east-1"}),
+        b.gpu_slice("n2"),
+        GPU,
+        b.claim("c", b.request("r")),
+        pods=(pod,),
+    )
+
+    assert [(each.message, each.node) for each in told.changes] == [
+        ("zone=east-1 instead of zone=east-11 in its nodeSelector", "n2"),
+        ("without zone=east-11 in its nodeSelector", "n2"),
+    ]
+
+
+def test_several_rules_about_nodes_are_dropped_together_only_where_one_is_not_enough() -> None:
+    pod = b.pod("p", node_selector={"disk": "fast", "zone": "a"})
+
+    assert messages(account(b.node("n1"), pods=(pod,))) == ["without its nodeSelector and node affinity"]
+
+
+def test_the_node_that_a_toleration_opens_need_not_be_the_first_with_the_taint() -> None:
+    tainted = (b.taint("special"),)
+    nodes = (b.node("n1", taints=tainted), b.node("n2", taints=tainted))
+    told = account(*nodes, b.gpu_slice("n2"), GPU, b.claim("c", b.request("r")))
+
+    assert [(each.message, each.node) for each in told.changes] == [("tolerate taint special of the node", "n2")]
+
+
+def test_a_cordon_in_the_way_is_named_with_its_node() -> None:
+    nodes = (b.node("n1"), b.node("n2", is_unschedulable=True))
+    told = account(*nodes, b.gpu_slice("n2"), GPU, b.claim("c", b.request("r")))
+
+    assert messages(told) == ["uncordon node n2"]
+
+
+def test_of_a_request_only_the_largest_number_that_fits_is_told() -> None:
+    told = account(
+        b.node("n1"),
+        b.node("n2"),
+        b.gpu_slice("n1", count=2),
+        b.gpu_slice("n2", count=3),
+        GPU,
+        b.claim("c", b.request("r", count=4)),
+    )
+
+    assert messages(told) == ["3 instead of 4 for request r: a new template, because claims are immutable"]
 
 
 def test_requests_beside_each_other_are_counted_together() -> None:

@@ -3,16 +3,22 @@
 import pytest
 from msgspec.structs import replace
 
+from solver import solve_greedily
 from solver.domain import (
+    Budget,
     Claim,
     Constraint,
     ConstraintKind,
     ConsumerReference,
+    GangId,
     Pod,
     PodClaim,
+    PodVolume,
+    Policy,
     Reason,
     ReasonCode,
     Request,
+    VolumeClaimId,
 )
 from solver.feasibility import claims
 from tests.support import builders as b
@@ -213,3 +219,36 @@ def test_every_objection_is_given_and_each_once() -> None:
         ReasonCode.CLAIM_INVALID,
         ReasonCode.CLAIM_MISSING,
     ]
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        pytest.param(POD, id="a claim that is named"),
+        pytest.param(b.pod("p", b.waiting_entry("t")), id="a claim from a template"),
+        pytest.param(b.pod("p", "c", b.waiting_entry("t"), "d", "c"), id="several claims"),
+    ],
+)
+def test_what_is_said_of_a_pod_whose_claims_are_late_is_all_that_there_is_to_say(pod: Pod) -> None:
+    late = claims.late(pod, lambda _: False)
+
+    assert late
+    assert late == objections(pod)
+    plan = solve_greedily(b.snapshot(b.node("n1"), b.gpu_class()), b.batch(pod), Policy(), Budget())
+    assert plan.unplaced[0].reasons == late
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        pytest.param(b.pod("p"), id="no claims"),
+        pytest.param(b.pod("p", PodClaim(entry="x", template="t", is_skipped=True)), id="a claim that is not needed"),
+        pytest.param(b.pod("p", "c", "made"), id="one of several claims is there"),
+        pytest.param(b.pod("p", "c", invalid="spec: no"), id="an unreadable pod"),
+        pytest.param(replace(POD, scheduling_gates=("g",)), id="a gated pod"),
+        pytest.param(replace(POD, gang=GangId("default", "g", "dovetail.dev")), id="a pod of a gang"),
+        pytest.param(replace(POD, volumes=(PodVolume(name="v", claim=VolumeClaimId("default", "v")),)), id="volumes"),
+    ],
+)
+def test_a_pod_of_which_more_can_be_said_than_that_its_claims_are_late_is_not_late(pod: Pod) -> None:
+    assert claims.late(pod, lambda claim: claim.name == "made") == ()

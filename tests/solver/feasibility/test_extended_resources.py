@@ -107,11 +107,24 @@ def test_init_containers_share_the_largest_shortfall() -> None:
 
     assert _counts(claim) == {"container-1-request-0": 3, "container-3-request-0": 1}
     assert _users(claim) == {
-        "i": ["container-1-request-0", "container-3-request-0"],
-        "j": ["container-1-request-0", "container-3-request-0"],
+        "i": ["container-3-request-0", "container-1-request-0"],
+        "j": ["container-3-request-0", "container-1-request-0"],
         "k": ["container-3-request-0"],
         "a": ["container-3-request-0"],
     }
+
+
+def test_mappings_come_by_resource_and_containers_before_the_init_containers_that_use_what_is_theirs() -> None:
+    served = {RESOURCE: "gpu", "example/nic": "nic"}
+    claim = _claim(init("i", gpu=2), container("a", gpu=1, example__nic=1), container("b", gpu=1), served=served)
+
+    assert [(each.resource, each.container, each.request) for each in claim.mappings] == [
+        (RESOURCE, "a", "container-1-request-0"),
+        (RESOURCE, "b", "container-2-request-0"),
+        (RESOURCE, "i", "container-1-request-0"),
+        (RESOURCE, "i", "container-2-request-0"),
+        ("example/nic", "a", "container-1-request-1"),
+    ]
 
 
 def test_requests_are_sorted_by_name() -> None:

@@ -50,6 +50,15 @@ def test_it_is_never_more_than_the_budget() -> None:
     assert allowance.packing_seconds(packing(8, 4), Budget(deterministic_seconds=0.01)) == 0.01
 
 
+def test_packing_gets_twice_the_share_of_the_wall_time_that_it_gets_of_the_work() -> None:
+    budget = Budget(seconds=2.0, deterministic_seconds=4.0, clock=lambda: 0.4, started=0.0)
+    problem = packing(100, 2)
+    assert allowance.packing_seconds(problem, budget) == pytest.approx(0.3)
+    assert allowance.for_packing(problem, budget).remaining_seconds() == pytest.approx(1.6 * 2 * 0.3 / 4)
+    little = Budget(seconds=2.0, deterministic_seconds=0.1, clock=lambda: 0.4, started=0.0)
+    assert allowance.for_packing(problem, little).remaining_seconds() == pytest.approx(1.6)
+
+
 def test_who_waits_is_not_a_matter_of_packing() -> None:
     problem = packing(8, 2)
     levels = [Level(name=name, value=0, bound=0, proven=True) for name in names(problem)]

@@ -4,9 +4,13 @@ from collections.abc import Sequence
 
 import pytest
 
+from solver import greedy
 from solver.domain import Budget, Level, Pod
+from solver.engines import cpsat
+from solver.engines.status import EngineResult, EngineStatus
 from solver.greedy import Greedy, Order
 from solver.greedy.placing import Kept
+from solver.model import assignment, build, cells
 from solver.problem.problem import Problem
 from solver.search import bound, exact, neighbourhoods
 from solver.search.bound import Bounds
@@ -160,3 +164,22 @@ def test_the_search_finds_where_two_network_devices_reach() -> None:
     problem = s.problem(nodes, slices, classes, claim, pods=[b.pod(name, "c") for name in "pqr"])
     found = exact.improve(problem, Solution(), nothing_known(problem), s.PATIENT)
     assert sorted(choice.node for choice in found.solution.choices) == [1, 2]
+
+
+def test_what_is_equal_in_one_level_is_not_taken_where_a_later_one_loses(monkeypatch: pytest.MonkeyPatch) -> None:
+    claims = [b.claim("c0")]
+    machines = [b.node(f"n{index}") for index in range(2)]
+    slices = [b.gpu_slice("n0", count=1), b.gpu_slice("n1", count=1, memory="80Gi")]
+    problem = s.problem(machines, slices, GPU, claims, pods=[b.pod("p0", "c0")])
+    start = max(greedy.candidates(problem), key=lambda each: values(problem, each))
+    variables = build.build(problem, cells.single(problem))
+    other = Solution([start.choices[0]._replace(node=1 - start.choices[0].node)])
+    worse = assignment.values_of(variables, other)
+    assert (values(problem, other)[:3], values(problem, other) < values(problem, start)) == (
+        values(problem, start)[:3],
+        True,
+    )
+    result = EngineResult(EngineStatus.FEASIBLE, worse, None, 100.0)
+    monkeypatch.setattr(cpsat, "maximize", lambda *_, **__: result)
+    found = exact.improve(problem, start, nothing_known(problem), s.PATIENT)
+    assert values(problem, found.solution) == values(problem, start)

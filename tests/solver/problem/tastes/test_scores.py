@@ -104,13 +104,14 @@ def test_scores_come_last_and_are_proven_where_the_cheapest_places_are_taken() -
     assert (level.name, level.proven) == ("scores", True)
 
 
-def test_scores_that_room_forbids_show_their_gap() -> None:
+def test_scores_are_proven_where_room_forbids_the_cheapest_places() -> None:
     machines = [b.node("a", cpu=1), b.node("b", cpu=64)]
     running = replace(b.pod("r", cpu=60, memory="200Gi"), node_name="b")
     pods = [b.pod(f"p{i}", cpu=1) for i in range(4)]
+    problem = s.problem(machines, running, pods=pods)
     level = planned(machines, running, pods=pods).report.levels[-1]
-    assert not level.proven
-    assert level.bound > level.value
+    assert level.proven
+    assert level.value < -bound(problem.tastes.scores, problem.classes)
 
 
 def test_the_bound_is_never_above_the_best_placing() -> None:

@@ -1,0 +1,93 @@
+"""
+An inventory after some slices were published again: only what they changed is looked at.
+
+Drivers publish slices again for a taint or an attribute far more often than for other devices. Where nothing else
+differs, every device keeps its index, and what was worked out for the others stays. `restock` gives the very same as
+taking stock from nothing, or None where only that would do.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from msgspec import structs
+
+from solver.domain import DeviceId, PoolId, ResourceSlice
+from solver.feasibility import pools
+from solver.feasibility.pools import Pool
+from solver.problem.devices.inventory import DeviceRecord, Inventory, rule_taints
+
+_MOST_SLICES: Final = 256
+"""Slices published again beyond which taking stock from nothing is hardly slower."""
+
+
+class Restocked(NamedTuple):
+    """The new inventory, and what the records that were replaced said before, by index."""
+
+    inventory: Inventory
+    replaced: dict[int, DeviceRecord]
+
+
+def restock(before: Inventory, old: Sequence[ResourceSlice], new: Sequence[ResourceSlice]) -> Restocked | None:
+    """Put slices that were published again in the place of those that they replace; nodes and rules are as before."""
+    if len(old) != len(new):
+        return None
+    again = {id(was): (was, now) for was, now in zip(old, new, strict=True) if was is not now}
+    if len(again) > _MOST_SLICES or not all(_frame(was) == _frame(now) for was, now in again.values()):
+        return None
+    now_of = {key: now for key, (_, now) in again.items()}
+    resolved = _pools(before, now_of)
+    if resolved is None:
+        return None
+    inventory = replace(
+        before,
+        pools=before.pools | resolved,
+        records=before.records.copy(),
+        spans=before.spans.copy(),
+        own_taints=before.own_taints.copy(),
+        hints={},
+    )
+    return Restocked(inventory, _replaced(inventory, now_of))
+
+
+def _frame(each: ResourceSlice) -> ResourceSlice:
+    """Give a slice without what may differ: its generation, and attributes and taints of its devices."""
+    devices = tuple(structs.replace(device, attributes=(), taints=()) for device in each.devices)
+    return structs.replace(each, generation=0, devices=devices)
+
+
+def _pools(before: Inventory, now_of: Mapping[int, ResourceSlice]) -> dict[PoolId, Pool] | None:
+    """Resolve the pools concerned; None unless they could be used before, and can with the same slices now."""
+    found: dict[PoolId, Pool] = {}
+    for pool_id, count in Counter(each.pool_id for each in now_of.values()).items():
+        known = before.pools[pool_id]
+        slices = [now_of.get(id(each), each) for each in known.slices]
+        (now,) = pools.resolve(slices).values()
+        is_same = len(now.slices) == len(slices) and now.generation >= known.generation
+        is_all = sum(id(each) in now_of for each in known.slices) == count
+        if not (known.is_usable and now.is_usable and is_same and is_all):
+            return None
+        found[pool_id] = now
+    return found
+
+
+def _replaced(inventory: Inventory, now_of: Mapping[int, ResourceSlice]) -> dict[int, DeviceRecord]:
+    """Replace records and taints of slices in a copy, and give what the records were."""
+    found: dict[int, DeviceRecord] = {}
+    ends = (*(first for _, first in inventory.spans[1:]), len(inventory.records))
+    for number, ((was, first), end) in enumerate(zip(tuple(inventory.spans), ends, strict=True)):
+        now = now_of.get(id(was))
+        if now is None:
+            continue
+        inventory.spans[number] = (now, first)
+        for record in inventory.records[first:end]:
+            device = now.devices[record.position]
+            taints = device.taints + rule_taints(record.id, inventory.rules)
+            found[record.index] = record
+            inventory.records[record.index] = replace(record, device=device, taints=taints)
+        for device in now.devices:
+            key = DeviceId(now.driver, now.pool, device.name)
+            inventory.own_taints.pop(key, None)
+            inventory.own_taints.update({key: device.taints} if device.taints else {})
+    return found

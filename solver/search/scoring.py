@@ -1,0 +1,217 @@
+"""
+How good the level `scores` can be at best, and how to come close to that.
+
+The bound is the linear relaxation of pods without devices alone: as many of them as the levels before cannot do
+without, on nodes with the room that was there before the batch, each node as costly as the pods on it make it. Nodes
+that are far from cheap are taken together, each group as its cheapest node. All rules among pods are left out. The same
+relaxation beside all other pods, rounded, is mostly what is best. What is open then, and small, the model decides.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+from msgspec import structs
+
+from solver.domain import Budget
+from solver.engines import linear
+from solver.greedy import Greedy, Order
+from solver.greedy.placing import Kept
+from solver.model import build
+from solver.model.cells import Cell, Cells
+from solver.model.form import Expression
+from solver.model.variables import Variables
+from solver.problem.fit import PODS, Room
+from solver.problem.neighbours.circle import Neighbours
+from solver.problem.problem import PodClass, Problem, Requests
+from solver.problem.tastes.levels import SCORES
+from solver.problem.tastes.taste import Crowd, Taste
+from solver.search import allowance, exact
+from solver.search.bound import Bounds
+from solver.search.values import Values, values
+from solver.solution import Choice, Solution
+
+_MOST_NEAR: Final = 256
+"""So many nodes are looked at one by one; the others by groups."""
+_MOST_PLACES: Final = 30_000
+"""Of those so many that they have about so many places for pods in all."""
+_RANKS: Final = 8
+"""Into so many groups by cost the others are cut."""
+_MOST_DOMAINS: Final = 64
+"""Domains of so few values (zones) tell groups of nodes apart."""
+_MOST_TERMS: Final = 1_000
+"""Estimated size of the whole model up to which it decides what the relaxation leaves open."""
+_ROUNDING: Final = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A solution, the bound on its scores that holds as long as the levels before it stand, and what it took."""
+
+    solution: Solution
+    bound: int
+    deterministic_seconds: float = 0.0
+
+
+def improve(problem: Problem, solution: Solution, spent: float, budget: Budget) -> Scored:
+    """Bound the scores of a solution whose earlier levels are the best there are, and look for better ones."""
+    known = values(problem, solution)
+    limit = bound(problem, known, budget)
+    if limit > known[-1] and not budget.should_stop():
+        solution = max(solution, _rounded(problem, solution, budget), key=lambda each: values(problem, each))
+        known = values(problem, solution)
+    if limit <= known[-1] or build.estimated_terms(problem) > _MOST_TERMS or budget.should_stop():
+        return Scored(solution, limit)
+    left = min(budget.deterministic_seconds - spent, allowance.packing_seconds(problem, budget))
+    rest = replace(budget, deterministic_seconds=max(0.0, left))
+    found = exact.improve(problem, solution, Bounds((*known[:-1], limit), (0, 0)), rest)
+    return Scored(found.solution, found.levels[-1].bound, found.deterministic_seconds)
+
+
+def bound(problem: Problem, known: Values, budget: Budget) -> int:
+    """Give a value of the scores that no solution exceeds while the earlier levels are what they are known to be."""
+    part = _of(problem, {each.index: each.size for each in problem.classes if _is_scored(each)})
+    form = build.build(part, _cells(part)).form
+    for level, placed, value in zip(form.levels, problem.placed_levels, known, strict=False):
+        elsewhere = sum(
+            max(0, family[0].size * placed.worth.get(family[0].index, 0))
+            for family in problem.families
+            if not all(map(_is_scored, family))
+        )
+        form.require(level.expression, "placed", low=value - elsewhere)
+    found = linear.bound(form, form.levels[-1].expression, budget.remaining_seconds()).value
+    return 0 if found is None else min(0, found)
+
+
+def again(problem: Problem, solution: Solution) -> Solution:
+    """Place the pods anew, one by one, that take no device and share nothing, if all of them find a place again."""
+    loose = _loose(problem)
+    kept = [choice for choice in solution.choices if choice.pod_class not in loose]
+    moved = [choice.pod_class for choice in solution.choices if choice.pod_class in loose]
+    return _better(problem, solution, kept, moved) if moved else solution
+
+
+def _rounded(problem: Problem, solution: Solution, budget: Budget) -> Solution:
+    """Place them as the relaxation would around all others; what it splits is placed one by one."""
+    loose = frozenset() if problem.has_burdens else _loose(problem)
+    kept = [choice for choice in solution.choices if choice.pod_class not in loose]
+    moved = Counter(choice.pod_class for choice in solution.choices if choice.pod_class in loose)
+    if not moved:
+        return solution
+    part = replace(_of(problem, moved), room=_room_beside(problem, kept))
+    variables = build.build(part, _cells(part))
+    for each, counted in variables.by_class().items():
+        everybody = Expression(dict.fromkeys((variable for _, variable in counted), 1))
+        variables.form.require(everybody, "placed", low=moved[each])
+    found = linear.solve(variables.form, variables.form.levels[-1].expression, budget.remaining_seconds())
+    if found is None:
+        return solution
+    whole = _whole(variables, found.values, part.room)
+    moved.subtract(choice.pod_class for choice in whole)
+    return _better(problem, solution, kept + whole, sorted(moved.elements()))
+
+
+def _whole(variables: Variables, found: tuple[float, ...], room: Room) -> list[Choice]:
+    """Take what the relaxation places on single nodes, rounded down; to be exact, only as far as there is room."""
+    taken: list[Choice] = []
+    for (pod_class, cell), variable in variables.pods.items():
+        place, requests = variables.cell(cell), variables.problem.classes[pod_class].requests
+        if len(place.nodes) > 1:
+            continue
+        for _ in range(int(found[variable] + _ROUNDING)):
+            if all(room.of(resource)[place.nodes[0]] >= amount for resource, amount in ((PODS, 1), *requests)):
+                _take(room, Choice(pod_class, place.nodes[0], ()), requests)
+                taken.append(Choice(pod_class, place.nodes[0], ()))
+    return taken
+
+
+def _take(room: Room, choice: Choice, requests: Requests) -> None:
+    for resource, amount in ((PODS, 1), *requests):
+        room.of(resource)[choice.node] -= amount
+
+
+def _better(problem: Problem, solution: Solution, fixed: list[Choice], rest: list[int]) -> Solution:
+    """Place the rest beside what is fixed; the solution known where that is not possible or not better."""
+    greedy = Greedy(problem, Kept(problem), Order.QUEUE_BEST_FIT).start()
+    for choice in fixed:
+        greedy.occupy(choice)
+    if not all(greedy.place((problem.classes[each],), {}) for each in rest):
+        return solution
+    fresh: list[Choice] = greedy.solution.choices
+    candidate = Solution([*fixed, *fresh], solution.shared)
+    return candidate if values(problem, candidate) > values(problem, solution) else solution
+
+
+def _is_scored(pod_class: PodClass) -> bool:
+    return not pod_class.parts and not pod_class.shared
+
+
+def _loose(problem: Problem) -> frozenset[int]:
+    """Classes whose pods can be placed anew without a look at anything but room and scores."""
+    alone = Counter(each.family for each in problem.classes)
+    return frozenset(
+        each.index
+        for each in problem.classes
+        if _is_scored(each) and alone[each.family] == 1 and not problem.is_tied(each) and not problem.tastes.preferences
+    )
+
+
+def _of(problem: Problem, sizes: dict[int, int]) -> Problem:
+    """The problem of some classes with so many pods each, without what they owe to others: room and scores."""
+    classes = [
+        replace(each, members=each.members[: sizes.get(each.index, 0)], sources=[], specials=[])
+        for each in problem.classes
+    ]
+    nothing: dict[str, Any] = {"shared": [], "limits": (), "gangs": (), "neighbours": Neighbours()}
+    policy = structs.replace(problem.policy, levels=(SCORES,))
+    tastes = replace(problem.tastes, scores=_by_pod(problem.tastes.scores))
+    return replace(problem, classes=classes, policy=policy, tastes=tastes, wide_state=(), **nothing)
+
+
+def _by_pod(taste: Taste) -> Taste:
+    """The same costs; what the first pod of a crowd costs on a node is counted for each pod, so that nodes differ."""
+    of_class, crowds = dict(taste.of_class), list[Crowd]()
+    for crowd in taste.crowds:
+        if not np.array_equal(crowd.domain_of, np.arange(len(crowd.base))):
+            crowds.append(crowd)
+            continue
+        for each in crowd.classes:
+            of_class[each] = of_class[each] + crowd.base
+        crowds.append(replace(crowd, base=np.zeros_like(crowd.base)))
+    return Taste(of_class, tuple(crowds))
+
+
+def _room_beside(problem: Problem, kept: list[Choice]) -> Room:
+    """What nodes have left beside some pods."""
+    room = Room({resource: amounts.copy() for resource, amounts in problem.room.free.items()})
+    for choice in kept:
+        _take(room, choice, problem.classes[choice.pod_class].requests)
+    return room
+
+
+def _cells(problem: Problem) -> Cells:
+    """Nodes that are cheap for some class, each alone; the others by cost, and by the zones that they are in."""
+    rank = np.full(problem.node_count, problem.node_count, dtype=np.int64)
+    for each in (each for each in problem.classes if each.size):
+        open_nodes = np.flatnonzero(each.verdicts.allowed & problem.room.fits(each.requests))
+        order = open_nodes[np.argsort(problem.tastes.scores.of_class[each.index][open_nodes], kind="stable")]
+        rank[order] = np.minimum(rank[order], np.arange(len(order)))
+    nodes = np.argsort(rank, kind="stable")[: np.count_nonzero(rank < problem.node_count)].tolist()
+    near = min(_MOST_NEAR, _MOST_PLACES // max(1, sum(each.size for each in problem.classes)))
+    cells = Cells()
+    for together in (*((node,) for node in nodes[:near]), *_grouped(problem, nodes[near:])):
+        group, state = problem.group(together[0]), problem.states[together[0]]
+        cells.places.append(Cell(len(cells.places), together, group, state, is_whole=False))
+    return cells
+
+
+def _grouped(problem: Problem, nodes: list[int]) -> Iterable[tuple[int, ...]]:
+    """Bring nodes together that come one after the other and are in the same zone of every sort."""
+    crowds = [crowd for crowd in problem.tastes.scores.crowds if len(crowd.base) <= _MOST_DOMAINS]
+    found: dict[tuple[int, ...], list[int]] = {}
+    for position, node in enumerate(nodes):
+        zones = (int(crowd.domain_of[node]) for crowd in crowds)
+        found.setdefault((position * _RANKS // len(nodes), *zones), []).append(node)
+    return map(tuple, found.values())

@@ -1,0 +1,75 @@
+"""Pods of one priority are helped together: as many as can be, with the least harm, never worse than in turn."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from solver.domain import Batch, Plan, Pod, Policy, PreemptionRules, Snapshot
+from solver.preemption import together
+from solver.verify import check
+from tests.properties.test_preemption import Scene, scenes, shares_as_published
+from tests.support import builders as b
+from tests.support.bruteforce import best
+from tests.support.preemption_cases import decide, harm_of, least_harm_for_most
+
+PROPERTY = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=100)
+
+
+@st.composite
+def crowds(draw: st.DrawFn) -> tuple[Snapshot, tuple[Pod, ...], PreemptionRules]:
+    """A scene in which two or three pods of the same priority want in, and nobody of them fits."""
+    scene: Scene = draw(scenes())
+    pods, claims = [scene.pod], []
+    for number in range(draw(st.integers(1, 2))):
+        names: tuple[str, ...] = ()
+        if draw(st.booleans()):
+            claims.append(b.claim(f"asked-{number}", b.request("gpu", count=draw(st.integers(1, 2)))))
+            names = (f"asked-{number}",)
+        pods.append(b.pod(f"high-{number}", *names, cpu=draw(st.integers(0, 4)), priority=4))
+    snapshot = shares_as_published(scene.snapshot)
+    snapshot = replace(snapshot, claims=tuple(sorted((*snapshot.claims, *claims), key=lambda claim: claim.id)))
+    return snapshot, tuple(pods), scene.rules
+
+
+def helped(plan: Plan) -> int:
+    return sum(len(each.placements) for each in plan.preemptions)
+
+
+@contextmanager
+def in_turn() -> Iterator[None]:
+    """Nothing is decided together."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(together, "decided", lambda *_: None)
+        yield
+
+
+@PROPERTY
+@given(crowd=crowds())
+def test_as_many_as_can_be_are_helped_with_the_least_harm(
+    crowd: tuple[Snapshot, tuple[Pod, ...], PreemptionRules],
+) -> None:
+    snapshot, pods, rules = crowd
+    assume(best(snapshot, Batch(pods=pods)).counts == (0,))
+
+    plan = decide(snapshot, *pods, rules=rules)
+
+    assert check(snapshot, Batch(pods=pods), plan, Policy(preemption=rules)) == ()
+    assert (helped(plan), harm_of(snapshot, plan)) == least_harm_for_most(snapshot, pods, rules)
+
+
+@PROPERTY
+@given(crowd=crowds())
+def test_together_is_never_worse_than_in_turn(crowd: tuple[Snapshot, tuple[Pod, ...], PreemptionRules]) -> None:
+    snapshot, pods, rules = crowd
+
+    plan = decide(snapshot, *pods, rules=rules)
+    with in_turn():
+        one_by_one = decide(snapshot, *pods, rules=rules)
+
+    assert check(snapshot, Batch(pods=pods), plan, Policy(preemption=rules)) == ()
+    assert plan.placements == one_by_one.placements
+    assert (-helped(plan), harm_of(snapshot, plan)) <= (-helped(one_by_one), harm_of(snapshot, one_by_one))

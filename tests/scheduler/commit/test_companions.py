@@ -1,0 +1,102 @@
+"""Who waits for whose binding, and what happens when it comes to nothing."""
+
+import asyncio
+
+import pytest
+
+from scheduler.cluster import Cluster, Unit, split_plan
+from scheduler.commit.companions import Companions
+from solver.domain import Pod
+from tests.support import builders as b
+from tests.support.cluster_builders import cluster_of, seen, unit
+from tests.support.neighbour_builders import neighbour, term
+
+NODES = [b.node(name, labels={"zone": zone, "host": name}) for name, zone in (("n1", "a"), ("n2", "a"), ("n3", "b"))]
+STORE = neighbour("store", app="store")
+WEB = neighbour("web", app="web", affinity=[term("zone", app="store")])
+
+
+def placed(cluster: Cluster, pod: Pod, node: str) -> Unit:
+    made = unit(b.placement(pod, node))
+    cluster.assume(made)
+    return made
+
+
+def begun(companions: Companions, each: Unit) -> tuple[list[str], asyncio.Event]:
+    settled = asyncio.Event()
+    return [key.name for key, _ in companions.begin(each, settled)], settled
+
+
+async def test_a_pod_waits_for_the_binding_of_the_one_it_has_to_be_with() -> None:
+    cluster = cluster_of(NODES, STORE, WEB)
+    companions = Companions(cluster)
+    store, settled = placed(cluster, STORE, "n1"), asyncio.Event()
+    companions.begin(store, settled)
+    waiting = asyncio.create_task(companions.wait(companions.begin(placed(cluster, WEB, "n2"), asyncio.Event())))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+
+    settled.set()
+
+    assert await waiting == ()
+
+
+async def test_it_is_not_bound_where_that_came_to_nothing() -> None:
+    cluster = cluster_of(NODES, STORE, WEB)
+    companions = Companions(cluster)
+    store, settled = placed(cluster, STORE, "n1"), asyncio.Event()
+    companions.begin(store, settled)
+    leaned_on = companions.begin(placed(cluster, WEB, "n2"), asyncio.Event())
+    settled.set()
+    cluster.forget(store)
+
+    (reason,) = await companions.wait(leaned_on)
+
+    assert reason.message == "pod default/store, which it has to be with, was not bound after all"
+
+
+@pytest.mark.parametrize(
+    ("pod", "store_on", "web_on"),
+    [
+        pytest.param(WEB, "n3", "n1", id="another domain"),
+        pytest.param(neighbour("web", affinity=[term("zone", app="other")]), "n1", "n1", id="another selector"),
+        pytest.param(neighbour("web", affinity=[term("rack", app="store")]), "n1", "n1", id="no such label"),
+        pytest.param(neighbour("web", app="web"), "n1", "n1", id="no affinity"),
+    ],
+)
+def test_nobody_waits_for_who_does_not_do(pod: Pod, store_on: str, web_on: str) -> None:
+    cluster = cluster_of(NODES, STORE, pod)
+    companions = Companions(cluster)
+    begun(companions, placed(cluster, STORE, store_on))
+    assert begun(companions, placed(cluster, pod, web_on))[0] == []
+
+
+def test_nobody_waits_where_one_that_runs_on_the_node_does() -> None:
+    running = neighbour("old", on="n2", app="store")
+    cluster = cluster_of(NODES, STORE, WEB, running)
+    companions = Companions(cluster)
+    begun(companions, placed(cluster, STORE, "n1"))
+    assert begun(companions, placed(cluster, WEB, "n2"))[0] == []
+
+
+def test_pods_that_have_to_be_with_each_other_wait_for_the_first_only() -> None:
+    pods = [neighbour(name, app="web", affinity=[term("zone", app="web")]) for name in ("w1", "w2", "w3")]
+    cluster = cluster_of(NODES, pods)
+    companions = Companions(cluster)
+    assert [begun(companions, placed(cluster, each, "n1"))[0] for each in pods] == [[], ["w1"], ["w1"]]
+
+
+def test_what_has_ended_is_waited_for_by_nobody() -> None:
+    cluster = cluster_of(NODES, STORE, WEB)
+    companions = Companions(cluster)
+    store = placed(cluster, STORE, "n1")
+    _, settled = begun(companions, store)
+    companions.end(store, settled)
+    cluster.apply(seen(neighbour("store", on="n1", app="store")))
+    assert begun(companions, placed(cluster, WEB, "n2"))[0] == []
+
+
+def test_who_leans_on_others_is_committed_after_them() -> None:
+    plan = b.plan(b.placement(WEB, "n1"), b.placement(STORE, "n2"))
+    units = split_plan(plan, b.batch(WEB, STORE))
+    assert [each.placements[0].pod.name for each in units] == ["store", "web"]

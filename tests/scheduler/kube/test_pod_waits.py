@@ -1,0 +1,45 @@
+"""Since when pods wait, as the real API server lists it."""
+
+import datetime as dt
+
+import pytest
+
+from scheduler.kube import paths, pod_waits, writes
+from scheduler.kube.pod_waits import Wait
+from solver.domain import Pod
+from tests.scheduler.kube.conftest import Cluster
+
+pytestmark = pytest.mark.controlplane
+
+SINCE = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+
+
+async def told(cluster: Cluster, pod: Pod, reason: str = "Unschedulable") -> None:
+    await writes.write_pod_condition(cluster.client, pod, reason=reason, message="m", since=SINCE)
+
+
+async def found(cluster: Cluster) -> tuple[Wait, ...]:
+    return tuple(each for each in await pod_waits.read(cluster.client) if each.pod.namespace == cluster.namespace)
+
+
+async def test_pods_that_were_told_why_they_wait_are_listed(cluster: Cluster) -> None:
+    pod = await cluster.pod("waits")
+    await told(cluster, pod, "NodeHeld")
+    await cluster.pod("new")
+    bound = await cluster.pod("bound")
+    await told(cluster, bound)
+    await writes.bind(cluster.client, bound.id, bound.uid, "node-1")
+    gated = await cluster.pod("gated")
+    await told(cluster, gated, "SchedulingGated")
+
+    assert await found(cluster) == (Wait(pod.id, pod.uid, "NodeHeld", "m", SINCE),)
+
+
+async def test_pages_are_put_together(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pod_waits, "_PAGE", "1")
+    pods = [await cluster.pod(f"p{number}") for number in range(3)]
+    for each in pods:
+        await told(cluster, each)
+
+    assert {each.pod for each in await found(cluster)} == {each.id for each in pods}
+    assert (await cluster.send("GET", paths.pod(pods[0].id)))["status"]["conditions"][0]["status"] == "False"

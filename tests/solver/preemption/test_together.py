@@ -1,0 +1,198 @@
+"""Several pods of one priority that want in at once: victims in common, and who goes where so that all are helped."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from solver import solve
+from solver.domain import Batch, Budget, Gang, GangId, Plan, Pod, Policy, PreemptionRules, ReasonCode, Snapshot
+from solver.preemption import harm, together
+from solver.verify import check
+from tests.support import builders as b
+from tests.support.preemption_cases import (
+    DEVICES,
+    RULES,
+    decide,
+    disruption_budget,
+    holding,
+    running,
+    victims,
+)
+
+
+def helped(plan: Plan) -> dict[str, str]:
+    return {each.pod.name: each.node for found in plan.preemptions for each in found.placements}
+
+
+def decided(snapshot: Snapshot, *pods: Pod, rules: PreemptionRules = RULES) -> Plan:
+    """Decide, and check the plan."""
+    plan = decide(snapshot, *pods, rules=rules)
+    batch = Batch(pods=tuple(sorted(pods, key=lambda pod: -pod.priority)))
+    assert check(snapshot, batch, plan, Policy(preemption=rules)) == ()
+    return plan
+
+
+def highs(*cpus: int, priority: int = 10) -> list[Pod]:
+    return [b.pod(f"high-{number}", cpu=cpu, priority=priority) for number, cpu in enumerate(cpus)]
+
+
+def two_nodes() -> Snapshot:
+    """On n1 a pod of four, on n2 a young one of two; alone each of two pods would rather have the young one gone."""
+    return b.snapshot(
+        b.node("n1", cpu=4),
+        b.node("n2", cpu=4),
+        running("large", "n1", cpu=4, seconds=900),
+        running("young", "n2", cpu=2, seconds=10),
+        running("same", "n2", cpu=2, priority=10),
+    )
+
+
+def test_a_victim_that_makes_room_for_two_goes_alone() -> None:
+    plan = decided(two_nodes(), *highs(2, 2))
+
+    assert victims(plan) == ["large"]
+    assert helped(plan) == {"high-0": "n1", "high-1": "n1"}
+    assert [each.is_proven for each in plan.preemptions] == [True]
+    assert "default/high-0 of priority 10 and 1 more of its priority" in plan.preemptions[0].victims[0].message
+    assert {each.reasons[0].code for each in plan.unplaced} == {ReasonCode.PREEMPTING}
+
+
+def test_the_first_goes_elsewhere_where_the_second_cannot() -> None:
+    snapshot = b.snapshot(
+        b.node("n1", labels={"zone": "a"}, cpu=2),
+        b.node("n2", labels={"zone": "b"}, cpu=2),
+        running("young", "n1", cpu=2, seconds=10),
+        running("old", "n2", cpu=2, seconds=9000),
+    )
+    free = b.pod("high-0", cpu=2, priority=10)
+    bound = b.pod("high-1", cpu=2, priority=10, node_selector={"zone": "a"})
+
+    assert helped(decided(snapshot, free)) == {"high-0": "n1"}
+    assert helped(decided(snapshot, free, bound)) == {"high-0": "n2", "high-1": "n1"}
+
+
+def test_pods_on_different_nodes_are_helped_apart() -> None:
+    snapshot = b.snapshot(
+        *(b.node(f"n{n}", cpu=2) for n in range(2)), *(running(f"p{n}", f"n{n}", cpu=2) for n in (0, 1))
+    )
+
+    plan = decided(snapshot, *highs(2, 2))
+
+    assert [len(each.victims) for each in plan.preemptions] == [1, 1]
+    assert [len(each.placements) for each in plan.preemptions] == [1, 1]
+
+
+def test_the_bound_on_evictions_and_budgets_hold_for_all_of_them() -> None:
+    snapshot = b.snapshot(
+        *(b.node(f"n{n}", cpu=2) for n in range(3)),
+        *(running(f"p{n}", f"n{n}", cpu=2, labels={"app": "web"}) for n in range(3)),
+    )
+    shielded = replace(snapshot, budgets=(disruption_budget("web", 1, app="web"),))
+
+    assert len(victims(decided(snapshot, *highs(2, 2, 2), rules=replace(RULES, most_victims=2)))) == 2
+    assert len(victims(decided(shielded, *highs(2, 2, 2)))) == 1
+
+
+def test_one_device_claim_that_goes_serves_two() -> None:
+    snapshot = b.snapshot(
+        b.node("n1"),
+        b.node("n2"),
+        b.gpu_slice("n1", count=2),
+        b.gpu_slice("n2", count=1),
+        b.gpu_class(),
+        holding("pair", "n1", "gpu-0", "gpu-1"),
+        holding("single", "n2", "gpu-0"),
+        running("pair", "n1", "pair", seconds=5000),
+        running("single", "n2", "single", seconds=10),
+        b.claim("a0"),
+        b.claim("a1"),
+    )
+
+    plan = decided(snapshot, *(b.pod(f"high-{n}", f"a{n}", priority=1) for n in range(2)), rules=DEVICES)
+
+    assert victims(plan) == ["pair"]
+    assert sorted(str(each.claim) for found in plan.preemptions for each in found.allocations) == [
+        "default/a0",
+        "default/a1",
+    ]
+
+
+def test_a_gang_is_helped_whole_or_not_at_all_beside_others() -> None:
+    gang = GangId("default", "g", "dovetail.dev")
+    members = [replace(b.pod(f"m-{n}", cpu=1, priority=10), gang=gang) for n in range(3)]
+    snapshot = b.snapshot(b.node("n0", cpu=2), running("young", "n0", cpu=2, seconds=10))
+    batch = Batch(pods=(*members, *highs(2)), gangs=(Gang(id=gang, min_count=1),))
+
+    plan = solve(snapshot, batch, Policy(preemption=RULES), Budget(seconds=60.0, deterministic_seconds=10.0))
+
+    assert helped(plan) == {"high-0": "n0"}  # two of the three would be more pods
+
+
+@pytest.mark.parametrize("broken", ["too large", "not proven"])
+def test_without_a_proof_they_are_helped_in_turn(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+    if broken == "too large":
+        monkeypatch.setattr(together, "_MOST_CELLS", 1)
+    else:
+        monkeypatch.setattr(harm, "most_helped", lambda *_: None)
+
+    plan = decided(two_nodes(), *highs(2, 2))
+
+    assert len(helped(plan)) == 2
+    assert victims(plan) == ["large", "young"]
+
+
+@pytest.fixture
+def unsure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is decided together is never known to be the best, and compared."""
+    decided_together = together.decided
+
+    def found(*given: Any) -> together.Joint | None:
+        joint = decided_together(*given)
+        return dataclasses.replace(joint, is_best=False) if joint is not None else None
+
+    monkeypatch.setattr(together, "decided", found)
+
+
+@pytest.mark.usefixtures("unsure")
+def test_what_was_done_in_turn_is_taken_back_where_together_is_better() -> None:
+    more = b.pod("also", cpu=2, priority=4)
+
+    plan = decided(two_nodes(), *highs(2, 2), more)
+
+    assert victims(plan) == ["large", "young"]
+    assert helped(plan) == {"high-0": "n1", "high-1": "n1", "also": "n2"}
+
+
+@pytest.mark.usefixtures("unsure")
+def test_what_was_done_in_turn_stands_where_together_is_no_better() -> None:
+    snapshot = b.snapshot(
+        *(b.node(f"n{n}", cpu=2) for n in (0, 1)), *(running(f"p{n}", f"n{n}", cpu=2) for n in (0, 1))
+    )
+
+    plan = decided(snapshot, *highs(2, 2), b.pod("also", cpu=2, priority=4))
+
+    assert victims(plan) == ["p0", "p1"]
+    assert helped(plan).keys() == {"high-0", "high-1"}
+
+
+def test_as_many_as_one_plan_helps_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(together, "MOST_UNITS", 2)
+
+    plan = decided(two_nodes(), *highs(2, 2, 2))
+
+    assert len(helped(plan)) == 2
+    assert victims(plan) == ["large"]
+    assert ReasonCode.BUDGET in {reason.code for each in plan.unplaced for reason in each.reasons}
+
+
+def test_half_of_the_time_is_left_to_helping_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Budget] = []
+    monkeypatch.setattr(together, "decided", lambda outlook, *_: seen.append(outlook.budget))
+
+    plan = decided(two_nodes(), *highs(2, 2))
+
+    (budget,) = seen
+    assert 20.0 < budget.seconds - (budget.clock() - budget.started) < 31.0
+    assert len(helped(plan)) == 2

@@ -1,0 +1,95 @@
+"""Patterns mixed in whole numbers: better than rounding, within what nodes and pods allow, and never a loss."""
+
+import random
+from collections import Counter
+
+import pytest
+
+from solver import greedy
+from solver.domain import Budget
+from solver.problem.problem import Problem
+from solver.search import bound, columns, dive, kinds, mix, staged
+from solver.search.patterns import Columns, Master
+from solver.search.values import Values, best, values
+from solver.solution import Solution
+from tests.support import builders as b
+from tests.support import solver_problems as s
+
+UNBOUNDED = 1 << 50
+
+
+def packing(count: int, nodes: int, seed: int) -> Problem:
+    """Pods of different sizes that all fit, while the fewest nodes for them are hard to find."""
+    chance = random.Random(seed)  # noqa: S311 - a case, not a secret
+    claims = [b.claim(f"c{index}") for index in range(count)]
+    pods = [b.pod(f"p{index:02}", f"c{index}", cpu=chance.randint(10, 35)) for index in range(count)]
+    machines = [b.node(f"n{index:02}") for index in range(nodes)]
+    return s.problem(machines, [b.gpu_slice(each.name, count=4) for each in machines], b.gpu_class(), claims, pods=pods)
+
+
+def columns_of(problem: Problem, budget: Budget) -> Columns:
+    found = kinds.kinds(problem, list(range(problem.node_count)), 64)
+    assert found is not None
+    pods = Counter({family[0].family: family[0].size for family in problem.families})
+    return Columns(problem, found, [len(kind.nodes) for kind in found], pods, budget)
+
+
+def start_of(problem: Problem) -> Solution:
+    return best(problem, greedy.candidates(problem))
+
+
+@pytest.mark.parametrize(("count", "nodes", "seed"), [(24, 24, 3), (24, 24, 4), (60, 40, 3), (60, 40, 4)])
+def test_batches_of_pods_that_all_differ_are_packed_best_of_all(count: int, nodes: int, seed: int) -> None:
+    problem = packing(count, nodes, seed)
+    found = staged.search(problem, start_of(problem), Budget(seconds=86_400.0))
+    assert [level.name for level in found.levels if not level.proven] == []
+    assert found.deterministic_seconds < 0.2
+
+
+def mixed(problem: Problem, known: Values, hint: Solution) -> Solution:
+    """The best mix for the level `opened-nodes`, laid out."""
+    found = columns_of(problem, s.PATIENT)
+    level = 2
+    used = mix.mixed(found, found.bound(level, known, UNBOUNDED), found.learn(hint), UNBOUNDED)
+    return dive.laid_out(found, known, used, Solution())
+
+
+def test_earlier_levels_keep_their_values_and_nothing_is_used_twice() -> None:
+    problem = packing(24, 24, 3)
+    start = start_of(problem)
+    known = values(problem, start)
+    found = mixed(problem, known, start)
+    assert values(problem, found)[:2] == (24, 0)
+    assert values(problem, found) >= known
+    taken = Counter(choice.node for choice in found.choices)
+    assert max(taken.values()) <= 4
+
+
+def test_a_mix_without_budget_is_none() -> None:
+    problem = packing(8, 8, 3)
+    found = columns_of(problem, Budget(seconds=86_400.0, deterministic_seconds=0.0))
+    hint = found.learn(start_of(problem))
+    assert mix.mixed(found, Master(found, 2, values(problem, start_of(problem))), hint, UNBOUNDED) == Counter()
+
+
+def test_a_pod_that_two_patterns_promise_is_placed_once() -> None:
+    problem = packing(2, 2, 3)
+    found = columns_of(problem, s.PATIENT)
+    both = best(problem, greedy.candidates(problem))
+    assert len({choice.node for choice in both.choices}) == 1
+    (pattern,) = found.learn(both)
+    laid = dive.laid_out(found, values(problem, both), Counter({pattern: 2}), Solution())
+    assert sorted(choice.pod_class for choice in laid.choices) == sorted(choice.pod_class for choice in both.choices)
+
+
+def test_the_stage_of_patterns_mixes(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = packing(60, 40, 3)
+    start = start_of(problem)
+    limits = bound.bounds(problem, values(problem, start), s.PATIENT)
+    budget = Budget(seconds=86_400.0, deterministic_seconds=0.14)
+    with_mix = columns.improve(problem, start, limits, budget)
+    monkeypatch.setattr(mix, "_MOST_PATTERNS", 0)
+    without = columns.improve(problem, start, limits, budget)
+    assert with_mix is not None
+    assert without is not None
+    assert values(problem, with_mix.solution)[:3] > values(problem, without.solution)[:3]

@@ -1,0 +1,117 @@
+"""Whenever the time is up, there is a plan: it keeps every rule and is worth no less than first fit."""
+
+import itertools
+
+import pytest
+
+from solver import greedy, solve, verify
+from solver.domain import Batch, Budget, Policy, SearchStatus, Snapshot
+from solver.engines import cpsat, linear
+from solver.greedy.placing import Kept
+from solver.model import build, cells, form
+from solver.model.form import OutOfTimeError
+from solver.problem.memory import Engine
+from solver.problem.prepare import prepare
+from solver.search import bound, exact, staged
+from solver.search.values import values
+from tests.support import builders as b
+from tests.support import solver_problems as s
+from tests.support.gangs import crowded, problem_of
+
+
+def ended() -> Budget:
+    """A budget whose time is up."""
+    return Budget(seconds=1.0, clock=lambda: 2.0, started=0.0)
+
+
+def ending(looks: int) -> Budget:
+    """A budget whose time is up at a certain look at the clock."""
+    ticks = itertools.count()
+    return Budget(seconds=1.0, deterministic_seconds=0.2, clock=lambda: 2.0 * (next(ticks) >= looks), started=0.0)
+
+
+def case() -> tuple[Snapshot, Batch]:
+    objects, batch = crowded()
+    return b.snapshot(objects), batch
+
+
+def first_fit(snapshot: Snapshot, batch: Batch) -> tuple[int, ...]:
+    problem = prepare(snapshot, batch, Policy(), Engine())
+    return values(problem, greedy.Greedy(problem, Kept(problem), greedy.Order.QUEUE_FIRST_FIT).run())
+
+
+@pytest.mark.parametrize("looks", [0, 1, 2, 5, 12, 30, 60, 120, 250, 500, 1000])
+def test_wherever_the_time_ends_the_plan_is_valid_and_no_worse_than_first_fit(
+    looks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(form, "_GLANCE", 1)
+    snapshot, batch = case()
+    plan = solve(snapshot, batch, Policy(), ending(looks))
+    assert verify.check(snapshot, batch, plan) == ()
+    assert tuple(level.value for level in plan.report.levels) >= first_fit(snapshot, batch)
+
+
+def test_once_the_time_is_up_nothing_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name in ((cpsat, "maximize"), (linear, "bound"), (build, "build")):
+        monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("there is no time for that"))
+    snapshot, batch = case()
+    plan = solve(snapshot, batch, Policy(), ended())
+    assert tuple(level.value for level in plan.report.levels) == first_fit(snapshot, batch)
+    assert plan.report.status is SearchStatus.FEASIBLE
+
+
+def test_first_fit_goes_to_its_end_and_no_other_order_begins() -> None:
+    problem = problem_of(*crowded())
+    (only,) = greedy.candidates(problem, lambda: True)
+    assert only.choices == greedy.Greedy(problem, Kept(problem), greedy.Order.QUEUE_FIRST_FIT).run().choices
+
+
+def test_a_model_that_has_no_time_left_is_not_written_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(form, "_GLANCE", 1)
+    problem = problem_of(*crowded())
+    with pytest.raises(OutOfTimeError):
+        build.build(problem, cells.single(problem), stop=lambda: True)
+
+
+def test_a_model_that_stands_may_grow_whatever_the_time() -> None:
+    problem = problem_of(*crowded())
+    assert build.build(problem, cells.single(problem), stop=lambda: False).form.stop is None
+
+
+@pytest.mark.parametrize("stage", [bound, exact])
+def test_stages_that_have_no_time_for_their_model_leave_things_as_they_are(
+    stage: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(form, "_GLANCE", 1)
+    problem = problem_of(*crowded())
+    start = greedy.candidates(problem)[0]
+    known = values(problem, start)
+    nothing = bound.Bounds((None,) * len(known), (0, 0))
+    if stage is bound:
+        assert bound.bounds(problem, known, ending(1)) == nothing
+    else:
+        found = exact.improve(problem, start, nothing, ended())
+        assert found.solution is start
+        assert not any(level.proven for level in found.levels)
+
+
+def test_where_the_time_is_short_the_model_of_the_whole_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staged, "_TERMS_PER_SECOND", 1)
+    monkeypatch.setattr(exact, "improve", lambda *_: pytest.fail("it would not be written in time"))
+    problem = problem_of(*crowded())
+    start = greedy.candidates(problem)[0]
+    found = staged.search(problem, start, Budget(seconds=60.0, deterministic_seconds=0.5, clock=lambda: 0.0, started=0))
+    assert "neighbourhoods" in found.stages
+
+
+def test_time_is_kept_back_for_what_comes_after_the_search() -> None:
+    budget = Budget(seconds=2.0, clock=lambda: 0.8, started=0.0)
+    assert budget.sparing().remaining_seconds() == pytest.approx(1.0)
+    late = Budget(seconds=2.0, clock=lambda: 1.9, started=0.0)
+    assert late.sparing().remaining_seconds() == pytest.approx(0.075)
+
+
+def test_an_equal_budget_of_work_gives_an_equal_plan() -> None:
+    snapshot, batch = case()
+    plans = [solve(snapshot, batch, Policy(), s.PATIENT) for _ in range(2)]
+    assert plans[0] == plans[1]

@@ -114,6 +114,7 @@ class Cycle:
         while True:
             await self._wait_for_work()
             await self._wait_for_room()
+            await asyncio.sleep(0)  # a crowd whose claims are late is put back, batch after batch, without any wait
             batch = self._parts.pending.take_batch(self._clock(), self._max_pods)
             for part in self._divide(self._without_late(batch)):
                 for apart in split_held(part, self._parts.cluster.nominated()):
@@ -138,6 +139,8 @@ class Cycle:
                 late.add(pod.id)
                 self._parts.metrics.unplaced_pods.labels(ReasonCode.CLAIM_MISSING).inc()
                 self._put_back(pod, reasons, started)
+                if self._parts.passed_over.let_go(pod.uid):
+                    self._release()
         return batch.without(late)
 
     def _has_claim(self, claim: ClaimId) -> bool:
@@ -167,11 +170,12 @@ class Cycle:
         self._last_units = len(units)
         for preemption in decision.plan.preemptions:
             self._wake(self._parts.evictions.begin(profile, preemption, pods))
+        is_released = self._parts.passed_over.decided(batch, decision.plan, self._clock())
         for unplaced in decision.plan.unplaced:
             self._put_back(pods[unplaced.pod], unplaced.reasons, started)
             self._parts.repairs.loosen(pods[unplaced.pod], unplaced.reasons)
         self._parts.groups.decided(batch, decision.plan)
-        if self._parts.passed_over.decided(batch, decision.plan, self._clock()):
+        if is_released:
             self._release()
         self._report(decision, profile)
         return decision.later
@@ -233,7 +237,9 @@ class Cycle:
             self._put_back(pods[placement.pod], reasons, started)
 
     def _put_back(self, pod: Pod, reasons: Sequence[Reason], started: float) -> None:
-        self._parts.pending.put_back(pod.id, pod.uid, reasons, self._clock())
+        if not self._parts.pending.put_back(pod.id, pod.uid, reasons, self._clock()):
+            self._forget(pod.uid)  # deleted or bound meanwhile: nobody is told, and nothing is remembered again
+            return
         self._count_incoming(pod.id, "ScheduleAttemptFailure")
         self._parts.tally.failed(pod, reasons, started)
         self._parts.reports.waits(pod, reasons, len(self._nodes))

@@ -21,7 +21,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     measured = measure.read(options.show) if options.show else tuple(_measured(options))
     if options.json:
         measure.write(options.json, measured)
-    Console(width=WIDTH).print(table.render(measured))
+    shown = table.render(measured)
+    Console(width=max(WIDTH, table.width(shown))).print(shown)
     found = table.problems(measured)
     for line in found:
         print(line, file=sys.stderr)

@@ -1,14 +1,16 @@
-"""The table of what was measured, for a terminal of 100 columns. Pure."""
+"""The table of what was measured, for a terminal of 100 columns, or more where numbers are long. Pure."""
 
 from collections.abc import Sequence
 
 from rich import box
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from e2e.bench.measure import LevelMeasure, Measure, worse_levels
 
 COLUMNS = ("WORKLOAD", "LEVEL", "FIRST FIT", "GREEDY", "PLAN", "BOUND", "GAP", "SECONDS")
+_WIDEST = 1000
 CAPTION = (
     "Per level, the most important first: pods placed by priority, then costs (negative). No plan is above the bound; "
     "after a level that is not proven, nothing is known of later ones. Seconds: median of the warm runs, spread, cold."
@@ -26,6 +28,12 @@ def render(measures: Sequence[Measure]) -> Table:
         for index, (left, level, right) in enumerate(_lines(measured)):
             table.add_row(left, *(level or ("",) * 6), right, end_section=index == len(_lines(measured)) - 1)
     return table
+
+
+def width(table: Table) -> int:
+    """Say how many columns of a terminal a table takes when no cell of it is cut."""
+    console = Console(width=_WIDEST)
+    return console.measure(table, options=console.options).maximum
 
 
 def problems(measures: Sequence[Measure]) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ def _messages(mirror: Mirror, storage: Storage, unit: Unit) -> Iterator[str]:
         yield from _about_pod(mirror, placement)
         yield from check_nodes.about_node(mirror, placement)
         yield from storage.objections(placement)
-    yield from _about_gangs(mirror, unit)
+    yield from about_gangs(mirror, unit)
     yield from check_nodes.about_room(mirror, unit)
     yield from check_neighbours.about_neighbours(mirror, unit)
     yield from check_volumes.about_exclusive(mirror, storage, unit)
@@ -35,15 +35,16 @@ def _messages(mirror: Mirror, storage: Storage, unit: Unit) -> Iterator[str]:
     yield from (each.message for each in duplicates(mirror, unit))
 
 
-def _about_gangs(mirror: Mirror, unit: Unit) -> Iterator[str]:
-    """Whether enough of each gang would run: members that another unit was to place may have come to nothing."""
+def about_gangs(mirror: Mirror, unit: Unit) -> Iterator[str]:
+    """Whether enough of each gang would run: members that are to be placed here, or by another unit, may be gone."""
     own = {placement.pod for placement in unit.placements}
+    left = {placement.pod for placement in unit.placements if not any(_about_pod(mirror, placement))}
     for planned in unit.gangs:
         gang = mirror.gangs.gang(planned.id)
         if gang.invalid:
             yield gang.invalid
         others = sum(pod.id not in own for pod in mirror.gangs.running(planned.id))
-        arriving = sum(pod.id in own for pod in mirror.gangs.members(planned.id))
+        arriving = sum(pod.id in left for pod in mirror.gangs.members(planned.id))
         if others + arriving < gang.min_count:
             message = f"{others} of its pods run and {arriving} more are planned"
             yield f"gang {planned.id.name} would be partial: {message}, {gang.min_count} have to run together"

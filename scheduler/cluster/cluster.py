@@ -33,6 +33,7 @@ from solver.domain import (
     PodId,
     Preemption,
     Reason,
+    ReasonCode,
     ResourceSlice,
     Snapshot,
     Volume,
@@ -192,6 +193,11 @@ class Cluster:
         there with room, its claims are as planned, its devices are published, free and untainted.
         """
         return checks.objections(self._mirror, self._storage, unit)
+
+    def check_gangs(self, unit: Unit) -> tuple[Reason, ...]:
+        """Give what speaks against the first binding of a unit although its claims are written: members are gone."""
+        messages = checks.about_gangs(self._mirror, unit)
+        return tuple(Reason(code=ReasonCode.CONFLICT, message=each) for each in messages)
 
     def accompanies(self, key: PodId, pod: Pod, node: str) -> bool:
         """Whether a pod, where it is believed to be, does for the required affinity of another that goes to `node`."""

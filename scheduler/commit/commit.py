@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar, assert_never
 
 from scheduler.cluster import Cluster, Unit
-from scheduler.commit.companions import Companions
+from scheduler.commit.companions import Companions, LeanedOn
 from scheduler.commit.outcome import Bound, Halted, Outcome, PartlyBound, Refused, Undone, Yielded
 from scheduler.commit.steps.bindings import NotBound, PodBinder
 from scheduler.commit.steps.burdens import BurdenWriter
@@ -71,10 +71,7 @@ class Commit:
         before = [self._gangs.get(gang.id) for gang in unit.gangs]
         self._gangs.update((gang.id, settled) for gang in unit.gangs)
         try:
-            for each in before:
-                if each is not None:
-                    await each.wait()
-            if reasons := await self._companions.wait(leaned_on):
+            if reasons := await self._wait_for_others([each for each in before if each is not None], leaned_on):
                 return Refused(unit=unit, reasons=reasons)
             return await self._commit_next(unit)
         finally:
@@ -83,6 +80,15 @@ class Commit:
             for gang in unit.gangs:
                 if self._gangs.get(gang.id) is settled:
                     del self._gangs[gang.id]
+
+    async def _wait_for_others(self, gangs: Sequence[asyncio.Event], leaned_on: LeanedOn) -> tuple[Reason, ...]:
+        """Wait for units before, for minutes where these wait for devices: decisions go on meanwhile."""
+        if not gangs and not leaned_on:
+            return ()
+        with self._waits.aside():
+            for each in gangs:
+                await each.wait()
+            return await self._companions.wait(leaned_on)
 
     async def _commit_next(self, unit: Unit) -> Outcome:
         """Commit a unit when the units of its gangs before it have come to an end."""
@@ -120,7 +126,7 @@ class Commit:
             match end:
                 case Ready():
                     started += self._clock() - waiting
-                    return await self._yielded(unit, step) or await self._bind(unit, step, started)
+                    return await self._overtaken(unit, step) or await self._bind(unit, step, started)
                 case Failed(reason=reason, claims=claims):
                     await self._volumes.take_back(step.volumes, is_begun=True)
                     kept = await self._take_back(unit, step.written, unit.placements, claims)
@@ -143,7 +149,7 @@ class Commit:
             kept = await self._take_back(unit, written, unit.placements)
             return Undone(unit=unit, reasons=tuple(each.reason for each in failed), kept=kept)
         step = _Step(written=written, bindings=plan.bindings)
-        return await self._yielded(unit, step) or await self._prepare(unit, step)
+        return await self._overtaken(unit, step) or await self._prepare(unit, step)
 
     async def _prepare(self, unit: Unit, step: "_Step") -> "Undone | _Step":
         """Write what volumes need, which is harder to take back than claims."""
@@ -157,8 +163,10 @@ class Commit:
             return Undone(unit=unit, reasons=(refusal,), kept=kept)
         return replace(step, volumes=volumes)
 
-    async def _yielded(self, unit: Unit, step: "_Step") -> Yielded | None:
-        """Compare with what others have allocated by now; where it is the same, take ours back."""
+    async def _overtaken(self, unit: Unit, step: "_Step") -> Yielded | Undone | None:
+        """Take everything back where others have allocated the same by now, or where too few of a gang are left."""
+        if reasons := self._cluster.check_gangs(unit):
+            return Undone(unit=unit, reasons=reasons, kept=await self._take_back(unit, step.written, unit.placements))
         duplicates = self._cluster.compare_after_write(unit)
         if not duplicates:
             return None

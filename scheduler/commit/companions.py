@@ -12,6 +12,9 @@ from typing import Final
 from scheduler.cluster import Cluster, Unit
 from solver.domain import PodId, Reason, ReasonCode
 
+LeanedOn = tuple[tuple[PodId, asyncio.Event], ...]
+"""Pods that a unit has to be with, each with the end of its commit."""
+
 
 class Companions:
     """Knows which pods are being committed, in the order in which that began."""
@@ -20,7 +23,7 @@ class Companions:
         self._cluster: Final = cluster
         self._under_way: Final[dict[PodId, asyncio.Event]] = {}
 
-    def begin(self, unit: Unit, settled: asyncio.Event) -> tuple[tuple[PodId, asyncio.Event], ...]:
+    def begin(self, unit: Unit, settled: asyncio.Event) -> LeanedOn:
         """Note that a unit is committed until `settled` is set; give the pods that it leans on, with their ends."""
         leaned_on = tuple((key, self._under_way[key]) for key in dict.fromkeys(self._leaned_on(unit)))
         for placement in unit.placements:
@@ -33,7 +36,7 @@ class Companions:
             if self._under_way.get(placement.pod) is settled:
                 del self._under_way[placement.pod]
 
-    async def wait(self, leaned_on: tuple[tuple[PodId, asyncio.Event], ...]) -> tuple[Reason, ...]:
+    async def wait(self, leaned_on: LeanedOn) -> tuple[Reason, ...]:
         """Wait for the pods that a unit leans on; say which of them did not get to their nodes."""
         for _, settled in leaned_on:
             await settled.wait()

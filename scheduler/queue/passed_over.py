@@ -134,6 +134,10 @@ class PassedOver:
     def gone(self, uid: str) -> bool:
         """Forget a pod that was bound or is not there any more; give whether nodes were held for it."""
         self._waiting.pop(uid, None)
+        return self.let_go(uid)
+
+    def let_go(self, uid: str) -> bool:
+        """Hold no node for a pod any more, which cannot be placed for now; give whether one was held."""
         released = [first for first, hold in self._holds.items() if uid in hold.uids]
         for first in released:
             del self._holds[first]

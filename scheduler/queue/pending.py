@@ -40,11 +40,10 @@ class Entry:
     """
     A pod of the queue.
 
-    `early` counts the times that it was taken before its claims existed. `not_before` ends its backoff,
-    `taken` is the number of the last wake-up before it was taken, `missed` are the
-    reasons that facts about its claims have woken since then, `is_changed` says that the pod itself has changed
-    since, `is_due` that it need not rest when it comes back. `is_told` says that it was decided about since its gang
-    lacks members. `lines` are the lines that it stands in.
+    `early` counts the times that it was taken before its claims existed. `not_before` ends its backoff, `taken` is the
+    number of the last wake-up before it was taken, `missed` are the reasons that facts about its claims have woken
+    since then, `is_changed` says that the pod itself has changed since, `is_due` that it need not rest when it comes
+    back. `is_told` says that it was decided about since its gang lacks members. `lines` are those that it stands in.
     """
 
     pod: Pod
@@ -183,9 +182,9 @@ class Pending:
             taken += together
         return Batch(pods=tuple(entry.pod for entry in sorted(taken, key=lambda entry: entry.rank)))
 
-    def put_back(self, pod: PodId, uid: str, reasons: Collection[Reason], now: float) -> None:
+    def put_back(self, pod: PodId, uid: str, reasons: Collection[Reason], now: float) -> bool:
         """
-        Put a pod back that was taken and not placed.
+        Put a pod back that was taken and not placed; give whether it is still ours to place.
 
         It rests for its backoff where another attempt may do better by itself, or where something happened since it
         was taken that would have woken it; else it waits for such a thing, or for the sweep. A pod that has left the
@@ -193,20 +192,20 @@ class Pending:
         """
         entry = self._entries.get(pod)
         if entry is None or entry.pod.uid != uid or entry.state is not State.IN_FLIGHT:
-            return
+            return False
         entry.codes = frozenset(reason.code for reason in reasons)
         entry.is_completing = self._musters.is_partial(entry.pod)
-        is_missing_some = self._musters.is_missing_some(entry.pod)
-        entry.is_told = is_missing_some
+        entry.is_told = self._musters.is_missing_some(entry.pod)
         is_early = entry.codes == {ReasonCode.CLAIM_MISSING} and entry.early < MOST_EARLY
         entry.early += is_early
-        if not is_early and not is_missing_some:  # before all exists nothing was tried
+        if not is_early and not entry.is_told:  # before all exists nothing was tried
             entry.attempts += 1
             entry.not_before = now if entry.is_due else self._backoff.end(now, entry.attempts)
         if entry.pod.scheduling_gates or self._is_awake(entry):
             self._activate(entry, now)
-            return
-        self._wait(entry, now, self._sweep_seconds)
+        else:
+            self._wait(entry, now, self._sweep_seconds)
+        return True
 
     def wake(self, transition: Transition) -> None:
         """Wake the pods whose reasons a transition could remove; they are ready when their backoff is over."""
@@ -242,6 +241,7 @@ class Pending:
 
     def next_due(self, now: float) -> float | None:
         """Give the time from which `take_batch` may have something: now, later, or None where nothing is waited for."""
+        self._reconsider(now)
         if self._new or self._retried or any(self._woken):
             return now
         heads = [due.at for due in (self._resting.head(), self._sweep.head()) if due is not None]
@@ -283,12 +283,8 @@ class Pending:
 
     def _advance(self, now: float) -> None:
         """Move pods whose time has come, and then woken ones, to where they belong; at most `MOST_MOVES`."""
+        self._reconsider(now)
         moves = MOST_MOVES
-        for entry in [self._entries[pod] for gang in self._lacking for pod in self._musters.members(gang)]:
-            if entry.state is State.WAITING and (entry.is_told or ReasonCode.GANG_INCOMPLETE not in entry.codes):
-                entry.is_told = False
-                self._activate(entry, now)
-        self._lacking.clear()
         for line in (self._resting, self._sweep):
             while moves and (due := line.head()) is not None and due.at <= now:
                 self._activate(self._entries[due.rank.pod], now, is_swept=line is self._sweep)
@@ -298,6 +294,14 @@ class Pending:
             moves -= 1
         self._woken = [self._woken_singly, *(line for line in self._woken[1:] if line)]
 
+    def _reconsider(self, now: float) -> None:
+        """Let pods whose gang lacks members be told anew in a while, if what they were told holds no more."""
+        for entry in [self._entries[pod] for gang in self._lacking for pod in self._musters.members(gang)]:
+            if entry.state is State.WAITING and (entry.is_told or ReasonCode.GANG_INCOMPLETE not in entry.codes):
+                entry.is_told = False
+                self._activate(entry, now)
+        self._lacking.clear()
+
     def _first_woken(self) -> Rank | None:
         heads = (line.head() for line in self._woken)
         return min((rank for rank in heads if rank is not None), default=None)
@@ -305,8 +309,7 @@ class Pending:
     def _wake_all(self, code: ReasonCode) -> None:
         """Mark the line of a reason as woken; pods that come to wait for it later stand in a new one."""
         self._last_wake[code] = self._wake_count
-        line = self._waiting.pop(code, None)
-        if line:
+        if line := self._waiting.pop(code, None):
             self._woken.append(line)
 
     def _wake_gang(self, gang: GangId | None) -> None:

@@ -254,11 +254,18 @@ class Worker:
         """Send every change that this process has not seen; one caller at a time, or an old state would come last."""
         async with self._telling:
             self._has_many.clear()
-            while changes := self._feed.take():
-                for start in range(0, len(changes), _CHUNK):
-                    chunk = tuple(frames.encode_change(change) for change in changes[start : start + _CHUNK])
-                    life.writer.write(frames.encode(frames.Apply(chunk)))
-                    await life.writer.drain()
+            try:
+                while changes := self._feed.take():
+                    await self._send(life, changes)
+            except BaseException:
+                self._give_up(life)  # it lacks what was taken: only a new process is told that again
+                raise
+
+    async def _send(self, life: _Life, changes: Sequence[Change]) -> None:
+        for start in range(0, len(changes), _CHUNK):
+            chunk = tuple(frames.encode_change(change) for change in changes[start : start + _CHUNK])
+            life.writer.write(frames.encode(frames.Apply(chunk)))
+            await life.writer.drain()
 
 
 def _ignore(_: object) -> None:

@@ -1,7 +1,8 @@
 """What no node of the cluster can ever be for a pod: labels that none has, and room that none is large enough for."""
 
+from bisect import bisect
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -9,20 +10,27 @@ import numpy as np
 
 from solver.domain import NodeSelector, NodeSelectorOperator, NodeSelectorRequirement, Reason, ReasonCode
 from solver.domain.quantity import NANO, format_nano
-from solver.feasibility import affinity, nearness
+from solver.feasibility import nearness
+from solver.problem.fit import MOST, Amounts
 from solver.problem.problem import PodClass, Problem
 
 _BYTES: Final = ("memory", "ephemeral-storage")
 _MEBI: Final = 2**20
+_MOST_COMPARED: Final = 32
+"""Of more labels than twice so many (host names, say), only the nearest in the alphabet are looked at."""
 
 
 @dataclass(slots=True, eq=False)
 class Never:
-    """Compares pods of one problem with what its nodes are; labels are collected once."""
+    """Compares pods of one problem with what its nodes are; labels and sizes are collected once."""
 
     problem: Problem
     known: dict[str, dict[str, str]] = field(default_factory=dict)
     """For each label key its values, each with a node that has it."""
+    told: dict[tuple[str, ...], str] = field(default_factory=dict)
+    """What `instead` said of a key and a value."""
+    sizes: dict[str, Amounts] = field(default_factory=dict)
+    """By resource what each node has of it."""
 
     def reasons(self, pod_class: PodClass) -> Iterator[Reason]:
         """Say which labels of a pod's selectors no node has, and for which resource no node is large enough."""
@@ -46,11 +54,18 @@ class Never:
 
     def instead(self, key: str, values: tuple[str, ...]) -> str:
         """Say what nodes have instead of a label, by the nearest key or value."""
+        asked = (key, *values[:1])
+        if asked not in self.told:
+            self.told[asked] = self._instead(*asked)
+        return self.told[asked]
+
+    def _instead(self, key: str, value: str = "") -> str:
         there = self.labels()
         if key not in there:
-            close = nearness.nearest(key, there)
+            close = nearness.nearest(key, _around(key, there))
             return f"no node has a label {key}" + (f": did you mean {close}?" if close else "")
-        return f"no node has it: {nearness.suggestion(values[0], there[key], what='value')}"
+        close = nearness.nearest(value, _around(value, there[key]))
+        return f"no node has it: {f'did you mean {close}?' if close else nearness.there_are(there[key], 'value')}"
 
     def _of_affinity(self, required: NodeSelector) -> Iterator[Reason]:
         """Say it of node affinity where every term has a requirement that no node meets; of the first term's."""
@@ -67,21 +82,30 @@ class Never:
         if requirement.operator not in {NodeSelectorOperator.IN, NodeSelectorOperator.EXISTS}:
             return False
         values = self.labels().get(requirement.key, {})
-        return not any(affinity.holds(requirement, {requirement.key: value}) for value in values)
+        return not values or (
+            requirement.operator == NodeSelectorOperator.IN and values.keys().isdisjoint(requirement.values)
+        )
 
     def _too_large(self, pod_class: PodClass) -> Iterator[Reason]:
         """Say for which resource even an empty node would not do, among those that the pod may use."""
-        allowed = np.flatnonzero(pod_class.verdicts.allowed).tolist()
-        nodes = [self.problem.inventory.nodes[each] for each in allowed]
-        for resource, amount in pod_class.requests if nodes else ():
-            sizes = [(dict(node.allocatable).get(resource, 0), node.name) for node in nodes]
-            largest, name = max(sizes, key=lambda pair: pair[0])
+        allowed = np.flatnonzero(pod_class.verdicts.allowed)
+        for resource, amount in pod_class.requests if len(allowed) else ():
+            node = self.problem.inventory.nodes[allowed[np.argmax(self._sizes(resource)[allowed])]]
+            largest, name = dict(node.allocatable).get(resource, 0), node.name
             if amount <= largest:
                 continue
             there = f"the largest node that it may use ({name}) has {amount_of(resource, largest)}"
             there = there if largest else "no node that it may use has any"
             text = f"the pod asks for {amount_of(resource, amount)} {resource}, and {there}"
             yield _told(ReasonCode.NODE_RESOURCES, text)
+
+    def _sizes(self, resource: str) -> Amounts:
+        """Give what each node has of a resource."""
+        if resource not in self.sizes:
+            nodes = self.problem.inventory.nodes
+            found = (min(MOST, dict(node.allocatable).get(resource, 0)) for node in nodes)
+            self.sizes[resource] = np.fromiter(found, dtype=np.int64, count=len(nodes))
+        return self.sizes[resource]
 
 
 def amount_of(resource: str, amount: int) -> str:
@@ -92,6 +116,15 @@ def amount_of(resource: str, amount: int) -> str:
         whole = amount - amount % _MEBI if amount > _MEBI else amount
         return format_nano(whole * NANO, like="Mi")
     return str(amount)
+
+
+def _around(name: str, known: Iterable[str]) -> Sequence[str]:
+    """Give the names that one may be meant to be: each comparison takes longer than to find a place for a pod."""
+    every = sorted(known)
+    if len(every) <= 2 * _MOST_COMPARED:
+        return every
+    place = bisect(every, name)
+    return every[max(0, place - _MOST_COMPARED) : place + _MOST_COMPARED]
 
 
 def _told(code: ReasonCode, message: str) -> Reason:

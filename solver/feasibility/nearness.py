@@ -35,8 +35,12 @@ def suggestion(name: str, known: Iterable[str], *, what: str) -> str:
     """Say which known name is meant, or which there are: `did you mean a?`, `there are a, b`."""
     every = sorted(set(known))
     close = nearest(name, every)
-    if close:
-        return f"did you mean {close}?"
+    return f"did you mean {close}?" if close else there_are(every, what)
+
+
+def there_are(known: Iterable[str], what: str) -> str:
+    """List what there is: `there are a, b`."""
+    every = sorted(set(known))
     return f"there {'are' if len(every) > 1 else 'is'} {listed(every)}" if every else f"there is no {what} at all"
 
 

@@ -45,6 +45,15 @@ def shown(*measures: Measure) -> str:
     return text.getvalue()
 
 
+def test_no_number_is_cut_however_long_it_is() -> None:
+    made = table.render(
+        [measured(level(name="spoiled-partitions", first_fit=-(10**15), final=-(10**15), bound=-(10**14)))]
+    )
+    text = io.StringIO()
+    Console(width=table.width(made), file=text).print(made)
+    assert "…" not in text.getvalue()
+
+
 def small(name: str, pods: int) -> Case:
     case = workloads()[name].make(0)
     return Case(case.snapshot, Batch(pods=case.batch.pods[:pods]))

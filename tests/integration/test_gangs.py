@@ -199,7 +199,7 @@ def test_claims_that_a_killed_scheduler_left_are_freed_where_a_member_is_gone(
         os.kill(first.pid, signal.SIGKILL)
         wait_until(lambda: not first.is_running())
         world.delete_pod("g-2")
-        dam.open()
+        dam.lose()
     start()
     world.pod("other")
     wait_until(lambda: list(world.bound()) == ["other"], seconds=60)

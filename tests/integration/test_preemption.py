@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from e2e.dovetail import Dovetail
+from tests.integration.test_gangs import gangs_bound, member, pod_group
 from tests.support.controlplane import wait_until
 from tests.support.shell_world import Start, World
 
@@ -216,3 +217,21 @@ def test_a_gang_is_evicted_whole_and_an_annotated_pod_not_at_all(world: World, s
     wait_until(lambda: "high" in world.bound())
 
     wait_until(lambda: names(world) == {"high", "spared"})  # the other member may end after the room is taken
+
+
+def test_a_gang_makes_room_for_a_gang(world: World, start: Start, account: Path, tmp_path: Path) -> None:
+    world.add_nodes(4, devices=1)
+    world.template()
+    for gang in ("low", "high"):
+        pod_group(world, gang, 3)
+    begin(world, start, account, tmp_path, devices=True)
+    for number in range(3):
+        member(world, "low", number)
+    wait_until(lambda: gangs_bound(world) == {"low": 3})
+
+    for number in range(3):
+        member(world, "high", number, **HIGH)
+    wait_until(lambda: gangs_bound(world).get("high") == 3)
+
+    # disruptionMode Pod, the API server's default: no more members go than devices are wanted.
+    assert gangs_bound(world) == {"low": 1, "high": 3}

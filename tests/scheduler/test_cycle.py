@@ -1,6 +1,7 @@
 """The two loops: who is decided when, what is put back, and what is taken along of a unit that was not committed."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -505,3 +506,58 @@ async def test_a_pod_that_was_passed_over_goes_first_and_holds_a_node_until_it_i
 
     assert hall.passed_over.holds == ()
     assert "third" in [each.placements[0].pod.name for each in hall.committing.units]
+
+
+async def test_no_node_is_held_for_a_pod_whose_claim_is_gone() -> None:
+    hall = Hall()
+    hall.passed_over = PassedOver(0.0)
+    hall.cycle = hall.remade()
+    async with running(hall):
+        hall.arrive(pod("first", "one"))
+        await settle()
+        hall.cycle.see([seen(claim("four", request(count=4)))])
+        hall.cycle.see([seen(pod("big", "four"))])
+        await settle()
+        hall.arrive(pod("second", "two"))
+        await settle()
+        hall.cycle.see([seen(msgspec.structs.replace(pod("big", "four"), labels=(("again", "1"),)))])
+        await asyncio.sleep(1.2)
+        await settle()
+        assert [hold.pod.name for hold in hall.passed_over.holds] == ["big"]
+
+        hall.cycle.see([gone(claim("four"))])
+        hall.cycle.see([seen(msgspec.structs.replace(pod("big", "four"), labels=(("again", "2"),)))])
+        await asyncio.sleep(2.2)
+        await settle()
+
+    assert state(hall, "big") is State.WAITING
+    assert hall.passed_over.holds == ()
+
+
+async def test_a_crowd_whose_claims_are_late_lets_others_have_their_turn() -> None:
+    hall = Hall(max_pods=10)
+    async with running(hall):
+        hall.cycle.see([seen(pod(f"p{number}", f"c{number}")) for number in range(100)])
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        waiting = hall.pending.counts()[State.WAITING]
+        await asyncio.sleep(0.1)
+        assert waiting < hall.pending.counts()[State.WAITING] == 100
+
+
+async def test_nothing_is_remembered_of_a_pod_that_is_gone_before_its_decision() -> None:
+    hall = Hall()
+    hall.passed_over = PassedOver(0.0)
+    hall.cycle = hall.remade()
+    hall.arrive(pod("p", cpu=100))
+    hall.deciding.may_solve.clear()
+    async with running(hall):
+        hall.cycle.see([gone(pod("p", cpu=100))])
+        hall.deciding.may_solve.set()
+        await settle()
+
+        hall.arrive(pod("q"))
+        await settle()
+
+    assert [name for name, _ in hall.telling.told] == ["q"]
+    assert hall.passed_over.marked(Batch(pods=(pod("p", cpu=100),)), math.inf).overdue == ()

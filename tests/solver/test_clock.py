@@ -7,7 +7,9 @@ import pytest
 from solver import greedy, solve, verify
 from solver.domain import Batch, Budget, Policy, SearchStatus, Snapshot
 from solver.engines import cpsat, linear
+from solver.greedy import units
 from solver.greedy.placing import Kept
+from solver.greedy.units import Unit
 from solver.model import build, cells, form
 from solver.model.form import OutOfTimeError
 from solver.problem.memory import Engine
@@ -40,13 +42,15 @@ def first_fit(snapshot: Snapshot, batch: Batch) -> tuple[int, ...]:
     return values(problem, greedy.Greedy(problem, Kept(problem), greedy.Order.QUEUE_FIRST_FIT).run())
 
 
-@pytest.mark.parametrize("looks", [0, 1, 2, 5, 12, 30, 60, 120, 250, 500, 1000])
+@pytest.mark.parametrize("looks", [0, 1, 2, 5, 12, 20, 30, 45, 60, 90, 120, 150])
 def test_wherever_the_time_ends_the_plan_is_valid_and_no_worse_than_first_fit(
     looks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(form, "_GLANCE", 1)
     snapshot, batch = case()
-    plan = solve(snapshot, batch, Policy(), ending(looks))
+    budget = ending(looks)
+    plan = solve(snapshot, batch, Policy(), budget)
+    assert budget.should_stop()  # else it tells nothing about an end of the time
     assert verify.check(snapshot, batch, plan) == ()
     assert tuple(level.value for level in plan.report.levels) >= first_fit(snapshot, batch)
 
@@ -64,6 +68,21 @@ def test_first_fit_goes_to_its_end_and_no_other_order_begins() -> None:
     problem = problem_of(*crowded())
     (only,) = greedy.candidates(problem, lambda: True)
     assert only.choices == greedy.Greedy(problem, Kept(problem), greedy.Order.QUEUE_FIRST_FIT).run().choices
+
+
+@pytest.mark.parametrize("limit", [0, 9, 10, 15, 18, 22, 30, 36])
+def test_other_orders_than_first_fit_end_where_they_are(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = problem_of(*crowded())
+    tried: list[Unit] = []
+    real = units.place
+
+    def place(run: greedy.Greedy, unit: Unit) -> None:
+        tried.append(unit)
+        real(run, unit)
+
+    monkeypatch.setattr(units, "place", place)
+    greedy.candidates(problem, lambda: len(tried) >= limit)
+    assert len(tried) == max(9, limit)
 
 
 def test_a_model_that_has_no_time_left_is_not_written_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,14 +1,17 @@
 """Pods that share a claim without volume, gangs and others, go in one plan where its one volume can be reached."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 from msgspec.structs import replace
 
 from solver import solve, solve_greedily
 from solver.domain import Batch, Budget, Gang, NodeDrivers, Plan, Pod, Policy, Snapshot
+from solver.problem.gangs import sharing
+from solver.problem.volumes.store import Store
 from solver.verify import check
 from tests.support.builders import batch, gang, member, node, pod, snapshot
+from tests.support.solver_problems import inventory
 from tests.support.volume_builders import (
     DYNAMIC,
     HOST,
@@ -187,3 +190,25 @@ def test_of_two_shared_claims_that_want_the_same_volume_one_gets_it() -> None:
     assert len(plan.placements) >= 1
     assert ends(plan) == {("only", "")}
     assert {each.reasons[0].code for each in plan.unplaced} >= {"Budget"}
+
+
+class Looked(dict[str, int]):
+    """Nodes by name that count how often one of them is looked at."""
+
+    count = 0
+
+    def items(self) -> Iterator[tuple[str, int]]:  # type: ignore[override]  # only what is iterated over
+        for pair in super().items():
+            self.count += 1
+            yield pair
+
+
+def test_nodes_that_stand_alone_are_named_without_a_search_for_each() -> None:
+    stand = with_storage(snapshot(*(node(f"n{i}") for i in range(40))), storage_class(DYNAMIC, DRIVER), MADE)
+    both = batch(*pods(2, "data"))
+    store = Store.of(stand, both, inventory(stand.nodes))
+    assert store is not None
+    known = store.stock.node_index = Looked(store.stock.node_index)
+    (rule,) = sharing.tied((), (sharing.Sharer(0, 0, 2, None, (MADE.id,)),), store)
+    assert sorted(rule.levels[0].names) == sorted(f"one made for node n{i}" for i in range(40))
+    assert known.count == len(known)

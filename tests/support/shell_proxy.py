@@ -166,7 +166,8 @@ class Dam:
     """
     Holds requests of one sort back behind the first few, until it is opened: what happens then happens amid a batch.
 
-    What is held reaches the server when the dam opens, also where nobody waits for the answer any more.
+    What is held reaches the server when the dam opens, also where nobody waits for the answer any more, and never where
+    its requests are lost.
     """
 
     def __init__(self, passing: int, wanted: Loses) -> None:
@@ -174,6 +175,7 @@ class Dam:
         self._wanted = wanted
         self._lock = threading.Lock()
         self._is_open = threading.Event()
+        self._is_broken = False
 
     def before(self, method: str, path: str) -> str:
         """Hold such a request; to be given to `lossy`."""
@@ -183,8 +185,15 @@ class Dam:
                 is_held = self._left < 0
             if is_held:
                 self._is_open.wait(60)
+                if self._is_broken:
+                    raise ConnectionAbortedError(f"{method} {path} was lost on its way")
         return path
 
     def open(self) -> None:
         """Let everything through from now on."""
+        self._is_open.set()
+
+    def lose(self) -> None:
+        """Lose what is held: who has sent it is gone, and so is the request."""
+        self._is_broken = True
         self._is_open.set()

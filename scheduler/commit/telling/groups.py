@@ -9,7 +9,7 @@ import asyncio
 import datetime as dt
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -112,7 +112,7 @@ class Groups:
                 pass
 
     def _tell_of_part(self, gang: Gang, unbound: Sequence[tuple[Placement, Reason]], pods: Mapping[PodId, Pod]) -> None:
-        count = self._bound(gang.id) - len(unbound)
+        count = self._bound(gang.id, {placement.pod for placement, _ in unbound})
         text = f"gang {gang.id.name} is partly bound: {count} of its pods are, {gang.min_count} have to be"
         for placement, reason in unbound:
             message = f"{text}; pod {placement.pod.name} is tried again: {reason.message}"
@@ -123,9 +123,9 @@ class Groups:
             logs.GANG_PARTLY_BOUND, gang=str(gang.id), bound=count, unbound=[str(each.pod) for each, _ in unbound]
         )
 
-    def _bound(self, gang: GangId) -> int:
-        """How many members are bound, by what is believed: a binding's echo may be on its way."""
-        return sum(bool(each.node_name) for each in self._cluster.gang_members(gang))
+    def _bound(self, gang: GangId, unbound: Collection[PodId] = ()) -> int:
+        """How many members are bound, by what is believed but of some: a binding's echo may be on its way."""
+        return sum(bool(each.node_name) and each.id not in unbound for each in self._cluster.gang_members(gang))
 
     async def run(self) -> None:
         """Write for ever; end when no write may start any more."""

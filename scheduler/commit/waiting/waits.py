@@ -106,6 +106,16 @@ class Waits:
         """Units that wait now."""
         return self._count
 
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """Count a unit as waiting for the block: it writes nothing, and holds up no decision."""
+        self._count += 1
+        self._on_begin()
+        try:
+            yield
+        finally:
+            self._count -= 1
+
     def see(self, change: Change) -> None:
         """Take what a watch told."""
         for event in self._waiters.get((change.kind, change.key), ()):
@@ -266,12 +276,10 @@ class Waits:
         keys += [(Kind.VOLUME_CLAIMS, str(each.binding.claim)) for each in work.volumes]
         for key in keys:
             self._waiters[key].append(changed)
-        self._count += 1
-        self._on_begin()
         try:
-            yield changed
+            with self.aside():
+                yield changed
         finally:
-            self._count -= 1
             for key in keys:
                 self._waiters[key].remove(changed)
                 if not self._waiters[key]:

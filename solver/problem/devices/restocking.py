@@ -75,7 +75,7 @@ def _pools(before: Inventory, now_of: Mapping[int, ResourceSlice]) -> dict[PoolI
 def _replaced(inventory: Inventory, now_of: Mapping[int, ResourceSlice]) -> dict[int, DeviceRecord]:
     """Replace records and taints of slices in a copy, and give what the records were."""
     found: dict[int, DeviceRecord] = {}
-    ends = (*(first for _, first in inventory.spans[1:]), len(inventory.records))
+    ends = (*(first for _, first in inventory.spans), len(inventory.records))[1:]
     for number, ((was, first), end) in enumerate(zip(tuple(inventory.spans), ends, strict=True)):
         now = now_of.get(id(was))
         if now is None:

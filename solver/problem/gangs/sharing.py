@@ -10,7 +10,7 @@ Pods of different gangs, or of one and of none, do not share the decision: those
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Final
@@ -124,9 +124,8 @@ def _domains(claim_id: VolumeClaimId, store: Store) -> tuple[Domains, list[str]]
     reaches |= {(node,): f"volume {found[0].name}" for node, found in supply.local.items()}
     made = store.stock.access.groups(provisioner, np.flatnonzero(supply.makes).tolist())
     ends = [(len(nodes), 1, nodes, name) for nodes, name in reaches.items()]
-    ends += [
-        (len(nodes), 0, nodes, f"one made for {name or _node(nodes, store.stock.node_index)}") for nodes, name in made
-    ]
+    node_names = {index: name for name, index in store.stock.node_index.items()}
+    ends += [(len(nodes), 0, nodes, f"one made for {name or f'node {node_names[nodes[0]]}'}") for nodes, name in made]
     domains: Domains = np.full(len(supply.counts), NO_DOMAIN, dtype=np.int64)
     names: list[str] = []
     for _, _, nodes, name in sorted(ends, key=lambda each: (-each[0], -each[1], each[2])):
@@ -135,7 +134,3 @@ def _domains(claim_id: VolumeClaimId, store: Store) -> tuple[Domains, list[str]]
             domains[left] = len(names)
             names.append(name)
     return domains, names
-
-
-def _node(nodes: Sequence[int], node_index: Mapping[str, int]) -> str:
-    return next(f"node {name}" for name, index in node_index.items() if index == nodes[0])

@@ -161,6 +161,22 @@ def test_a_unit_that_would_leave_a_gang_partial_is_refused() -> None:
     assert "would be partial: 0 of its pods run and 1 more are planned, 3 have to run together" in reason.message
 
 
+@pytest.mark.parametrize("others", [(), ("b", "c")], ids=["gone", "made anew"])
+def test_a_unit_whose_member_goes_while_its_claims_are_written_is_not_to_be_bound(others: tuple[str, ...]) -> None:
+    """More than the minimum may go on without one; a new pod of the same name is not the one that was planned."""
+    pods = [noted("a", GANG, 2), noted("b"), noted("c")]
+    made = cluster(seen(b.node("n1")), *pods)
+    (unit,) = split_plan(b.plan(*(b.placement(each, "n1") for each in pods)), b.batch(*pods, gangs=made.gangs(pods)))
+    made.assume(unit)
+    for name in ("c", "b"):
+        assert made.check_gangs(unit) == ()
+        made.apply(Change(kind=Kind.PODS, key=f"default/{name}", value=None))
+        if name in others:
+            made.apply(seen(msgspec.structs.replace(noted(name), uid=f"another-{name}")))
+    (reason,) = made.check_gangs(unit)
+    assert "would be partial: 0 of its pods run and 1 more are planned, 2 have to run together" in reason.message
+
+
 def test_a_snapshot_tells_of_the_gangs_that_run() -> None:
     made = cluster(group(2, disruption="PodGroup"), noted("a", GROUP, node="n1"), noted("b", GANG, 3))
     (gang,) = made.snapshot().gangs

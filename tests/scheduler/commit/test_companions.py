@@ -1,11 +1,19 @@
 """Who waits for whose binding, and what happens when it comes to nothing."""
 
 import asyncio
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from scheduler.cluster import Cluster, Unit, split_plan
+from scheduler.commit.commit import Commit
 from scheduler.commit.companions import Companions
+from scheduler.commit.shunned.avoidance import Avoidance
+from scheduler.commit.telling.reports import Reports
+from scheduler.commit.waiting.waits import Waits
+from scheduler.commit.writer import Writer
+from scheduler.kube.client import Client
 from solver.domain import Pod
 from tests.support import builders as b
 from tests.support.cluster_builders import cluster_of, seen, unit
@@ -100,3 +108,21 @@ def test_who_leans_on_others_is_committed_after_them() -> None:
     plan = b.plan(b.placement(WEB, "n1"), b.placement(STORE, "n2"))
     units = split_plan(plan, b.batch(WEB, STORE))
     assert [each.placements[0].pod.name for each in units] == ["store", "web"]
+
+
+async def test_who_waits_for_another_stands_aside_and_holds_up_no_decision() -> None:
+    cluster = cluster_of(NODES, STORE, WEB)
+    writer, reports = cast("Writer", SimpleNamespace(turns=asyncio.Lock())), cast("Reports", None)
+    waits, begun_at = Waits(cluster, reports, Avoidance(300.0), timeout_seconds=600.0), list[int]()
+    waits.connect(lambda _: None, lambda: begun_at.append(waits.count))
+    commit = Commit(cast("Client", None), cluster, writer, waits)
+    async with writer.turns:
+        units = [placed(cluster, STORE, "n1"), placed(cluster, WEB, "n2")]
+        tasks = [asyncio.create_task(commit.commit(each)) for each in units]
+        await asyncio.sleep(0.01)
+        assert (waits.count, begun_at) == (1, [1])
+        for task in reversed(tasks):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert waits.count == 0

@@ -171,6 +171,15 @@ async def test_a_gang_that_is_bound_in_part_is_counted_and_told_of() -> None:
     assert hall.metrics.registry.get_sample_value("dovetail_gangs_partly_bound_total") == 1
 
 
+async def test_a_member_that_is_gone_is_not_taken_off_those_that_are_bound() -> None:
+    hall = Hall(bound=1)
+    first, last = hall.unit.placements
+    hall.cluster.apply(Change(kind=Kind.PODS, key=str(last.pod), value=None))
+    hall.groups.settled(PartlyBound(unit=hall.unit, bound=(first,), unbound=((last, CONFLICT),)), hall.pods)
+    (_, condition) = await hall.written()
+    assert "gang g is partly bound: 1 of its pods are, 2 have to be" in condition[1]["message"]
+
+
 async def test_why_a_gang_is_not_placed_is_taken_from_the_plan() -> None:
     hall = Hall()
     batch = b.batch(*hall.pods.values(), gangs=hall.unit.gangs)

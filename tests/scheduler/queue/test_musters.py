@@ -150,6 +150,16 @@ def test_a_pod_group_that_is_deleted_lets_its_own_gang_be_told(stage: Stage) -> 
     assert stage.taken(20.0) == ["a"]
 
 
+def test_who_is_to_be_told_anew_is_looked_at_though_nothing_else_happens(stage: Stage) -> None:
+    stage.offer("a", "b")
+    stage.taken(0.0)
+    stage.put_back("a", "b", code=ReasonCode.GANG_UNPLACED)
+    stage.lacks("g", 1)
+    stage.pending.remove(PodId(b.NAMESPACE, "b"))
+    assert stage.pending.next_due(5.0) == 15.0
+    assert stage.taken(15.0) == ["a"]
+
+
 def test_who_waited_for_something_else_is_told_anew_when_a_member_is_deleted(stage: Stage) -> None:
     stage.offer("a", "b")
     stage.taken(0.0)

@@ -12,6 +12,7 @@ import pytest
 
 from scheduler.change import Change
 from scheduler.cluster import Cluster
+from scheduler.worker import frames
 from scheduler.worker.process import COMMAND, Limits, SolveFailedError, Worker, WorkerAbsentError, WorkerLostError
 from solver.domain import Plan, Policy
 from tests.support import shell_listener
@@ -211,6 +212,28 @@ async def test_the_process_ends_with_its_keeper() -> None:
         assert pid is not None
 
     assert not is_alive(pid)
+
+
+async def test_changes_that_could_not_be_told_are_told_to_a_new_process(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    notes, failures, encode = tmp_path / "notes", [MemoryError()], frames.encode_change
+
+    def failing(change: Change) -> msgspec.Raw:
+        if change.key == "b" and failures:
+            raise failures.pop()
+        return encode(change)
+
+    monkeypatch.setattr("scheduler.worker.process._MOST_UNTOLD", 2)
+    async with running(command=shell_listener.command(notes)) as shell:
+        monkeypatch.setattr(frames, "encode_change", failing)
+        for name in ("a", "b"):
+            shell.see(seen(node(name)))
+        async with asyncio.timeout(20):
+            while "b open" not in notes.read_text():  # noqa: ASYNC110 - another process writes the file
+                await asyncio.sleep(0.01)
+
+    assert not failures
 
 
 async def test_no_process_is_left_whenever_its_keeper_is_cancelled(tmp_path: Path) -> None:

@@ -174,3 +174,11 @@ def test_no_more_outdated_layouts_are_kept_than_current_ones(monkeypatch: pytest
         snapshot = _changed(snapshot, 0, CHANGES["taint" if number % 2 else "no taint"])
     kept = engine._outdated  # noqa: SLF001 -- memory must not grow
     assert len(kept) <= 2
+
+
+def test_a_cluster_none_of_whose_pools_can_be_used_is_taken_over_as_well() -> None:
+    engine, batch = Engine(), b.batch(b.pod("p"))
+    before = b.snapshot(b.node("n0"), b.resource_slice("n0", b.device("d0"), slice_count=2))
+    prepare(before, batch, Policy(), engine)
+    again = structs.replace(before, slices=(*before.slices,))
+    assert look(prepare(again, batch, Policy(), engine)) == look(prepare(again, batch, Policy(), Engine()))

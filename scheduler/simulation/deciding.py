@@ -27,8 +27,7 @@ class Part(NamedTuple):
 def parts(snapshot: Snapshot, batch: Batch, decide: Callable[[Part], Plan]) -> Iterator[tuple[Part, Plan]]:
     """Decide part after part; a batch for which nobody holds room is one part."""
     for each in split_held(batch, snapshot.nominated):
-        gangs = {pod.gang for pod in each.pods}
-        part = Part(snapshot, msgspec.structs.replace(each, gangs=tuple(g for g in each.gangs if g.id in gangs)))
+        part = Part(snapshot, msgspec.structs.replace(each, gangs=each.gangs_of(each.pods)))
         plan = decide(part)
         yield part, plan
         snapshot = after(snapshot, each, plan)

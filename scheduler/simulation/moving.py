@@ -47,8 +47,7 @@ def wanted(asked: Record, kind: str, name: str) -> Batch:
         pods = tuple(pod for pod in asked.batch.pods if tuple(pod.id) == key)
     if not pods:
         raise UnknownPodError(f"{kind} {'/'.join(key)} is not among what waits for the scheduler")
-    gangs = tuple(each for each in asked.batch.gangs if any(pod.gang == each.id for pod in pods))
-    return Batch(pods=pods, gangs=gangs)
+    return Batch(pods=pods, gangs=asked.batch.gangs_of(pods))
 
 
 def relocation(asked: Record, batch: Batch) -> Relocation:

@@ -55,7 +55,7 @@ from solver.domain.plan import (
     Unplaced,
     Violation,
 )
-from solver.domain.pod import ContainerRequests, Controller, Pod, PodClaim, Unhealthy
+from solver.domain.pod import PREEMPTIBLE, ContainerRequests, Controller, Pod, PodClaim, Unhealthy
 from solver.domain.preemption import DisruptionBudget, PreemptionRules, Victim
 from solver.domain.quantity import Quantity, QuantityError
 from solver.domain.reasons import Reason, ReasonCode
@@ -90,6 +90,7 @@ __all__ = [
     "BINDING_FAILED_TAINT",
     "PACK",
     "PASSED_OVER",
+    "PREEMPTIBLE",
     "SPREAD",
     "SUSPECT_TAINT",
     "TOPOLOGY",

@@ -1,5 +1,7 @@
 """Pods, as far as they decide where a pod may run (core/v1 Pod)."""
 
+from typing import Final
+
 import msgspec
 
 from solver.domain.gang import GangNote
@@ -7,6 +9,9 @@ from solver.domain.ids import ClaimId, GangId, PodId, VolumeClaimId
 from solver.domain.neighbours import HostPort, PodTerm, SpreadConstraint, WeightedPodTerm
 from solver.domain.selection import NodeSelector, NodeSelectorTerm, Toleration
 from solver.domain.volumes import PodVolume
+
+PREEMPTIBLE: Final = "dovetail.dev/preemptible"
+"""Annotation of a pod: with the value `false` no pod of higher priority has it evicted."""
 
 
 class PodClaim(msgspec.Struct, frozen=True, kw_only=True):

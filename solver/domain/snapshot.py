@@ -82,6 +82,11 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
             return self
         return msgspec.structs.replace(self, pods=tuple(pod for pod in self.pods if pod.id not in pods))
 
+    def gangs_of(self, pods: Collection[Pod]) -> tuple[Gang, ...]:
+        """Give the gangs of the batch that some pods belong to."""
+        named = {pod.gang for pod in pods}
+        return tuple(each for each in self.gangs if each.id in named)
+
 
 class OwnedDevices(msgspec.Struct, frozen=True, kw_only=True):
     """

@@ -183,8 +183,7 @@ class _Run:
         return sorted(units, key=lambda unit: -_priority(unit))
 
     def _batch(self, unit: tuple[Pod, ...]) -> Batch:
-        gangs = tuple(each for each in self.problem.batch.gangs if any(pod.gang == each.id for pod in unit))
-        return Batch(pods=unit, gangs=gangs)
+        return Batch(pods=unit, gangs=self.problem.batch.gangs_of(unit))
 
     def _tier(self, units: list[Unit], most: int) -> list[_Step]:
         """

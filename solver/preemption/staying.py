@@ -1,12 +1,9 @@
 """Who may be moved by a defragmentation, and what keeps the others where they are."""
 
 from dataclasses import dataclass, field
-from typing import Final
 
-from solver.domain import Pod, Policy, Snapshot
+from solver.domain import PREEMPTIBLE, Pod, Policy, Snapshot
 from solver.preemption.parties import Shields
-
-_PREEMPTIBLE: Final = "dovetail.dev/preemptible"
 
 
 @dataclass(slots=True, eq=False)
@@ -30,7 +27,7 @@ class Stays:
         if pod.controller is None:
             return "it has no controller that would make it anew"
         if not pod.is_preemptible:
-            return f'its annotation {_PREEMPTIBLE} is "false"'
+            return f'its annotation {PREEMPTIBLE} is "false"'
         if pod.is_deleting:
             return "it is being deleted already"
         if pod.gang is not None:

@@ -73,8 +73,7 @@ def decided(outlook: Outlook, units: list[Unit], offers: Offers, most: int) -> J
         return None
     evicted = tuple(outlook.parties[number] for number in answer.parties)
     pods = tuple(problem.pod(position) for position in answer.pods)
-    gangs = tuple(each for each in outlook.batch.gangs if any(pod.gang == each.id for pod in pods))
-    placed = outlook.placed(evicted, Batch(pods=pods, gangs=gangs))
+    placed = outlook.placed(evicted, Batch(pods=pods, gangs=outlook.batch.gangs_of(pods)))
     if placed is None:
         return None
     found = Found(evicted, placed, outlook.view, outlook.cleared(evicted), is_proven=outlook.are_all)

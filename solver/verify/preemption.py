@@ -151,13 +151,12 @@ def _budgets(left: Snapshot, found: Sequence[Pod]) -> Iterator[Violation]:
 def _fits(left: Snapshot, batch: Batch, preemption: Preemption, policy: Policy, check: Check) -> Iterator[Violation]:
     wanted = {each.pod for each in preemption.placements}
     pods = tuple(pod for pod in batch.pods if pod.id in wanted)
-    gangs = tuple(each for each in batch.gangs if any(pod.gang == each.id for pod in pods))
     plan = Plan(
         placements=preemption.placements,
         allocations=preemption.allocations,
         report=SearchReport(status=SearchStatus.FEASIBLE),
     )
-    for violation in check(left, Batch(pods=pods, gangs=gangs), plan, policy):
+    for violation in check(left, Batch(pods=pods, gangs=batch.gangs_of(pods)), plan, policy):
         yield broken(Rule.PREEMPTION_FIT, violation.subject, f"{violation.rule}: {violation.message}")
 
 

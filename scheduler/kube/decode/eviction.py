@@ -4,8 +4,8 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Final
 
-PREEMPTIBLE: Final = "dovetail.dev/preemptible"
-"""Annotation of a pod: with the value `false` no pod of higher priority has it evicted."""
+from solver.domain import PREEMPTIBLE
+
 RESERVE: Final = "dovetail.dev/reserve-node"
 """Annotation of a waiting pod: room is held for it on this node, as for a nominated one (`dovetail defrag --apply`)."""
 

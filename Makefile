@@ -17,7 +17,7 @@ SEED := $(or $(SEED),$(shell echo $$RANDOM))
 PYTEST = $(VENV)/pytest -q --randomly-seed=$(SEED)
 VENV := .venv/bin
 
-.PHONY: help run compare differential bench controlplane test unit integration lint types layers format fix config sync
+.PHONY: help run compare differential bench chaos controlplane test unit integration lint types layers format fix config sync
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -34,6 +34,9 @@ differential: sync ## Which nodes can take a pod, by kube-scheduler and by Dovet
 
 bench: sync ## How good plans are, how much of it is proven, and what it takes, without a cluster
 	@$(VENV)/python -m e2e.bench $(ARGS)
+
+chaos: sync ## Mixed work while everything is killed, stopped and deleted; judged from outside (ARGS="--minutes 60")
+	@$(VENV)/python -m e2e.chaos $(ARGS)
 
 controlplane: sync ## Start a control plane to try things on; prints its kubeconfig, stays until Ctrl-C
 	@$(VENV)/python -m e2e.controlplane $(ARGS)

@@ -50,6 +50,7 @@ PLURALS = {
     "Service": "services",
     "PodGroup": "podgroups",
     "PriorityClass": "priorityclasses",
+    "PodDisruptionBudget": "poddisruptionbudgets",
 }
 
 

@@ -4,6 +4,7 @@ What the watch tells us, as values: one object of one kind appeared, changed or 
 Decoded once at the edge, then applied to the mirror, to the queue and to the solver's replica alike.
 """
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 import msgspec
@@ -75,3 +76,13 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind
     key: str
     value: Object | None
+
+
+def without_ended(changes: Sequence[Change]) -> Sequence[Change]:
+    """Give changes as for those to whom a pod that ended is gone: nothing of it has to be kept."""
+    return [
+        Change(kind=each.kind, key=each.key, value=None)
+        if isinstance(each.value, Pod) and each.value.is_terminal
+        else each
+        for each in changes
+    ]

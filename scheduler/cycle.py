@@ -34,7 +34,7 @@ from scheduler.commit.telling.tally import Tally
 from scheduler.commit.waiting.waits import Waits
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics
-from scheduler.queue import PassedOver, Pending, State
+from scheduler.queue import PassedOver, Pending, Shapes, State
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.process import Worker
 from solver.domain import Batch, ClaimId, Placement, Pod, PodId, Policy, Reason, ReasonCode
@@ -93,6 +93,7 @@ class Cycle:
             parts.metrics.pending_pods.labels(name).set_function(partial(self._count, state))
         self._last_units = 0
         parts.waits.connect(self.see, self._ended.set)
+        parts.pending.connect(Shapes(parts.cluster.claim, self._is_apart, self._is_overdue).of)
 
     def see(self, changes: Sequence[Change]) -> None:
         """Take what a watch told."""
@@ -161,9 +162,12 @@ class Cycle:
         decision = await self._parts.decider.decide(batch, policy)
         batch = decision.batch
         pods = {pod.id: pod for pod in batch.pods}
+        self._parts.pending.placed(each.pod for each in decision.plan.placements)
         units = split_plan(decision.plan, batch)
         for unit in units:
             self._wake(self._parts.cluster.assume(unit))
+        self._parts.commit.begin(units)
+        for unit in units:
             task = asyncio.create_task(self._commit(unit, pods, started))
             self._commits.add(task)
             task.add_done_callback(self._end)
@@ -172,7 +176,7 @@ class Cycle:
             self._wake(self._parts.evictions.begin(profile, preemption, pods))
         is_released = self._parts.passed_over.decided(batch, decision.plan, self._clock())
         for unplaced in decision.plan.unplaced:
-            self._put_back(pods[unplaced.pod], unplaced.reasons, started)
+            self._put_back(pods[unplaced.pod], unplaced.reasons, started, decision.plan.report.node_count)
             self._parts.repairs.loosen(pods[unplaced.pod], unplaced.reasons)
         self._parts.groups.decided(batch, decision.plan)
         if is_released:
@@ -180,15 +184,24 @@ class Cycle:
         self._report(decision, profile)
         return decision.later
 
+    def _is_apart(self, pod: Pod) -> bool:
+        """Whether a pod has a history that its equals do not have: it may not evict for a while, or holds nodes."""
+        return self._parts.waits.restraint.holds(pod.uid) or self._parts.passed_over.holds_for(pod.uid)
+
+    def _is_overdue(self, pod: Pod) -> bool:
+        return self._parts.passed_over.is_overdue(pod, self._clock())
+
     async def _commit(self, unit: Unit, pods: Mapping[PodId, Pod], started: float) -> None:
-        await self._parts.reports.hush(placement.pod_uid for placement in unit.placements)
         try:
+            await self._parts.reports.hush(placement.pod_uid for placement in unit.placements)
             async with self._parts.repairs.hands_off(unit.claims):
                 outcome = await self._parts.commit.commit(unit)
         except Exception:  # noqa: BLE001 - a defect that meets one unit must not end all others
             _log.error(logs.UNIT_FAILED, pods=_names(unit.placements), error=traceback.format_exc(limit=-20))
             reason = Reason(code=ReasonCode.API_ERROR, message="an unexpected error ended the writes for the pod")
             outcome = Undone(unit=unit, reasons=(reason,))
+        finally:
+            self._parts.commit.end(unit)
         self._settle(outcome, pods, started)
 
     def _settle(self, outcome: Outcome, pods: Mapping[PodId, Pod], started: float) -> None:
@@ -236,13 +249,14 @@ class Cycle:
         for placement in unit.placements:
             self._put_back(pods[placement.pod], reasons, started)
 
-    def _put_back(self, pod: Pod, reasons: Sequence[Reason], started: float) -> None:
+    def _put_back(self, pod: Pod, reasons: Sequence[Reason], started: float, node_count: int | None = None) -> None:
+        """Put a pod back; of the nodes that a decision saw, there may be more or fewer by now."""
         if not self._parts.pending.put_back(pod.id, pod.uid, reasons, self._clock()):
             self._forget(pod.uid)  # deleted or bound meanwhile: nobody is told, and nothing is remembered again
             return
         self._count_incoming(pod.id, "ScheduleAttemptFailure")
         self._parts.tally.failed(pod, reasons, started)
-        self._parts.reports.waits(pod, reasons, len(self._nodes))
+        self._parts.reports.waits(pod, reasons, len(self._nodes) if node_count is None else node_count)
         self._changed.set()
 
     def _see_pod(self, after: Object | None, transitions: Sequence[Transition], now: float) -> None:
@@ -264,6 +278,8 @@ class Cycle:
                 pending.remove(before.id)
             if not (is_here and pending.state(before.id) is not None):
                 self._forget(before.uid)
+            if after is None and before.gang is not None:
+                self._parts.groups.left(before.gang)
 
     def _count_incoming(self, pod: PodId, event: str) -> None:
         """Count a pod that was put into a queue, by kube-scheduler's names of queue and event."""

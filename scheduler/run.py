@@ -19,10 +19,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from scheduler.change import Change, Kind
+from scheduler.change import Change, Kind, without_ended
 from scheduler.cluster import Cluster
 from scheduler.commit.commit import Commit
 from scheduler.commit.evictions import Evictions
+from scheduler.commit.gates import LeaderGate, OpenGate
 from scheduler.commit.pace import Limit, Pace
 from scheduler.commit.repair.leftovers import Leftovers
 from scheduler.commit.repair.repairs import Repairs
@@ -206,7 +207,7 @@ class Process:
     async def _lead(self, stop: asyncio.Event, served: discovery.Served, elector: LeaderElector | None) -> int:
         """Schedule as the leader. What was known before is not used: everything is listed anew."""
         gate: Gate = OpenGate() if elector is None else LeaderGate(elector, self._timing())
-        parts, worker = self._assemble(gate)
+        parts, worker = self._assemble(gate, elector)
         parts.groups.connect(served.path(Kind.POD_GROUPS))
         policies = {name: self._settings.policy(name) for name in self._settings.scheduler_names}
         cycle = Cycle(parts, policies, self._settings.batch.max_pods)
@@ -215,8 +216,9 @@ class Process:
         strays = Strays(parts.cluster, parts.reports, self._settings.scheduler_names)
 
         def see(changes: Sequence[Change]) -> None:
-            cycle.see(changes)
-            strays.see(changes)
+            left = without_ended(changes)
+            cycle.see(left)
+            strays.see(left)
             suspicion.see(changes)
 
         reflectors = self._reflectors(served, see)
@@ -241,7 +243,7 @@ class Process:
         _log.info(logs.STOPPED)
         return _STOPPED
 
-    def _assemble(self, gate: Gate) -> tuple[Parts, Worker]:
+    def _assemble(self, gate: Gate, elector: LeaderElector | None) -> tuple[Parts, Worker]:
         settings, metrics = self._settings, self.metrics
         cluster = Cluster()
         pending = _queue(settings, cluster)
@@ -278,7 +280,7 @@ class Process:
             waits=waits,
             groups=Groups(self._client, writer, cluster, (reports, metrics)),
             repairs=Repairs(cluster, pending, commit.withdrawal, reports, metrics),
-            evictions=Evictions(self._client, writer, cluster, reports, metrics),
+            evictions=Evictions(self._client, writer, cluster, reports, metrics, record=elector),
             reports=reports,
             tally=Tally(metrics),
             metrics=metrics,
@@ -324,26 +326,6 @@ def _count_write(metrics: Metrics, reports: Reports, is_status: bool) -> None:  
     metrics.writes.labels("telling" if is_status else "placing").inc()
     if not is_status:
         reports.earn()
-
-
-class OpenGate:
-    """Without leader election every write may start."""
-
-    def write_seconds(self) -> float:
-        """No lease bounds them."""
-        return float("inf")
-
-
-class LeaderGate:
-    """Writes start while the lease certainly is ours, and end before anybody else can have it."""
-
-    def __init__(self, elector: LeaderElector, timing: Timing) -> None:
-        self._elector: Final = elector
-        self._timing: Final = timing
-
-    def write_seconds(self) -> float:
-        """What lies between the renew deadline and the end of the lease, or nothing."""
-        return self._timing.write_seconds if self._elector.may_write() else 0.0
 
 
 def _queue(settings: Settings, cluster: Cluster) -> Pending:

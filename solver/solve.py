@@ -41,8 +41,8 @@ def solve(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engi
 
     Total: every pod ends once, as a placement or as unplaced with reasons, or where the budget lets pods be left, in
     `later`. Deterministic for one seed while the budget's wall time is not what ends it. Whatever the budget, the batch
-    is prepared, placed by first fit and explained; everything else ends with it. `engine` carries memory from one solve
-    to the next.
+    is prepared, placed by first fit (and by best fit, where there is no gang) and explained; the rest ends with it.
+    `engine` carries memory from one solve to the next.
     """
     engine = engine or Engine()
     batch = _each_once(batch)
@@ -61,6 +61,7 @@ def solve(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engi
         variable_count=searched.size[0],
         row_count=searched.size[1],
         deterministic_seconds=searched.deterministic_seconds,
+        node_count=len(snapshot.nodes),
     )
     plan, blocked = preempt.extended(problem, _plan(problem, searched.solution, report, engine), budget, engine)
     if blocked is None:
@@ -80,7 +81,9 @@ def solve_greedily(
     start = best(problem, greedy.candidates(problem))
     nothing = bound.Bounds((None,) * len(values(problem, start)), (0, 0))
     levels = exact.levels_from_bounds(problem, values(problem, start), nothing)
-    report = SearchReport(status=SearchStatus.FALLBACK, levels=levels, stages=("greedy",))
+    report = SearchReport(
+        status=SearchStatus.FALLBACK, levels=levels, stages=("greedy",), node_count=len(snapshot.nodes)
+    )
     return _plan(problem, start, report, engine)
 
 

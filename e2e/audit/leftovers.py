@@ -37,6 +37,8 @@ def _reservations(objects: Objects) -> Iterator[Finding]:
     groups = {each["metadata"]["uid"] for each in objects.groups}
     for claim in objects.claims:
         are_awaited = any(each.get("bindingConditions") for each in results_of(claim))
+        if results_of(claim) and not claim["status"].get("reservedFor"):
+            yield Finding("left", str(key_of(claim)), "it is allocated, and reserved for nobody")
         for consumer in claim.get("status", {}).get("reservedFor") or ():
             pod, name = by_uid.get(consumer["uid"]), consumer["name"]
             if consumer["resource"] == "podgroups":

@@ -14,11 +14,12 @@ def objections(mirror: Mirror, storage: Storage, unit: Unit) -> tuple[Reason, ..
     """
     Give everything that speaks against writing the unit, each once.
 
-    All have the code `Conflict`: the plan was right when it was made, so its pods are to be decided again and not
-    to wait for the one thing that changed.
+    All but a gang's missing members have the code `Conflict`: the plan was right when it was made, so its pods are to
+    be decided again and not to wait for the one thing that changed.
     """
     messages = dict.fromkeys(_messages(mirror, storage, unit))
-    return tuple(Reason(code=ReasonCode.CONFLICT, message=message) for message in messages)
+    conflicts = (Reason(code=ReasonCode.CONFLICT, message=message) for message in messages)
+    return (*conflicts, *about_gangs(mirror, unit))
 
 
 def _messages(mirror: Mirror, storage: Storage, unit: Unit) -> Iterator[str]:
@@ -26,7 +27,6 @@ def _messages(mirror: Mirror, storage: Storage, unit: Unit) -> Iterator[str]:
         yield from _about_pod(mirror, placement)
         yield from check_nodes.about_node(mirror, placement)
         yield from storage.objections(placement)
-    yield from about_gangs(mirror, unit)
     yield from check_nodes.about_room(mirror, unit)
     yield from check_neighbours.about_neighbours(mirror, unit)
     yield from check_volumes.about_exclusive(mirror, storage, unit)
@@ -35,8 +35,13 @@ def _messages(mirror: Mirror, storage: Storage, unit: Unit) -> Iterator[str]:
     yield from (each.message for each in duplicates(mirror, unit))
 
 
-def about_gangs(mirror: Mirror, unit: Unit) -> Iterator[str]:
+def about_gangs(mirror: Mirror, unit: Unit) -> tuple[Reason, ...]:
     """Whether enough of each gang would run: members that are to be placed here, or by another unit, may be gone."""
+    messages = dict.fromkeys(_about_gangs(mirror, unit))
+    return tuple(Reason(code=ReasonCode.GANG_INCOMPLETE, message=each) for each in messages)
+
+
+def _about_gangs(mirror: Mirror, unit: Unit) -> Iterator[str]:
     own = {placement.pod for placement in unit.placements}
     left = {placement.pod for placement in unit.placements if not any(_about_pod(mirror, placement))}
     for planned in unit.gangs:

@@ -33,7 +33,6 @@ from solver.domain import (
     PodId,
     Preemption,
     Reason,
-    ReasonCode,
     ResourceSlice,
     Snapshot,
     Volume,
@@ -196,8 +195,7 @@ class Cluster:
 
     def check_gangs(self, unit: Unit) -> tuple[Reason, ...]:
         """Give what speaks against the first binding of a unit although its claims are written: members are gone."""
-        messages = checks.about_gangs(self._mirror, unit)
-        return tuple(Reason(code=ReasonCode.CONFLICT, message=each) for each in messages)
+        return checks.about_gangs(self._mirror, unit)
 
     def accompanies(self, key: PodId, pod: Pod, node: str) -> bool:
         """Whether a pod, where it is believed to be, does for the required affinity of another that goes to `node`."""
@@ -266,6 +264,10 @@ class Cluster:
     def gangs(self, pods: Iterable[Pod]) -> tuple[Gang, ...]:
         """Give the gangs that pods name, as they are now."""
         return self._mirror.gangs.gangs(pods)
+
+    def gang(self, gang: GangId) -> Gang:
+        """Give a gang as it is now."""
+        return self._mirror.gangs.gang(gang)
 
     def gang_standing(self, gang: GangId, scheduler_names: Collection[str]) -> Standing:
         """Say how far a gang is from being decidable by these schedulers."""

@@ -2,7 +2,7 @@
 Make it so: units become writes, in an order that can be taken back until the first binding.
 
 - the story of one unit (`commit`) with what it can come to (`outcome`), its `steps` and their order;
-- `companions`: who waits for the binding of a pod that it has to be with;
+- `companions`: who waits for the binding of a pod that it has to be with; `leaning` is the order in which they begin;
 - `waiting` for what has to be got ready;
 - preemptions, carried out: `evictions`;
 - how fast all of it goes: `pace`, and `writer`, through which every request goes;

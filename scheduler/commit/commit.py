@@ -17,6 +17,7 @@ from scheduler.commit.steps.bindings import NotBound, PodBinder
 from scheduler.commit.steps.burdens import BurdenWriter
 from scheduler.commit.steps.claims import ClaimWriter, NotWritten, Written
 from scheduler.commit.steps.operations import operations
+from scheduler.commit.steps.own import Own
 from scheduler.commit.steps.special_claims import NotMade, SpecialClaims
 from scheduler.commit.steps.volumes import Prepared, VolumeBinder
 from scheduler.commit.steps.withdrawal import Withdrawal
@@ -48,11 +49,12 @@ class Commit:
         self._allocating: Final[dict[ClaimId, asyncio.Event]] = {}
         self._gangs: Final[dict[GangId, asyncio.Event]] = {}
         self._companions: Final = Companions(cluster)
-        self._claims: Final = ClaimWriter(client, writer, cluster.acknowledge)
+        own = Own()
+        self._claims: Final = ClaimWriter(client, writer, own, cluster.acknowledge)
         self._pods: Final = PodBinder(client, writer)
         self._volumes: Final = VolumeBinder(client, cluster, writer)
         self._burdens: Final = BurdenWriter(client, writer)
-        self.withdrawal: Final = Withdrawal(client, writer, self._pods, cluster.acknowledge)
+        self.withdrawal: Final = Withdrawal(client, writer, self._pods, own, cluster.acknowledge)
         self.specials: Final = SpecialClaims(client, cluster, writer, self.withdrawal)
 
     def close(self) -> None:
@@ -60,14 +62,22 @@ class Commit:
         self._is_closed = True
         self._waits.close()
 
+    def begin(self, units: Sequence[Unit]) -> None:
+        """Take the units of a plan, which are assumed: who leans on whom does not depend on when they are committed."""
+        self._companions.begin(units)
+
+    def end(self, unit: Unit) -> None:
+        """Let those go on who wait for a unit, whatever became of it."""
+        self._companions.end(unit)
+
     async def commit(self, unit: Unit) -> Outcome:
         """
-        Make a unit so; never raise for what the cluster or the API server does.
+        Make a unit so that has begun; never raise for what the cluster or the API server does.
 
         The caller has assumed the unit, and confirms or forgets it by the outcome.
         """
+        leaned_on = self._companions.leaned_on(unit)
         settled = asyncio.Event()
-        leaned_on = self._companions.begin(unit, settled)
         before = [self._gangs.get(gang.id) for gang in unit.gangs]
         self._gangs.update((gang.id, settled) for gang in unit.gangs)
         try:
@@ -76,7 +86,7 @@ class Commit:
             return await self._commit_next(unit)
         finally:
             settled.set()
-            self._companions.end(unit, settled)
+            self._companions.end(unit)
             for gang in unit.gangs:
                 if self._gangs.get(gang.id) is settled:
                     del self._gangs[gang.id]
@@ -141,13 +151,15 @@ class Commit:
         plan = operations(unit, self.specials.find, self._cluster.seen_pod)
         if isinstance(plan, Reason):
             await self.specials.drop(unit.placements, ())
-            return Refused(unit=unit, reasons=(plan,))
+            return Refused(unit=unit, reasons=self._cluster.check_gangs(unit) or (plan,))
         written = await _together(self._claims.write(write) for write in plan.claims)
         self._end_allocating(own)
         failed = [each for each in written if isinstance(each, NotWritten)]
         if failed:
             kept = await self._take_back(unit, written, unit.placements)
-            return Undone(unit=unit, reasons=tuple(each.reason for each in failed), kept=kept)
+            # The claims of a member that is gone are gone too: that it is missing is what its gang waits for.
+            reasons = self._cluster.check_gangs(unit) or tuple(each.reason for each in failed)
+            return Undone(unit=unit, reasons=reasons, kept=kept)
         step = _Step(written=written, bindings=plan.bindings)
         return await self._overtaken(unit, step) or await self._prepare(unit, step)
 

@@ -8,7 +8,6 @@ force: what a PodDisruptionBudget refuses stays, and no victim goes unless the s
 
 import asyncio
 import time
-from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +16,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from scheduler.cluster import Cluster, Transition
+from scheduler.commit.eviction_bound import Bound, Record
 from scheduler.commit.telling.reports import Reports
 from scheduler.commit.writer import GateClosedError, Writer
 from scheduler.kube import eviction_writes
@@ -25,8 +25,6 @@ from scheduler.kube.errors import KubeError
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics
 from solver.domain import Placement, Pod, PodId, Policy, Preemption, Victim
-
-_WINDOW_SECONDS: Final = 60.0
 
 _log: Final = logs.logger()
 
@@ -45,7 +43,8 @@ class Evictions:
     """
     Carries preemptions out, each in a task of its own, and keeps the bound on evictions per minute.
 
-    `clock` is monotonic, for the bound; `wall` gives seconds since the epoch, as pods have their start times.
+    `clock` is monotonic, for the bound; `wall` gives seconds since the epoch, as pods have their start times. `record`
+    is where evictions are noted before they are made, so that the bound outlives this process.
     """
 
     def __init__(
@@ -56,6 +55,7 @@ class Evictions:
         reports: Reports,
         metrics: Metrics,
         *,
+        record: Record | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -64,20 +64,16 @@ class Evictions:
         self._cluster: Final = cluster
         self._reports: Final = reports
         self._metrics: Final = metrics
-        self._clock: Final = clock
         self._wall: Final = wall
         self._tasks: Final[set[asyncio.Task[None]]] = set()
-        self._evicted: Final[defaultdict[str, deque[float]]] = defaultdict(deque)
+        self._bound: Final = Bound(record, clock, wall)
 
     def allowed(self, profile: str, policy: Policy) -> Policy:
         """Give a profile's policy with the time of day, and with what the bound leaves of evictions now."""
         rules = policy.preemption
         if not rules.is_enabled:
             return policy
-        recent, now = self._evicted[profile], self._clock()
-        while recent and recent[0] <= now - _WINDOW_SECONDS:
-            recent.popleft()
-        left = max(0, rules.ceiling - len(recent))
+        left = self._bound.left(profile, rules.ceiling)
         return replace(policy, preemption=replace(rules, now=int(self._wall()), most_victims=left))
 
     def begin(self, profile: str, preemption: Preemption, pods: Mapping[PodId, Pod]) -> tuple[Transition, ...]:
@@ -90,7 +86,7 @@ class Evictions:
             return ()  # it is known, and under way
         if preemption.victims:
             self._metrics.preemption_victims.observe(len(preemption.victims))
-            self._evicted[profile].extend([self._clock()] * len(preemption.victims))
+            self._bound.spend(profile, len(preemption.victims))
         transitions = self._cluster.preempt(preemption)
         task = asyncio.create_task(self._carry_out(case))
         self._tasks.add(task)
@@ -115,6 +111,7 @@ class Evictions:
             return
         try:
             if self._still_stands(case) and await self._all_may_go(preemption):
+                await self._bound.keep()
                 await asyncio.gather(*(self._evict(case, victim, evicted) for victim in preemption.victims))
         except (KubeError, GateClosedError) as error:
             _log.info(logs.PREEMPTION_ENDED, pod=str(case.first.pod), error=str(error))

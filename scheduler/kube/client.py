@@ -40,6 +40,7 @@ JSON: Final = "application/json"
 
 REQUEST_SECONDS: Final = 30.0
 _CONNECT_SHARE: Final = 0.8
+_LEAST_SECONDS: Final = 0.001
 _READS: Final = frozenset({"GET", "HEAD"})
 _WATCHES: Final = 16
 """Connections beyond those for requests: every watch holds one."""
@@ -136,8 +137,7 @@ class Client:
         query = dict(query or ())
         if method not in _READS:
             query["timeout"] = f"{math.ceil(timeout_seconds)}s"
-        timeout = aiohttp.ClientTimeout(total=timeout_seconds, connect=timeout_seconds * _CONNECT_SHARE)
-        call = _Call(method, path, query, timeout, body, content_type, accept)
+        call = _Call(method, path, query, _within(timeout_seconds), body, content_type, accept)
         async with self._exchange(call) as response:
             return await response.read()
 
@@ -198,12 +198,14 @@ class Client:
             raise lost(f"{call}: no answer: {_because(error)}") from error
 
     async def _answer(self, call: "_Call") -> aiohttp.ClientResponse:
-        """Send; after a 401 (which did nothing) once more, if there are other credentials now."""
+        """Send; after a 401 (which did nothing) once more in the time that is left, if there are other credentials."""
+        clock = asyncio.get_running_loop().time
+        started = clock()
         access = await self._credentials.current()
         response = await self._send(call, access)
         if response.status == _UNAUTHORIZED and await self._credentials.renew(access.authorization):
             response.release()
-            response = await self._send(call, self._credentials.access)
+            response = await self._send(call.after(clock() - started), self._credentials.access)
         return response
 
     async def _send(self, call: "_Call", access: Access) -> aiohttp.ClientResponse:
@@ -257,6 +259,17 @@ class _Call(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
+
+    def after(self, seconds: float) -> Self:
+        """Give the same request with what is left of its time: a leader's write has to end before its lease does."""
+        if self.timeout.total is None:
+            return self
+        return self._replace(timeout=_within(max(_LEAST_SECONDS, self.timeout.total - seconds)))
+
+
+def _within(seconds: float) -> aiohttp.ClientTimeout:
+    """Give a request so long, and most of it to connect."""
+    return aiohttp.ClientTimeout(total=seconds, connect=seconds * _CONNECT_SHARE)
 
 
 def _because(error: BaseException) -> str:

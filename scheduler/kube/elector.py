@@ -7,6 +7,7 @@ import socket
 import time
 import uuid
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
@@ -16,6 +17,9 @@ from scheduler.kube.errors import Conflict, KubeError, LeadershipLost, NotFound
 from scheduler.kube.lease import Election, Lease, Timing, decode_lease
 
 __all__ = ["LeaderElector", "LeadershipLost", "boot_time", "new_identity"]
+
+_TRIES: Final = 4
+_PAUSE_SECONDS: Final = 0.1
 
 
 def boot_time() -> float:
@@ -56,6 +60,25 @@ class LeaderElector:
         self._timing = timing
         self._on_error = on_error
         self._clock = clock
+        self._turn = asyncio.Lock()
+
+    @property
+    def inherited(self) -> str:
+        """What leaders before us left in the lease, or we ourselves."""
+        return self.election.record
+
+    async def hand_down(self, record: str) -> None:
+        """Leave something in the lease for the next leader. Raises KubeError where it may not be there."""
+        self.election.record = record
+        for _ in range(_TRIES - 1):
+            try:
+                return await self._renew()
+            except LeadershipLost:
+                raise
+            except KubeError as error:
+                self._on_error(error)
+            await asyncio.sleep(_PAUSE_SECONDS)
+        return await self._renew()
 
     def may_write(self) -> bool:
         """Whether a write may start now; false at once when the process wakes up after its lease has run out."""
@@ -119,7 +142,11 @@ class LeaderElector:
         return decode_lease(answer)
 
     async def _renew(self) -> None:
-        """Renew once; after a conflict, or an answer that was lost, first look who holds it."""
+        """Renew once, one at a time; after a conflict, or an answer that was lost, first look who holds it."""
+        async with self._turn:
+            await self._renew_now()
+
+    async def _renew_now(self) -> None:
         started = self._clock()
         if self.election.has_lost(started):
             raise LeadershipLost("it could not be renewed before its deadline")
@@ -128,7 +155,8 @@ class LeaderElector:
         except (Conflict, NotFound):
             self.election.seen(await self._read(), self._clock())
             if not self.election.is_leader:
-                raise LeadershipLost("somebody else holds it now") from None
+                held = "it was deleted" if not self.election.exists else f"{self.election.holder} holds it now"
+                raise LeadershipLost(held) from None
             raise
         self.election.renewed(lease, started)
 

@@ -29,6 +29,8 @@ from solver.domain import (
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 """What makes the claim controller deallocate a claim before it is deleted."""
+ADOPTED: Final = "dovetail.dev/adopted"
+"""Annotation of a claim: when a scheduler last took over an allocation that it had not written itself."""
 NOTE_BYTES: Final = 1024
 """The longest note that an Event may have."""
 _WORD_CHARACTERS: Final = 128
@@ -97,6 +99,13 @@ def finalizer_patch(claim: Claim) -> bytes:
     """Add our finalizer to those that are there."""
     path, value = ("/metadata/finalizers/-", FINALIZER) if claim.finalizers else ("/metadata/finalizers", [FINALIZER])
     return msgspec.json.encode([*_guard(claim), {"op": "add", "path": path, "value": value}])
+
+
+def adoption_patch(claim: Claim, moment: str) -> bytes:
+    """Note when an allocation was taken over: a merge patch, since the annotations may not be there yet."""
+    _guard(claim)
+    metadata = {"resourceVersion": claim.resource_version, "annotations": {ADOPTED: moment}}
+    return msgspec.json.encode({"metadata": metadata})
 
 
 def allocation_patch(claim: Claim, allocation: Allocation, consumers: Sequence[ConsumerReference]) -> bytes:

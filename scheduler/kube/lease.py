@@ -6,12 +6,16 @@ counts as expired when it has not changed for its whole duration *while we were 
 """
 
 import datetime as dt
+from typing import Final
 
 import msgspec
 
 from scheduler.kube.decode.shared import Wire
 from scheduler.kube.encode import Json, micro_timestamp
 from scheduler.kube.errors import DecodeError
+
+RECORD: Final = "dovetail.dev/record"
+"""The annotation in which a leader leaves what the next one has to know."""
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +47,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
 class _Metadata(Wire, frozen=True):
     uid: str = ""
     resource_version: str = ""
+    annotations: dict[str, str] | None = None
 
 
 class _Spec(Wire, frozen=True):
@@ -64,6 +69,11 @@ class Lease(Wire, frozen=True):
         """Who holds it; empty: it was released, or nobody has ever held it."""
         return self.spec.holder_identity or ""
 
+    @property
+    def record(self) -> str:
+        """What its last leader left; empty: nothing."""
+        return (self.metadata.annotations or {}).get(RECORD, "")
+
 
 _lease = msgspec.json.Decoder(Lease)
 
@@ -81,13 +91,15 @@ class Election:
     One candidate's view.
 
     `not_before` is when a leader may start to write: a lease that was taken from someone who did not release it is
-    held for one whole duration first, so that no late write of theirs meets ours.
+    held for one whole duration first, so that no late write of theirs meets ours. `record` is what leaders hand down in
+    the lease: it is taken with it, and every renewal writes it.
     """
 
     def __init__(self, identity: str, timing: Timing) -> None:
         self.identity = identity
         self.timing = timing
         self.is_leader = False
+        self.record = ""
         self.not_before = float("inf")
         self._renewed_at = float("-inf")
         self._lease: Lease | None = None
@@ -107,6 +119,11 @@ class Election:
     def exists(self) -> bool:
         """Whether there is a Lease to take."""
         return self._lease is not None
+
+    @property
+    def holder(self) -> str:
+        """Who held the lease when it was seen last, for messages."""
+        return "nobody" if self._lease is None or not self._lease.holder else self._lease.holder
 
     def can_take(self, now: float) -> bool:
         """Whether the lease that was seen last is free: none, released, or expired before our eyes."""
@@ -131,6 +148,7 @@ class Election:
         before = self._lease.holder if self._lease is not None else ""
         self.not_before = started + (self.timing.lease_duration if before else 0.0)
         self.is_leader = True
+        self.record = lease.record
         self.renewed(lease, started)
 
     def renewed(self, lease: Lease, started: float) -> None:
@@ -163,8 +181,11 @@ class Election:
         }
 
     def renewal(self, wall: dt.datetime) -> Json:
-        """Merge patch that keeps the lease."""
-        return {"metadata": _guard(self._lease or Lease()), "spec": {"renewTime": micro_timestamp(wall)}}
+        """Merge patch that keeps the lease, and our record in it."""
+        metadata = _guard(self._lease or Lease())
+        if self.record:
+            metadata["annotations"] = {RECORD: self.record}
+        return {"metadata": metadata, "spec": {"renewTime": micro_timestamp(wall)}}
 
     def release(self, wall: dt.datetime) -> Json:
         """Merge patch that gives it up, so that the next one need not wait."""

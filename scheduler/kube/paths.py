@@ -33,8 +33,11 @@ COLLECTIONS: Final[dict[Kind, str]] = {
 }
 """The kinds that every server we support has; DeviceTaintRule's version is found by `discovery`."""
 
-FIELD_SELECTORS: Final[dict[Kind, str]] = {Kind.PODS: "status.phase!=Succeeded,status.phase!=Failed"}
-"""What is left out at the server: a pod that ends then arrives as deleted."""
+FIELD_SELECTORS: Final[dict[Kind, str]] = {Kind.PODS: "status.phase!=Succeeded"}
+"""
+What is left out at the server: a pod that ends well then arrives as deleted. One that fails has to arrive as it is,
+because a deletion would carry its last state before that.
+"""
 
 
 def collection(group: str, version: str, resource: str) -> str:

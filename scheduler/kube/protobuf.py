@@ -20,7 +20,10 @@ _UNKNOWN_RAW: Final = 2
 _CLAIM_METADATA: Final = 1
 _CLAIM_STATUS: Final = 3
 _METADATA_RESOURCE_VERSION: Final = 6
+_METADATA_ANNOTATIONS: Final = 12
 _METADATA_FINALIZERS: Final = 14
+_ENTRY_KEY: Final = 1
+_ENTRY_VALUE: Final = 2
 _STATUS_RESERVED_FOR: Final = 2
 _CONSUMER_API_GROUP: Final = 1
 _CONSUMER_RESOURCE: Final = 3
@@ -39,6 +42,21 @@ def with_finalizer(stored: bytes, resource_version: str, finalizer: str) -> byte
         return _change(claim, _CLAIM_METADATA, lambda metadata: metadata + entry)
 
     return _object(stored, resource_version, change)
+
+
+def with_annotation(stored: bytes, resource_version: str, key: str, value: str) -> bytes:
+    """Set an annotation of a claim."""
+    entry = _field(_ENTRY_KEY, key.encode()) + _field(_ENTRY_VALUE, value.encode())
+
+    def change_metadata(metadata: bytes) -> bytes:
+        kept = b"".join(
+            whole
+            for number, payload, whole in _fields(metadata)
+            if number != _METADATA_ANNOTATIONS or _text(payload, _ENTRY_KEY) != key
+        )
+        return kept + _field(_METADATA_ANNOTATIONS, entry)
+
+    return _object(stored, resource_version, lambda claim: _change(claim, _CLAIM_METADATA, change_metadata))
 
 
 def with_consumers(

@@ -16,7 +16,7 @@ import msgspec
 
 from scheduler.change import Kind
 from scheduler.kube import encode, paths, pod_status, protobuf
-from scheduler.kube.client import JSON_PATCH, STRATEGIC_MERGE_PATCH, Client
+from scheduler.kube.client import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
 from scheduler.kube.decode.claims import decode_claim
 from scheduler.kube.decode.objects import decode
 from scheduler.kube.encode import EventRecord, GroupCondition
@@ -36,6 +36,21 @@ async def add_finalizer(client: Client, claim: Claim, *, timeout_seconds: float 
     write = _Write(
         patch=encode.finalizer_patch(claim),
         stored=lambda stored: protobuf.with_finalizer(stored, claim.resource_version, encode.FINALIZER),
+    )
+    return await _write_claim(client, claim, write, timeout_seconds)
+
+
+async def adopt(client: Client, claim: Claim, *, timeout_seconds: float = WRITE_SECONDS) -> Claim:
+    """
+    Make it another version of the claim, which is allocated and reserved as it should be already.
+
+    A release that a former leader has under way was made for the version before, and is refused from now on.
+    """
+    moment = encode.micro_timestamp(dt.datetime.now(dt.UTC))
+    write = _Write(
+        patch=encode.adoption_patch(claim, moment),
+        content_type=MERGE_PATCH,
+        stored=lambda stored: protobuf.with_annotation(stored, claim.resource_version, encode.ADOPTED, moment),
     )
     return await _write_claim(client, claim, write, timeout_seconds)
 
@@ -208,10 +223,11 @@ async def write_event(client: Client, event: EventRecord, *, timeout_seconds: fl
 
 
 class _Write(NamedTuple):
-    """A change of a claim: as a JSON patch and, where JSON cannot do it, as a change of the stored bytes."""
+    """A change of a claim: as a patch and, where JSON cannot do it, as a change of the stored bytes."""
 
     patch: bytes
     subresource: str = ""
+    content_type: str = JSON_PATCH
     stored: Callable[[bytes], bytes] | None = None
 
 
@@ -226,7 +242,7 @@ async def _write_claim(client: Client, claim: Claim, write: _Write, timeout_seco
     ends = time.monotonic() + timeout_seconds
     try:
         answer = await client.request(
-            "PATCH", path, body=write.patch, content_type=JSON_PATCH, timeout_seconds=timeout_seconds
+            "PATCH", path, body=write.patch, content_type=write.content_type, timeout_seconds=timeout_seconds
         )
     except Invalid as error:
         if write.stored is None or _IMMUTABLE not in error.message:

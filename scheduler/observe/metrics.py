@@ -8,11 +8,24 @@ alerts work; what only Dovetail has is called `dovetail_…`.
 from collections.abc import Iterable
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, GCCollector, Histogram, Info, ProcessCollector
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    Info,
+    ProcessCollector,
+    disable_created_metrics,
+)
 from prometheus_client.exposition import choose_encoder
 
 from scheduler.change import Kind
 from solver.domain import ReasonCode
+from solver.verify import Rule
+
+# When a counter was made says when the process started, which has a series of its own.
+disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has no type for it
 
 
 def _doubling(first: float, count: int) -> tuple[float, ...]:
@@ -123,6 +136,7 @@ class Metrics:
             "dovetail_plan_violations",
             "Broken rules that the independent check found in plans, which were dropped. Every one is a defect.",
             ("rule",),
+            tuple(Rule),
         )
         self.fallback_seconds = self._gauge(
             "dovetail_fallback_seconds",

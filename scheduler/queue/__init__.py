@@ -6,9 +6,11 @@ batches and puts back what was not placed. What a pod needs is not known here be
 """
 
 from scheduler.queue.backoff import Backoff
+from scheduler.queue.entry import State
 from scheduler.queue.facts import Fact, facts_of
 from scheduler.queue.musters import Musters
 from scheduler.queue.passed_over import PassedOver
-from scheduler.queue.pending import Pending, State
+from scheduler.queue.pending import Pending
+from scheduler.queue.shapes import Shapes
 
-__all__ = ["Backoff", "Fact", "Musters", "PassedOver", "Pending", "State", "facts_of"]
+__all__ = ["Backoff", "Fact", "Musters", "PassedOver", "Pending", "Shapes", "State", "facts_of"]

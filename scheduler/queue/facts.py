@@ -85,6 +85,8 @@ class Fact(StrEnum):
     """A PodGroup was added, changed or deleted, or another member completes a gang or says something else of it."""
     DISRUPTIONS_ALLOWED = "DisruptionsAllowed"
     """A PodDisruptionBudget allows more evictions than it did, protects other pods, or is gone."""
+    EVICTION_EASED = "EvictionEased"
+    """A running pod is not protected any more, or an allocated claim has fewer consumers or got its finalizer."""
     VOLUMES_RELEASED = "VolumesReleased"
     """A pod with volumes ended, was deleted, or is no longer assumed on its node."""
     VOLUME_CLAIM_CREATED = "VolumeClaimCreated"
@@ -140,7 +142,10 @@ def _core_facts(transition: Transition) -> set[Fact]:
         case (Namespace(), _) | (_, Namespace()):
             return {Fact.NAMESPACE_CHANGED}
         case (Pod() as before, Pod() | None as after):
-            return _pod_facts(before, after) | _neighbour_facts(before, after) | _nomination_facts(before, after)
+            eased = {Fact.EVICTION_EASED} if _may_go_now(before, after) else set()
+            return (
+                _pod_facts(before, after) | _neighbour_facts(before, after) | _nomination_facts(before, after) | eased
+            )
         case (None, Pod() as after):
             return _neighbour_facts(None, after)
     return set()
@@ -270,6 +275,11 @@ def _pod_facts(before: Pod, after: Pod | None) -> set[Fact]:
     return {Fact.NODE_ROOM_FREED} if is_less else set()
 
 
+def _may_go_now(before: Pod, after: Pod | None) -> bool:
+    """Whether a pod that may not be evicted stays on its node and may be from now on."""
+    return after is not None and holds_node(after) and after.is_preemptible and not before.is_preemptible
+
+
 def _nomination_facts(before: Pod, after: Pod | None) -> set[Fact]:
     """What a pod means that room was kept for; one that is bound where it was kept has taken it."""
     kept = _awaited(before)
@@ -304,11 +314,15 @@ def _claim_facts(before: Claim, after: Claim | None) -> set[Fact]:
         return gone | ({Fact.CLAIM_CREATED} if after is not None else set())
     left = {each.uid for each in after.reserved_for}
     is_deallocated = before.allocation is not None and after.allocation is None
+    has_shrunk = any(each.uid not in left for each in before.reserved_for)
+    # With all consumers evicted its devices come free, which they did not while one of them was protected.
+    is_eased = has_shrunk or not set(after.finalizers) <= set(before.finalizers)
     found = {
         Fact.CLAIM_ALLOCATED: before.allocation is None and after.allocation is not None,
         Fact.CLAIM_DEALLOCATED: is_deallocated,
         Fact.DEVICES_FREED: is_deallocated and held,
-        Fact.CLAIM_RESERVATIONS_SHRANK: any(each.uid not in left for each in before.reserved_for),
+        Fact.CLAIM_RESERVATIONS_SHRANK: has_shrunk,
+        Fact.EVICTION_EASED: is_eased and held and not is_deallocated,
         Fact.CLAIM_CHANGED: _reading(before) != _reading(after),
     }
     return {fact for fact, holds in found.items() if holds}

@@ -30,20 +30,26 @@ _DEVICES: Final = frozenset(
 """Devices that match exist, and others have them."""
 
 
+_Group = tuple[int, bool]
+"""Priority, and whether room is lacking: pods that the same placements get ahead of."""
+
+
 class _Waiting:
     """
     A pod that could not be placed: since when, whether it lacked room, and when others got ahead of it.
 
-    `is_recalled` says that this process has not decided about it yet.
+    `is_recalled` says that this process has not decided about it yet. `group` is where it is found by the first that
+    gets ahead of it.
     """
 
-    __slots__ = ("first_failed", "is_recalled", "needs_room", "passed_since")
+    __slots__ = ("first_failed", "group", "is_recalled", "needs_room", "passed_since")
 
     def __init__(self, now: float) -> None:
         self.first_failed = now
         self.needs_room = False
         self.passed_since: float | None = None
         self.is_recalled = False
+        self.group: _Group | None = None
 
 
 class PassedOver:
@@ -54,6 +60,7 @@ class PassedOver:
         self._waiting: Final[dict[str, _Waiting]] = {}
         self._placed: Final[dict[tuple[int, bool], float]] = {}
         self._holds: Final[dict[str, Hold]] = {}
+        self._unpassed: Final[defaultdict[_Group, dict[str, _Waiting]]] = defaultdict(dict)
 
     @property
     def holds(self) -> tuple[Hold, ...]:
@@ -85,6 +92,7 @@ class PassedOver:
                 if priority <= pod.priority and times[-1] >= since and (has_claims or known.needs_room)
             ]
             known.passed_since = since if pod.uid in overdue else min(later, default=None)
+            self._sort_in(pod, known)
 
     def divided(self, batch: Batch, now: float) -> tuple[Batch, ...]:
         """
@@ -92,7 +100,7 @@ class PassedOver:
 
         What was held for them is not known any more: it is held anew before the others are decided about.
         """
-        recalled = {pod.id for pod in batch.pods if self._is_recalled(pod.uid) and self._is_overdue(pod, now)}
+        recalled = {pod.id for pod in batch.pods if self._is_recalled(pod.uid) and self.is_overdue(pod, now)}
         if not recalled:
             return (batch,)
         least = min(pod.priority for pod in batch.pods if pod.id in recalled)
@@ -108,7 +116,7 @@ class PassedOver:
 
         A gang is overdue when one of its pods is, and when some of them run but not enough.
         """
-        overdue = {pod.id for pod in batch.pods if self._is_overdue(pod, now)}
+        overdue = {pod.id for pod in batch.pods if self.is_overdue(pod, now)}
         gangs = {pod.gang for pod in batch.pods if pod.id in overdue and pod.gang is not None}
         gangs |= {gang.id for gang in batch.gangs if gang.is_partial}
         ids = tuple(pod.id for pod in batch.pods if pod.id in overdue or pod.gang in gangs)
@@ -133,8 +141,17 @@ class PassedOver:
 
     def gone(self, uid: str) -> bool:
         """Forget a pod that was bound or is not there any more; give whether nodes were held for it."""
-        self._waiting.pop(uid, None)
+        self._drop(uid)
         return self.let_go(uid)
+
+    def holds_for(self, uid: str) -> bool:
+        """Whether nodes are held for a pod, alone or with its gang."""
+        return any(uid in hold.uids for hold in self._holds.values())
+
+    def is_overdue(self, pod: Pod, now: float) -> bool:
+        """Whether others have been placed before a pod for so long."""
+        waiting = self._waiting.get(pod.uid)
+        return waiting is not None and waiting.passed_since is not None and now - waiting.passed_since > self._seconds
 
     def let_go(self, uid: str) -> bool:
         """Hold no node for a pod any more, which cannot be placed for now; give whether one was held."""
@@ -149,27 +166,41 @@ class PassedOver:
             waiting = self._waiting.setdefault(pod.uid, _Waiting(now))
             waiting.needs_room = not pod.claims or ReasonCode.NODE_RESOURCES in codes
             waiting.is_recalled = False
+            self._sort_in(pod, waiting)
         elif self._is_recalled(pod.uid):
-            del self._waiting[pod.uid]  # its condition said no more than that it waited
+            self._drop(pod.uid)  # its condition said no more than that it waited
 
     def _is_recalled(self, uid: str) -> bool:
         waiting = self._waiting.get(uid)
         return waiting is not None and waiting.is_recalled
 
-    def _place(self, pods: Iterable[Pod], now: float) -> None:
-        for pod in pods:
-            self._placed[pod.priority, bool(pod.claims)] = now
+    def _drop(self, uid: str) -> None:
+        waiting = self._waiting.pop(uid, None)
+        if waiting is not None and waiting.group is not None:
+            self._unpassed[waiting.group].pop(uid, None)
 
-    def _is_overdue(self, pod: Pod, now: float) -> bool:
-        """Whether others have been placed for so long; pods without claims get ahead only of who lacks room."""
-        waiting = self._waiting.get(pod.uid)
-        if waiting is None:
-            return False
+    def _sort_in(self, pod: Pod, waiting: _Waiting) -> None:
+        """Have a pod found by the next that gets ahead of it, if none has yet: whether it is tried again or not."""
+        if waiting.group is not None:
+            self._unpassed[waiting.group].pop(pod.uid, None)
+            waiting.group = None
         if waiting.passed_since is None:
-            times = [
-                at
-                for (priority, has_claims), at in self._placed.items()
-                if priority <= pod.priority and at >= waiting.first_failed and (has_claims or waiting.needs_room)
-            ]
-            waiting.passed_since = min(times, default=None)
-        return waiting.passed_since is not None and now - waiting.passed_since > self._seconds
+            group = (pod.priority, waiting.needs_room)
+            times = (at for placed, at in self._placed.items() if _is_ahead(placed, group))
+            waiting.passed_since = min((at for at in times if at >= waiting.first_failed), default=None)
+        if waiting.passed_since is None:
+            waiting.group = (pod.priority, waiting.needs_room)
+            self._unpassed[waiting.group][pod.uid] = waiting
+
+    def _place(self, pods: Iterable[Pod], now: float) -> None:
+        for placed in {(pod.priority, bool(pod.claims)) for pod in pods}:
+            self._placed[placed] = now
+            for group in [group for group in self._unpassed if _is_ahead(placed, group)]:
+                for waiting in self._unpassed.pop(group).values():
+                    waiting.passed_since, waiting.group = now, None
+
+
+def _is_ahead(placed: tuple[int, bool], group: _Group) -> bool:
+    """Whether pods of a priority, with or without claims, get ahead of others; without only of who lacks room."""
+    priority, has_claims = placed
+    return priority <= group[0] and (has_claims or group[1])

@@ -1,70 +1,20 @@
 """Pods that wait to be placed by us: which are ready, which rest, and which wait for something to change."""
 
-import math
-from collections.abc import Collection
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import Collection, Iterable
 from typing import Final
 
 import msgspec
 
 from scheduler.cluster.transition import Transition
 from scheduler.queue.backoff import MOST_EARLY, Backoff
+from scheduler.queue.crowds import ShapeOf
+from scheduler.queue.entry import Entry, State
 from scheduler.queue.facts import Fact, claim_of, facts_of, gang_of
-from scheduler.queue.line import Due, Line, Rank
 from scheduler.queue.musters import Musters
+from scheduler.queue.standing import Standing
+from scheduler.queue.users import AnyClaim, Users
 from scheduler.queue.wakeups import OF_ONE_CLAIM, RETRIED, WAKES
-from solver.domain import Batch, ClaimId, GangId, Pod, PodId, Reason, ReasonCode, VolumeClaimId
-
-AnyClaim = ClaimId | VolumeClaimId
-
-MOST_MOVES: Final = 2000
-"""Pods that one call moves at most; the rest follows with the next calls, still in order."""
-NEW_SHARE: Final = 4
-"""Of so many pods of one priority that are taken, one is new where new ones wait behind retried ones."""
-
-
-class State(StrEnum):
-    """Where a pod of the queue stands."""
-
-    ACTIVE = "active"
-    BACKING_OFF = "backoff"
-    WAITING = "waiting"
-    GATED = "gated"
-    IN_FLIGHT = "in-flight"
-    """Taken with a batch: it comes back with `put_back`, or leaves when the watch shows it bound or gone."""
-
-
-@dataclass(slots=True, eq=False)
-class Entry:
-    """
-    A pod of the queue.
-
-    `early` counts the times that it was taken before its claims existed. `not_before` ends its backoff, `taken` is the
-    number of the last wake-up before it was taken, `missed` are the reasons that facts about its claims have woken
-    since then, `is_changed` says that the pod itself has changed since, `is_due` that it need not rest when it comes
-    back. `is_told` says that it was decided about since its gang lacks members. `lines` are those that it stands in.
-    """
-
-    pod: Pod
-    first_seen: float
-    state: State = State.GATED
-    attempts: int = 0
-    early: int = 0
-    not_before: float = 0.0
-    codes: frozenset[ReasonCode] = frozenset()
-    taken: int = 0
-    missed: frozenset[ReasonCode] = frozenset()
-    is_changed: bool = False
-    is_due: bool = False
-    is_completing: bool = False
-    is_told: bool = False
-    lines: list[Line[Rank] | Line[Due]] = field(default_factory=list)
-
-    @property
-    def rank(self) -> Rank:
-        """Its place among all pods; who completes a gang that runs in part goes before all of the same priority."""
-        return Rank(-self.pod.priority, -math.inf if self.is_completing else self.first_seen, self.pod.id)
+from solver.domain import Batch, GangId, Pod, PodId, Reason, ReasonCode
 
 
 class Pending:
@@ -72,7 +22,8 @@ class Pending:
     The queue. Times are seconds of one monotonic clock of the caller's; pods are given as the watch gave them.
 
     No call's work grows with the number of pods that wait for a reason: waking a reason marks its whole line, and
-    `take_batch` moves at most `MOST_MOVES` pods of marked lines, in their order.
+    `take_batch` moves a bounded number of pods of marked lines, in their order. Of equal pods that wait for the same
+    reasons only the first stand in these lines (`crowds`).
     """
 
     def __init__(
@@ -85,36 +36,28 @@ class Pending:
         muster_seconds: float = 10.0,
     ) -> None:
         self._musters: Final = musters or Musters()
-        self._muster_seconds: Final = muster_seconds
         self._scheduler_names: Final = frozenset(scheduler_names)
         self._backoff: Final = backoff or Backoff()
-        self._sweep_seconds: Final = sweep_seconds
-        self._entries: Final[dict[PodId, Entry]] = {}
-        self._users: Final[dict[AnyClaim, dict[PodId, None]]] = {}
-        self._counts: Final = dict.fromkeys(State, 0)
-        self._new: Final[Line[Rank]] = Line()
-        self._retried: Final[Line[Rank]] = Line()
-        self._resting: Final[Line[Due]] = Line()
-        self._sweep: Final[Line[Due]] = Line()
-        self._waiting: Final[dict[ReasonCode, Line[Rank]]] = {}
-        self._woken_singly: Final[Line[Rank]] = Line()
-        self._woken: list[Line[Rank]] = [self._woken_singly]
-        self._wake_count = 0
-        self._last_wake: Final[dict[ReasonCode, int]] = {}
+        self._users: Final = Users()
         self._lacking: Final[set[GangId]] = set()
+        self._standing: Final = Standing(self._musters, sweep_seconds, muster_seconds)
 
     def __len__(self) -> int:
         """Give the number of pods in the queue, those in flight included."""
-        return len(self._entries)
+        return len(self._standing.entries)
 
     def state(self, pod: PodId) -> State | None:
         """Give where a pod stands, or None where it is not in the queue."""
-        entry = self._entries.get(pod)
+        entry = self._standing.entries.get(pod)
         return entry.state if entry is not None else None
 
     def counts(self) -> dict[State, int]:
         """Count the pods by state."""
-        return dict(self._counts)
+        return dict(self._standing.counts)
+
+    def connect(self, shape_of: ShapeOf) -> None:
+        """Say who tells which pods are equal, so that not all of them need be tried; before that each is by itself."""
+        self._standing.crowds.connect(shape_of)
 
     def offer(self, pod: Pod, now: float) -> None:
         """
@@ -123,7 +66,7 @@ class Pending:
         A pod that is not ours to place leaves the queue: it names another scheduler, is bound, ended or is being
         deleted. A change wakes it, unless only what we write ourselves changed (nominatedNodeName).
         """
-        entry = self._entries.get(pod.id)
+        entry = self._standing.entries.get(pod.id)
         if entry is not None and (entry.pod.uid != pod.uid or not self._is_ours(pod)):
             self.remove(pod.id)
             entry = None
@@ -131,35 +74,28 @@ class Pending:
             self._wake_gang(pod.gang)
             return
         if entry is None:
-            entry = self._entries[pod.id] = Entry(pod=pod, first_seen=now)
-            entry.is_completing = self._musters.is_partial(pod)
-            self._counts[entry.state] += 1
-            self._reference(entry, ())
-            self._musters.enter(pod)
-            self._activate(entry, now)
-            self._wake_gang(pod.gang)
+            self._let_in(pod, now)
             return
         before, entry.pod = entry.pod, pod
         if before.gang != pod.gang or before.gang_note != pod.gang_note:
             self._musters.leave(before)
             self._musters.enter(pod)
             self._wake_gang(pod.gang)
-        if _referenced(before) != _referenced(pod):
-            self._reference(entry, _referenced(before))
+        self._users.change(before, pod)
+        if before != pod:
+            self._standing.stand_apart(entry)
         if not _is_only_ours(before, pod):
             self._wake_changed(entry, now)
 
     def remove(self, pod: PodId) -> None:
         """Let a pod go that was deleted or placed; one that is not in the queue is ignored."""
-        entry = self._entries.pop(pod, None)
+        entry = self._standing.entries.pop(pod, None)
         if entry is None:
             return
-        self._step_out(entry)
+        self._standing.leave(entry)
         self._musters.leave(entry.pod)
         self._wake_gang(entry.pod.gang)
-        self._counts[entry.state] -= 1
-        for claim in _referenced(entry.pod):
-            self._unreference(claim, pod)
+        self._users.leave(entry.pod)
 
     def take_batch(self, now: float, limit: int) -> Batch:
         """
@@ -167,30 +103,48 @@ class Pending:
 
         Priorities are strict. Within the priority that is cut off by the limit, pods that were never tried keep a
         share of one in `NEW_SHARE`, so that a crowd of retried ones does not starve them. A gang is taken whole, those
-        of its pods too that rest or wait; one that is larger than the limit is taken alone.
+        of its pods too that rest or wait; one that is larger than the limit is taken alone. While it is open how many
+        of some equal pods can be placed, none of lower priority is taken.
         """
-        self._advance(now)
+        self._reconsider(now)
+        standing = self._standing
+        standing.advance(now)
+        number, least = standing.waiting.count(), None
         taken: list[Entry] = []
         while len(taken) < limit:
-            entry = self._next(len(taken))
-            together = self._together(entry) if entry is not None else ()
+            entry = standing.next(len(taken))
+            if entry is None or (least is not None and entry.pod.priority < least):
+                break
+            together = self._together(entry)
             if not together or (taken and len(taken) + len(together) > limit):
                 break
+            if standing.has_more(entry):
+                least = entry.pod.priority
             for each in together:
-                self._stand(each, State.IN_FLIGHT)
-                each.taken, each.missed, each.is_changed, each.is_due = self._wake_count, frozenset(), False, False
+                standing.take(each, number)
             taken += together
         return Batch(pods=tuple(entry.pod for entry in sorted(taken, key=lambda entry: entry.rank)))
+
+    def placed(self, pods: Iterable[PodId]) -> None:
+        """
+        Note that a plan places pods that are in flight, before anything of the plan is assumed or put back.
+
+        Their equals are tried at once, unless one of those is put back too: then there is no room for more.
+        """
+        for pod in pods:
+            entry = self._standing.entries.get(pod)
+            if entry is not None and entry.state is State.IN_FLIGHT:
+                self._standing.placed(entry)
 
     def put_back(self, pod: PodId, uid: str, reasons: Collection[Reason], now: float) -> bool:
         """
         Put a pod back that was taken and not placed; give whether it is still ours to place.
 
         It rests for its backoff where another attempt may do better by itself, or where something happened since it
-        was taken that would have woken it; else it waits for such a thing, or for the sweep. A pod that has left the
-        queue meanwhile, or whose name another pod has, is ignored.
+        was taken that would have woken it; else it waits for such a thing, or for the sweep. It need not rest where
+        its equals were placed meanwhile. A pod that has left the queue, or whose name another pod has, is ignored.
         """
-        entry = self._entries.get(pod)
+        entry = self._standing.entries.get(pod)
         if entry is None or entry.pod.uid != uid or entry.state is not State.IN_FLIGHT:
             return False
         entry.codes = frozenset(reason.code for reason in reasons)
@@ -198,64 +152,74 @@ class Pending:
         entry.is_told = self._musters.is_missing_some(entry.pod)
         is_early = entry.codes == {ReasonCode.CLAIM_MISSING} and entry.early < MOST_EARLY
         entry.early += is_early
+        self._standing.settle(entry)
         if not is_early and not entry.is_told:  # before all exists nothing was tried
             entry.attempts += 1
-            entry.not_before = now if entry.is_due else self._backoff.end(now, entry.attempts)
-        if entry.pod.scheduling_gates or self._is_awake(entry):
-            self._activate(entry, now)
+            entry.not_before = now if _is_restless(entry) else self._backoff.end(now, entry.attempts)
+        if entry.pod.scheduling_gates:
+            self._standing.activate(entry, now)
+        elif self._is_awake(entry):
+            self._standing.activate(entry, now)
+            self._standing.join(entry)
         else:
-            self._wait(entry, now, self._sweep_seconds)
+            self._standing.wait(entry, now)
         return True
 
     def wake(self, transition: Transition) -> None:
         """Wake the pods whose reasons a transition could remove; they are ready when their backoff is over."""
+        claim = claim_of(transition)
+        if claim is not None:
+            self._standing.compare(self._users.of(claim))
         facts = facts_of(transition)
         if not facts:
             return
-        self._wake_count += 1
-        claim = claim_of(transition)
+        self._standing.waiting.count()
         for fact in facts:
             if fact is Fact.GANG_CHANGED:
                 self._wake_gang(gang_of(transition))
             elif fact not in OF_ONE_CLAIM:
-                for code in WAKES[fact]:
-                    self._wake_all(code)
+                self._wake_all(fact)
             elif claim is not None:
                 self._wake_users(claim, fact)
 
     def release(self) -> None:
         """Wake the pods that a node was held against, because it is not any more."""
-        self._wake_count += 1
-        for code in WAKES[Fact.HOLD_RELEASED]:
-            self._wake_all(code)
+        self._standing.waiting.count()
+        self._wake_all(Fact.HOLD_RELEASED)
 
     def hasten(self, pod: PodId, now: float) -> None:
         """Let a pod be tried at once that rests until its victims are gone, because they are."""
-        entry = self._entries.get(pod)
+        entry = self._standing.entries.get(pod)
         if entry is None:
             return
         entry.is_due = True
         if entry.state is State.BACKING_OFF:
             entry.not_before = now
-            self._activate(entry, now)
+            self._standing.activate(entry, now)
 
     def next_due(self, now: float) -> float | None:
         """Give the time from which `take_batch` may have something: now, later, or None where nothing is waited for."""
         self._reconsider(now)
-        if self._new or self._retried or any(self._woken):
-            return now
-        heads = [due.at for due in (self._resting.head(), self._sweep.head()) if due is not None]
-        return max(now, min(heads)) if heads else None
+        return self._standing.due(now)
 
     def _is_ours(self, pod: Pod) -> bool:
         is_waiting = not pod.node_name and not pod.is_deleting and not pod.is_terminal
         return is_waiting and pod.scheduler_name in self._scheduler_names
 
+    def _let_in(self, pod: Pod, now: float) -> None:
+        entry = self._standing.entries[pod.id] = Entry(pod=pod, first_seen=now)
+        entry.is_completing = self._musters.is_partial(pod)
+        self._standing.counts[entry.state] += 1
+        self._users.enter(pod)
+        self._musters.enter(pod)
+        self._standing.activate(entry, now)
+        self._wake_gang(pod.gang)
+
     def _together(self, entry: Entry) -> list[Entry]:
         """Give a pod with all of its gang that can be taken with it."""
         if entry.pod.gang is None:
             return [entry]
-        members = (self._entries[each] for each in self._musters.members(entry.pod.gang))
+        members = (self._standing.entries[each] for each in self._musters.members(entry.pod.gang))
         return [each for each in members if each.state not in {State.IN_FLIGHT, State.GATED}]
 
     def _is_awake(self, entry: Entry) -> bool:
@@ -267,132 +231,56 @@ class Pending:
             or entry.is_changed
             or entry.is_due
             or bool(entry.codes & (RETRIED | entry.missed))
-            or any(self._last_wake.get(code, 0) > entry.taken for code in entry.codes)
+            or any(self._standing.waiting.last.get(code, 0) > entry.taken for code in entry.codes)
         )
-
-    def _next(self, position: int) -> Entry | None:
-        """Choose the pod to take next: the first of all, or the first new one of the same priority in its turn."""
-        new, retried = self._new.head(), self._retried.head()
-        first = min((rank for rank in (new, retried) if rank is not None), default=None)
-        if first is None:
-            return None
-        is_turn = position % NEW_SHARE == NEW_SHARE - 1
-        if is_turn and new is not None and new.negative_priority == first.negative_priority:
-            first = new
-        return self._entries[first.pod]
-
-    def _advance(self, now: float) -> None:
-        """Move pods whose time has come, and then woken ones, to where they belong; at most `MOST_MOVES`."""
-        self._reconsider(now)
-        moves = MOST_MOVES
-        for line in (self._resting, self._sweep):
-            while moves and (due := line.head()) is not None and due.at <= now:
-                self._activate(self._entries[due.rank.pod], now, is_swept=line is self._sweep)
-                moves -= 1
-        while moves and (rank := self._first_woken()) is not None:
-            self._activate(self._entries[rank.pod], now)
-            moves -= 1
-        self._woken = [self._woken_singly, *(line for line in self._woken[1:] if line)]
 
     def _reconsider(self, now: float) -> None:
         """Let pods whose gang lacks members be told anew in a while, if what they were told holds no more."""
-        for entry in [self._entries[pod] for gang in self._lacking for pod in self._musters.members(gang)]:
+        entries = self._standing.entries
+        for entry in [entries[pod] for gang in self._lacking for pod in self._musters.members(gang)]:
             if entry.state is State.WAITING and (entry.is_told or ReasonCode.GANG_INCOMPLETE not in entry.codes):
                 entry.is_told = False
-                self._activate(entry, now)
+                self._standing.activate(entry, now)
         self._lacking.clear()
 
-    def _first_woken(self) -> Rank | None:
-        heads = (line.head() for line in self._woken)
-        return min((rank for rank in heads if rank is not None), default=None)
-
-    def _wake_all(self, code: ReasonCode) -> None:
-        """Mark the line of a reason as woken; pods that come to wait for it later stand in a new one."""
-        self._last_wake[code] = self._wake_count
-        if line := self._waiting.pop(code, None):
-            self._woken.append(line)
+    def _wake_all(self, fact: Fact) -> None:
+        for code in WAKES[fact]:
+            self._standing.waiting.wake(code)
 
     def _wake_gang(self, gang: GangId | None) -> None:
         """Wake the pods of a gang that wait for what may be different now, if enough of them exist."""
         members = self._musters.members(gang) if gang is not None else ()
-        if gang is not None and members and self._musters.is_missing_some(self._entries[members[0]].pod):
+        if gang is not None and members and self._musters.is_missing_some(self._standing.entries[members[0]].pod):
             self._lacking.add(gang)  # what its pods were told holds no more
         else:
             for pod in members:
-                self._wake_singly(self._entries[pod], Fact.GANG_CHANGED)
+                self._wake_singly(self._standing.entries[pod], Fact.GANG_CHANGED)
 
     def _wake_users(self, claim: AnyClaim, fact: Fact) -> None:
-        for pod in self._users.get(claim, ()):
-            self._wake_singly(self._entries[pod], fact)
+        for pod in self._users.of(claim):
+            self._wake_singly(self._standing.entries[pod], fact)
 
     def _wake_singly(self, entry: Entry, fact: Fact) -> None:
         if entry.state is State.IN_FLIGHT:
             entry.missed |= WAKES[fact]
-        elif entry.state is State.WAITING and entry.codes & WAKES[fact] and entry.pod.id not in self._woken_singly:
-            _enter(entry, self._woken_singly)
+        elif entry.state is State.WAITING and entry.codes & WAKES[fact]:
+            self._standing.waiting.wake_singly(entry)
 
     def _wake_changed(self, entry: Entry, now: float) -> None:
         if entry.state is State.IN_FLIGHT:
             entry.is_changed = True
         elif entry.state is not State.BACKING_OFF or entry.pod.scheduling_gates:
-            self._activate(entry, now)
-
-    def _activate(self, entry: Entry, now: float, *, is_swept: bool = False) -> None:
-        """Let a pod stand where it can be taken, or rest until its backoff is over, or wait at its gate."""
-        pod = entry.pod.id
-        if entry.pod.scheduling_gates:
-            self._stand(entry, State.GATED)
-        elif now < entry.not_before:
-            self._stand(entry, State.BACKING_OFF)
-            self._resting.add(pod, Due(entry.not_before, entry.rank))
-            entry.lines.append(self._resting)
-        elif not is_swept and self._musters.is_missing_some(entry.pod):
-            entry.codes = frozenset({ReasonCode.GANG_INCOMPLETE})
-            self._wait(entry, now, self._sweep_seconds if entry.is_told else self._muster_seconds)
-        else:
-            self._stand(entry, State.ACTIVE)
-            _enter(entry, self._retried if entry.attempts else self._new)
-
-    def _wait(self, entry: Entry, now: float, seconds: float) -> None:
-        """Let a pod wait for what its reasons name, at most so long."""
-        self._stand(entry, State.WAITING)
-        for code in entry.codes:
-            _enter(entry, self._waiting.setdefault(code, Line()))
-        self._sweep.add(entry.pod.id, Due(now + seconds, entry.rank))
-        entry.lines.append(self._sweep)
-
-    def _stand(self, entry: Entry, state: State) -> None:
-        self._step_out(entry)
-        self._counts[entry.state] -= 1
-        self._counts[state] += 1
-        entry.state = state
-
-    def _step_out(self, entry: Entry) -> None:
-        for line in entry.lines:
-            line.discard(entry.pod.id)
-        entry.lines.clear()
-
-    def _reference(self, entry: Entry, before: tuple[AnyClaim, ...]) -> None:
-        for claim in before:
-            self._unreference(claim, entry.pod.id)
-        for claim in _referenced(entry.pod):
-            self._users.setdefault(claim, {})[entry.pod.id] = None
-
-    def _unreference(self, claim: AnyClaim, pod: PodId) -> None:
-        users = self._users[claim]
-        del users[pod]
-        if not users:
-            del self._users[claim]
+            self._standing.activate(entry, now)
 
 
-def _referenced(pod: Pod) -> tuple[AnyClaim, ...]:
-    """Give the claims whose facts concern a pod; a claim for devices and one for a volume may have the same name."""
-    return tuple(dict.fromkeys((*pod.claim_ids, *pod.volume_claims)))
+def _is_restless(entry: Entry) -> bool:
+    """
+    Whether a pod need not rest: what it rested for came about, or it lost to its equals what there was.
 
-
-def _enter(entry: Entry, line: Line[Rank]) -> None:
-    line.add(entry.pod.id, entry.rank)
-    entry.lines.append(line)
+    Nor need one whose gang runs in part: while it rested, what its predecessor gives back would go to others.
+    """
+    has_lost = entry.shape is not None and entry.shape.placed == entry.taken
+    return entry.is_due or ((has_lost or entry.is_completing) and not entry.codes & RETRIED)
 
 
 def _is_only_ours(before: Pod, after: Pod) -> bool:

@@ -160,6 +160,7 @@ _SINGLE: Final[dict[Fact, frozenset[ReasonCode]]] = {
         }
     ),
     Fact.DISRUPTIONS_ALLOWED: frozenset({ReasonCode.NO_VICTIMS}),
+    Fact.EVICTION_EASED: frozenset({ReasonCode.NO_VICTIMS}),
     Fact.VOLUMES_RELEASED: _VOLUME_USE | {ReasonCode.OUTRANKED},
     Fact.VOLUME_CLAIM_CREATED: _VOLUME_CLAIM | _VOLUME_PLACE | _VOLUME_USE,
     Fact.VOLUME_CLAIM_CHANGED: _VOLUME_CLAIM | _VOLUME_PLACE | {ReasonCode.OUTRANKED},
@@ -214,6 +215,17 @@ RETRIED: Final = frozenset(
     }
 )
 """Reasons that no change has to remove: another attempt after the backoff may do better."""
+
+OF_ITS_OWN: Final = (
+    _CLAIM_STATE
+    | _VOLUME_CLAIM
+    | _VOLUME_PLACE
+    | _VOLUME_USE
+    | _NEIGHBOURS_NODE
+    | WAKES[Fact.GANG_CHANGED]
+    | {ReasonCode.POD_INVALID, ReasonCode.CLAIM_MISSING}
+)
+"""Reasons that lie in a pod's own labels, claims, volumes or gang: what is asked for alike may well fit elsewhere."""
 
 
 def wakes(fact: Fact, code: ReasonCode) -> bool:

@@ -1,5 +1,6 @@
 """What can be wrong with a configuration, each as `path: what is wrong, what to write`."""
 
+import copy
 import difflib
 import re
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import msgspec
 from scheduler.settings.address import parse_address
 from scheduler.settings.schema import API_VERSION, KIND, LeaderElection, Settings
 
+_MOST_VALUES: Final = 20
 _JITTER: Final = 1.2
 """Retries are spread over up to this multiple of the retry period."""
 
@@ -37,6 +39,43 @@ _TYPED: Final = re.compile(r"Expected `(?P<wanted>\w+)`(?:, got `(?P<got>\w+)`)?
 def of_document(document: dict[str, Any]) -> tuple[str, ...]:
     """Find a wrong version and unknown keys, before values are looked at."""
     return (*_wrong_version(document), *_unknown_keys(document, Settings, ""))
+
+
+def of_values(document: dict[str, Any]) -> tuple[str, ...]:
+    """Find the values that cannot be decoded, all of them: what was told is left out, and the rest is tried again."""
+    left: dict[str, Any] = _without_unknown(document, Settings) | {"apiVersion": API_VERSION, "kind": KIND}
+    told, gone = list[str](), list[str]()
+    while len(told) < _MOST_VALUES and (message := _refusal(left)):
+        located = _LOCATED.fullmatch(message)
+        path = (located["path"] or "") if located is not None else ""
+        if any(each.startswith(path) for each in gone):
+            break  # it is missing only because it was left out
+        told.append(in_our_words(message, left))
+        if not path or (located is not None and located["key"]):
+            break
+        gone.append(path)
+        _leave_out(left, path)
+    return tuple(told)
+
+
+def _refusal(document: object) -> str:
+    """Give the decoder's first objection; empty: it has none."""
+    try:
+        msgspec.convert(document, Settings)
+    except msgspec.ValidationError as error:
+        return str(error)
+    return ""
+
+
+def _without_unknown(value: Any, kind: Any) -> Any:
+    """Copy a document without the keys that `_unknown_keys` names."""
+    kind = _bare(kind)
+    if get_origin(kind) is tuple and isinstance(value, list):
+        return [_without_unknown(item, get_args(kind)[0]) for item in value]
+    if not (isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, dict)):
+        return copy.deepcopy(value)
+    fields = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+    return {key: _without_unknown(item, fields[key]) for key, item in value.items() if key in fields}
 
 
 def of_settings(settings: Settings) -> tuple[str, ...]:
@@ -158,6 +197,16 @@ def _suggestion(word: str, choices: tuple[str, ...]) -> str:
         if near and choice.lower() == near[0]:
             return f"did you mean {choice}?"
     return f"write one of: {', '.join(choices)}"
+
+
+def _leave_out(document: Any, path: str) -> None:
+    """Take a value away; of a list all of it, because the places of the others would change."""
+    steps = _steps(path)
+    while len(steps) > 1 and isinstance(steps[-1], int):
+        steps.pop()
+    for step in steps[:-1]:
+        document = document[step]
+    del document[steps[-1]]
 
 
 def _steps(path: str) -> list[str | int]:

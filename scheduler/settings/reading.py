@@ -74,16 +74,12 @@ def _overridden(settings: Settings, overrides: Overrides, source: str) -> Settin
 
 def _checked(document: dict[str, Any], source: str) -> Settings:
     """Turn a decoded document into settings; every problem that is found at once goes into one message."""
-    found = problems.of_document(document)
+    found = (*problems.of_document(document), *problems.of_values(document))
     if not found:
-        try:
-            settings = msgspec.convert(document, Settings)
-        except msgspec.ValidationError as error:
-            found = (problems.in_our_words(str(error), document),)
-        else:
-            found = problems.of_settings(settings)
-            if not found:
-                return settings
+        settings = msgspec.convert(document, Settings)
+        found = problems.of_settings(settings)
+        if not found:
+            return settings
     raise SettingsError(f"{source}: {'; '.join(found)}")
 
 

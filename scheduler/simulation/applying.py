@@ -6,7 +6,8 @@ moved away does not come back. After each move everything is solved again: unles
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -15,10 +16,11 @@ import msgspec
 from scheduler.kube import eviction_writes, paths
 from scheduler.kube.client import MERGE_PATCH, Client
 from scheduler.kube.decode.eviction import RESERVE
-from scheduler.kube.errors import NotFound
+from scheduler.kube.errors import KubeError, NotFound
 from solver.domain import Batch, Move, PodId, Relocation, Victim
 
 _POLL_SECONDS: Final = 0.5
+_TRIES: Final = 10
 
 
 class StoppedError(Exception):
@@ -42,8 +44,8 @@ def carry_out(
     """Make all moves of a plan, one by one. Raises StoppedError at the first deviation, and KubeError."""
     left = first
     nodes = {each.pod: each.node for each in first.found.placements}
-    asyncio.run(_reserve(kubeconfig, {pod.id: nodes[pod.id] for pod in first.batch.pods}))
     try:
+        asyncio.run(_reserve(kubeconfig, {pod.id: nodes[pod.id] for pod in first.batch.pods}))
         while left.found.moves:
             move = left.found.moves[0]
             say(f"{move.pod}: evicted from {move.source}, expected on {move.target}")
@@ -57,7 +59,17 @@ def carry_out(
                 raise StoppedError(f"{expected} moves were expected to be left, and there are {now}: stopped")
             left = seen
     finally:
-        asyncio.run(_reserve(kubeconfig, dict.fromkeys((pod.id for pod in first.batch.pods), None)))
+        asyncio.run(_free(kubeconfig, [pod.id for pod in first.batch.pods]))
+
+
+async def _free(kubeconfig: Path | None, pods: Sequence[PodId]) -> None:
+    """Hold no room any more; tried again, because nobody else ends what is held."""
+    nothing = dict.fromkeys(pods, None)
+    for _ in range(_TRIES - 1):
+        with contextlib.suppress(KubeError):
+            return await _reserve(kubeconfig, nothing)
+        await asyncio.sleep(_POLL_SECONDS)
+    return await _reserve(kubeconfig, nothing)
 
 
 async def _reserve(kubeconfig: Path | None, nodes: Mapping[PodId, str | None]) -> None:

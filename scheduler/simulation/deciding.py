@@ -112,6 +112,7 @@ def _report(reports: Sequence[SearchReport]) -> SearchReport:
         variable_count=sum(each.variable_count for each in reports),
         row_count=sum(each.row_count for each in reports),
         deterministic_seconds=sum(each.deterministic_seconds for each in reports),
+        node_count=max((each.node_count for each in reports if each.node_count is not None), default=None),
     )
 
 

@@ -180,7 +180,7 @@ class _Teller:
         return conflict.smallest(self.trials, small, name, facts.facts(small, alone, 0))
 
     def _request(self, small: Case, name: str, count: Count, *, fits: bool, is_detailed: bool) -> RequestCount:
-        together, owner = (count.needed if fits else 0), self._owner(count.short)
+        together, owner = (count.needed if fits else 0), self._owner(count)
         if not fits and is_detailed and owner is not None and count.needed:
             together = changes.most(self.trials, small, name, owner, count.short)
         return RequestCount(
@@ -193,12 +193,9 @@ class _Teller:
             together=together,
         )
 
-    def _owner(self, request: str) -> ClaimId | None:
-        """Find the claim of a request; None for one that is made for extended resources."""
-        for claim in (self.problem.claims[each] for each in self.case.pod.claim_ids):
-            if claim.allocation is None and any(each.name == request for each in claim.requests):
-                return claim.id
-        return None
+    def _owner(self, count: Count) -> ClaimId | None:
+        """Give the claim of a request; None for one that is made for extended resources."""
+        return count.claim if count.claim in self.case.pod.claim_ids else None
 
     def _note(self, found: Sequence[Change], small: Case, name: str) -> None:
         """Keep changes that also do in the whole cluster."""

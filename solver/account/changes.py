@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from solver.account.facts import Fact, Kind, counting, freed, holders, listed, tolerating, users_of
+from solver.account.facts import Fact, Kind, counting, entry_of, freed, holders, listed, tolerating, users_of
 from solver.account.trial import Case, Trials
 from solver.domain import AllocationMode, Claim, ClaimId, Constraint, ConstraintKind, Taint
 
@@ -91,7 +91,8 @@ def _fewer(trials: Trials, case: Case, node: str, fact: Fact) -> Iterator[Change
     count = most(trials, case, node, fact.claim, str(fact.subject))
     asked = _asked(case.claims()[fact.claim], str(fact.subject))
     if 0 < count < asked:
-        message = f"{count} instead of {asked} for request {fact.subject}: {_NEW_TEMPLATE}"
+        place = entry_of(case, fact.claim)
+        message = f"{count} instead of {asked} for {place}request {fact.subject}: {_NEW_TEMPLATE}"
         made = counting(case, fact.claim, str(fact.subject), count)
         yield Change(10 + asked - count, message, made, about=f"{fact.claim}/{fact.subject}")
 

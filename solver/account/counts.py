@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from solver.domain import ConstraintKind
+from solver.domain import ClaimId, ConstraintKind
 from solver.explain import Explanation
 from solver.explain.supply import Asked
 from solver.feasibility.device_attributes import lookup
@@ -20,6 +20,7 @@ class Count(NamedTuple):
 
     request: str
     short: str
+    claim: ClaimId
     needed: int
     matching: int
     free: int
@@ -38,6 +39,7 @@ def counts(explanation: Explanation, pod_class: PodClass, node: int) -> Iterator
             yield Count(
                 label,
                 request.short,
+                request.claim,
                 asked.ask.needed,
                 usable.matching,
                 usable.free,

@@ -71,7 +71,7 @@ def facts(case: Case, problem: Problem, node: int) -> tuple[Fact, ...]:
     claims = case.claims()
     for claim in (claims[each] for each in case.pod.claim_ids if each in claims):
         if claim.allocation is None:
-            found += _of_claim(claim)
+            found += _of_claim(claim, entry_of(case, claim.id))
     pod_class = problem.classes[0]
     found += _of_resources(pod_class, problem, node)
     found += _of_taints(problem)
@@ -186,16 +186,22 @@ def _tolerant(request: Request, toleration: Toleration) -> Request:
     return msgspec.structs.replace(request, alternatives=alternatives)
 
 
-def _of_claim(claim: Claim) -> Iterator[Fact]:
+def entry_of(case: Case, claim: ClaimId) -> str:
+    """Name the pod's entry of a claim as the lead of what is in it; empty where the pod has but one claim."""
+    entries = (each.entry for each in case.pod.claims if each.claim == claim)
+    return f"claim {next(entries, claim.name)}, " if len(case.pod.claim_ids) > 1 else ""
+
+
+def _of_claim(claim: Claim, place: str) -> Iterator[Fact]:
     for request in claim.requests:
         asked = [
             "all devices" if each.allocation_mode == AllocationMode.ALL else _devices(each.count)
             for each in request.alternatives
         ]
-        text = f"request {request.name}: {' or '.join(dict.fromkeys(asked))}"
+        text = f"{place}request {request.name}: {' or '.join(dict.fromkeys(asked))}"
         yield Fact(kind=Kind.REQUEST, text=text, claim=claim.id, subject=request.name)
     for each in claim.constraints:
-        yield Fact(kind=Kind.CONSTRAINT, text=relation(each), claim=claim.id, subject=each)
+        yield Fact(kind=Kind.CONSTRAINT, text=place + relation(each), claim=claim.id, subject=each)
 
 
 def _of_resources(pod_class: PodClass, problem: Problem, node: int) -> Iterator[Fact]:

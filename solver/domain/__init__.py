@@ -39,7 +39,7 @@ from solver.domain.extended import RequestMapping, SpecialClaim
 from solver.domain.gang import Gang, GangLevel, GangNote, PodGroup
 from solver.domain.hold import PASSED_OVER, Hold
 from solver.domain.ids import ClaimId, CounterId, DeviceId, GangId, PodId, PoolId, RequestName, VolumeClaimId
-from solver.domain.labels import LabelRequirement, LabelSelector, LabelSelectorOperator
+from solver.domain.labels import LabelRequirement, LabelSelector, LabelSelectorOperator, is_met
 from solver.domain.moves import Move, Relocation, Staying
 from solver.domain.namespace import Namespace
 from solver.domain.neighbours import ANY_ADDRESS, HostPort, PodTerm, SpreadConstraint, WeightedPodTerm
@@ -195,5 +195,6 @@ __all__ = [
     "VolumeClaimId",
     "WeightedPodTerm",
     "Weights",
+    "is_met",
     "with_burdens",
 ]

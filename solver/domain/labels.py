@@ -1,6 +1,6 @@
 """Label selectors (meta/v1 LabelSelector): a relation between objects and the labels of pods and namespaces."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 
 import msgspec
@@ -15,6 +15,21 @@ class LabelSelectorOperator(StrEnum):
     DOES_NOT_EXIST = "DoesNotExist"
 
 
+def is_met(operator: str, value: str | None, values: Collection[str]) -> bool:
+    """Whether a label's value (None: there is no such label) meets one operator; node selectors share these four."""
+    match operator:
+        case LabelSelectorOperator.IN:
+            return value is not None and value in values
+        case LabelSelectorOperator.NOT_IN:
+            return value is None or value not in values
+        case LabelSelectorOperator.EXISTS:
+            return value is not None
+        case LabelSelectorOperator.DOES_NOT_EXIST:
+            return value is None
+        case _:
+            return False
+
+
 class LabelRequirement(msgspec.Struct, frozen=True, kw_only=True):
     """meta/v1 LabelSelectorRequirement; an operator that is not known holds for nothing."""
 
@@ -24,18 +39,7 @@ class LabelRequirement(msgspec.Struct, frozen=True, kw_only=True):
 
     def holds(self, labels: Mapping[str, str]) -> bool:
         """Whether it holds for an object with these labels."""
-        value = labels.get(self.key)
-        match self.operator:
-            case LabelSelectorOperator.IN:
-                return value is not None and value in self.values
-            case LabelSelectorOperator.NOT_IN:
-                return value is None or value not in self.values
-            case LabelSelectorOperator.EXISTS:
-                return value is not None
-            case LabelSelectorOperator.DOES_NOT_EXIST:
-                return value is None
-            case _:
-                return False
+        return is_met(self.operator, labels.get(self.key), self.values)
 
 
 class LabelSelector(msgspec.Struct, frozen=True, kw_only=True):

@@ -89,7 +89,8 @@ class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
     How the plan was found and how good it is proven to be.
 
     `stages` names what ran, in order. `deterministic_seconds` is the solver's own measure of work. `seconds` is
-    wall time, filled in by the caller who owns a clock.
+    wall time, filled in by the caller who owns a clock. `node_count` is of the nodes that were looked at, of which
+    reasons count some; None where nothing was.
     """
 
     status: SearchStatus
@@ -99,6 +100,7 @@ class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
     row_count: int = 0
     deterministic_seconds: float = 0.0
     seconds: float = 0.0
+    node_count: int | None = None
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

@@ -44,6 +44,27 @@ def maximize(
     return _result(response, objective)
 
 
+class Questions:
+    """A form that is asked for one objective after the other, and written down once."""
+
+    def __init__(self, form: IntegerForm) -> None:
+        self._upper = form.upper
+        self._model = _model(form, None)
+
+    def maximize(self, objective: Expression, effort: Effort, *, upper: Mapping[int, int]) -> EngineResult:
+        """Maximise an expression; `upper` limits some variables further, for this question alone."""
+        variables = self._model.variables
+        lowered = {variable: limit for variable, limit in upper.items() if limit < self._upper[variable]}
+        for variable, limit in lowered.items():
+            variables[variable].domain[1] = limit
+        self._model.clear_objective()
+        _set_objective(self._model, objective, None)
+        response = _solve(self._model, _parameters(effort))
+        for variable in lowered:
+            variables[variable].domain[1] = self._upper[variable]
+        return _result(response, objective)
+
+
 def core(form: IntegerForm, guards: Mapping[int, int], effort: Effort) -> tuple[int, ...] | None:
     """
     Assume that every guard is true, and give those that cannot be together; None where that was not shown.

@@ -8,8 +8,9 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from solver.domain import ConstraintKind, Reason, ReasonCode
+from solver.domain import ClaimId, ConstraintKind, Reason, ReasonCode
 from solver.explain import fewer
+from solver.explain.company import Company
 from solver.explain.hints import Hints
 from solver.explain.never import Never
 from solver.explain.supply import Asked, Supplies, Supply
@@ -32,6 +33,7 @@ from solver.greedy.placing import Condition, Kept
 from solver.greedy.tracking import Tracker
 from solver.problem.devices.inventory import Mask
 from solver.problem.fit import PODS, tallied
+from solver.problem.holds import HELD
 from solver.problem.problem import Part, PodClass, Problem, Source
 from solver.problem.requests.component import Ask, Component
 from solver.problem.requests.demand import Verdict
@@ -41,11 +43,12 @@ _MOST_CONDITIONS: Final = 64
 
 
 class Requested(NamedTuple):
-    """A request with its full name, the name of its claim's entry where there are several, and its own."""
+    """A request with its full name, the name of its claim's entry where there are several, its own, and its claim."""
 
     name: str
     place: str
     short: str
+    claim: ClaimId
     alternatives: tuple[Asked, ...]
 
 
@@ -61,11 +64,13 @@ class Explanation:
     supplies: Supplies = field(init=False)
     hints: Hints = field(init=False)
     never: Never = field(init=False)
+    company: Company = field(init=False)
 
     def __post_init__(self) -> None:
         problem, numbers = self.problem, dict[Condition, int]()
         self.kept, self.hints, self.supplies = Kept(problem), Hints(problem), Supplies(problem)
         self.never = Never(problem)
+        self.company = Company(self.never)
         found = [
             numbers.setdefault(
                 Condition(group, problem.states[node], problem.wide_state, bool(problem.is_whole[node])), len(numbers)
@@ -100,12 +105,14 @@ class Explanation:
         lacking: Counter[Reason] = Counter()
         for _, _, counts in rooms:
             lacking.update(counts)
-        of_nodes = (*family[0].verdicts.reasons, *tallied(lacking))
+        others = [each for each in family[0].verdicts.reasons if each.code is not ReasonCode.NODE_HELD]
+        of_nodes = (*others, *tallied(lacking))
         yield from joined(of_nodes)
         if not fitting and all(reason.code is not ReasonCode.CLAIM_ELSEWHERE for reason in of_nodes):
             yield from self._pinned(family[0])
         if not fitting and len(family) == 1:
             yield from self.never.reasons(family[0])
+            yield from self.company.reasons(family[0])
 
     def _within(self, rooms: Sequence[tuple[PodClass, Mask]]) -> Iterator[Reason]:
         """Say that no value of what a gang has to share is large enough where a node has several."""
@@ -123,15 +130,32 @@ class Explanation:
                 yield Reason(code=ReasonCode.CLAIM_ELSEWHERE, message=message)
 
     def _rooms(self, pod_class: PodClass) -> tuple[Mask, dict[Reason, int]]:
-        """Allowed nodes that have room for one pod, and what the others lack."""
-        problem, allowed = self.problem, pod_class.verdicts.allowed
-        counts: dict[Reason, int] = {}
+        """
+        Allowed nodes that have room for one pod, and what the others lack.
+
+        A node that is held for another pod is one of the others only if it would do: else the hold changes nothing.
+        """
+        problem, held = self.problem, np.zeros(self.problem.node_count, dtype=np.bool_)
+        held[list(problem.held.get(pod_class.index, ()))] = True
+        allowed, counts = pod_class.verdicts.allowed | held, dict[Reason, int]()
         for resource, amount in ((PODS, 1), *pod_class.requests):
             short = int(np.count_nonzero(allowed & (problem.room.of(resource) < amount))) if amount > 0 else 0
             if short:
                 counts[node_fit.insufficient(resource)] = short
-        roomy, others = tracking.refused(self.trackers, pod_class, allowed & problem.room.fits(pod_class.requests))
-        return roomy, counts | others
+        roomy = allowed & problem.room.fits(pod_class.requests)
+        free, others = tracking.refused(self.trackers, pod_class, roomy, leaving=ReasonCode.NODE_HELD)
+        open_nodes, _ = tracking.refused(self.trackers, pod_class, free & ~held)
+        kept = self._serving(pod_class, free & ~open_nodes)
+        if kept.any():
+            others[HELD] = int(np.count_nonzero(kept))
+        return free & ~kept, counts | others
+
+    def _serving(self, pod_class: PodClass, nodes: Mask) -> Mask:
+        """Those of some nodes whose devices could serve one pod of a class alone."""
+        parts = self._parts(pod_class)
+        numbers = np.unique(self.condition_of[nodes]).tolist()
+        serving = [each for each in numbers if self.kept.serve(parts, self.conditions[each]) is not None]
+        return nodes & np.isin(self.condition_of, serving)
 
     def _parts(self, pod_class: PodClass) -> tuple[Part, ...]:
         return pod_class.parts + tuple(part for each in pod_class.shared for part in self.problem.shared[each].parts)
@@ -146,10 +170,7 @@ class Explanation:
         """Nodes that could serve one pod of a family alone."""
         found = np.zeros(self.problem.node_count, dtype=np.bool_)
         for pod_class in family:
-            roomy, parts = self._rooms(pod_class)[0], self._parts(pod_class)
-            numbers = np.unique(self.condition_of[roomy]).tolist()
-            serving = [each for each in numbers if self.kept.serve(parts, self.conditions[each]) is not None]
-            found |= roomy & np.isin(self.condition_of, serving)
+            found |= self._serving(pod_class, self._rooms(pod_class)[0])
         return np.flatnonzero(found)
 
     def _device_reasons(self, pod_class: PodClass, roomy: Mask) -> Iterator[Reason]:
@@ -208,10 +229,10 @@ class Explanation:
                 ]
                 if special is not None and claim.id == special.id:
                     name = f"resource {resources[request.name]}"
-                    yield Requested(name, f"{name}, ", request.name, tuple(alternatives)), component, order
+                    yield Requested(name, f"{name}, ", request.name, claim.id, tuple(alternatives)), component, order
                     continue
-                named = Requested(f"{place}request {request.name}", place, request.name, tuple(alternatives))
-                yield named, component, order
+                name = f"{place}request {request.name}"
+                yield Requested(name, place, request.name, claim.id, tuple(alternatives)), component, order
 
     def _sources(self, pod_class: PodClass) -> list[tuple[Part, Source]]:
         """Give the components that the class's first pod needs, with where they come from."""

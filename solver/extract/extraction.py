@@ -47,19 +47,27 @@ class Extracted:
 
 
 def extract(problem: Problem, solution: Solution | Settled) -> Extracted:
-    """Name devices for every choice, in the order in which slices publish them; choices that cannot be served go."""
+    """
+    Name devices for every choice: those that leave most pairs, of these in the order in which slices publish them.
+
+    Choices that cannot be served go.
+    """
     settled = solution if isinstance(solution, Settled) else settle(problem, solution)
     return _Extraction(problem, settled).run()
 
 
 @dataclass(slots=True, eq=False)
 class _Extraction:
-    """Devices handed out so far, and results per claim: (request position, alternative, record)."""
+    """
+    What was handed out so far, and results per claim: (request position, alternative, record).
+
+    `free` are the free devices of a type on a node, `taken` those that were handed out of them.
+    """
 
     problem: Problem
     settled: Settled
-    handed: defaultdict[tuple[int, int], int] = field(default_factory=lambda: defaultdict(int))
     free: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    taken: set[int] = field(default_factory=set)
     results: dict[ClaimId, list[tuple[int, int, int]]] = field(default_factory=dict)
     allocations: dict[ClaimId, ClaimAllocation] = field(default_factory=dict)
 
@@ -150,7 +158,21 @@ class _Extraction:
         key = (node, each) if each >= 0 else (-1, each)
         if key not in self.free:
             self.free[key] = [record for record in self._members(node, each) if self._is_free(record)]
-        return [self.free[key].pop(0) for _ in range(count)]
+        return [self._next(key) for _ in range(count)]
+
+    def _next(self, key: tuple[int, int]) -> int:
+        """Take the free device of a type that leaves most pairs of devices that stand together, else the first."""
+        free, pairing = self.free[key], self.problem.inventory.pairings.get(key[0])
+        if pairing is None or len(free) == 1:
+            chosen = free[0]
+        else:
+            chosen = min(free, key=lambda record: pairing.lost(record, self._is_left))
+        free.remove(chosen)
+        self.taken.add(chosen)
+        return chosen
+
+    def _is_left(self, record: int) -> bool:
+        return record not in self.taken and self._is_free(record)
 
     def _members(self, node: int, each: int) -> tuple[int, ...]:
         layout = self.problem.layout

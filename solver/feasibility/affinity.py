@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from solver.domain import NodeSelector, NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm
+from solver.domain import NodeSelector, NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, is_met
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 
@@ -27,19 +27,9 @@ def matches_term(term: NodeSelectorTerm, node_name: str, labels: Mapping[str, st
 def holds(requirement: NodeSelectorRequirement, labels: Mapping[str, str]) -> bool:
     """Whether labels (or fields) meet one requirement."""
     value = labels.get(requirement.key)
-    match requirement.operator:
-        case NodeSelectorOperator.IN:
-            return value is not None and value in requirement.values
-        case NodeSelectorOperator.NOT_IN:
-            return value is None or value not in requirement.values
-        case NodeSelectorOperator.EXISTS:
-            return value is not None
-        case NodeSelectorOperator.DOES_NOT_EXIST:
-            return value is None
-        case NodeSelectorOperator.GT | NodeSelectorOperator.LT:
-            return value is not None and _compares(value, requirement)
-        case _:
-            return False
+    if requirement.operator in (NodeSelectorOperator.GT, NodeSelectorOperator.LT):
+        return value is not None and _compares(value, requirement)
+    return is_met(requirement.operator, value, requirement.values)
 
 
 def _compares(value: str, requirement: NodeSelectorRequirement) -> bool:

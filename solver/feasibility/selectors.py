@@ -6,6 +6,7 @@ evaluation per kind and not per device. Everything behind this door (`feasibilit
 """
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from threading import Lock
 from typing import Any, Final
 
@@ -44,9 +45,15 @@ class Selector:
         self._results: dict[Any, bool | SelectorFailure] = {}
         self._lookups: dict[str, tuple[_Lookup, ...]] = {}
 
-    def evaluate(self, driver: str, device: Device) -> bool | SelectorFailure:
-        """Decide whether it selects a device of a driver; never raises."""
-        values = self._published(driver, device)
+    def evaluate(
+        self, driver: str, device: Device, attributes: Mapping[str, Any] | None = None
+    ) -> bool | SelectorFailure:
+        """
+        Decide whether it selects a device of a driver; never raises.
+
+        `attributes` are the device's by name, for who asks several selectors about it.
+        """
+        values = self._published(driver, device, dict(device.attributes) if attributes is None else attributes)
         key = self._key(driver, device, values)
         result = self._results.get(key)
         if result is None:
@@ -56,12 +63,11 @@ class Selector:
             self._results[key] = result
         return result
 
-    def _published(self, driver: str, device: Device) -> list[Any]:
+    def _published(self, driver: str, device: Device, attributes: Mapping[str, Any]) -> list[Any]:
         """Fetch what the expression reads, as the device publishes it; None for what it does not publish."""
         lookups = self._lookups.get(driver)
         if lookups is None:
             lookups = self._lookups[driver] = _lookups(self._program, driver)
-        attributes = dict(device.attributes)
         values: list[Any] = []
         for is_capacity, qualified, bare in lookups:
             if is_capacity:

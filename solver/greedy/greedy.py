@@ -9,13 +9,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from solver.greedy import units
 from solver.greedy.placing import Condition, Cost, Kept, Served
+from solver.greedy.rating import FIRST, FREE, NEVER, RANK, Rating, Standing, score, spread_score
 from solver.greedy.tracking import Tracker, trackers
 from solver.greedy.units import Saved
 from solver.problem.devices import groups
@@ -25,23 +26,9 @@ from solver.problem.problem import Part, PodClass, Problem, State, Tier
 from solver.problem.tastes.taste import Tally
 from solver.solution import Choice, SharedChoice, Solution
 
-_NEVER: Final = np.iinfo(np.int64).max
-_RANK, _SUSPECT, _NODE, _DEVICE, _VALUE = 10**16, 10**14, 10**13, 10**10, 10**4
-_MOST_FREE: Final = 10**4
-"""Free devices of a node beyond which no difference is made."""
-
-
-class Rating(NamedTuple):
-    """How good a place is, less being better: alternatives, then preferences, then what it costs of devices."""
-
-    rank: int
-    taste: int
-    devices: int
-
-
-_FREE: Final = Rating(-1, 0, 0)
-"""A way that takes no device."""
-_FIRST: Final = Rating(0, 0, 0)
+_MOST_STANDINGS: Final = 256
+_Nodes = slice | npt.NDArray[np.int64]
+"""All nodes, or some."""
 
 
 class Order(Enum):
@@ -61,13 +48,14 @@ def candidates(problem: Problem, stop: Callable[[], bool] = _never) -> list[Solu
     """
     Give one solution per order; no two orders dominate each other.
 
-    First fit in queue order always goes to its end; the others end where they are once `stop` says so.
+    First fit in queue order always goes to its end, and so does best fit where no gang is tried in one domain after the
+    other: it costs as little and is mostly much better. The others end where they are once `stop` says so.
     """
     kept = Kept(problem)
     first_fit = Greedy(problem, kept, Order.QUEUE_FIRST_FIT).run()
-    if stop():
+    if problem.gangs and stop():
         return [first_fit]
-    found = [Greedy(problem, kept, Order.QUEUE_BEST_FIT).run(stop), first_fit]
+    found = [Greedy(problem, kept, Order.QUEUE_BEST_FIT).run(stop if problem.gangs else _never), first_fit]
     if len(found[0].choices) == sum(family[0].size for family in problem.families):
         return found
     others = (Order.LARGE_BEST_FIT, Order.SMALL_BEST_FIT)
@@ -90,6 +78,9 @@ class Greedy:
     numbers: dict[tuple[int, State, bool], int] = field(default_factory=dict)
     condition_of: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     scores: dict[tuple[tuple[Part, ...], State], npt.NDArray[np.int64]] = field(default_factory=dict)
+    changed: list[int] = field(default_factory=list)
+    """Nodes that pods were placed on, in order."""
+    standings: dict[tuple[int, tuple[Part, ...]], Standing] = field(default_factory=dict)
     anchors: dict[int, Mask] = field(default_factory=dict)
     trackers: list[Tracker] = field(default_factory=list)
     spreads: bool = field(init=False)
@@ -125,7 +116,7 @@ class Greedy:
             parts = problem.parts_of(each)
             mask = np.ones(problem.node_count, dtype=np.bool_)
             if parts:
-                mask = greedy._scores(parts, greedy.condition_of)[greedy.condition_of] < _NEVER  # noqa: SLF001 -- its own
+                mask = greedy._scores(parts, greedy.condition_of)[greedy.condition_of] < NEVER  # noqa: SLF001 -- its own
             found[each.index] = mask
         return found
 
@@ -199,6 +190,7 @@ class Greedy:
 
     def restore(self, saved: Saved) -> None:
         """Go back; what was saved stays as it is."""
+        self.standings.clear()
         self._left = {resource: amounts.copy() for resource, amounts in saved.free.items()}
         self.wide, self.condition_of = saved.wide, saved.condition_of.copy()
         self.anchors = dict(saved.anchors)
@@ -217,10 +209,7 @@ class Greedy:
         joined = tuple(part for each in fresh for part in self.problem.shared[each].parts)
         best: tuple[Rating, int, PodClass] | None = None
         for pod_class in family:
-            mask = self.open_nodes(pod_class)
-            if pod_class.index in within:
-                mask = mask & within[pod_class.index]
-            chosen = self._choose(pod_class, pod_class.parts + joined, mask) if mask.any() else None
+            chosen = self._choose(pod_class, pod_class.parts + joined, within.get(pod_class.index))
             if chosen is not None and (best is None or chosen < best[:2]):
                 best = (*chosen, pod_class)
         if best is None:
@@ -235,10 +224,7 @@ class Greedy:
 
     def open_nodes(self, pod_class: PodClass) -> Mask:
         """Nodes that a class may use and that have room for one pod more, devices apart."""
-        mask: Mask = pod_class.verdicts.allowed & (self.free(PODS) >= 1)
-        for resource, amount in pod_class.requests:
-            if amount > 0:
-                mask = mask & (self.free(resource) >= amount)
+        mask = self._roomy(pod_class, slice(None))
         for each in pod_class.shared:
             if each in self.anchors:
                 mask = mask & self.anchors[each]
@@ -247,31 +233,72 @@ class Greedy:
             mask = mask if kept is None else mask & kept
         return mask
 
+    def _roomy(self, pod_class: PodClass, nodes: _Nodes) -> Mask:
+        """Whether nodes are allowed to a class and have room for a pod of it."""
+        mask: Mask = pod_class.verdicts.allowed[nodes] & (self.free(PODS)[nodes] >= 1)
+        for resource, amount in pod_class.requests:
+            if amount > 0:
+                mask = mask & (self.free(resource)[nodes] >= amount)
+        return mask
+
     def free(self, resource: str) -> Amounts:
         """What nodes have left of a resource; nothing of one that none has."""
         if resource not in self._left:
             self._left[resource] = np.zeros(self.problem.node_count, dtype=np.int64)
         return self._left[resource]
 
-    def _choose(self, pod_class: PodClass, parts: tuple[Part, ...], mask: Mask) -> tuple[Rating, int] | None:
+    def _choose(self, pod_class: PodClass, parts: tuple[Part, ...], within: Mask | None) -> tuple[Rating, int] | None:
         """Give the best node behind its rating, which is the same for all nodes where the first one that fits is it."""
         is_first_fit = self.order is Order.QUEUE_FIRST_FIT
         if not parts:
-            return (_FIRST if is_first_fit else _FREE, self._best_liked(pod_class, mask))
-        scores = self._scores(parts, self.condition_of[mask])
-        per_node = np.where(mask, scores[self.condition_of], _NEVER)
-        best = int(np.argmax(per_node < _NEVER)) if is_first_fit else int(np.argmin(per_node))
+            mask = self.open_nodes(pod_class)
+            mask = mask if within is None else mask & within
+            return (FIRST if is_first_fit else FREE, self._best_liked(pod_class, mask)) if mask.any() else None
+        if not self.problem.node_count:
+            return None
+        per_node = self._ratings(pod_class, parts)
+        if within is not None:
+            per_node = np.where(within, per_node, NEVER)
+        best = int(np.argmax(per_node < NEVER)) if is_first_fit else int(np.argmin(per_node))
         least = int(per_node[best])
-        if is_first_fit or least == _NEVER:
-            return (_FIRST, best) if least < _NEVER else None
+        if is_first_fit or least == NEVER:
+            return (FIRST, best) if least < NEVER else None
         costs = self.preferring.marginal(pod_class.index)
         if costs is None:
-            return (Rating(least // _RANK, 0, least), best)
-        fits, ranks = per_node < _NEVER, per_node // _RANK
+            return (Rating(least // RANK, 0, least), best)
+        fits, ranks = per_node < NEVER, per_node // RANK
         fits &= ranks == ranks[fits].min()
         fits &= costs == costs[fits].min()
-        best = int(np.argmin(np.where(fits, per_node, _NEVER)))
+        best = int(np.argmin(np.where(fits, per_node, NEVER)))
         return (Rating(int(ranks[best]), int(costs[best]), int(per_node[best])), best)
+
+    def _ratings(self, pod_class: PodClass, parts: tuple[Part, ...]) -> npt.NDArray[np.int64]:
+        """
+        Rate every node for a class, `NEVER` where it cannot go.
+
+        A pod changes one node: for the next one of a class only those are rated anew that pods were placed on since.
+        Rules among pods reach farther, and a class of one pod is not asked again.
+        """
+        if self.trackers or pod_class.shared or pod_class.size == 1:
+            return self._rated_at(parts, slice(None), self.open_nodes(pod_class))
+        key = (pod_class.index, parts)
+        known = self.standings.get(key)
+        if known is None or known.wide != self.wide:
+            ratings = self._rated_at(parts, slice(None), self._roomy(pod_class, slice(None)))
+            if len(self.standings) < _MOST_STANDINGS:
+                self.standings[key] = Standing(ratings, len(self.changed), self.wide)
+            return ratings
+        if known.changes < len(self.changed):
+            nodes = np.array(self.changed[known.changes :], dtype=np.int64)
+            known.ratings[nodes] = self._rated_at(parts, nodes, self._roomy(pod_class, nodes))
+            known.changes = len(self.changed)
+        return known.ratings
+
+    def _rated_at(self, parts: tuple[Part, ...], nodes: _Nodes, mask: Mask) -> npt.NDArray[np.int64]:
+        """Rate some nodes, of which `mask` leaves those that matter."""
+        conditions = self.condition_of[nodes]
+        scores = self._scores(parts, conditions[mask])
+        return np.where(mask, scores[conditions], NEVER)
 
     def _best_liked(self, pod_class: PodClass, mask: Mask) -> int:
         """For pods that take no device: the first node, or the one that is preferred, and of those the best score."""
@@ -283,7 +310,7 @@ class Greedy:
         scores = self.scoring.marginal(pod_class.index)
         if scores is None:
             scores = self.problem.inventory.has_devices.astype(np.int64)
-        return int(np.argmin(np.where(mask, scores, _NEVER)))
+        return int(np.argmin(np.where(mask, scores, NEVER)))
 
     def _scores(self, parts: tuple[Part, ...], wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Score of every known condition for some parts; unknown ones are asked for."""
@@ -297,16 +324,15 @@ class Greedy:
         missing = wanted[scores[wanted] < 0]
         for number in np.unique(missing).tolist() if len(missing) else ():
             served = self._serve(parts, number)
-            scores[number] = _NEVER if served is None else self._rated(number, served.cost)
+            scores[number] = NEVER if served is None else self._rated(number, served.cost)
         return scores
 
     def _rated(self, number: int, cost: Cost) -> int:
         """Fold what a way costs into one number; where devices are to be spread, the node with most free is best."""
         if not self.spreads:
-            return _score(cost)
+            return score(cost)
         group, state, _ = self.conditions[number]
-        free = min(groups.free_devices(self.problem.layout.groups[group], state), _MOST_FREE)
-        return _first_of(cost) + (_MOST_FREE - free) * _DEVICE + cost.value * _VALUE
+        return spread_score(cost, groups.free_devices(self.problem.layout.groups[group], state))
 
     def _serve(self, parts: tuple[Part, ...], number: int) -> Served | None:
         group, state, is_whole = self.conditions[number]
@@ -314,6 +340,7 @@ class Greedy:
 
     def _use(self, pod_class: PodClass, node: int) -> None:
         """Count everything that a pod takes or changes besides devices."""
+        self.changed.append(node)
         self.free(PODS)[node] -= 1
         for resource, amount in pod_class.requests:
             if amount > 0:
@@ -347,17 +374,6 @@ class Greedy:
 def _first(tier: Tier) -> tuple[int, bool]:
     """Order tiers the first one first."""
     return -tier.priority, not tier.is_overdue
-
-
-def _first_of(cost: Cost) -> int:
-    """Fold what goes before packing: alternatives, and then devices that work failed on."""
-    return cost.rank * _RANK + min(cost.suspects, _RANK // _SUSPECT - 1) * _SUSPECT
-
-
-def _score(cost: Cost) -> int:
-    """Fold a cost into one number; each part is far below the weight of the one before."""
-    folded = _first_of(cost) + cost.opened_nodes * _NODE + cost.opened_devices * _DEVICE + cost.value * _VALUE
-    return folded + min(cost.leftover, _VALUE - 1)
 
 
 def reach(problem: Problem, choice: SharedChoice) -> Mask:

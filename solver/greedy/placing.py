@@ -48,14 +48,14 @@ class Served(NamedTuple):
 def serve(problem: Problem, parts: tuple[Part, ...], condition: Condition) -> Served | None:
     """Serve all copies of all parts on a node in some condition, or None where no way was found."""
     group = problem.layout.groups[condition.group]
+    if not all(problem.options(part.component, group) for part in parts):
+        return None
     attempt = Attempt(problem, group, list(condition.state), list(condition.wide))
     copies = [
         (index, _Copy(problem.components[part.component], problem.options(part.component, group)))
         for index, part in enumerate(parts)
         for _ in range(part.copies)
     ]
-    if any(not copy.options for _, copy in copies):
-        return None
     order = sorted(range(len(copies)), key=lambda i: (*_difficulty(copies[i][1]), i))
     found: dict[int, Pick] = {}
     if not _serve_rest(attempt, [(position, copies[position][1]) for position in order], found):

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from solver.domain import Reason
+from solver.domain import Reason, ReasonCode
 from solver.greedy.tracking_neighbours import NeighbourTracker
 from solver.problem.devices.inventory import Mask
 from solver.problem.limits import NO_DOMAIN, Limit
@@ -56,12 +56,18 @@ def after(problem: Problem, solution: Solution) -> list[Tracker]:
     return found
 
 
-def refused(found: Iterable[Tracker], pod_class: PodClass, nodes: Mask) -> tuple[Mask, Counter[Reason]]:
-    """Give those of some nodes where one pod more keeps every rule, and on how many others which reason comes first."""
+def refused(
+    found: Iterable[Tracker], pod_class: PodClass, nodes: Mask, *, leaving: ReasonCode | None = None
+) -> tuple[Mask, Counter[Reason]]:
+    """
+    Give those of some nodes where one pod more keeps every rule, and on how many others which reason comes first.
+
+    Rules whose reason has the code `leaving` are left out.
+    """
     counts = Counter[Reason]()
     for tracker in found:
         for kept, reason in tracker.objections(pod_class):
-            lost = int(np.count_nonzero(nodes & ~kept))
+            lost = int(np.count_nonzero(nodes & ~kept)) if reason.code is not leaving else 0
             if lost:
                 counts[reason] += lost
                 nodes = nodes & kept

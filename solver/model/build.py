@@ -1,19 +1,23 @@
 """Build the model of a problem over some cells: variables first, then every rule, then the levels."""
 
 from collections.abc import Callable, Iterator
+from typing import Final
 
 import numpy as np
 
 from solver.model import objective
 from solver.model.cells import Cell, Cells, single
 from solver.model.form import IntegerForm
-from solver.model.rules import components, devices, gangs, keeping, limits, neighbours, pods
+from solver.model.rules import alike, components, devices, gangs, keeping, limits, neighbours, pods
 from solver.model.rules.keeping import Residents
-from solver.model.variables import Owner, PartAt, Pool, Variables
+from solver.model.variables import Owner, PartAt, Pool, Served, Variables
 from solver.problem.devices.layout import GLOBAL, Group, type_at
 from solver.problem.fit import PODS, Amounts
 from solver.problem.problem import Part, PodClass, Problem, SharedClaim
 from solver.problem.requests.option import Line, Option
+
+_UNLIMITED: Final = 1 << 20
+"""How often at most what takes nothing, or nothing that runs out, can be had."""
 
 
 def build(
@@ -44,6 +48,7 @@ def build(
     devices.supply_pools(variables)
     devices.keep_distinct(variables)
     devices.respect_budgets(variables)
+    alike.fit_each_node(variables)
     devices.keep_identity(variables)
     objective.add_levels(variables)
     variables.form.stop = None  # what is added later, to a model that stands, is little
@@ -65,8 +70,7 @@ def estimated_terms(problem: Problem) -> int:
 def most_served(problem: Problem, pod_class: PodClass, node: int) -> int:
     """How many pods of a class the devices of a node could serve, whatever else they take of it."""
     variables = Variables(problem, single(problem, [node]))
-    served = _served(variables, pod_class.parts, variables.cells.places[0], pod_class.size)
-    return 0 if served is None else served[0]
+    return min(pod_class.size, _served(variables, pod_class.parts, variables.cells.places[0]).most)
 
 
 def _terms_on_a_node(problem: Problem, pod_class: PodClass, group: Group) -> int:
@@ -75,20 +79,29 @@ def _terms_on_a_node(problem: Problem, pod_class: PodClass, group: Group) -> int
 
 
 def _add_shared(variables: Variables, shared: SharedClaim, cell: Cell) -> None:
-    served = _served(variables, shared.parts, cell, most=1)
-    if served is not None:
-        _add_owner(variables, Owner(is_shared=True, number=shared.index), cell, (1, served[1]))
+    served = _served(variables, shared.parts, cell)
+    if served.most:
+        _add_owner(variables, Owner(is_shared=True, number=shared.index), cell, 1, served)
 
 
 def _add_class(variables: Variables, pod_class: PodClass) -> None:
     if not pod_class.size:
         return
-    for cell, room in variables.cells.summed(_room_for(variables.problem, pod_class)):
+    room = _room_for(variables.problem, pod_class)
+    for cell, total in variables.cells.summed(room):
         if not _shared_possible(variables, pod_class, cell):
             continue
-        served = _served(variables, pod_class.parts, cell, min(pod_class.size, room))
-        if served is not None:
-            _add_owner(variables, Owner(is_shared=False, number=pod_class.index), cell, served)
+        served = _served(variables, pod_class.parts, cell)
+        if served.most:
+            most = min(pod_class.size, total, _fitting(cell, room, served.most))
+            _add_owner(variables, Owner(is_shared=False, number=pod_class.index), cell, most, served)
+
+
+def _fitting(cell: Cell, room: Amounts, most: int) -> int:
+    """Add up what each node of a cell can take, which is no more than its own devices serve."""
+    if cell.multiplicity == 1:
+        return most
+    return int(np.minimum(room[list(cell.nodes)], most).sum())
 
 
 def _room_for(problem: Problem, pod_class: PodClass) -> Amounts:
@@ -105,11 +118,16 @@ def _shared_possible(variables: Variables, pod_class: PodClass, cell: Cell) -> b
     return all(pods.cells_serving(variables, shared, cell.index) for shared in pod_class.shared)
 
 
-def _served(
-    variables: Variables, parts: tuple[Part, ...], cell: Cell, most: int
-) -> tuple[int, list[list[tuple[int, Option]]]] | None:
-    """Options per part that are possible with what is left, and how many owners they can serve at most."""
-    options: list[list[tuple[int, Option]]] = []
+def _served(variables: Variables, parts: tuple[Part, ...], cell: Cell) -> Served:
+    """Give the options per part that one node of a cell can serve, and how many owners they serve there."""
+    key = (parts, cell.group.index, cell.state)
+    if cell.is_site or key not in variables.served:
+        variables.served[key] = _worked_out(variables, parts, cell)
+    return variables.served[key]
+
+
+def _worked_out(variables: Variables, parts: tuple[Part, ...], cell: Cell) -> Served:
+    most, options = _UNLIMITED, []
     for part in parts:
         bounded = [
             (index, option, _bound(variables, option, cell))
@@ -119,9 +137,9 @@ def _served(
         possible = [(index, option, bound) for index, option, bound in bounded if bound > 0]
         most = min(most, sum(bound for _, _, bound in possible) // part.copies)
         if most == 0:
-            return None
+            return Served(0, [])
         options.append([(index, option) for index, option, _ in possible])
-    return most, options
+    return Served(most, options)
 
 
 def _leaves_local(problem: Problem, option: Option, site: Cell) -> bool:
@@ -133,8 +151,8 @@ def _leaves_local(problem: Problem, option: Option, site: Cell) -> bool:
 
 
 def _bound(variables: Variables, option: Option, cell: Cell) -> int:
-    """How often an option can be taken in a cell, looking at each of its lines alone."""
-    return min((_line_bound(variables, line, cell) for line in option.lines), default=1 << 20)
+    """How often an option can be taken on a node of a cell, looking at each of its lines alone."""
+    return min((_line_bound(variables, line, cell) for line in option.lines), default=_UNLIMITED)
 
 
 def _line_bound(variables: Variables, line: Line, cell: Cell) -> int:
@@ -143,27 +161,22 @@ def _line_bound(variables: Variables, line: Line, cell: Cell) -> int:
         device = type_at(layout, cell.group, each)
         takes = device.takes[line.demand]
         if not takes:
-            per_type.append(1 << 20)
+            per_type.append(_UNLIMITED)
             continue
         left = (
-            variables.problem.wide_left(budget) // amount
-            if budget >= GLOBAL
-            else cell.state[budget] // amount * cell.multiplicity
+            variables.problem.wide_left(budget) // amount if budget >= GLOBAL else cell.state[budget] // amount
             for budget, amount in takes
         )
         per_type.append(min(left))
     if line.takes_each:
         totals = (type_at(layout, cell.group, each).total for each in line.types)
         return min((most // total for most, total in zip(per_type, totals, strict=True)), default=0)
-    return sum(per_type) // line.needed if line.needed else 1 << 20
+    return sum(per_type) // line.needed if line.needed else _UNLIMITED
 
 
-def _add_owner(
-    variables: Variables, owner: Owner, cell: Cell, served: tuple[int, list[list[tuple[int, Option]]]]
-) -> None:
-    most, options = served
+def _add_owner(variables: Variables, owner: Owner, cell: Cell, most: int, served: Served) -> None:
     variables.add_owner(owner, cell.index, most)
-    for part, possible in enumerate(options):
+    for part, possible in enumerate(served.options):
         variables.options[PartAt(owner, part, cell.index)] = possible
 
 

@@ -48,6 +48,8 @@ class Cells:
 
     places: list[Cell] = field(default_factory=list)
     sites: list[Cell] = field(default_factory=list)
+    is_merged: bool = False
+    """Whether places stand for kinds of nodes."""
     _place_of: Amounts | None = None
 
     def summed(self, per_node: Amounts) -> list[tuple[Cell, int]]:
@@ -94,7 +96,7 @@ def merged(problem: Problem) -> Cells:
         if not columns or sum(counts[nodes[0]] for nodes in kinds.values()) <= _MOST_PLACES:
             break
         columns.pop(0)
-    cells = Cells()
+    cells = Cells(is_merged=True)
     for (group, state, is_whole, *_), nodes in kinds.items():
         described = problem.layout.groups[group]
         cells.places.append(Cell(len(cells.places), tuple(nodes), described, state, is_whole))

@@ -10,7 +10,7 @@ from solver.model.form import Expression, IntegerForm
 from solver.model.reaches import Reaches
 from solver.problem.devices.layout import Takes
 from solver.problem.limits import Domains
-from solver.problem.problem import Part, Problem
+from solver.problem.problem import Part, Problem, State
 from solver.problem.requests.option import Line, Option
 
 
@@ -44,6 +44,13 @@ class Pool(NamedTuple):
     owner: tuple[PartAt, int, int] | None
 
 
+class Served(NamedTuple):
+    """How many owners a node can serve at most, and with which options (by position) of each part."""
+
+    most: int
+    options: list[list[tuple[int, Option]]]
+
+
 @dataclass(slots=True, eq=False)
 class Variables:
     """
@@ -75,6 +82,8 @@ class Variables:
     kept_shares: list[tuple[int, int, int]] = field(default_factory=list)
     """Shareable devices that their claims have opened: cell (-1: cluster-wide), type and variable."""
 
+    served: dict[tuple[tuple[Part, ...], int, State], Served] = field(default_factory=dict)
+    """What nodes can serve, by parts, description and state."""
     _reaches: dict[int, Reaches] = field(default_factory=dict)
 
     def by_class(self) -> dict[int, list[tuple[Cell, int]]]:

@@ -93,7 +93,7 @@ class Ground:
         """Whether what runs on other nodes decides nothing about where the pods of a batch may be."""
         if any(gang.levels for gang in batch.gangs):
             return False
-        return not any(_looks_around(pod) or _is_shunned(pod, residents) for pod in batch.pods)
+        return not any(looks_around(pod) or _is_shunned(pod, residents) for pod in batch.pods)
 
     def device_count(self, pod: Pod) -> int:
         """Count the devices of all claims that are reserved for a pod."""
@@ -172,7 +172,8 @@ class Ground:
                 self.free_devices[self.stock.records[record].home] += sign
 
 
-def _looks_around(pod: Pod) -> bool:
+def looks_around(pod: Pod) -> bool:
+    """Whether what runs on other nodes, or ports and volumes there, may keep a pod from a node."""
     is_spread = any(each.is_required for each in pod.spread)
     return bool(pod.affinity or pod.anti_affinity or is_spread or pod.host_ports or pod.volumes)
 

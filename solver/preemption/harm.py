@@ -165,7 +165,8 @@ def _protect(form: IntegerForm, case: Case) -> None:
     of_budget: defaultdict[int, Counter[int]] = defaultdict(Counter)
     everybody = Expression()
     for number, party in enumerate(case.parties):
-        everybody.add(number, -len(party.pods))
+        if not party.is_moved:
+            everybody.add(number, -len(party.pods))
         for each in party.budgets:
             of_budget[each][number] += 1
     total = -sum(everybody.terms.values())
@@ -196,17 +197,24 @@ def _bind(variables: Variables, bond: Bond, numbers: Sequence[int]) -> tuple[int
 
 
 def _levels(parties: Sequence[Party], gangs: Mapping[Bond, tuple[int, int]]) -> list[Level]:
-    """Name what to maximise: pods kept of each priority, parties kept (a gang that goes whole being one), work kept."""
+    """
+    Name what to maximise: pods kept of each priority, parties kept (a gang that goes whole being one), work kept.
+
+    Pods that are not evicted but moved come last: as few as can be.
+    """
     tiers: defaultdict[int, Expression] = defaultdict(Expression)
+    moved = [number for number, party in enumerate(parties) if party.is_moved]
     for number, party in enumerate(parties):
-        for pod in party.pods:
+        for pod in () if party.is_moved else party.pods:
             tiers[pod.priority].add(number)
     levels = [Level(f"kept:{priority}", tiers[priority]) for priority in sorted(tiers, reverse=True)]
-    stays = Expression(dict.fromkeys(range(len(parties)), 1))
+    stays = Expression({number: 1 for number, party in enumerate(parties) if not party.is_moved})
     for whole, size in gangs.values():
         stays.add(whole, 1 - size)
     levels.append(Level("parties", stays))
     levels.append(Level("work", Expression({number: each.seconds for number, each in enumerate(parties)})))
+    if moved:
+        levels.append(Level("moved", Expression(dict.fromkeys(moved, 1))))
     return levels
 
 

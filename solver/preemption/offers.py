@@ -68,6 +68,10 @@ class Offers:
         chosen = (self.parties[number] for number in sorted(numbers - self._gone))
         return tuple(party for party in chosen if party.is_allowed(budgets))
 
+    def is_wide(self, party: Party) -> bool:
+        """Whether a party holds devices that several nodes reach."""
+        return self._of_pod.get(party.pods[0].id) in self.wide
+
     def copy(self) -> "Offers":
         """Give one that forgets who leaves from now on."""
         return dataclasses.replace(self, ranks=self.ranks.copy(), _gone=set(self._gone))

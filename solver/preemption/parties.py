@@ -3,9 +3,12 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from solver.domain import DisruptionBudget, GangId, Pod, PodId, PreemptionRules, Snapshot
+
+MOVED: Final = -(1 << 40)
+"""The priority, lower than any other, of pods that the plan places and that may give their room up to go elsewhere."""
 
 
 class Bond(NamedTuple):
@@ -39,6 +42,11 @@ class Party:
     def priority(self) -> int:
         """The highest priority among them."""
         return self.pods[0].priority if len(self.pods) == 1 else max(pod.priority for pod in self.pods)
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether it is not evicted but placed elsewhere: it is not bound yet."""
+        return self.pods[0].priority == MOVED
 
     @property
     def nodes(self) -> frozenset[str]:
@@ -102,6 +110,8 @@ class _Candidates:
 
     def may_go(self, pod: Pod) -> bool:
         """Whether a pod may be evicted, budgets apart."""
+        if pod.priority == MOVED:
+            return True
         if pod.priority >= self._priority or pod.scheduler_name not in self._names or not pod.is_preemptible:
             return False
         if pod.is_deleting or pod.is_terminal:
@@ -111,6 +121,8 @@ class _Candidates:
 
     def party(self, pods: tuple[Pod, ...], bond: Bond | None = None) -> Party | None:
         """Make a party, unless several budgets select one of its pods."""
+        if pods[0].priority == MOVED:
+            return Party(pods, 0, (), bond)
         if len(pods) == 1 and not self._budgets:
             return Party(pods, max(0, self._rules.now - pods[0].started) if pods[0].started else 0, (), bond)
         counted = [self._shields.over(pod) for pod in pods]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from solver import greedy
-from solver.domain import Batch, ClaimAllocation, Placement, Pod, PodId
+from solver.domain import Batch, ClaimAllocation, ClaimId, Placement, Pod, PodId
 from solver.extract import Extracted
 from solver.preemption import harm
 from solver.preemption.offers import Offers
@@ -39,8 +39,15 @@ class Share(NamedTuple):
 
 
 class _Group(NamedTuple):
+    """Units with the nodes and the newly allocated claims that they have in common."""
+
     units: list[Unit]
     nodes: set[str]
+    claims: set[ClaimId]
+
+    def meets(self, other: "_Group") -> bool:
+        """Whether they share a node or a claim."""
+        return bool(self.nodes & other.nodes or self.claims & other.claims)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +62,7 @@ class Joint:
     def is_better(self, helped: int, evicted: Sequence[Party]) -> bool:
         """Whether it helps more pods than another way does, which helps so many, or as many with less harm."""
         parties = (*self.found.evicted, *evicted)
-        tiers = sorted({pod.priority for party in parties for pod in party.pods}, reverse=True)
+        tiers = sorted({pod.priority for party in parties if not party.is_moved for pod in party.pods}, reverse=True)
         own = (-len(self.found.placed.placements), *_harm(self.offers, self.found.evicted, tiers))
         return own < (-helped, *_harm(self.offers, evicted, tiers))
 
@@ -81,41 +88,49 @@ def decided(outlook: Outlook, units: list[Unit], offers: Offers, most: int) -> J
     return Joint(units, found, offers, is_best)
 
 
-def chosen(helped: Sequence[Unit], others: Sequence[Unit]) -> list[Unit]:
-    """Choose the units to be decided together: those that one after the other could be helped, then others."""
-    return [*helped, *others][:MOST_UNITS]
+def chosen(helped: Sequence[Unit], others: Sequence[Unit], most: int) -> list[Unit]:
+    """Choose at most so many units to be decided together: those that one after the other could be helped first."""
+    return [*helped, *others][:most]
 
 
 def _harm(offers: Offers, evicted: Sequence[Party], tiers: Sequence[int]) -> Iterator[int]:
-    """Give what is compared, less being better: pods evicted by priority, parties, seconds of work."""
+    """Give what is compared, less being better: pods evicted by priority, parties, seconds of work, pods moved."""
+    moved = sum(party.is_moved for party in evicted)
+    evicted = [party for party in evicted if not party.is_moved]
     counts = Counter(pod.priority for party in evicted for pod in party.pods)
     yield from (counts[tier] for tier in tiers)
     going: Counter[Bond] = Counter(party.bond for party in evicted if party.bond is not None)
     yield len(evicted) - sum(count - 1 for bond, count in going.items() if count == offers.members(bond))
     yield sum(party.seconds for party in evicted)
+    yield moved
 
 
-def shares(units: Iterable[Unit], evicted: Sequence[Party], placed: Extracted) -> list[Share]:
+def shares(units: Iterable[Unit], evicted: Sequence[Party], placed: Extracted, *, is_wide: bool = False) -> list[Share]:
     """
     Divide a decision so that each share can be carried out by itself: whoever needs the same victims is in one.
 
-    They meet on nodes. Where a victim is on nobody's node (it holds what several nodes reach) all are in one.
+    They meet on nodes, and in claims that are allocated for them. Where a victim is on nobody's node, or holds what
+    several nodes reach (`is_wide`), all are in one.
     """
-    node_of = {each.pod: each.node for each in placed.placements}
-    there = [(unit, {node_of[pod.id] for pod in unit}) for unit in units if unit[0].id in node_of]
-    used = set[str]().union(*(nodes for _, nodes in there))
-    is_apart = all(party.nodes & used for party in evicted)
+    made = {each.claim for each in placed.allocations}
+    at = {each.pod: _Group([], {each.node}, made.intersection(each.claims)) for each in placed.placements}
+    there = [(unit, [at[pod.id] for pod in unit]) for unit in units if unit[0].id in at]
+    used = set[str]().union(*(each.nodes for _, seats in there for each in seats))
+    is_apart = not is_wide and all(party.nodes & used for party in evicted)
     groups: list[_Group] = []
-    for unit, nodes in there:
+    for unit, seats in there:
+        nodes = set[str]().union(*(each.nodes for each in seats))
         reach = nodes.union(*(party.nodes & used for party in evicted if party.nodes & nodes))
-        meeting = [group for group in groups if group.nodes & reach or not is_apart]
-        groups = [group for group in groups if not group.nodes & reach and is_apart]
-        groups.append(
-            _Group(
-                [*(each for group in meeting for each in group.units), unit], reach.union(*(g.nodes for g in meeting))
-            )
-        )
+        own = _Group([unit], reach, set[ClaimId]().union(*(each.claims for each in seats)))
+        meeting = [group for group in groups if not is_apart or group.meets(own)]
+        groups = [group for group in groups if is_apart and not group.meets(own)]
+        groups.append(_merged([*meeting, own]))
     return list(_divided(groups, evicted, placed))
+
+
+def _merged(groups: Sequence[_Group]) -> _Group:
+    nodes = set[str]().union(*(each.nodes for each in groups))
+    return _Group([unit for each in groups for unit in each.units], nodes, set().union(*(g.claims for g in groups)))
 
 
 def _divided(groups: Sequence[_Group], evicted: Sequence[Party], placed: Extracted) -> Iterator[Share]:

@@ -32,6 +32,8 @@ def apply(problem: Problem) -> None:
         concerned = [each for each in problem.classes if not _goes_before(problem, each, hold)]
         takers = [each for each in concerned if hold.takes_devices and _takes_devices(problem, each)]
         for each in takers:
+            lost = {node for node in nodes if each.verdicts.allowed[node]}
+            problem.held[each.index] = problem.held.get(each.index, frozenset()) | lost
             each.verdicts = narrowed(each.verdicts, dict.fromkeys(nodes, HELD))
         rest = [each for each in concerned if each not in takers]
         problem.limits += tuple(_limits(problem, hold, nodes, rest))

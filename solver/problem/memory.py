@@ -141,6 +141,7 @@ class Engine:
         self, stock: Inventory, demands: tuple[DemandKey, ...], attributes: tuple[AttributeName, ...]
     ) -> tuple[Layout, tuple[Answers, ...]]:
         """Give the cluster as a batch with these demands and constrained attributes sees it."""
+        demand.look_ahead(stock, (key for key in demands if key not in self._answers and not key.within), self._recall)
         answers = tuple(self.answers(stock, key) for key in demands)
         found = self._layouts.pop((demands, attributes), None)
         if found is None:

@@ -42,11 +42,17 @@ from solver.problem.requests.component import Component, Cut
 from solver.problem.requests.demand import DemandKey
 from solver.problem.requests.modes import Mode, Modes
 from solver.problem.tastes import levels
+from solver.problem.uncollected import uncollected
 from solver.problem.volumes.store import Store
 
 
 def prepare(snapshot: Snapshot, batch: Batch, policy: Policy, engine: Engine) -> Problem:
     """Build the dense form; pods that nothing can place are set aside with their reasons."""
+    with uncollected():
+        return _prepared(snapshot, batch, policy, engine)
+
+
+def _prepared(snapshot: Snapshot, batch: Batch, policy: Policy, engine: Engine) -> Problem:
     stock = engine.inventory(snapshot, policy.owned)
     device_classes = {each.name: each for each in snapshot.classes}
     around = engine.neighbours(stock, snapshot.pods)

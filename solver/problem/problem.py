@@ -149,6 +149,8 @@ class Problem:
     tastes: Tastes = NO_TASTES
     gangs: tuple[GangRule, ...] = ()
     neighbours: Neighbours = field(default_factory=Neighbours)
+    held: dict[int, frozenset[int]] = field(default_factory=dict)
+    """By class the nodes that its pods may not use for nothing but a hold."""
 
     @property
     def node_count(self) -> int:
@@ -201,7 +203,9 @@ class Problem:
 
     def within(self, nodes: Mask) -> "Problem":
         """Give the same problem with all other nodes ruled out."""
-        return replace(self, classes=[replace(each, verdicts=each.verdicts.within(nodes)) for each in self.classes])
+        classes = [replace(each, verdicts=each.verdicts.within(nodes)) for each in self.classes]
+        held = {key: frozenset(node for node in those if nodes[node]) for key, those in self.held.items()}
+        return replace(self, classes=classes, held=held)
 
     def on(self, node: int) -> "Problem":
         """Give the same problem with every node ruled out but one."""

@@ -5,9 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from solver.domain import Budget
+from solver.model.objective import decides_pods
 from solver.problem.problem import Problem
-from solver.search import dive, kinds, mix, neighbourhoods, parts
+from solver.search import allowance, dive, kinds, mix, neighbourhoods, parts
 from solver.search.bound import Bounds
+from solver.search.dive import Dived
+from solver.search.exact import levels_from_bounds
 from solver.search.patterns import Columns, Master
 from solver.search.values import Values, most, names, values
 from solver.solution import Solution
@@ -49,7 +52,9 @@ def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -
     pods = Counter({family[0].family: family[0].size for family in part.families})
     columns = Columns(part, found, [len(kind.nodes) for kind in found], pods, budget)
     columns.learn(start)
-    search = _Search(problem, columns, kept, start, values(problem, start), list(bounds.levels))
+    known = values(problem, start)
+    packs = allowance.only_packs(problem, levels_from_bounds(problem, known, bounds))
+    search = _Search(problem, columns, kept, start, known, list(bounds.levels), packs)
     is_whole = not any(problem.is_tied(each) for each in problem.classes)
     while not columns.is_spent() and search.level(is_whole=is_whole):
         pass
@@ -66,12 +71,15 @@ class _Search:
     best: Solution
     known: Values
     limits: list[int | None]
+    packs: bool = False
 
     def level(self, *, is_whole: bool) -> bool:
         """Work on the first level that is open; whether it was closed and another one is open."""
         level = self._first_open()
         if level is None:
             return False
+        if not decides_pods(names(self.problem)[level]):
+            self._only_pack()
         ceiling = self.limits[level]
         trivial = most(self.problem, names(self.problem)[level])
         kept = values(self.problem, self.kept)
@@ -96,13 +104,23 @@ class _Search:
                 return index
         return None
 
+    def _only_pack(self) -> None:
+        """From now on spend half of what packing may cost at most: the rest of it is for the exact model."""
+        columns = self.columns
+        if not self.packs:
+            self.packs = True
+            left = replace(columns.budget, deterministic_seconds=columns.budget.deterministic_seconds - columns.spent)
+            rest = allowance.for_packing(self.problem, left)
+            seconds = columns.spent + rest.deterministic_seconds / 2
+            columns.budget = replace(rest, deterministic_seconds=seconds)
+
     def _mix(self, master: Master) -> None:
         """Take the best mix of the patterns known, if it is better."""
         used = mix.mixed(self.columns, master, self.columns.learn(self.best), master.bound)
         if used:
             self._adopt(dive.laid_out(self.columns, master.known, used, self.kept))
 
-    def _dive(self, level: int, found: tuple[Solution, list[int]]) -> None:
+    def _dive(self, level: int, found: Dived) -> None:
         """Solve the last nodes of a dive exactly and keep what is better."""
         solution, few = found
         for presolve in (False, True):

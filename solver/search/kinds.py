@@ -1,10 +1,11 @@
 """Kinds of nodes: which nodes are equal in everything that a batch can see of them, room included."""
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from solver.engines.cpsat import Questions
 from solver.model import build, cells
 from solver.model.variables import Variables
 from solver.problem.fit import PODS
@@ -15,10 +16,18 @@ _Key = tuple[object, ...]
 
 @dataclass(slots=True, eq=False)
 class Kind:
-    """Equal nodes, and the model of one of them."""
+    """Equal nodes, the model of one of them, and the engine that is asked for what it can hold."""
 
     nodes: list[int]
     variables: Variables
+    questions: Questions = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.questions = Questions(self.variables.form)
+
+    def others(self) -> int:
+        """How many variables of the model are not about how many pods of a class there are."""
+        return len(self.variables.form.lower) - len(self.variables.pods)
 
 
 def kinds(problem: Problem, nodes: list[int], most: int) -> list[Kind] | None:
@@ -38,6 +47,8 @@ def kinds(problem: Problem, nodes: list[int], most: int) -> list[Kind] | None:
         look = (problem.layout.group_of[node], problem.states[node], problem.is_whole[node], allowed.tobytes(), costs)
         if look not in limits:
             limits[look] = _most_taken(problem, node, resources)
+        if not limits[look][0]:
+            continue  # its devices serve none of them
         free = tuple(min(int(have), limit) for have, limit in zip(room[:, node], limits[look], strict=True))
         found[look, free].append(node)
         if len(found) > most:

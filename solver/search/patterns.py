@@ -10,13 +10,14 @@ that the linear master gives to pods (Dantzig and Wolfe 1960). The prices also p
 import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final, NamedTuple
 
 from solver.domain import Budget
-from solver.engines import cpsat, linear
 from solver.engines.cpsat import Effort
+from solver.engines.programme import Programme
 from solver.model import assignment
-from solver.model.form import Expression, IntegerForm
+from solver.model.form import Expression
 from solver.problem.problem import Problem
 from solver.search.kinds import Kind
 from solver.search.values import Values
@@ -34,16 +35,16 @@ _TINY: Final = 1e-7
 _ROUNDING: Final = 1e-6
 _UNKNOWN: Final = 1 << 100
 """A bound where the engine gave none."""
-_MOST_MISSING: Final = 1 << 40
 
 
-class Pattern(NamedTuple):
-    """Pods of one node: how many by family, what they are worth by level, and how they are served (nodes of a kind)."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Pattern:
+    """Pods of one node of a kind: how many by family, what they are worth by level, and all values of its model."""
 
     kind: int
     counts: tuple[tuple[int, int], ...]
     worth: Values
-    choices: tuple[Choice, ...]
+    found: tuple[int, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -56,7 +57,15 @@ class Columns:
     pods: Counter[int]
     budget: Budget
     patterns: dict[tuple[int, tuple[tuple[int, int], ...], Values], Pattern] = field(default_factory=dict)
+    decoded: dict[Pattern, tuple[Choice, ...]] = field(default_factory=dict)
     spent: float = 0.0
+
+    def choices(self, pattern: Pattern) -> tuple[Choice, ...]:
+        """Say how the pods of a pattern are served, on the first node of its kind; worked out when it is asked for."""
+        if pattern not in self.decoded:
+            found = assignment.solution_of(self.kinds[pattern.kind].variables, list(pattern.found))
+            self.decoded[pattern] = tuple(found.choices)
+        return self.decoded[pattern]
 
     def learn(self, solution: Solution) -> Counter[Pattern]:
         """Take over what nodes hold in a solution; how often it uses each pattern."""
@@ -84,15 +93,13 @@ class Columns:
         key = (index, tuple(sorted((+counts).items())), worth)
         if key in self.patterns or not key[1]:
             return self.patterns.get(key), False
-        choices = tuple(assignment.solution_of(variables, found).choices)
-        self.patterns[key] = Pattern(index, key[1], worth, choices)
+        self.patterns[key] = Pattern(index, key[1], worth, tuple(found))
         return self.patterns[key], True
 
     def bound(self, level: int, known: Values, ceiling: int) -> "Master":
         """Price patterns in until none improves a level (earlier ones keep their values) or it is known to be best."""
         best, master = ceiling, Master(self, level, known)
         for _ in range(_MOST_ROUNDS):
-            master = Master(self, level, known)
             if not master.solve() or self.is_spent():
                 break
             bound, grew = self._price(master)
@@ -120,66 +127,78 @@ class Columns:
                 workers=1,
                 presolve=False,
             )
-            objective = master.priced(kind)
-            result = cpsat.maximize(kind.variables.form, objective, effort)
+            result = kind.questions.maximize(master.priced(kind), effort, upper=self._left(kind))
             self.spent += result.deterministic_seconds + _OVERHEAD_SECONDS
             if result.values is not None:
                 grew = self._add(index, result.values)[1] or grew
             total += self.nodes[index] * max(0, _UNKNOWN if result.bound is None else result.bound)
         return total // _SCALE, grew
 
+    def _left(self, kind: Kind) -> dict[int, int]:
+        """No pattern holds more pods than are left."""
+        classes = self.problem.classes
+        pods = kind.variables.pods.items()
+        return {variable: self.pods[classes[pod_class].family] for (pod_class, _), variable in pods}
+
 
 @dataclass(slots=True, eq=False)
 class Master:
-    """The linear programme over patterns for one level: how often each is used, and the prices of limits."""
+    """
+    The linear programme over patterns for one level: how often each is used, and the prices of limits.
+
+    `value` is what the level is worth, `score` the same less the penalty for what earlier levels miss. Patterns that
+    need more pods than are left do not count.
+    """
 
     columns: Columns
     level: int
     known: Values
     bound: int = 0
     value: float = 0.0
+    score: float = 0.0
     used: dict[Pattern, float] = field(default_factory=dict)
     families: dict[int, int] = field(default_factory=dict)
     levels: list[int] = field(default_factory=list)
+    taken: list[Pattern] = field(default_factory=list)
+    seen: int = 0
+    programme: Programme = field(default_factory=Programme)
+    rows: "_Rows" = field(init=False)
+
+    def __post_init__(self) -> None:
+        programme = self.programme
+        nodes = [programme.row(high=count) for count in self.columns.nodes]
+        pods = {family: programme.row(high=count) for family, count in self.columns.pods.items() if count}
+        earlier = [programme.row(low=known) for known in self.known[: self.level]]
+        self.rows = _Rows(nodes, pods, earlier)
+        for index, row in enumerate(earlier):
+            programme.column({row: 1}, worth=-(_PENALTY ** min(2, self.level - index)))
 
     def solve(self) -> bool:
-        """Solve it; False where that did not succeed."""
-        form, patterns = IntegerForm(), list(self.columns.patterns.values())
-        objective = Expression()
-        nodes: defaultdict[int, Expression] = defaultdict(Expression)
-        pods: defaultdict[int, Expression] = defaultdict(Expression)
-        earlier = [Expression() for _ in range(self.level)]
-        for pattern in patterns:
-            variable = form.variable(0, self.columns.nodes[pattern.kind])
-            nodes[pattern.kind].add(variable)
-            for family, count in pattern.counts:
-                pods[family].add(variable, count)
-            for index, expression in enumerate(earlier):
-                if pattern.worth[index]:
-                    expression.add(variable, pattern.worth[index])
-            if pattern.worth[self.level]:
-                objective.add(variable, pattern.worth[self.level])
-        for kind, total in nodes.items():
-            form.require(total, "nodes of a kind", high=self.columns.nodes[kind])
-        first = len(form.rows)
-        for family, total in pods.items():
-            form.require(total, "each pod once", high=self.columns.pods[family])
-        for index, expression in enumerate(earlier):
-            missing = form.variable(0, _MOST_MISSING)
-            expression.add(missing)
-            objective.add(missing, -(_PENALTY ** min(2, self.level - index)))
-            form.require(expression, "earlier level", low=self.known[index])
-        found = linear.solve(form, objective, self.columns.budget.remaining_seconds())
+        """Solve it with all patterns known by now; False where that did not succeed."""
+        for pattern in islice(self.columns.patterns.values(), self.seen, None):
+            self._take(pattern)
+        self.seen = len(self.columns.patterns)
+        found = self.programme.solve(self.columns.budget.remaining_seconds())
         if found is None:
             return False
-        duals = found.duals[first:]
-        self.families = {
-            family: max(0, round(dual * _SCALE)) for family, dual in zip(pods, duals[: len(pods)], strict=True)
-        }
-        self.levels = [max(0, round(-dual * _SCALE)) for dual in duals[len(pods) :]]
-        self.used = {pattern: count for pattern, count in zip(patterns, found.values, strict=False) if count > _TINY}
-        self.value = sum(pattern.worth[self.level] * count for pattern, count in self.used.items())
+        self.families = {family: max(0, round(found.duals[row] * _SCALE)) for family, row in self.rows.pods.items()}
+        self.levels = [max(0, round(-found.duals[row] * _SCALE)) for row in self.rows.earlier]
+        amounts = zip(self.taken, found.used[self.level :], strict=True)
+        self.used = {pattern: amount for pattern, amount in amounts if amount > _TINY}
+        self.value = sum(pattern.worth[self.level] * amount for pattern, amount in self.used.items())
+        self.score = found.value
         return True
+
+    def _take(self, pattern: Pattern) -> None:
+        """Let a pattern take part, if there are nodes and pods for it."""
+        nodes, pods = self.columns.nodes[pattern.kind], self.columns.pods
+        if not nodes or any(count > pods[family] for family, count in pattern.counts):
+            return
+        amounts = {self.rows.nodes[pattern.kind]: 1}
+        amounts |= {self.rows.pods[family]: count for family, count in pattern.counts}
+        amounts |= {row: pattern.worth[index] for index, row in enumerate(self.rows.earlier) if pattern.worth[index]}
+        self.programme.column(amounts, worth=pattern.worth[self.level], most=nodes)
+        self.taken.append(pattern)
 
     def worth_of_limits(self) -> int:
         """What all pods and all that earlier levels must keep are worth at the prices."""
@@ -198,3 +217,11 @@ class Master:
             if price:
                 objective.add(variable, -price)
         return objective
+
+
+class _Rows(NamedTuple):
+    """Rows of a master: by kind, by family, and by earlier level."""
+
+    nodes: list[int]
+    pods: dict[int, int]
+    earlier: list[int]

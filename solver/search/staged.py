@@ -17,7 +17,7 @@ _MOST_EXACT_TERMS: Final = 120_000
 """Estimated size up to which the general model is built at once."""
 _TERMS_PER_SECOND: Final = 60_000
 """Estimated size that can be built and looked at in a second of wall time; what is larger gets no time to be solved."""
-_TINY_TERMS: Final = 2_000
+_TINY_TERMS: Final = 1_000
 """Estimated size up to which the exact search is so quick that nothing else is tried before."""
 _TINY_PACKING_TERMS: Final = 300
 """The same where only packing is open: patterns prove that sooner."""
@@ -104,6 +104,8 @@ def _staged(problem: Problem, best: Searched, limits: Bounds, budget: Budget) ->
         return _in_neighbourhoods(problem, best, limits, budget)
     is_small = terms <= _SMALL_TERMS
     rest = _rest(budget, best)
+    if not is_settled and allowance.only_packs(problem, best.levels):
+        rest = _half(allowance.for_packing(problem, rest))
     found = exact.improve(problem, best.solution, limits, rest if is_small else _half(rest))
     exactly = Searched(
         found.solution,

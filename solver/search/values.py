@@ -27,7 +27,8 @@ def values(problem: Problem, solution: Solution) -> Values:
     placed = (
         sum(count * level.worth.get(each, 0) for each, count in counts.items()) for level in problem.placed_levels
     )
-    return (*placed, *(_LEVELS[name](problem, solution) for name in problem.other_levels))
+    uses = list(_uses(problem, solution))
+    return (*placed, *(_LEVELS[name](problem, solution, uses) for name in problem.other_levels))
 
 
 def best(problem: Problem, solutions: Iterable[Solution]) -> Solution:
@@ -90,21 +91,66 @@ def _lines(options: tuple[Option, ...], copies: tuple[Pick, ...]) -> Iterator[tu
         yield from zip(options[pick.option].lines, pick.lines, strict=True)
 
 
-def _taken(problem: Problem, solution: Solution) -> Iterator[tuple[int, int, DeviceType, int]]:
-    """(node, type, its description, how many) of everything that is really taken."""
-    for node, group, line, reference, amount in taken(problem, solution):
-        device = type_at(problem.layout, group, reference)
-        if device.takes[line.demand]:
-            yield node, reference, device, amount
+class _Row(NamedTuple):
+    """Devices of a type that are really taken (not by admin access), and what each of them draws of budgets."""
+
+    type: int
+    device: DeviceType
+    draws: tuple[tuple[int, int], ...]
+    amount: int
 
 
-def _alternatives(problem: Problem, solution: Solution) -> int:
-    return -sum(
-        problem.options(part.component, group)[pick.option].rank
-        for _, group, parts, picks in served(problem, solution)
-        for part, copies in zip(parts, picks, strict=True)
-        for pick in copies
-    )
+class _Use(NamedTuple):
+    """What everybody takes who is served in the same way on a node of the same description."""
+
+    rank: int
+    rows: tuple[_Row, ...]
+    value: int
+    suspects: int
+    is_local: bool
+    """Whether any of it is the node's own."""
+
+
+def _uses(problem: Problem, solution: Solution) -> Iterator[tuple[int, _Use]]:
+    """Go through nodes and what is taken there; thousands of choices are a few hundred different ones."""
+    known: dict[tuple[int, int, tuple[tuple[Pick, ...], ...]], _Use] = {}
+    group_of = problem.layout.group_of
+    for choice in solution.choices:
+        key = (choice.pod_class, group_of[choice.node], choice.picks)
+        use = known.get(key)
+        if use is None:
+            parts = problem.classes[choice.pod_class].parts
+            use = known[key] = _use(problem, Served(choice.node, problem.group(choice.node), parts, choice.picks))
+        yield choice.node, use
+    for shared in solution.shared.values():
+        parts = problem.shared[shared.shared].parts
+        yield shared.node, _use(problem, Served(shared.node, shared.described(problem), parts, shared.picks))
+
+
+def _use(problem: Problem, served_: Served) -> _Use:
+    rank, rows = 0, list[_Row]()
+    for part, copies in zip(served_.parts, served_.picks, strict=True):
+        options = problem.options(part.component, served_.group)
+        rank += sum(options[pick.option].rank for pick in copies)
+        rows += _rows(problem, served_.group, options, copies)
+    value = sum(row.device.value * row.amount for row in rows)
+    suspects = sum(row.amount for row in rows if row.device.is_suspect)
+    return _Use(rank, tuple(rows), value, suspects, any(row.type >= 0 for row in rows))
+
+
+def _rows(problem: Problem, group: Group, options: tuple[Option, ...], copies: tuple[Pick, ...]) -> Iterator[_Row]:
+    for line, counts in _lines(options, copies):
+        for reference, amount in counts:
+            device = type_at(problem.layout, group, reference)
+            if device.takes[line.demand]:
+                yield _Row(reference, device, device.takes[line.demand], amount)
+
+
+_Uses = list[tuple[int, _Use]]
+
+
+def _alternatives(uses: _Uses) -> int:
+    return -sum(use.rank for _, use in uses)
 
 
 def _gang_domains(problem: Problem, solution: Solution) -> int:
@@ -121,51 +167,48 @@ def _gang_domains(problem: Problem, solution: Solution) -> int:
     return -count
 
 
-def _opened_nodes(problem: Problem, solution: Solution) -> int:
-    return -len({node for node, each, _, _ in _taken(problem, solution) if each >= 0 and problem.is_whole[node]})
+def _opened_nodes(problem: Problem, uses: _Uses) -> int:
+    return -len({node for node, use in uses if use.is_local and problem.is_whole[node]})
 
 
-def _opened_groups(problem: Problem, solution: Solution) -> int:
+def _opened_groups(problem: Problem, uses: _Uses) -> int:
     group_of = groups.node_groups(problem)
-    return -len({group_of[node] for node, each, _, _ in _taken(problem, solution) if each >= 0 and node in group_of})
+    return -len({group_of[node] for node, use in uses if use.is_local and node in group_of})
 
 
-def _broken_groups(problem: Problem, solution: Solution) -> int:
+def _broken_groups(problem: Problem, uses: _Uses) -> int:
     used: defaultdict[int, set[int]] = defaultdict(set)
-    for node, each, _, _ in _taken(problem, solution):
-        if each >= 0:
-            used[node].add(each)
+    for node, use in uses:
+        used[node].update(row.type for row in use.rows if row.type >= 0)
     return -sum(
         not types.isdisjoint(bundle.types)
         for node, types in used.items()
+        if types
         for bundle in groups.bundles(problem, problem.group(node), problem.states[node])
     )
 
 
-def _crowded_nodes(problem: Problem, solution: Solution) -> int:
+def _crowded_nodes(problem: Problem, uses: _Uses) -> int:
     used = Counter[int]()
-    for node, each, _, count in _taken(problem, solution):
-        if each >= 0:
-            used[node] += count
+    for node, use in uses:
+        if use.is_local:
+            used[node] += sum(row.amount for row in use.rows if row.type >= 0)
     most = groups.most_free(problem) if used else 0
     base = {node: most - groups.free_devices(problem.group(node), problem.states[node]) for node in used}
     return -sum(count * base[node] + count * (count - 1) // 2 for node, count in used.items())
 
 
-def _spoiled(problem: Problem, solution: Solution) -> int:
+def _spoiled(problem: Problem, uses: _Uses) -> int:
     used: defaultdict[int, Counter[int]] = defaultdict(Counter)
     fresh: set[tuple[int, int]] = set()
-    for taken_ in taken(problem, solution):
-        if taken_.type < 0:
-            continue
-        device = type_at(problem.layout, taken_.group, taken_.type)
-        for budget, amount in () if device.is_shareable else device.takes[taken_.line.demand]:
-            if budget != device.gate:
-                used[taken_.node][budget] += amount * taken_.amount
-        is_opened = device.fresh >= 0 and problem.states[taken_.node][device.fresh] > 0
-        if is_opened and device.takes[taken_.line.demand] and (taken_.node, taken_.type) not in fresh:
-            fresh.add((taken_.node, taken_.type))
-            used[taken_.node].update(dict(device.opens))
+    for node, row in ((node, row) for node, use in uses for row in use.rows if row.type >= 0):
+        for budget, amount in () if row.device.is_shareable else row.draws:
+            if budget != row.device.gate:
+                used[node][budget] += amount * row.amount
+        is_opened = row.device.fresh >= 0 and problem.states[node][row.device.fresh] > 0
+        if is_opened and (node, row.type) not in fresh:
+            fresh.add((node, row.type))
+            used[node].update(dict(row.device.opens))
     return -sum(
         partitions.lost(each, problem.states[node], counted)
         for node, counted in used.items()
@@ -173,39 +216,34 @@ def _spoiled(problem: Problem, solution: Solution) -> int:
     )
 
 
-def _opened_devices(problem: Problem, solution: Solution) -> int:
+def _opened_devices(problem: Problem, uses: _Uses) -> int:
     opened = set()
-    for node, each, device, _ in _taken(problem, solution):
-        if device.fresh < 0:
-            continue
-        if each >= 0 and problem.states[node][device.fresh] > 0:
-            opened.add((node, each))
-        elif each < 0 and problem.wide_left(device.fresh) > 0:
-            opened.add((-1, each))
+    for node, use in uses:
+        for row in use.rows:
+            if row.device.fresh < 0:
+                continue
+            if row.type >= 0 and problem.states[node][row.device.fresh] > 0:
+                opened.add((node, row.type))
+            elif row.type < 0 and problem.wide_left(row.device.fresh) > 0:
+                opened.add((-1, row.type))
     return -len(opened)
-
-
-def _device_value(problem: Problem, solution: Solution) -> int:
-    return -sum(device.value * count for _, _, device, count in _taken(problem, solution))
 
 
 def _taste(taste: Taste, solution: Solution) -> int:
     return -taste.cost((choice.pod_class, choice.node) for choice in solution.choices)
 
 
-_LEVELS: Final[dict[str, Callable[[Problem, Solution], int]]] = {
-    GANG_TOPOLOGY: _gang_domains,
-    "alternatives": _alternatives,
-    "preferences": lambda problem, solution: _taste(problem.tastes.preferences, solution),
-    "scores": lambda problem, solution: _taste(problem.tastes.scores, solution),
-    "suspects": lambda problem, solution: (
-        -sum(count for _, _, device, count in _taken(problem, solution) if device.is_suspect)
-    ),
-    "spoiled-partitions": _spoiled,
-    "opened-groups": _opened_groups,
-    "broken-groups": _broken_groups,
-    "crowded-nodes": _crowded_nodes,
-    "opened-nodes": _opened_nodes,
-    "opened-devices": _opened_devices,
-    "device-value": _device_value,
+_LEVELS: Final[dict[str, Callable[[Problem, Solution, _Uses], int]]] = {
+    GANG_TOPOLOGY: lambda problem, solution, _: _gang_domains(problem, solution),
+    "alternatives": lambda _problem, _solution, uses: _alternatives(uses),
+    "preferences": lambda problem, solution, _: _taste(problem.tastes.preferences, solution),
+    "scores": lambda problem, solution, _: _taste(problem.tastes.scores, solution),
+    "suspects": lambda _problem, _solution, uses: -sum(use.suspects for _, use in uses),
+    "spoiled-partitions": lambda problem, _, uses: _spoiled(problem, uses),
+    "opened-groups": lambda problem, _, uses: _opened_groups(problem, uses),
+    "broken-groups": lambda problem, _, uses: _broken_groups(problem, uses),
+    "crowded-nodes": lambda problem, _, uses: _crowded_nodes(problem, uses),
+    "opened-nodes": lambda problem, _, uses: _opened_nodes(problem, uses),
+    "opened-devices": lambda problem, _, uses: _opened_devices(problem, uses),
+    "device-value": lambda _problem, _solution, uses: -sum(use.value for _, use in uses),
 }

@@ -109,9 +109,14 @@ def bind_elsewhere(objects: audit.Objects) -> None:
     objects.volume_claims[0]["spec"]["volumeName"] = "another"
 
 
+def release(objects: audit.Objects) -> None:
+    objects.claims[0]["status"]["reservedFor"].clear()
+
+
 @pytest.mark.parametrize(
     ("change", "rule", "subject"),
     [
+        pytest.param(release, "left", "default/own", id="an allocation is reserved for nobody"),
         pytest.param(forget(0), "left", "default/own", id="the pod of a reservation is gone"),
         pytest.param(unbind(0), "held", "default/own", id="the pod of a reservation waits"),
         pytest.param(drop_group, "left", "default/shared", id="the group of a reservation is gone"),

@@ -258,7 +258,11 @@ def test_a_gang_whose_binding_fails_in_part_is_reported_and_completed(
         assert "partly bound: 2 of its pods are, 3 have to be" in group_condition(world, "g")["message"]
         assert allocated(world) == 3, "what the missing member holds is held for it"
         assert series(running, "dovetail_gangs_partly_bound_total") >= 1
+        world.delete_pod("g-2")
+        wait_until(lambda: group_condition(world, "g").get("reason") == "Unschedulable")
+        assert "it waits for members: 2 of 3 exist" in group_condition(world, "g")["message"]
         refused[0] = False
+        member(world, "g", 2)
         wait_until(lambda: gangs_bound(world) == {"g": 3}, seconds=60)
         wait_until(lambda: group_condition(world, "g").get("status") == "True")
     assert world.problems() == []

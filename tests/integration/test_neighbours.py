@@ -242,3 +242,28 @@ def test_who_has_to_be_with_a_pod_waits_for_its_binding(
         wait_until(lambda: world.bound().keys() == {"store", "web"})
 
     assert len({zone_of(world, node) for node in world.bound().values()}) == 1
+
+
+def test_in_a_chain_nobody_is_bound_before_those_it_leans_on(
+    control_plane: ControlPlane, world: World, start: Start, tmp_path: Path
+) -> None:
+    stage(world)
+    for name, on in (("a", "b"), ("b", "c")):  # whoever leans is there first, and decided first
+        pod(world, name, name, affinity={"podAffinity": {REQUIRED: [term("zone", on)]}})
+    pod(world, "c", "c")
+    dam = Dam(0, lambda method, path: is_binding(method, path) and "/b/" in path)
+    with lossy(control_plane.admin, before=dam.before) as proxy:
+        start(proxy.write_kubeconfig(tmp_path / "held.kubeconfig"))
+        wait_until(lambda: any("/b/binding" in each for each in proxy.writes))
+        time.sleep(3.0)
+        assert world.bound().keys() == {"c"}
+
+        world.delete_pod("b")
+        wait_until(lambda: "affinity" in str(world.condition("a").get("message", "")))
+        dam.open()
+        time.sleep(1.0)
+        assert world.bound().keys() == {"c"}
+        pod(world, "b", "b", affinity={"podAffinity": {REQUIRED: [term("zone", "c")]}})
+        wait_until(lambda: world.bound().keys() == {"a", "b", "c"})
+
+    assert len({zone_of(world, node) for node in world.bound().values()}) == 1

@@ -1,5 +1,6 @@
 """Pods of one priority are helped together: as many as can be, with the least harm, never worse than in turn."""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -21,18 +22,36 @@ PROPERTY = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.dat
 
 @st.composite
 def crowds(draw: st.DrawFn) -> tuple[Snapshot, tuple[Pod, ...], PreemptionRules]:
-    """A scene in which two or three pods of the same priority want in, and nobody of them fits."""
+    """A scene in which two or three pods of the same priority want in: mostly they need cpu, and none is free."""
     scene: Scene = draw(scenes())
-    pods, claims = [scene.pod], []
+    least = draw(st.sampled_from((0, 1, 1, 1)))
+    pods, claims = [_asking(scene.pod, draw(st.integers(least, 4)))], []
     for number in range(draw(st.integers(1, 2))):
         names: tuple[str, ...] = ()
         if draw(st.booleans()):
             claims.append(b.claim(f"asked-{number}", b.request("gpu", count=draw(st.integers(1, 2)))))
             names = (f"asked-{number}",)
-        pods.append(b.pod(f"high-{number}", *names, cpu=draw(st.integers(0, 4)), priority=4))
+        pods.append(b.pod(f"high-{number}", *names, cpu=draw(st.integers(least, 4)), priority=4))
     snapshot = shares_as_published(scene.snapshot)
+    snapshot = _full(snapshot) if least else snapshot
     snapshot = replace(snapshot, claims=tuple(sorted((*snapshot.claims, *claims), key=lambda claim: claim.id)))
     return snapshot, tuple(pods), scene.rules
+
+
+def _asking(pod: Pod, cpu: int) -> Pod:
+    return replace(pod, requests=(("cpu", 1000 * cpu),) if cpu else ())
+
+
+def _full(snapshot: Snapshot) -> Snapshot:
+    """Leave the nodes no more cpu than their pods have."""
+    used = Counter[str]()
+    for pod in snapshot.pods:
+        used[pod.node_name] += dict(pod.requests).get("cpu", 0)
+    nodes = (
+        replace(node, allocatable=tuple(sorted({**dict(node.allocatable), "cpu": used[node.name]}.items())))
+        for node in snapshot.nodes
+    )
+    return replace(snapshot, nodes=tuple(nodes))
 
 
 def helped(plan: Plan) -> int:

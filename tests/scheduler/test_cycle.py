@@ -24,15 +24,16 @@ from scheduler.commit.writer import Writer
 from scheduler.cycle import Cycle, Parts
 from scheduler.kube.client import Client
 from scheduler.observe.metrics import Metrics
-from scheduler.queue import PassedOver, Pending, State
+from scheduler.queue import Backoff, PassedOver, Pending, State
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.process import Worker
 from solver import solve_greedily
 from solver.domain import Batch, Budget, ClaimId, DeviceId, Pod, PodId, Policy, Reason, ReasonCode
-from tests.support.builders import claim, gpu_class, gpu_slice, node, pod, request
+from tests.support.builders import allocation, claim, consumer, gpu_class, gpu_slice, node, pod, request, result
 from tests.support.cluster_builders import gone, seen
 
 CONFLICT = Reason(code=ReasonCode.CONFLICT, message="somebody was faster")
+HELD = claim("old", allocation=allocation(result("gpu", "gpu-0", "n1")), reserved_for=[consumer("old")])
 GONE = Reason(code=ReasonCode.CONFLICT, message="deleted meanwhile")
 
 
@@ -76,6 +77,12 @@ class Committing:
         self.may_write = asyncio.Event()
         self.may_write.set()
         self.answer: Callable[[Unit], Outcome] = lambda unit: Bound(unit=unit, seconds=0.0)
+
+    def begin(self, units: Sequence[Unit]) -> None:
+        pass
+
+    def end(self, unit: Unit) -> None:
+        pass
 
     async def commit(self, unit: Unit) -> Outcome:
         self.units.append(unit)
@@ -561,3 +568,56 @@ async def test_nothing_is_remembered_of_a_pod_that_is_gone_before_its_decision()
 
     assert [name for name, _ in hall.telling.told] == ["q"]
     assert hall.passed_over.marked(Batch(pods=(pod("p", cpu=100),)), math.inf).overdue == ()
+
+
+def crowd(hall: Hall, count: int) -> None:
+    """Let equal pods wait for the one device of a node that is in use; they need not rest."""
+    pending = Pending({"dovetail"}, backoff=Backoff(initial_seconds=0.0, ceiling_seconds=0.0))
+    hall.pending, hall.parts = pending, replace(hall.parts, pending=pending)
+    hall.cycle = Cycle(hall.parts, hall.policies, 1000, clock=lambda: 100.0)
+    hall.cycle.see([seen(gpu_slice("n1", count=1)), seen(HELD), seen(pod("old", "old", node_name="n1"))])
+    for number in range(count):
+        name = f"p-{number:04}"
+        hall.cycle.see([seen(claim(name, owner_pod_uid=f"uid-default-{name}")), seen(pod(name, name))])
+
+
+async def test_of_equal_pods_the_first_are_decided_about_when_a_device_is_freed() -> None:
+    hall = Hall()
+    crowd(hall, 200)
+    async with running(hall):
+        assert hall.pending.counts()[State.WAITING] == 200
+        before = len(hall.deciding.batches)
+        hall.cycle.see([gone(pod("old", "old", node_name="n1")), gone(HELD)])
+        await settle()
+
+    assert hall.deciding.names[before] == [f"p-{number:04}" for number in range(64)]
+    assert ("p-0000", "bound to n1") in hall.telling.told
+
+
+async def test_who_may_not_evict_for_a_while_is_decided_about_beside_its_equals() -> None:
+    hall = Hall()
+    crowd(hall, 200)
+    hall.waits.restraint.begin(["uid-default-p-0150"])
+    async with running(hall):
+        before = len(hall.deciding.batches)
+        hall.cycle.see([gone(pod("old", "old", node_name="n1")), gone(HELD)])
+        await settle()
+
+    assert hall.deciding.names[before] == [*(f"p-{number:04}" for number in range(64)), "p-0150"]
+
+
+async def test_of_how_many_nodes_a_reason_counts_some_is_what_the_decision_saw(monkeypatch: pytest.MonkeyPatch) -> None:
+    hall = Hall()
+    decided = hall.deciding.decide
+
+    async def decide(batch: Batch, policy: Policy) -> Decision:
+        decision = await decided(batch, policy)
+        hall.cycle.see([seen(node("n2", cpu=8))])
+        return decision
+
+    monkeypatch.setattr(hall.deciding, "decide", decide)
+    async with running(hall):
+        hall.arrive(pod("p", cpu=100))
+        await settle()
+
+    assert hall.telling.told[0] == ("p", "waits on 1: Insufficient cpu")

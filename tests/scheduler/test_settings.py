@@ -172,6 +172,36 @@ def test_a_wrong_file_is_refused_with_the_key_and_what_to_write(text: str, messa
     assert "\n" not in str(caught.value)
 
 
+def test_everything_that_is_wrong_is_said_at_once() -> None:
+    text = (
+        "batch: {maxPods: '12', maxPod: 3}\n"
+        "queue: {maxPassedOverSeconds: 5m}\n"
+        "profiles: [{schedulerName: a, policy: pakc}, {schedulerName: 7}]\n"
+        "devices: {owned: {drivers: [1, 2]}}\n"
+    )
+    with pytest.raises(SettingsError) as caught:
+        parse(HEAD + text, "my.yaml")
+    said = str(caught.value).removeprefix("my.yaml: ").split("; ")
+    assert [each.partition(":")[0] for each in said if "unknown field" in each] == ["batch.maxPod"]
+    assert {each.partition(":")[0] for each in said if "unknown field" not in each} == {
+        "batch.maxPods",
+        "queue.maxPassedOverSeconds",
+        "profiles[0].policy",
+        "profiles[1].schedulerName",
+        "devices.owned.drivers[0]",
+    }
+
+
+def test_a_wrong_version_is_said_once_and_beside_the_rest() -> None:
+    with pytest.raises(SettingsError) as caught:
+        parse("apiVersion: v2\nbatch: [1]\n", "my.yaml")
+    assert str(caught.value).split("; ") == [
+        "my.yaml: apiVersion: 'v2' is not known, write config.dovetail.dev/v1alpha1",
+        "kind: missing, write kind: DovetailConfiguration",
+        "batch: expected a mapping, got a list",
+    ]
+
+
 def test_times_of_the_lease_are_not_judged_without_election() -> None:
     settings = parse(HEAD + "leaderElection: {enabled: false, renewDeadlineSeconds: 20}", "file")
     assert not settings.leader_election.enabled

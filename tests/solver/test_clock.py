@@ -70,6 +70,17 @@ def test_first_fit_goes_to_its_end_and_no_other_order_begins() -> None:
     assert only.choices == greedy.Greedy(problem, Kept(problem), greedy.Order.QUEUE_FIRST_FIT).run().choices
 
 
+def test_best_fit_goes_to_its_end_too_where_there_is_no_gang() -> None:
+    """First fit takes the first node, and with it the second choice of the pod that has two."""
+    model = f"device.attributes['{b.GPU_DRIVER}'].model"
+    wanted = [b.alternative(name, selectors=(f"{model} == '{name}'",)) for name in ("fast", "slow")]
+    claims = [b.claim("c", b.first_available("gpu", *wanted)), b.claim("d", b.request())]
+    slices = [b.gpu_slice("n0", count=1, model="slow"), b.gpu_slice("n1", count=1, model="fast")]
+    snapshot = b.snapshot([b.node("n0"), b.node("n1")], slices, b.gpu_class(), claims)
+    plan = solve(snapshot, b.batch(b.pod("p", "c"), b.pod("q", "d")), Policy(), ended())
+    assert s.nodes_of(plan) == {"p": "n1", "q": "n0"}
+
+
 @pytest.mark.parametrize("limit", [0, 9, 10, 15, 18, 22, 30, 36])
 def test_other_orders_than_first_fit_end_where_they_are(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = problem_of(*crowded())

@@ -139,6 +139,32 @@ def test_younger_pods_take_no_device_of_a_held_node() -> None:
     assert ReasonCode.NODE_HELD in {reason.code for reason in plan.unplaced[0].reasons}
 
 
+@pytest.mark.parametrize("takes_devices", [True, False])
+@pytest.mark.parametrize(
+    ("count", "busy", "code"),
+    [
+        pytest.param(9, (), ReasonCode.DEVICES_NONE, id="too many"),
+        pytest.param(1, (0, 1, 2, 3), ReasonCode.DEVICES_IN_USE, id="in use"),
+    ],
+)
+def test_a_hold_is_no_reason_on_a_node_that_would_not_do_anyway(
+    count: int, busy: Sequence[int], code: ReasonCode, *, takes_devices: bool
+) -> None:
+    """Autoscalers act on pods that lack devices, and not on those that a hold keeps from a node."""
+    pod, claim = asking("p", count, cpu=1)
+    hold = hold_of(BIG, "n1", requests=(("cpu", 64_000),), takes_devices=takes_devices)
+    plan = planned([*cluster("n1"), *running("a", "n1", *busy), claim], [pod], holds=[hold])
+    assert [(reason.code, reason.node_count) for reason in plan.unplaced[0].reasons] == [(code, 1)]
+
+
+def test_a_hold_is_the_reason_on_the_nodes_that_would_do() -> None:
+    pod, claim = SMALL[0]
+    objects = [*cluster("n1", "n2", "n3"), *running("a", "n2", 0, 1, 2, 3), *running("c", "n3", 0, 1, 2, 3), claim]
+    plan = planned(objects, [pod], holds=[hold_of(BIG, "n1"), hold_of(BIG, "n2")])
+    counts = {reason.code: reason.node_count for reason in plan.unplaced[0].reasons}
+    assert counts == {ReasonCode.NODE_HELD: 1, ReasonCode.DEVICES_IN_USE: 2}
+
+
 def test_a_higher_priority_takes_devices_of_a_held_node() -> None:
     urgent, claim = asking("urgent", 1, priority=7)
     assert placed(planned([*cluster("n1"), claim], [urgent], holds=[hold_of(BIG, "n1")])) == {"urgent": "n1"}

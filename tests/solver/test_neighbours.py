@@ -202,7 +202,10 @@ def test_affinity_to_nobody_that_ever_comes_says_so() -> None:
     new = neighbour("new", affinity=[term("zone", app="db")])
 
     message = "node(s) didn't match pod affinity rules"
-    assert said(b.snapshot(TWO), new) == {"new": [(ReasonCode.POD_AFFINITY, message, 2)]}
+    whom = "pod affinity app=db: no such pod runs in namespace default, none has a label app"
+    assert said(b.snapshot(TWO), new) == {
+        "new": [(ReasonCode.POD_AFFINITY, message, 2), (ReasonCode.POD_AFFINITY, whom, 0)]
+    }
 
 
 def test_affinity_to_pods_that_found_no_room_says_so() -> None:

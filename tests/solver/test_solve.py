@@ -37,7 +37,9 @@ def test_an_empty_batch_is_an_empty_plan() -> None:
 
 
 def test_a_batch_of_one_is_placed() -> None:
-    assert s.nodes_of(s.plan(b.node("n1"), pods=[b.pod("p")])) == {"p": "n1"}
+    decided = s.plan(b.node("n1"), pods=[b.pod("p")])
+    assert s.nodes_of(decided) == {"p": "n1"}
+    assert decided.report.node_count == 1
 
 
 def test_a_cluster_without_nodes_places_nobody() -> None:

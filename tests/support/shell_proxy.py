@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import yaml
 
@@ -23,6 +23,30 @@ Loses = Callable[[str, str], bool]
 Before = Callable[[str, str], str]
 """Method and path of a request that comes → the path that is asked for instead. It may do things, too."""
 
+
+class Asked(NamedTuple):
+    """A request in full."""
+
+    method: str
+    path: str
+    query: str
+    body: bytes
+
+
+class Told(NamedTuple):
+    """What is answered instead of the server."""
+
+    status: int
+    body: bytes
+
+
+Meets = Callable[[Asked, bool], Told | None]
+"""
+A request, and whether the server has answered it yet → what is told instead of its answer, if anything.
+
+Asked twice about each. ConnectionAbortedError closes the connection without an answer.
+"""
+
 _HOP_BY_HOP: Final = frozenset({"connection", "transfer-encoding", "keep-alive", "host"})
 
 
@@ -31,7 +55,7 @@ class LossyProxy(ThreadingHTTPServer):
     Forwards to an API server with the administrator's rights.
 
     `writes` holds what came to be written and `lost` what was lost, as `METHOD path`; `listen` gets every piece of a
-    watch just after it was passed on.
+    watch just after it was passed on, and `meet` every request with its body, before and after the server answers it.
     """
 
     daemon_threads = True
@@ -45,6 +69,7 @@ class LossyProxy(ThreadingHTTPServer):
         self.lost: list[str] = []
         self.writes: list[str] = []
         self.listen: Callable[[bytes], object] = lambda _: None
+        self.meet: Meets = lambda _, __: None
         self.tls = ssl.create_default_context(cafile=str(access.ca))
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -78,6 +103,9 @@ class _Forward(BaseHTTPRequestHandler):
     def do_PATCH(self) -> None:
         self._forward()
 
+    def do_PUT(self) -> None:
+        self._forward()
+
     def do_DELETE(self) -> None:
         self._forward()
 
@@ -94,6 +122,10 @@ class _Forward(BaseHTTPRequestHandler):
             path, mark, query = self.path.partition("?")
             if self.command != "GET":
                 self.server.writes.append(f"{self.command} {path}")
+            asked = Asked(self.command, path, query, body)
+            if (told := self.server.meet(asked, False)) is not None:  # noqa: FBT003 - not answered yet
+                self._tell(told)
+                return
             upstream.request(self.command, self.server.before(self.command, path) + mark + query, body or None, headers)
             answer = upstream.getresponse()
             if self.server.loses(self.command, path):
@@ -101,7 +133,18 @@ class _Forward(BaseHTTPRequestHandler):
                 self.server.lost.append(f"{self.command} {path}")
                 self.close_connection = True
                 return
+            if (told := self.server.meet(asked, True)) is not None:  # noqa: FBT003 - answered
+                answer.read()
+                self._tell(told)
+                return
             self._pass_on(answer)
+
+    def _tell(self, told: Told) -> None:
+        self.send_response(told.status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(told.body)))
+        self.end_headers()
+        self.wfile.write(told.body)
 
     def _pass_on(self, answer: http.client.HTTPResponse) -> None:
         self.send_response(answer.status)

@@ -67,8 +67,8 @@ def devices_of_unhealthy(pod: Pod, claims: Sequence[Claim]) -> Iterator[DeviceId
     """
     Give the devices that a pod's status calls unhealthy.
 
-    An entry names the pod's claim and the request, and the device by an id that may be the driver's own. Where that
-    id does not name one device of the request, all of them are meant.
+    An entry names the pod's claim, the request where the container names one, and the device by an id that may be the
+    driver's own. Where that id does not name one device of the request, or of the claim, all of them are meant.
     """
     by_id = {claim.id: claim for claim in claims}
     entries = {entry.entry: by_id[entry.claim] for entry in pod.claims if entry.claim in by_id}
@@ -76,6 +76,11 @@ def devices_of_unhealthy(pod: Pod, claims: Sequence[Claim]) -> Iterator[DeviceId
         claim = entries.get(report.entry)
         if claim is None or claim.allocation is None:
             continue
-        given = [each.device for each in claim.allocation.results if each.request == report.request]
+        asked = {each.request: each.request.partition("/")[0] for each in claim.allocation.results}
+        given = [
+            each.device
+            for each in claim.allocation.results
+            if report.request in {"", each.request, asked[each.request]} and not each.admin_access
+        ]
         named = [each for each in given if report.resource_id in {str(each), each.device}]
         yield from named or given

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from scheduler.commit.steps.operations import Again, Allocate, ClaimWrite, Done, judge
+from scheduler.commit.steps.operations import Again, Allocate, ClaimWrite, Done, Reserve, judge
+from scheduler.commit.steps.own import Own
 from scheduler.commit.writer import Writer
 from scheduler.kube import writes
 from scheduler.kube.client import Client
@@ -48,11 +49,15 @@ class ClaimWriter:
 
     Units that share a claim take turns at it, each starting from the answer to the one before: otherwise all but
     one of them would meet a conflict.
+
+    What is as it should be already is written nevertheless, where it was not this process that made it so (`own`):
+    the release that a former leader has under way, however late it comes, must be for a version of the past.
     """
 
-    def __init__(self, client: Client, writer: Writer, on_answer: Callable[[Claim], None]) -> None:
+    def __init__(self, client: Client, writer: Writer, own: Own, on_answer: Callable[[Claim], None]) -> None:
         self._client: Final = client
         self._writer: Final = writer
+        self._own: Final = own
         self._on_answer: Final = on_answer
         self._turns: Final[dict[ClaimId, _Turn]] = {}
 
@@ -80,13 +85,11 @@ class ClaimWriter:
         """
         Start from the newest state that is known.
 
-        It is read where the watch has not even shown the allocation yet, or where nothing seems left to write: then
-        no resourceVersion would guard the binding that follows.
+        It is read where the watch has not even shown the allocation yet, or where nothing seems left to write.
         """
         if turn.latest is not None:
             return self._after(write, turn.latest)
-        reserved = {each.uid for each in write.claim.reserved_for}
-        is_open = write.claim.allocation is not None and any(each.uid not in reserved for each in write.consumers)
+        is_open = write.claim.allocation is not None and not _is_reserved(write.claim, write)
         if isinstance(write, Allocate) or is_open:
             return write
         try:
@@ -126,8 +129,10 @@ class ClaimWriter:
     def _after(self, write: ClaimWrite, live: Claim | None) -> Written | NotWritten | ClaimWrite:
         """Say what a newer state of the claim makes of the write: done, not to be done, or to be done on it."""
         match judge(write, live):
-            case Done(claim=claim):
+            case Done(claim=claim) if claim in self._own:
                 return self._written(write, claim)
+            case Done(claim=claim):
+                return Reserve(claim=claim, consumers=write.consumers)
             case Again(claim=claim):
                 return replace(write, claim=claim)
             case Reason() as reason:
@@ -137,6 +142,7 @@ class ClaimWriter:
         return await self._writer.read(lambda seconds: writes.read_claim(self._client, claim, timeout_seconds=seconds))
 
     def _written(self, write: ClaimWrite, claim: Claim) -> Written:
+        self._own.add(claim)
         self._on_answer(claim)
         return Written(write=write, claim=claim)
 
@@ -153,9 +159,17 @@ class ClaimWriter:
                     client, claim, write.allocation, write.consumers, timeout_seconds=seconds
                 )
             )
+        if _is_reserved(claim, write):
+            return await self._writer.write(lambda seconds: writes.adopt(client, claim, timeout_seconds=seconds))
         return await self._writer.write(
             lambda seconds: writes.reserve(client, claim, write.consumers, timeout_seconds=seconds)
         )
+
+
+def _is_reserved(claim: Claim, write: ClaimWrite) -> bool:
+    """Whether a claim has all consumers that are wanted."""
+    reserved = {each.uid for each in claim.reserved_for}
+    return all(each.uid in reserved for each in write.consumers)
 
 
 def api_reason(error: Exception) -> Reason:

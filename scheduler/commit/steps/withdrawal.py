@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from scheduler.commit.steps.bindings import PodBinder
+from scheduler.commit.steps.own import Own
 from scheduler.commit.writer import Writer
 from scheduler.kube import writes
 from scheduler.kube.client import Client
@@ -38,10 +39,13 @@ class _Share(NamedTuple):
 class Withdrawal:
     """Takes back; `on_answer` is given every claim as the server answered it."""
 
-    def __init__(self, client: Client, writer: Writer, binder: PodBinder, on_answer: Callable[[Claim], None]) -> None:
+    def __init__(
+        self, client: Client, writer: Writer, binder: PodBinder, own: Own, on_answer: Callable[[Claim], None]
+    ) -> None:
         self._client: Final = client
         self._writer: Final = writer
         self._binder: Final = binder
+        self._own: Final = own
         self._on_answer: Final = on_answer
 
     async def take_back(
@@ -148,6 +152,7 @@ class Withdrawal:
 
     async def _send(self, claim: Claim, share: _Share) -> None:
         uids, deallocate = share
+        self._own.discard(claim)
         answer = await self._writer.write(
             lambda seconds: writes.release(self._client, claim, uids, deallocate=deallocate, timeout_seconds=seconds)
         )

@@ -111,17 +111,32 @@ class Groups:
             case _:
                 pass
 
+    def left(self, gang: GangId) -> None:
+        """Say of a gang a pod of which is gone, and that runs in part, if it waits for pods that nobody has made."""
+        found = self._cluster.gang(gang)
+        if found.is_partial and found.member_count < found.min_count:
+            self.waits(gang, _partial(found, found.running_count, _missing(found)))
+
     def _tell_of_part(self, gang: Gang, unbound: Sequence[tuple[Placement, Reason]], pods: Mapping[PodId, Pod]) -> None:
         count = self._bound(gang.id, {placement.pod for placement, _ in unbound})
-        text = f"gang {gang.id.name} is partly bound: {count} of its pods are, {gang.min_count} have to be"
-        for placement, reason in unbound:
-            message = f"{text}; pod {placement.pod.name} is tried again: {reason.message}"
+        there = [(placement, reason) for placement, reason in unbound if self._is_there(placement)]
+        for placement, reason in there:
+            message = _partial(gang, count, f"pod {placement.pod.name} is tried again: {reason.message}")
             self._reports.partly_bound(pods[placement.pod], message)
-        if unbound:
-            self.is_partly_bound(gang.id, f"{text}; {len(unbound)} are tried again: {unbound[0][1].message}")
+        missing = _missing(self._cluster.gang(gang.id))
+        if there:
+            again = f"{len(there)} are tried again: {there[0][1].message}"
+            self.is_partly_bound(gang.id, _partial(gang, count, again, missing))
+        elif unbound:
+            self.waits(gang.id, _partial(gang, count, missing))
         _log.warning(
             logs.GANG_PARTLY_BOUND, gang=str(gang.id), bound=count, unbound=[str(each.pod) for each, _ in unbound]
         )
+
+    def _is_there(self, placement: Placement) -> bool:
+        """Whether a pod that was not bound can be tried again."""
+        pod = self._cluster.seen_pod(placement.pod)
+        return pod is not None and pod.uid == placement.pod_uid and not (pod.is_deleting or pod.is_terminal)
 
     def _bound(self, gang: GangId, unbound: Collection[PodId] = ()) -> int:
         """How many members are bound, by what is believed but of some: a binding's echo may be on its way."""
@@ -209,3 +224,18 @@ class Groups:
         self._written.pop(group.uid, None)
         self._due.pop(group.id, None)
         self._later.pop(group.id, None)
+
+
+def _partial(gang: Gang, bound: int, *more: str) -> str:
+    text = f"gang {gang.id.name} is partly bound: {bound} of its pods are, {gang.min_count} have to be"
+    return "; ".join((text, *filter(None, more)))
+
+
+def _missing(gang: Gang) -> str:
+    """Say what a gang waits for whose pods nobody has made, and what else can be done; empty where enough exist."""
+    if gang.member_count >= gang.min_count:
+        return ""
+    return (
+        f"it waits for members: {gang.member_count} of {gang.min_count} exist: make the missing pods anew, or delete "
+        "those that run to give back what they hold"
+    )

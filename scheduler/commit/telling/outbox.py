@@ -23,6 +23,20 @@ from solver.domain import Pod, Reason, ReasonCode
 
 REWRITE_SECONDS: Final = 60.0
 _MOST_EVENTS: Final = 5000
+_KEEPS_NOMINATION: Final = frozenset(
+    {
+        ReasonCode.PREEMPTING,
+        ReasonCode.BUDGET,
+        ReasonCode.SOLVER_FAILED,
+        ReasonCode.CONFLICT,
+        ReasonCode.API_ERROR,
+    }
+)
+"""
+With these nothing was decided against the pod: what it has nominated stands, and the room there is held for it.
+
+Who carries a preemption out has written the node; when what was decided could not be written, it is decided again.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,8 +221,8 @@ class Outbox:
         if before is not None and _text(before) == _text(told):
             return Telling(pod=item.pod, event=event)
         nominated: str | None = item.node
-        if any(reason.code is ReasonCode.PREEMPTING for reason in item.reasons):
-            nominated = None  # whoever carries the preemption out has written it
+        if any(reason.code in _KEEPS_NOMINATION for reason in item.reasons):
+            nominated = None
         elif not item.node:
             nominated = "" if item.pod.nominated_node_name or uid in self._nominated else None
             self._nominated.discard(uid)

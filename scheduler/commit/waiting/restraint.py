@@ -33,6 +33,10 @@ class Restraint:
             del self._until[uid]
         self._until.update((uid, now + self._seconds) for uid in uids)
 
+    def holds(self, uid: str) -> bool:
+        """Whether a pod is restrained now."""
+        return self._until.get(uid, 0.0) > self._clock()
+
     def applied(self, batch: Batch) -> Batch:
         """Give the batch with these pods' preemptionPolicy as `Never`; the same batch where there are none."""
         now = self._clock()

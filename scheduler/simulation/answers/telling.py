@@ -93,7 +93,7 @@ def _show_kind(kind: NodeKind, console: Console) -> None:
         console.print(Padding(Text(objection, "yellow"), _INDENT, expand=False))
     if kind.requests:
         console.print(Padding(_numbers(kind.requests), _INDENT, expand=False))
-    if kind.conflict:
+    if not all(any(objection.endswith(each) for objection in kind.objections) for each in kind.conflict):
         lead = "cannot all hold" if len(kind.conflict) > 1 else "cannot hold"
         console.print(Padding(Text(f"{lead}: {'; '.join(kind.conflict)}", "yellow"), _INDENT, expand=False))
 

@@ -1,12 +1,16 @@
 """Sizes that no device has: which comes nearest, and by how much it misses."""
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from solver.domain import Quantity
 from solver.feasibility.cel.reads import Read
 from solver.feasibility.lint import published
 from solver.feasibility.lint.published import Candidate
 from solver.feasibility.nearness import suggestion
+
+_NEAR: Final = 2
+"""Sizes that differ by more than this factor are not proposed in place of each other: another device was meant."""
 
 
 def of_capacity(requested: Mapping[str, Quantity], candidates: Sequence[Candidate]) -> str:
@@ -43,18 +47,21 @@ def missed(read: Read, operator: str, wanted: Quantity, candidates: Sequence[Can
         if nano == wanted.nano:
             return ""
         more = "less" if nano < wanted.nano else "more"
-        least = min(nano, wanted.nano)
-        return (
-            f"no {read.name} is exactly {wanted}: the nearest is {has}, {gap} {more} ({candidate.id}): write "
-            f'{place}.compareTo(quantity("{published.round_size(least)}")) >= 0'
-        )
+        instead = f'{place}.compareTo(quantity("{published.round_size(min(nano, wanted.nano))}")) >= 0'
+        missed_by = f"no {read.name} is exactly {wanted}: the nearest is {has}, {gap} {more} ({candidate.id})"
+        return missed_by + _write(instead, nano, wanted)
     if operator in {">=", ">"}:
         if nano == wanted.nano:
             return f"no {read.name} is larger than {wanted}, and the largest is just that: write compareTo(…) >= 0"
-        return (
-            f"the largest {read.name} is {has}, {gap} less than {wanted} ({candidate.id}): write "
-            f'quantity("{published.round_size(nano)}")'
-        )
+        missed_by = f"the largest {read.name} is {has}, {gap} less than {wanted} ({candidate.id})"
+        return missed_by + _write(f'quantity("{published.round_size(nano)}")', nano, wanted)
     if nano == wanted.nano:
         return f"no {read.name} is smaller than {wanted}, and the smallest is just that: write compareTo(…) <= 0"
-    return f'the smallest {read.name} is {has}, {gap} more than {wanted} ({candidate.id}): write quantity("{has}")'
+    missed_by = f"the smallest {read.name} is {has}, {gap} more than {wanted} ({candidate.id})"
+    return missed_by + _write(f'quantity("{has}")', nano, wanted)
+
+
+def _write(instead: str, nano: int, wanted: Quantity) -> str:
+    """Say what to write, where the device's size is near enough to the wanted one to be meant."""
+    is_near = max(nano, wanted.nano) <= _NEAR * min(nano, wanted.nano)
+    return f": write {instead}" if is_near else ""

@@ -22,6 +22,7 @@ from solver.domain import (
 from solver.feasibility import affinity, pools
 from solver.feasibility.pools import Pool
 from solver.problem.devices.owned import Ownership
+from solver.problem.devices.pairing import Pairing, Sited, pairing
 from solver.problem.devices.recall import Drawn, Recall
 
 Mask = npt.NDArray[np.bool_]
@@ -39,7 +40,7 @@ class DeviceRecord:
     there is exactly one, else -1. `counters` are nano-units drawn while the device is used. `position`
     is its place in its slice. `value` says how much
     would be lost with it: 1 plus the sum over its capacities of their percentage of the largest one published, and
-    1 more where it has binding conditions.
+    1 more where it has binding conditions, and for every place where it is a scarce partner (`pairing`).
     """
 
     index: int
@@ -89,6 +90,8 @@ class Inventory:
     """What devices take of counters, those that no present node reaches included."""
     has_burdens: bool = False
     """Whether some device takes of its node's own resources (KEP-5517)."""
+    pairings: dict[int, Pairing] = field(default_factory=dict)
+    """By node, where devices of several drivers stand together."""
     hints: dict[DemandHint, str] = field(default_factory=dict)
     """What `solver.explain.hints` says of selectors that match nothing; it holds as long as the inventory."""
 
@@ -149,6 +152,7 @@ def take_stock(
         for each in pool.slices:
             _add_slice(inventory, each, ownership, recall.drawn(each, _drawn_by))
     _set_values(inventory.records)
+    _set_pairings(inventory)
     inventory.has_devices = np.array([bool(indices) for indices in inventory.by_home], dtype=np.bool_)
     return inventory
 
@@ -212,7 +216,10 @@ def rule_taints(device: DeviceId, rules: tuple[DeviceTaintRule, ...]) -> tuple[T
 
 
 def _drawn_by(each: ResourceSlice) -> tuple[Drawn, ...]:
-    return tuple(_drawn(DeviceId(each.driver, each.pool, device.name), device) for device in each.devices)
+    return tuple(
+        _drawn(DeviceId(each.driver, each.pool, device.name), device) if device.consumes_counters else ()
+        for device in each.devices
+    )
 
 
 def _drawn(device_id: DeviceId, device: Device) -> tuple[tuple[CounterId, int], ...]:
@@ -235,3 +242,20 @@ def _set_values(records: list[DeviceRecord]) -> None:
         for name, capacity in record.device.capacities:
             most = largest[record.id.driver, name]
             record.value += _VALUE_SCALE * capacity.value.nano // most if most else 0
+
+
+def pairing_on(inventory: Inventory, node: int) -> Pairing | None:
+    """Say where on a node devices of several drivers stand together, if they do anywhere."""
+    records = [inventory.records[index] for index in inventory.by_home[node]]
+    if len({each.id.driver for each in records}) == 1:
+        return None
+    return pairing([Sited(each.index, each.id.driver, each.device) for each in records])
+
+
+def _set_pairings(inventory: Inventory) -> None:
+    for node in range(len(inventory.by_home)):
+        found = pairing_on(inventory, node)
+        if found is not None:
+            inventory.pairings[node] = found
+            for index, places in found.worth.items():
+                inventory.records[index].value += places

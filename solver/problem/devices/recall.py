@@ -35,17 +35,27 @@ class Recall:
             found = self._drawn[id(each)] = (each, work_out(each))
         return found[1]
 
+    def knows(self, key: Selectors, each: ResourceSlice) -> bool:
+        """Whether it was worked out which devices of a slice selectors match."""
+        found = self._matched.get(key, {}).get(id(each))
+        return found is not None and found[0] is each
+
     def matched(self, key: Selectors, each: ResourceSlice, work_out: Callable[[ResourceSlice], Matched]) -> Matched:
         """Give the devices of a slice that selectors match, or fail on."""
+        found = self._matched.get(key, {}).get(id(each))
+        if found is None or found[0] is not each:
+            return self.note(key, each, work_out(each))
+        return found[1]
+
+    def note(self, key: Selectors, each: ResourceSlice, matched: Matched) -> Matched:
+        """Remember the devices of a slice that selectors match."""
         kept = self._matched.get(key)
         if kept is None:
             if len(self._matched) >= _MOST_SELECTORS:
                 del self._matched[next(iter(self._matched))]
             kept = self._matched[key] = {}
-        found = kept.get(id(each))
-        if found is None or found[0] is not each:
-            found = kept[id(each)] = (each, work_out(each))
-        return found[1]
+        kept[id(each)] = (each, matched)
+        return matched
 
     def keep(self, slices: Iterable[ResourceSlice]) -> None:
         """Forget slices that are not there any more."""

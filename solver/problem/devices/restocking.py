@@ -7,7 +7,7 @@ taking stock from nothing, or None where only that would do.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -16,7 +16,7 @@ from msgspec import structs
 from solver.domain import DeviceId, PoolId, ResourceSlice
 from solver.feasibility import pools
 from solver.feasibility.pools import Pool
-from solver.problem.devices.inventory import DeviceRecord, Inventory, rule_taints
+from solver.problem.devices.inventory import DeviceRecord, Inventory, pairing_on, rule_taints
 
 _MOST_SLICES: Final = 256
 """Slices published again beyond which taking stock from nothing is hardly slower."""
@@ -46,9 +46,11 @@ def restock(before: Inventory, old: Sequence[ResourceSlice], new: Sequence[Resou
         records=before.records.copy(),
         spans=before.spans.copy(),
         own_taints=before.own_taints.copy(),
+        pairings=before.pairings.copy(),
         hints={},
     )
-    return Restocked(inventory, _replaced(inventory, now_of))
+    replaced = _replaced(inventory, now_of)
+    return Restocked(inventory, replaced) if _pair_again(inventory, replaced.values()) else None
 
 
 def _frame(each: ResourceSlice) -> ResourceSlice:
@@ -70,6 +72,17 @@ def _pools(before: Inventory, now_of: Mapping[int, ResourceSlice]) -> dict[PoolI
             return None
         found[pool_id] = now
     return found
+
+
+def _pair_again(inventory: Inventory, replaced: Iterable[DeviceRecord]) -> bool:
+    """Look again at what stands together on the nodes concerned; give whether all devices are worth what they were."""
+    for node in {each.home for each in replaced if each.home >= 0}:
+        was, now = inventory.pairings.pop(node, None), pairing_on(inventory, node)
+        if (was.worth if was is not None else {}) != (now.worth if now is not None else {}):
+            return False
+        if now is not None:
+            inventory.pairings[node] = now
+    return True
 
 
 def _replaced(inventory: Inventory, now_of: Mapping[int, ResourceSlice]) -> dict[int, DeviceRecord]:

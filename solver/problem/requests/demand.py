@@ -1,6 +1,6 @@
 """What one request asks of a single device, and which devices answer."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import partial
@@ -9,6 +9,7 @@ from typing import NamedTuple
 from solver.domain import (
     BINDING_FAILED_TAINT,
     AllocationMode,
+    AttributeValue,
     Device,
     DeviceClass,
     Policy,
@@ -21,7 +22,7 @@ from solver.feasibility import capacity, selectors, taints
 from solver.feasibility.capacity import Consumption
 from solver.feasibility.device_attributes import AttributeName
 from solver.problem.devices.inventory import DeviceRecord, Inventory
-from solver.problem.devices.recall import Matched, Recall
+from solver.problem.devices.recall import Matched, Recall, Selectors
 
 
 class Verdict(IntEnum):
@@ -101,6 +102,57 @@ def ask(inventory: Inventory, key: DemandKey, recall: Recall | None = None) -> A
     return answers
 
 
+def look_ahead(inventory: Inventory, keys: Iterable[DemandKey], recall: Recall) -> None:
+    """
+    Put the selectors of several demands to all devices at once, for `ask` to recall.
+
+    What a device publishes is read once, and a selector that several demands have is put to it once.
+    """
+    wanted = {
+        names: [selectors.compile_selector(text) for text in (*names[0], *names[1])]
+        for names in dict.fromkeys((key.class_selectors, key.selectors) for key in keys)
+    }
+    for each, _ in inventory.spans if len(wanted) > 1 else ():
+        missing = {names: compiled for names, compiled in wanted.items() if not recall.knows(names, each)}
+        if not missing or not each.devices:
+            continue
+        for names, matched in _asked(each, missing).items():
+            recall.note(names, each, matched)
+
+
+def _asked(each: ResourceSlice, wanted: Mapping[Selectors, list[selectors.Selector]]) -> dict[Selectors, Matched]:
+    """Put selectors to every device of a slice."""
+    found: dict[Selectors, Matched] = {names: {} for names in wanted}
+    for position, device in enumerate(each.devices):
+        asking = _Asking(each.driver, device, dict(device.attributes))
+        for names, compiled in wanted.items():
+            outcome = asking.all(compiled)
+            if outcome is not False:
+                found[names][position] = outcome
+    return found
+
+
+@dataclass(slots=True, eq=False)
+class _Asking:
+    """One device and what selectors say of it."""
+
+    driver: str
+    device: Device
+    attributes: dict[str, AttributeValue]
+    outcomes: dict[str, bool | selectors.SelectorFailure] = field(default_factory=dict)
+
+    def all(self, compiled: list[selectors.Selector]) -> bool | selectors.SelectorFailure:
+        """AND in order; the first false or failure decides."""
+        for selector in compiled:
+            outcome = self.outcomes.get(selector.expression)
+            if outcome is None:
+                outcome = selector.evaluate(self.driver, self.device, self.attributes)
+                self.outcomes[selector.expression] = outcome
+            if outcome is not True:
+                return outcome
+        return True
+
+
 def ask_again(
     inventory: Inventory, key: DemandKey, before: Answers, changed: Collection[int], recall: Recall
 ) -> Answers:
@@ -156,12 +208,8 @@ def _plugin_nodes(inventory: Inventory, resource: str) -> frozenset[int]:
 
 
 def _matches(compiled: list[selectors.Selector], driver: str, device: Device) -> bool | selectors.SelectorFailure:
-    """AND in order, class selectors first; the first false or failure decides."""
-    for selector in compiled:
-        outcome = selector.evaluate(driver, device)
-        if outcome is not True:
-            return outcome
-    return True
+    """AND in order, class selectors first."""
+    return _Asking(driver, device, dict(device.attributes)).all(compiled)
 
 
 def _judge(record: DeviceRecord, key: DemandKey, requested: Mapping[str, Quantity]) -> tuple[Verdict, Consumption]:

@@ -74,6 +74,15 @@ def test_the_story_of_a_pod_that_waits(saved: Path, capsys: Capture) -> None:
     assert max(map(len, text.splitlines())) <= 100
 
 
+def test_what_a_node_lacks_is_said_once(tmp_path: Path, capsys: Capture) -> None:
+    pod = b.pod("large", cpu=100)
+    m.run("explain", "pod", "large", "--snapshot", save(tmp_path / "case.json", b.node("n1"), pods=(pod,)))
+
+    text = capsys.readouterr().out
+    assert "  Insufficient cpu: 100 needed, 64 left\n" in text
+    assert "cannot hold" not in text
+
+
 def test_a_pod_that_fits_is_placed(saved: Path, capsys: Capture) -> None:
     status = m.run("explain", "pod", "q", "--snapshot", saved)
 

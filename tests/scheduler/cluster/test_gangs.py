@@ -6,7 +6,7 @@ import pytest
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster, split_plan
 from scheduler.cluster.gangs import Standing
-from solver.domain import GangId, GangLevel, GangNote, Pod, PodClaim, PodGroup
+from solver.domain import GangId, GangLevel, GangNote, Pod, PodClaim, PodGroup, ReasonCode
 from tests.support import builders as b
 from tests.support.cluster_builders import gone, seen
 
@@ -158,6 +158,7 @@ def test_a_unit_that_would_leave_a_gang_partial_is_refused() -> None:
     assert made.check(last) == ()
     made.forget(first)
     (reason,) = made.check(last)
+    assert reason.code is ReasonCode.GANG_INCOMPLETE
     assert "would be partial: 0 of its pods run and 1 more are planned, 3 have to run together" in reason.message
 
 
@@ -174,6 +175,7 @@ def test_a_unit_whose_member_goes_while_its_claims_are_written_is_not_to_be_boun
         if name in others:
             made.apply(seen(msgspec.structs.replace(noted(name), uid=f"another-{name}")))
     (reason,) = made.check_gangs(unit)
+    assert reason.code is ReasonCode.GANG_INCOMPLETE
     assert "would be partial: 0 of its pods run and 1 more are planned, 2 have to run together" in reason.message
 
 

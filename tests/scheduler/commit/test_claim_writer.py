@@ -1,12 +1,16 @@
-"""A claim that cannot be written: what its pods are told."""
+"""A claim that cannot be written, and what its pods are told; one that needs no write, and gets one all the same."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
+import msgspec
 import pytest
 
-from scheduler.commit.steps.claims import ClaimWriter, NotWritten
-from scheduler.commit.steps.operations import Allocate
+from scheduler.commit.steps.bindings import PodBinder
+from scheduler.commit.steps.claims import ClaimWriter, NotWritten, Written
+from scheduler.commit.steps.operations import Allocate, Reserve
+from scheduler.commit.steps.own import Own
+from scheduler.commit.steps.withdrawal import Withdrawal
 from scheduler.commit.writer import Writer
 from scheduler.kube import writes
 from scheduler.kube.client import Client
@@ -46,7 +50,7 @@ async def failing_with(monkeypatch: pytest.MonkeyPatch, *errors: Exception) -> N
 
     monkeypatch.setattr(writes, "allocate", fail)
     monkeypatch.setattr(writes, "read_claim", read)
-    writer = ClaimWriter(cast("Client", None), cast("Writer", Slots()), lambda _: None)
+    writer = ClaimWriter(cast("Client", None), cast("Writer", Slots()), Own(), lambda _: None)
     answer = await writer.write(WRITE)
     assert isinstance(answer, NotWritten)
     assert not left
@@ -80,3 +84,116 @@ async def test_what_admission_forbids_is_no_missing_right(monkeypatch: pytest.Mo
 
     assert answer.reason.message.startswith("what was decided could not be written: ")
     assert "hint" not in answer.reason.message
+
+
+class Server:
+    """One claim, of which every write makes another version; a write of another version than it has is a conflict."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, claim: Claim) -> None:
+        self.claim = msgspec.structs.replace(claim, resource_version="1")
+        self.done: list[str] = []
+        self.own = Own()
+        for name in ("adopt", "reserve", "release"):
+            monkeypatch.setattr(writes, name, self._writes(name))
+        monkeypatch.setattr(writes, "read_claim", self._read)
+
+    async def _read(self, *_: object, **__: object) -> Claim:
+        return self.claim
+
+    def _writes(self, name: str) -> Callable[..., Awaitable[Claim]]:
+        async def write(_: object, claim: Claim, *__: object, **___: object) -> Claim:
+            if claim.resource_version != self.claim.resource_version:
+                raise Conflict(409, "Conflict", "changed")
+            self.done.append(name)
+            return self.changed()
+
+        return write
+
+    def changed(self, **changes: Any) -> Claim:
+        """Make it another version."""
+        version = str(int(self.claim.resource_version) + 1)
+        self.claim = msgspec.structs.replace(self.claim, resource_version=version, **changes)
+        return self.claim
+
+    async def reserve(self, *names: str, seen: Claim | None = None) -> Written | NotWritten:
+        """Reserve the claim for pods, as seen by the watch."""
+        writer = ClaimWriter(cast("Client", None), cast("Writer", Slots()), self.own, lambda _: None)
+        consumers = tuple(b.consumer(each) for each in names)
+        return await writer.write(Reserve(claim=seen or self.claim, consumers=consumers))
+
+    async def release(self) -> None:
+        """Take the allocation back."""
+        withdrawal = Withdrawal(
+            cast("Client", None), cast("Writer", Slots()), cast("PodBinder", None), self.own, lambda _: None
+        )
+        assert await withdrawal.reclaim(CLAIM.id, lambda _: True)
+
+
+HELD = msgspec.structs.replace(CLAIM, allocation=WRITE.allocation, reserved_for=(b.consumer("p"),))
+
+
+async def test_a_claim_that_another_process_reserved_becomes_another_version_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A former leader may have sent a release of the version before, which may come at any time."""
+    server = Server(monkeypatch, HELD)
+    answer = await server.reserve("p")
+
+    assert isinstance(answer, Written)
+    assert (server.done, answer.claim.resource_version) == (["adopt"], "2")
+    await server.reserve("p")
+    assert server.done == ["adopt"]
+
+
+async def test_a_claim_that_this_process_reserved_costs_no_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server(monkeypatch, HELD)
+    await server.reserve("q")
+    server.changed(reserved_for=(*HELD.reserved_for, b.consumer("q")))
+
+    assert isinstance(await server.reserve("p", "q"), Written)
+    assert server.done == ["reserve"]
+
+
+async def test_a_release_that_was_sent_since_makes_it_a_claim_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The release may have got lost, and may still come."""
+    server = Server(monkeypatch, msgspec.structs.replace(HELD, reserved_for=()))
+    await server.reserve("q")
+    await server.release()
+    server.changed(reserved_for=HELD.reserved_for)
+    await server.reserve("p")
+
+    assert server.done == ["reserve", "release", "adopt"]
+
+
+async def test_the_release_that_comes_first_makes_the_claim_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server(monkeypatch, HELD)
+    adopt = writes.adopt
+
+    async def too_late(*given: Any, **more: Any) -> Claim:
+        server.changed(allocation=None, reserved_for=())
+        return await adopt(*given, **more)
+
+    monkeypatch.setattr(writes, "adopt", too_late)
+    answer = await server.reserve("p")
+
+    assert isinstance(answer, NotWritten)
+    assert "was deallocated meanwhile" in answer.reason.message
+    assert server.done == []
+
+
+async def test_what_another_one_reserved_meanwhile_becomes_another_version_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server(monkeypatch, msgspec.structs.replace(HELD, reserved_for=()))
+    seen = server.claim
+    server.changed(reserved_for=HELD.reserved_for)
+
+    assert isinstance(await server.reserve("p", seen=seen), Written)
+    assert server.done == ["adopt"]
+
+
+def test_of_too_many_claims_those_are_forgotten_that_were_written_longest_ago() -> None:
+    own = Own()
+    claims = [msgspec.structs.replace(CLAIM, uid=str(number)) for number in range(20_001)]
+    for each in (*claims[:2], claims[0], *claims[2:]):
+        own.add(each)
+
+    assert [each.uid for each in claims if each not in own] == ["1"]

@@ -30,21 +30,21 @@ def placed(cluster: Cluster, pod: Pod, node: str) -> Unit:
     return made
 
 
-def begun(companions: Companions, each: Unit) -> tuple[list[str], asyncio.Event]:
-    settled = asyncio.Event()
-    return [key.name for key, _ in companions.begin(each, settled)], settled
+def begun(companions: Companions, *units: Unit) -> list[list[str]]:
+    companions.begin(units)
+    return [[key.name for key, _ in companions.leaned_on(each)] for each in units]
 
 
 async def test_a_pod_waits_for_the_binding_of_the_one_it_has_to_be_with() -> None:
     cluster = cluster_of(NODES, STORE, WEB)
     companions = Companions(cluster)
-    store, settled = placed(cluster, STORE, "n1"), asyncio.Event()
-    companions.begin(store, settled)
-    waiting = asyncio.create_task(companions.wait(companions.begin(placed(cluster, WEB, "n2"), asyncio.Event())))
+    store, web = placed(cluster, STORE, "n1"), placed(cluster, WEB, "n2")
+    companions.begin([store, web])
+    waiting = asyncio.create_task(companions.wait(companions.leaned_on(web)))
     await asyncio.sleep(0)
     assert not waiting.done()
 
-    settled.set()
+    companions.end(store)
 
     assert await waiting == ()
 
@@ -52,13 +52,13 @@ async def test_a_pod_waits_for_the_binding_of_the_one_it_has_to_be_with() -> Non
 async def test_it_is_not_bound_where_that_came_to_nothing() -> None:
     cluster = cluster_of(NODES, STORE, WEB)
     companions = Companions(cluster)
-    store, settled = placed(cluster, STORE, "n1"), asyncio.Event()
-    companions.begin(store, settled)
-    leaned_on = companions.begin(placed(cluster, WEB, "n2"), asyncio.Event())
-    settled.set()
+    store, web = placed(cluster, STORE, "n1"), placed(cluster, WEB, "n2")
+    companions.begin([store])
+    companions.begin([web])
+    companions.end(store)
     cluster.forget(store)
 
-    (reason,) = await companions.wait(leaned_on)
+    (reason,) = await companions.wait(companions.leaned_on(web))
 
     assert reason.message == "pod default/store, which it has to be with, was not bound after all"
 
@@ -75,33 +75,70 @@ async def test_it_is_not_bound_where_that_came_to_nothing() -> None:
 def test_nobody_waits_for_who_does_not_do(pod: Pod, store_on: str, web_on: str) -> None:
     cluster = cluster_of(NODES, STORE, pod)
     companions = Companions(cluster)
-    begun(companions, placed(cluster, STORE, store_on))
-    assert begun(companions, placed(cluster, pod, web_on))[0] == []
+    assert begun(companions, placed(cluster, STORE, store_on), placed(cluster, pod, web_on)) == [[], []]
 
 
 def test_nobody_waits_where_one_that_runs_on_the_node_does() -> None:
     running = neighbour("old", on="n2", app="store")
     cluster = cluster_of(NODES, STORE, WEB, running)
     companions = Companions(cluster)
-    begun(companions, placed(cluster, STORE, "n1"))
-    assert begun(companions, placed(cluster, WEB, "n2"))[0] == []
+    assert begun(companions, placed(cluster, STORE, "n1"), placed(cluster, WEB, "n2")) == [[], []]
 
 
 def test_pods_that_have_to_be_with_each_other_wait_for_the_first_only() -> None:
     pods = [neighbour(name, app="web", affinity=[term("zone", app="web")]) for name in ("w1", "w2", "w3")]
     cluster = cluster_of(NODES, pods)
     companions = Companions(cluster)
-    assert [begun(companions, placed(cluster, each, "n1"))[0] for each in pods] == [[], ["w1"], ["w1"]]
+    assert begun(companions, *(placed(cluster, each, "n1") for each in pods)) == [[], ["w1"], ["w1"]]
+
+
+def leaning(name: str, on: str) -> Pod:
+    return neighbour(name, app=name, affinity=[term("zone", app=on)])
+
+
+@pytest.mark.parametrize(
+    ("pods", "expected"),
+    [
+        pytest.param([leaning("a", "b"), leaning("b", "store"), STORE], [["b"], ["store"], []], id="a chain"),
+        pytest.param([leaning("a", "b"), leaning("b", "c"), leaning("c", "b")], [["b"], [], ["b"]], id="on a circle"),
+        pytest.param([leaning("a", "b"), leaning("b", "c"), leaning("c", "c")], [["b"], ["c"], []], id="on itself"),
+        pytest.param(
+            [leaning("a", "b"), leaning("b", "c"), leaning("c", "d"), leaning("d", "a"), leaning("e", "a")],
+            [[], ["c"], ["d"], ["a"], ["a"]],
+            id="round",
+        ),
+    ],
+)
+def test_whoever_is_leaned_on_begins_first(pods: list[Pod], expected: list[list[str]]) -> None:
+    cluster = cluster_of(NODES, pods)
+    assert begun(Companions(cluster), *(placed(cluster, each, "n1") for each in pods)) == expected
+
+
+def test_of_several_that_do_one_that_began_earlier_is_waited_for() -> None:
+    web, late = neighbour("late", app="store", affinity=[term("zone", app="web")]), neighbour("early", app="store")
+    cluster = cluster_of(NODES, WEB, web, late)
+    companions = Companions(cluster)
+    assert begun(companions, placed(cluster, late, "n1")) == [[]]
+    assert begun(companions, placed(cluster, web, "n1"), placed(cluster, WEB, "n2")) == [["web"], ["early"]]
+
+
+def test_members_of_one_unit_wait_only_for_others() -> None:
+    pods = [neighbour(name, app="web", affinity=[term("zone", app="web")]) for name in ("w1", "w2")]
+    cluster = cluster_of(NODES, pods)
+    both = unit(*(b.placement(each, "n1") for each in pods))
+    cluster.assume(both)
+    assert begun(Companions(cluster), both) == [[]]
 
 
 def test_what_has_ended_is_waited_for_by_nobody() -> None:
     cluster = cluster_of(NODES, STORE, WEB)
     companions = Companions(cluster)
     store = placed(cluster, STORE, "n1")
-    _, settled = begun(companions, store)
-    companions.end(store, settled)
+    companions.begin([store])
+    companions.end(store)
+    companions.end(store)
     cluster.apply(seen(neighbour("store", on="n1", app="store")))
-    assert begun(companions, placed(cluster, WEB, "n2"))[0] == []
+    assert begun(companions, placed(cluster, WEB, "n2")) == [[]]
 
 
 def test_who_leans_on_others_is_committed_after_them() -> None:
@@ -118,10 +155,11 @@ async def test_who_waits_for_another_stands_aside_and_holds_up_no_decision() -> 
     commit = Commit(cast("Client", None), cluster, writer, waits)
     async with writer.turns:
         units = [placed(cluster, STORE, "n1"), placed(cluster, WEB, "n2")]
-        tasks = [asyncio.create_task(commit.commit(each)) for each in units]
+        commit.begin(units)
+        tasks = [asyncio.create_task(commit.commit(each)) for each in reversed(units)]
         await asyncio.sleep(0.01)
         assert (waits.count, begun_at) == (1, [1])
-        for task in reversed(tasks):
+        for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 

@@ -53,6 +53,23 @@ class Direct:
         return await request(1.0)
 
 
+class Lease:
+    """Where evictions are noted; says how many had been asked for by then."""
+
+    inherited = ""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.asked_before: list[int] = []
+        self.error: Exception | None = None
+
+    async def hand_down(self, record: str) -> None:
+        del record
+        if self.error is not None:
+            raise self.error
+        self.asked_before.append(sum("eviction" in each and "trial" not in each for each in self.server.asked))
+
+
 class Ears:
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -67,12 +84,14 @@ class Stage:
         objects: tuple[Object, ...] = (node("n1"), HIGH, *LOWS)
         for each in objects:
             self.cluster.apply(seen(each))
+        self.lease = Lease(self.server)
         self.evictions = Evictions(
             cast("Client", self.server),
             cast("Writer", Direct()),
             self.cluster,
             cast("Reports", self.ears),
             Metrics(),
+            record=self.lease,
             clock=lambda: self.now,
             wall=lambda: 5000.5,
         )
@@ -188,3 +207,16 @@ async def test_what_is_under_way_is_not_begun_again(stage: Stage) -> None:
     await asyncio.sleep(0)
 
     assert stage.server.asked == []
+
+
+async def test_evictions_are_noted_for_the_next_leader_before_the_first_one_is_made(stage: Stage) -> None:
+    await stage.run()
+    assert stage.lease.asked_before == [0]
+    assert stage.cluster.snapshot().leaving == tuple(low.id for low in LOWS)
+
+
+async def test_nobody_goes_where_it_could_not_be_noted(stage: Stage) -> None:
+    stage.lease.error = ServerError(500, "", "it could not be written")
+    await stage.run()
+    assert all("(trial)" in each for each in stage.server.asked if "eviction" in each)
+    assert stage.cluster.snapshot().leaving == ()

@@ -9,6 +9,7 @@ import pytest
 from scheduler.cluster import Unit
 from scheduler.commit.repair.repairs import Repairs
 from scheduler.commit.steps.bindings import PodBinder
+from scheduler.commit.steps.own import Own
 from scheduler.commit.steps.withdrawal import Withdrawal
 from scheduler.commit.telling.reports import Reports
 from scheduler.commit.writer import Writer
@@ -65,7 +66,7 @@ class Server:
 
         monkeypatch.setattr(writes, "read_claim", read_claim)
         monkeypatch.setattr(writes, "release", release)
-        return Withdrawal(cast("Client", None), cast("Writer", Slots()), cast("PodBinder", self), lambda _: None)
+        return Withdrawal(cast("Client", None), cast("Writer", Slots()), cast("PodBinder", self), Own(), lambda _: None)
 
 
 def unit_of(*pods: Pod) -> Unit:

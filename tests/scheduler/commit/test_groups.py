@@ -171,13 +171,41 @@ async def test_a_gang_that_is_bound_in_part_is_counted_and_told_of() -> None:
     assert hall.metrics.registry.get_sample_value("dovetail_gangs_partly_bound_total") == 1
 
 
-async def test_a_member_that_is_gone_is_not_taken_off_those_that_are_bound() -> None:
+LACKS = "it waits for members: 1 of 2 exist: make the missing pods anew, or delete those that run to give back"
+
+
+async def test_a_member_that_is_gone_is_not_tried_again_but_waited_for() -> None:
     hall = Hall(bound=1)
     first, last = hall.unit.placements
     hall.cluster.apply(Change(kind=Kind.PODS, key=str(last.pod), value=None))
     hall.groups.settled(PartlyBound(unit=hall.unit, bound=(first,), unbound=((last, CONFLICT),)), hall.pods)
-    (_, condition) = await hall.written()
-    assert "gang g is partly bound: 1 of its pods are, 2 have to be" in condition[1]["message"]
+    ((path, condition),) = await hall.written()
+    assert path.startswith("PATCH")
+    assert f"gang g is partly bound: 1 of its pods are, 2 have to be; {LACKS}" in condition["message"]
+    assert condition["reason"] == "Unschedulable"
+
+
+async def test_a_gang_that_runs_in_part_says_at_once_that_the_last_missing_member_is_gone() -> None:
+    hall = Hall(bound=1)
+    first, last = hall.unit.placements
+    hall.groups.settled(PartlyBound(unit=hall.unit, bound=(first,), unbound=((last, CONFLICT),)), hall.pods)
+    assert "p1 is tried again" in (await hall.written())[0][1]["message"]
+    hall.groups.left(GANG)
+    assert await hall.written() == []
+
+    hall.cluster.apply(Change(kind=Kind.PODS, key=str(last.pod), value=None))
+    hall.groups.left(GANG)
+
+    ((_, condition),) = await hall.written()
+    assert LACKS in condition["message"]
+    assert "tried again" not in condition["message"]
+
+
+async def test_a_gang_of_which_nothing_runs_says_nothing_when_a_member_goes() -> None:
+    hall = Hall()
+    hall.cluster.apply(Change(kind=Kind.PODS, key="default/p1", value=None))
+    hall.groups.left(GANG)
+    assert await hall.written() == []
 
 
 async def test_why_a_gang_is_not_placed_is_taken_from_the_plan() -> None:

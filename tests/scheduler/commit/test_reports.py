@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import cast
 
+import msgspec
 import pytest
 
 from scheduler.commit.telling.allowance import Allowance
@@ -214,6 +215,22 @@ async def test_a_pod_whose_devices_did_not_get_ready_loses_its_node(monkeypatch:
         await at.let_go()
 
     assert at.nominations == ["n1", ""]
+
+
+@pytest.mark.parametrize(
+    "code", [ReasonCode.API_ERROR, ReasonCode.CONFLICT, ReasonCode.SOLVER_FAILED, ReasonCode.BUDGET]
+)
+async def test_a_pod_about_which_nothing_was_decided_keeps_its_node(
+    monkeypatch: pytest.MonkeyPatch, code: ReasonCode
+) -> None:
+    preemptor = msgspec.structs.replace(P, nominated_node_name="n1")
+    async with desk(monkeypatch) as at:
+        at.reports.waits(preemptor, (Reason(code=code, message="not now"),), 3)
+        await at.let_go()
+        at.reports.waits(preemptor, (FULL,), 3)
+        await at.let_go()
+
+    assert at.nominations == [None, ""]
 
 
 async def test_a_pod_that_has_no_node_keeps_the_field_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,3 +33,13 @@ def test_the_time_starts_again_with_each_failure() -> None:
 
     now = 400.0
     assert policies(restraint.applied(BATCH)) == ["Never", "PreemptLowerPriority"]
+
+
+def test_it_is_known_who_is_restrained() -> None:
+    now = 0.0
+    restraint = Restraint(300.0, lambda: now)
+    restraint.begin((BATCH.pods[0].uid,))
+
+    assert [restraint.holds(pod.uid) for pod in BATCH.pods] == [True, False]
+    now = 301.0
+    assert not restraint.holds(BATCH.pods[0].uid)

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from scheduler.change import Change, Kind
+from scheduler.change import Change, Kind, without_ended
 from scheduler.cluster import Cluster
 from scheduler.commit.shunned.suspicion import Suspicion
 from solver.domain import SUSPECT_TAINT, Controller, DeviceTaintRule, Pod, Unhealthy
@@ -82,6 +82,24 @@ async def test_a_device_of_several_is_found_by_its_name() -> None:
     )
     hall.tell(several, with_report(RUNNING, "gpu.example.com/n1/gpu-2"))
     assert hall.suspected == ["n1/gpu-2"]
+
+
+async def test_a_report_about_a_whole_claim_or_a_request_with_alternatives_is_understood() -> None:
+    hall = Hall()
+    hall.tell(replace(RUNNING, unhealthy=(Unhealthy(entry="entry-0", request="", resource_id="x"),)))
+    assert hall.suspected == ["n1/gpu-0", "n1/gpu-1"]
+
+    hall = Hall()
+    hall.tell(
+        replace(HELD, allocation=b.allocation(b.result("one/small", "gpu-0", "n1"), b.result("two", "gpu-1", "n1"))),
+        replace(RUNNING, unhealthy=(Unhealthy(entry="entry-0", request="one", resource_id="x"),)),
+    )
+    assert hall.suspected == ["n1/gpu-0"]
+
+
+def test_a_pod_that_ended_is_gone_for_the_others() -> None:
+    other = seen(HELD)
+    assert without_ended((seen(FAILED), seen(RUNNING), other)) == [gone(FAILED), seen(RUNNING), other]
 
 
 def with_report(pod: Pod, resource_id: str) -> Pod:

@@ -1,6 +1,7 @@
 """The client against the real API server, and against a network that fails."""
 
 import asyncio
+import contextlib
 import json
 import socket
 from pathlib import Path
@@ -184,3 +185,33 @@ async def test_a_server_that_sends_us_elsewhere_is_a_wrong_address(tmp_path: Pat
         async with Client.connect(path) as client:
             with pytest.raises(ConfigurationError, match=r"sends us to https://login.example.com/"):
                 await client.request("GET", "/version")
+
+
+async def test_a_second_try_with_other_credentials_has_only_the_time_that_is_left(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("old")
+
+    async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for status in ("401 Unauthorized", "200 OK"):
+            await reader.readuntil(b"\r\n\r\n")
+            token.write_text("new")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(reader.read(1), 1.2)  # ends at once when the client gives up
+            writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\n{{}}".encode())
+            await writer.drain()
+        writer.close()
+
+    path = tmp_path / "kubeconfig"
+    async with await asyncio.start_server(slow, "127.0.0.1", 0) as listening:
+        document = {
+            "current-context": "x",
+            "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+            "clusters": [
+                {"name": "x", "cluster": {"server": f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"}}
+            ],
+            "users": [{"name": "x", "user": {"tokenFile": str(token)}}],
+        }
+        path.write_text(json.dumps(document))
+        async with Client.connect(path) as client:
+            with pytest.raises(AnswerLost, match="timed out"):
+                await client.request("PUT", "/x", timeout_seconds=2.0)

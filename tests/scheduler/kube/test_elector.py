@@ -51,6 +51,20 @@ async def test_the_first_one_leads_and_writes_at_once(cluster: Cluster, first: L
     assert (spec["holderIdentity"], spec["leaseTransitions"], spec["leaseDurationSeconds"]) == ("first", 0, 3)
 
 
+async def test_what_a_leader_hands_down_is_known_to_the_next_one_and_outlives_its_renewals(
+    cluster: Cluster, first: LeaderElector
+) -> None:
+    await first.acquire()
+    hold = asyncio.create_task(first.hold())
+    await asyncio.gather(*(first.hand_down(f"{number}") for number in range(3)), first.hand_down("last"))
+    await asyncio.sleep(1.0)
+    hold.cancel()
+    await first.release()
+    second = elector(cluster.client, cluster.namespace, "second")
+    await asyncio.wait_for(second.acquire(), 10)
+    assert second.inherited == "last"
+
+
 async def test_renewing_keeps_the_lease_beyond_its_duration(cluster: Cluster, first: LeaderElector) -> None:
     await first.acquire()
     hold = asyncio.create_task(first.hold())
@@ -97,7 +111,7 @@ async def test_a_lease_that_ran_out_is_taken_and_written_under_one_duration_late
 async def test_a_lease_that_is_deleted_is_lost(cluster: Cluster, first: LeaderElector) -> None:
     await first.acquire()
     await cluster.send("DELETE", paths.leases(cluster.namespace, "dovetail"))
-    with pytest.raises(LeadershipLost, match="somebody else"):
+    with pytest.raises(LeadershipLost, match="it was deleted"):
         await asyncio.wait_for(first.hold(), 5)
     assert not first.may_write()
 

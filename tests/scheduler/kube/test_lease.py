@@ -4,7 +4,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.kube.lease import Election, Lease, Timing, decode_lease
+from scheduler.kube.lease import RECORD, Election, Lease, Timing, decode_lease
 from tests.support.kube_objects import encoded
 
 NOW = dt.datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=dt.UTC)
@@ -141,6 +141,16 @@ def test_a_renewal_is_guarded_and_changes_the_time_alone() -> None:
         "metadata": {"uid": "u", "resourceVersion": "9"},
         "spec": {"renewTime": "2026-01-01T12:00:00.123456Z"},
     }
+
+
+def test_a_record_is_taken_with_the_lease_and_written_with_every_renewal() -> None:
+    taken = lease("us")
+    left = msgspec.structs.replace(taken.metadata, annotations={RECORD: "left", "other": "kept"})
+    election = leading()
+    election.took(msgspec.structs.replace(taken, metadata=left), 200.0)
+    assert election.record == "left"
+    election.record = "ours"
+    assert election.renewal(NOW)["metadata"]["annotations"] == {RECORD: "ours"}
 
 
 def test_a_release_names_nobody() -> None:

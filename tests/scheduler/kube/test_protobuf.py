@@ -45,6 +45,16 @@ def test_a_finalizer_is_appended_and_the_version_set_and_all_else_stays() -> Non
     assert after == stored(NAME + field(14, b"other") + field(14, b"ours") + field(6, b"42"), SPEC, ALLOCATION)
 
 
+def test_an_annotation_is_set_and_all_else_stays() -> None:
+    def entry(key: bytes, value: bytes) -> bytes:
+        return field(12, field(1, key) + field(2, value))
+
+    before = stored(NAME + entry(b"ours", b"old") + entry(b"other", b"ours"), SPEC, ALLOCATION)
+    after = protobuf.with_annotation(before, "42", "ours", "new")
+    expected = NAME + entry(b"other", b"ours") + entry(b"ours", b"new") + field(6, b"42")
+    assert after == stored(expected, SPEC, ALLOCATION)
+
+
 def test_consumers_come_and_go_and_all_else_stays() -> None:
     before = stored(NAME, SPEC, ALLOCATION + consumer("a") + consumer("b") + REPORTED)
     added = [ConsumerReference(resource="pods", name="c", uid="uid-c")]

@@ -10,12 +10,12 @@ import pytest
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster as Mirror
 from scheduler.cluster import Unit
+from scheduler.commit.gates import OpenGate
 from scheduler.commit.pace import Limit, Pace
 from scheduler.commit.steps.volumes import Prepared, VolumeBinder
 from scheduler.commit.writer import Writer
 from scheduler.kube import volume_writes
 from scheduler.kube.errors import Conflict
-from scheduler.run import OpenGate
 from solver.domain import Placement, PodId, Reason, ReasonCode, Volume, VolumeBinding, VolumeClaim, VolumeClaimId
 from tests.scheduler.kube.conftest import Cluster
 from tests.support import builders as b

@@ -89,6 +89,16 @@ async def test_a_finalizer_that_is_there_costs_no_write(cluster: Cluster) -> Non
     assert await writes.add_finalizer(cluster.client, claim) is claim
 
 
+async def test_an_adopted_claim_is_another_version_and_nothing_else(cluster: Cluster) -> None:
+    claim, consumers = await allocated(cluster, "a")
+    first = await writes.adopt(cluster.client, claim)
+    second = await writes.adopt(cluster.client, first)
+    assert len({each.resource_version for each in (claim, first, second)}) == 3
+    assert msgspec.structs.replace(second, resource_version=claim.resource_version) == claim
+    with pytest.raises(Conflict):
+        await writes.release(cluster.client, claim, [consumers[0].uid], deallocate=True)
+
+
 async def test_an_allocation_is_stored_as_it_was_decided_with_its_first_consumer(cluster: Cluster) -> None:
     before = dt.datetime.now(dt.UTC).replace(microsecond=0)
     claim, consumers = await allocated(cluster, "a", allocation=ALLOCATION)
@@ -204,6 +214,7 @@ async def test_opaque_parameters_of_any_spelling_can_be_allocated_and_reserved(
     first, second = [consumer_of(await cluster.pod(name)) for name in ("a", "b")]
     claim = await writes.allocate(cluster.client, claim, allocation, [first])
     claim = await writes.reserve(cluster.client, claim, [second])
+    claim = await writes.adopt(cluster.client, claim)
     claim = await writes.release(cluster.client, claim, [first.uid], deallocate=False)
     assert claim.reserved_for == (second,)
     assert claim.allocation is not None
@@ -217,6 +228,7 @@ Write = Callable[[Client, Claim], Awaitable[Claim]]
     "write",
     [
         lambda client, claim: writes.add_finalizer(client, msgspec.structs.replace(claim, finalizers=())),
+        writes.adopt,
         lambda client, claim: writes.reserve(client, claim, [ConsumerReference(resource="pods", name="x", uid="x")]),
         lambda client, claim: writes.release(client, claim, [claim.reserved_for[0].uid], deallocate=False),
         lambda client, claim: writes.release(client, claim, [claim.reserved_for[0].uid], deallocate=True),
@@ -224,7 +236,7 @@ Write = Callable[[Client, Claim], Awaitable[Claim]]
             client, msgspec.structs.replace(claim, allocation=None), ALLOCATION, claim.reserved_for
         ),
     ],
-    ids=["finalizer", "reserve", "release", "deallocate", "allocate"],
+    ids=["finalizer", "adopt", "reserve", "release", "deallocate", "allocate"],
 )
 async def test_a_write_for_another_version_of_the_claim_is_refused(cluster: Cluster, write: Write) -> None:
     claim, _ = await allocated(cluster, "a")
@@ -247,6 +259,8 @@ async def test_parameters_that_json_cannot_carry_are_guarded_by_the_version_too(
     await writes.add_finalizer(cluster.client, claim)
     with pytest.raises(Conflict):
         await writes.add_finalizer(cluster.client, claim)
+    with pytest.raises(Conflict):
+        await writes.adopt(cluster.client, claim)
 
 
 async def test_an_allocation_with_blanks_by_another_scheduler_can_be_shared(cluster: Cluster) -> None:

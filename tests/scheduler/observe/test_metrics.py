@@ -1,6 +1,8 @@
+import re
 from pathlib import Path
 
 import pytest
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from scheduler.observe.metrics import QUEUES, Metrics
@@ -36,6 +38,19 @@ def test_every_queue_is_there_from_the_start(queue: str) -> None:
 @pytest.mark.parametrize("reason", ReasonCode)
 def test_every_reason_is_there_from_the_start(reason: ReasonCode) -> None:
     assert Metrics().registry.get_sample_value("dovetail_unplaced_pods_total", {"reason": reason}) == 0
+
+
+def test_what_alerts_look_at_is_there_from_the_start() -> None:
+    """A counter that appears with its first event has not increased, as Prometheus sees it."""
+    rules = yaml.safe_load(Path("deploy/monitoring/alerts.yaml").read_text())["spec"]["groups"][0]["rules"]
+    text = Metrics().exposition()[0].decode()
+    watched = {name for rule in rules for name in re.findall(r"increase\((\w+)\[", rule["expr"])}
+    assert len(watched) >= 3
+    assert [name for name in sorted(watched) if f"\n{name}" not in text] == []
+
+
+def test_when_a_counter_was_made_is_no_series() -> None:
+    assert "_created" not in Metrics().exposition()[0].decode()
 
 
 def test_two_registries_know_nothing_of_each_other() -> None:

@@ -127,14 +127,30 @@ def other(each: Object, **fields: object) -> Object:
         ),
         pytest.param(ADMIN, CLAIM, {Fact.CLAIM_DEALLOCATED}, id="admin access ended"),
         pytest.param(
-            HELD, other(HELD, reserved_for=(consumer("b"),)), {Fact.CLAIM_RESERVATIONS_SHRANK}, id="consumer gone"
+            HELD,
+            other(HELD, reserved_for=(consumer("b"),)),
+            {Fact.CLAIM_RESERVATIONS_SHRANK, Fact.EVICTION_EASED},
+            id="consumer gone",
         ),
         pytest.param(
             HELD,
             other(HELD, reserved_for=(consumer("b"), consumer("c"))),
-            {Fact.CLAIM_RESERVATIONS_SHRANK},
+            {Fact.CLAIM_RESERVATIONS_SHRANK, Fact.EVICTION_EASED},
             id="consumer replaced",
         ),
+        pytest.param(
+            other(ADMIN, reserved_for=(consumer("a"),)),
+            ADMIN,
+            {Fact.CLAIM_RESERVATIONS_SHRANK},
+            id="consumer of a claim with admin access gone",
+        ),
+        pytest.param(
+            HELD, other(HELD, finalizers=("f",)), {Fact.EVICTION_EASED}, id="allocated claim with the finalizer"
+        ),
+        pytest.param(other(HELD, finalizers=("f",)), HELD, set(), id="allocated claim without the finalizer"),
+        pytest.param(other(BOUND, is_preemptible=False), BOUND, {Fact.EVICTION_EASED}, id="bound pod unprotected"),
+        pytest.param(BOUND, other(BOUND, is_preemptible=False), set(), id="bound pod protected"),
+        pytest.param(other(WAITING, is_preemptible=False), WAITING, set(), id="waiting pod unprotected"),
         pytest.param(other(HELD, reserved_for=()), HELD, set(), id="consumers added"),
         pytest.param(other(CLAIM, invalid="no"), CLAIM, {Fact.CLAIM_CHANGED}, id="claim readable"),
         pytest.param(CLAIM, other(CLAIM, owner_pod_uid="u"), {Fact.CLAIM_CHANGED}, id="claim with another owner"),

@@ -128,6 +128,21 @@ def test_who_completes_a_gang_that_runs_in_part_goes_first(stage: Stage) -> None
     assert stage.taken(5.0, limit=1) == ["new"]
 
 
+def test_who_completes_a_gang_that_runs_in_part_does_not_rest_while_others_take_what_comes_free(stage: Stage) -> None:
+    stage.standing["g"] = Standing(missing=0, is_partial=True)
+    stage.offer("new")
+    stage.taken(0.0)
+    stage.put_back("new", code=ReasonCode.DEVICES_IN_USE)
+    assert stage.taken(0.1) == []  # nothing came free
+    held = b.claim("c", allocation=b.allocation(b.result("gpu", "gpu-0", "n1")))
+    freed = msgspec.structs.replace(held, allocation=None)
+    stage.pending.wake(Transition(kind=Kind.CLAIMS, key="default/c", before=held, after=freed))
+    assert stage.taken(0.1) == ["new"]
+
+    stage.put_back("new", code=ReasonCode.API_ERROR, now=0.1)  # to be tried again without cause: it rests
+    assert stage.taken(0.2) == []
+
+
 def test_a_pod_group_that_appears_wakes_its_own_gang_only(stage: Stage) -> None:
     stage.offer("a", gang="g")
     stage.offer("b", gang="h")

@@ -195,3 +195,32 @@ def test_a_gang_that_was_overdue_before_the_restart_stays_whole() -> None:
     passed.recall([(first, 0.0)], [(SMALL, 1.0)])
     batch = b.batch(SMALL, first, second)
     assert names(passed.divided(batch, 100.0)) == [["big", "second"], ["small"]]
+
+
+def test_the_time_runs_from_the_first_that_got_ahead_though_the_pod_is_not_tried_again() -> None:
+    passed = PassedOver(60.0)
+    decided(passed, plan(waiting=(BIG,)), 0.0, BIG)
+    for now in (10.0, 30.0, 69.0):
+        decided(passed, plan(SMALL), now, SMALL)
+
+    assert overdue(passed, 70.1, BIG) == ["big"]
+
+
+def test_pods_without_claims_get_ahead_of_who_lacks_room_though_it_is_not_tried_again() -> None:
+    passed, roomless = PassedOver(60.0), b.pod("roomless", "big")
+    decided(passed, plan(waiting=(BIG,)), 0.0, BIG)
+    decided(passed, plan(waiting=(roomless,), code=ReasonCode.NODE_RESOURCES), 0.0, roomless)
+    decided(passed, plan(PLAIN), 10.0, PLAIN)
+
+    assert overdue(passed, 100.0, BIG, roomless) == ["roomless"]
+
+
+def test_it_is_known_for_whom_nodes_are_held() -> None:
+    passed = PassedOver(60.0)
+    found = replace(plan(waiting=(BIG,)), holds=(held(BIG, "n1"),))
+    decided(passed, found, 0.0, BIG)
+
+    assert passed.holds_for(BIG.uid)
+    assert not passed.holds_for(SMALL.uid)
+    passed.gone(BIG.uid)
+    assert not passed.holds_for(BIG.uid)

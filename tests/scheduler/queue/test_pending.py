@@ -3,7 +3,7 @@ import pytest
 
 from scheduler.queue import Backoff, Pending, State
 from scheduler.queue.backoff import MOST_EARLY
-from scheduler.queue.pending import MOST_MOVES
+from scheduler.queue.standing import MOST_MOVES
 from solver.domain import Pod, PodId, Reason, ReasonCode
 from tests.support.builders import allocation, claim, consumer, node, pod, result, taint
 from tests.support.cluster_builders import became

@@ -73,7 +73,7 @@ WOKEN_BY: dict[ReasonCode, set[Fact]] = {
     ReasonCode.POOL_INCOMPLETE: OPENED | FREED | CLAIM,
     ReasonCode.POOL_INVALID: OPENED | FREED | CLAIM,
     ReasonCode.PREEMPTING: set(),
-    ReasonCode.NO_VICTIMS: {Fact.DISRUPTIONS_ALLOWED, Fact.NOMINATION_ENDED},
+    ReasonCode.NO_VICTIMS: {Fact.DISRUPTIONS_ALLOWED, Fact.EVICTION_EASED, Fact.NOMINATION_ENDED},
     ReasonCode.OUTRANKED: OPENED
     | FREED
     | CLAIM

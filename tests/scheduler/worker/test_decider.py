@@ -186,5 +186,6 @@ async def test_a_plan_that_broke_a_rule_is_counted_and_its_input_saved(tmp_path:
         decision = await at.decide(pod("lie", "c"))
 
     assert [each.node for each in decision.plan.placements] == ["n1"]
-    assert "dovetail_plan_violations_total{" in at.metrics.exposition()[0].decode()
+    (counted,) = at.metrics.plan_violations.collect()
+    assert [sample.value for sample in counted.samples if sample.value] != []
     assert len(saved(tmp_path)) == 1

@@ -323,3 +323,24 @@ def test_every_change_that_is_told_lets_the_pod_in(count: int) -> None:
         assert messages(told)[0].startswith(f"{count - free} more free device")
     if count > free:
         assert any(each.startswith(f"{free} instead of {count}") for each in messages(told))
+
+
+def test_requests_of_equal_names_in_several_claims_are_told_apart() -> None:
+    pod = b.pod("p", "c", "d")
+    told = account(
+        b.node("n1"),
+        b.gpu_slice("n1", count=4),
+        GPU,
+        b.claim("c", b.request("r", count=1)),
+        b.claim("d", b.request("r", count=8)),
+        pods=(pod,),
+    )
+
+    one, other = (each.entry for each in pod.claims)
+    assert [(each.request, each.needed, each.together) for each in only(told).requests] == [
+        (f"claim {one}, r", 1, 0),
+        (f"claim {other}, r", 8, 3),
+    ]
+    assert only(told).conflict == (f"claim {other}, request r: 8 devices",)
+    fewer = f"3 instead of 8 for claim {other}, request r: a new template, because claims are immutable"
+    assert fewer in messages(told)

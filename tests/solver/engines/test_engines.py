@@ -7,6 +7,7 @@ import pytest
 
 from solver.engines import cpsat, linear
 from solver.engines.cpsat import Effort
+from solver.engines.programme import Programme
 from solver.engines.status import EngineError, EngineResult, EngineStatus
 from solver.model.form import Expression, IntegerForm
 
@@ -148,3 +149,33 @@ def test_a_search_that_ended_before_it_found_anything_proves_nothing() -> None:
     hardly = Effort(seconds=30.0, deterministic_seconds=0.0001, seed=1, workers=1, presolve=False)
     result = maximize(form, objective, hardly)
     assert (result.status, result.values, result.bound) == (EngineStatus.UNKNOWN, None, None)
+
+
+def test_a_form_is_asked_again_for_another_objective_and_other_limits() -> None:
+    form, objective = knapsack()
+    questions = cpsat.Questions(form)
+    plain = maximize(form, objective)
+    limited = questions.maximize(objective, EFFORT, upper={0: 0, 1: 0, 2: 9})
+    assert limited.values is not None
+    assert (limited.values[0], limited.values[1]) == (0, 0)
+    assert questions.maximize(objective, EFFORT, upper={}).bound == plain.bound
+    assert questions.maximize(Expression({0: -1}), EFFORT, upper={}).bound == 0
+
+
+def test_a_programme_grows_by_columns_and_prices_its_rows() -> None:
+    programme = Programme()
+    rows = [programme.row(high=4), programme.row(low=1)]
+    programme.column({rows[0]: 2, rows[1]: 1}, worth=3)
+    first = programme.solve(10.0)
+    assert first is not None
+    assert (first.value, first.used, first.duals) == (6.0, (2.0,), (1.5, 0.0))
+    programme.column({rows[0]: 1}, worth=2, most=2)
+    second = programme.solve(10.0)
+    assert second is not None
+    assert (second.value, second.used) == (7.0, (1.0, 2.0))
+
+
+def test_a_programme_without_a_solution_has_no_optimum() -> None:
+    programme = Programme()
+    programme.column({programme.row(low=3): 1}, worth=1, most=2)
+    assert programme.solve(10.0) is None

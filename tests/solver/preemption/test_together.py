@@ -13,6 +13,7 @@ from solver.verify import check
 from tests.support import builders as b
 from tests.support.preemption_cases import (
     DEVICES,
+    FINALIZER,
     RULES,
     decide,
     disruption_budget,
@@ -196,3 +197,70 @@ def test_half_of_the_time_is_left_to_helping_in_turn(monkeypatch: pytest.MonkeyP
     (budget,) = seen
     assert 20.0 < budget.seconds - (budget.clock() - budget.started) < 31.0
     assert len(helped(plan)) == 2
+
+
+def in_turn_badly() -> tuple[Snapshot, list[Pod]]:
+    """The first of three takes the room of the second, which can be nowhere else; the third goes elsewhere."""
+    snapshot = two_nodes()
+    nodes = tuple(replace(node, labels=(*node.labels, ("zone", node.name))) for node in snapshot.nodes)
+    first, third = highs(2, 2)
+    tied = b.pod("high-0-tied", cpu=2, priority=10, node_selector={"zone": "n2"})
+    return replace(snapshot, nodes=nodes), [first, tied, third]
+
+
+def test_the_bound_on_units_holds_over_all_priorities(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(together, "MOST_UNITS", 3)
+    snapshot, pods = in_turn_badly()
+    more = b.snapshot(b.node("n0", labels={"zone": "a"}, cpu=1), running("first", "n0", cpu=1))
+    snapshot = replace(snapshot, nodes=(*more.nodes, *snapshot.nodes), pods=(*more.pods, *snapshot.pods))
+    top = b.pod("top", cpu=1, priority=20, node_selector={"zone": "a"})
+
+    assert len(helped(decided(snapshot, *pods))) == 3
+    assert helped(decided(snapshot, top, *pods)) == {"top": "n0", "high-0": "n1", "high-1": "n1"}
+
+
+def test_who_found_nobody_beside_what_is_taken_back_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(together, "MOST_UNITS", 2)
+    snapshot, pods = in_turn_badly()
+
+    plan = decided(snapshot, *pods)
+
+    assert victims(plan) == ["large"]
+    (waiting,) = (each for each in plan.unplaced if each.pod == pods[1].id)
+    assert ReasonCode.BUDGET in {reason.code for reason in waiting.reasons}
+    assert ReasonCode.NO_VICTIMS not in {reason.code for reason in waiting.reasons}
+
+
+def wide_device(*more: Any) -> Snapshot:
+    """Two nodes full of pods that may go, and one device that both reach."""
+    return b.snapshot(
+        *(b.node(f"n{n}", labels={"zone": f"n{n}"}, cpu=2) for n in (0, 1)),
+        b.resource_slice("wide", b.device("gpu-0"), at=b.scope(all_nodes=True)),
+        b.gpu_class(),
+        *more,
+    )
+
+
+def test_units_that_share_a_new_claim_are_helped_whole_or_not_at_all() -> None:
+    lows = [running(f"p{n}", f"n{n}", cpu=2) for n in (0, 1)]
+    pods = [b.pod(f"high-{n}", "shared", cpu=2, priority=10) for n in (0, 1)]
+
+    plan = decided(wide_device(*lows, b.claim("shared")), *pods, rules=DEVICES)
+
+    (found,) = plan.preemptions
+    assert {each.node for each in found.placements} == {"n0", "n1"}
+    assert [str(each.claim) for each in found.allocations] == ["default/shared"]
+    assert len(found.victims) == 2
+
+
+def test_units_are_helped_as_one_where_a_victim_holds_what_several_nodes_reach() -> None:
+    held = replace(b.held("held", b.result("gpu", "gpu-0", "wide")), reserved_for=(b.consumer("low"),))
+    low = running("low", "n0", "held", cpu=2)
+    here = b.pod("here", cpu=2, priority=10, node_selector={"zone": "n0"})
+    there = b.pod("there", "asked", priority=10, node_selector={"zone": "n1"})
+    finalizers = (FINALIZER,)
+
+    plan = decided(wide_device(low, replace(held, finalizers=finalizers), b.claim("asked")), here, there, rules=DEVICES)
+
+    (found,) = plan.preemptions
+    assert {each.pod.name for each in found.placements} == {"here", "there"}

@@ -1,5 +1,8 @@
 """A slice that changed costs a look at itself: what the others came to is recalled, and what changed is not."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -7,6 +10,7 @@ from solver import Engine, solve
 from solver.domain import Device, Policy, ResourceSlice, Snapshot
 from solver.feasibility import selectors
 from solver.problem.devices.recall import Matched, Recall
+from solver.problem.prepare import prepare
 from tests.support import builders as b
 from tests.support import solver_problems as s
 
@@ -29,10 +33,12 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[Device]:
     seen: list[Device] = []
     real = selectors.Selector.evaluate
 
-    def evaluate(selector: selectors.Selector, driver: str, device: Device) -> bool | selectors.SelectorFailure:
+    def evaluate(
+        selector: selectors.Selector, driver: str, device: Device, attributes: Mapping[str, Any] | None = None
+    ) -> bool | selectors.SelectorFailure:
         if device not in seen:
             seen.append(device)
-        return real(selector, driver, device)
+        return real(selector, driver, device, attributes)
 
     monkeypatch.setattr(selectors.Selector, "evaluate", evaluate)
     return seen
@@ -106,3 +112,25 @@ def test_counters_are_drawn_as_the_slice_of_today_says() -> None:
         for units in (2, 3, 2)
     ]
     assert placed == [2, 1, 2]
+
+
+def test_a_selector_of_several_requests_is_put_to_a_device_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    real = selectors.Selector.evaluate
+
+    def evaluate(
+        selector: selectors.Selector, driver: str, device: Device, attributes: Mapping[str, Any] | None = None
+    ) -> bool | selectors.SelectorFailure:
+        asked.append(selector.expression)
+        return real(selector, driver, device, attributes)
+
+    monkeypatch.setattr(selectors.Selector, "evaluate", evaluate)
+    small, large = (b.request("r", "fast", selectors=(f"{MODEL}.size() > {size}",)) for size in (2, 3))
+    snapshot = b.snapshot(
+        [b.node("n0"), b.node("n1")],
+        [of_model("n0", "fast", count=1), of_model("n1", "slow", count=1)],
+        FAST,
+        [b.claim("c", small), b.claim("d", large)],
+    )
+    prepare(snapshot, b.batch(POD, b.pod("q", "d")), Policy(), Engine())
+    assert [asked.count(f"{MODEL}{text}") for text in (" == 'fast'", ".size() > 2", ".size() > 3")] == [2, 1, 1]

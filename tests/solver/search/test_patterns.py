@@ -60,11 +60,11 @@ def improved(problem: Problem, start: Solution, budget: Budget = s.PATIENT) -> I
     return found
 
 
-def test_a_node_does_not_hold_one_and_a_third_pods() -> None:
-    problem = cluster([3] * 60, nodes=40)
+def test_a_node_does_not_hold_a_part_of_a_mix() -> None:
+    problem = cluster([4] * 18 + [3] * 24, nodes=12, cards=9)
     start = first_fit(problem)
-    assert bound.bounds(problem, values(problem, start), s.PATIENT).levels[0] == 53
-    assert improved(problem, start).bounds.levels[0] == 40
+    assert bound.bounds(problem, values(problem, start), s.PATIENT).levels[0] == 33
+    assert improved(problem, start).bounds.levels[0] == 32
 
 
 def test_what_meets_the_bound_is_found_where_first_fit_strands_cards() -> None:
@@ -100,6 +100,14 @@ def test_nodes_are_of_one_kind_where_their_difference_cannot_matter() -> None:
 def test_nodes_whose_cpu_runs_out_before_the_cards_are_kinds_of_their_own() -> None:
     problem = cluster([1, 2], nodes=6, cpus=(1, 2, 60))
     assert [len(kind.nodes) for kind in kinds.kinds(problem, list(range(6)), MANY) or ()] == [2, 2, 2]
+
+
+def test_nodes_that_can_serve_nobody_are_of_no_kind() -> None:
+    problem = cluster([4, 4], nodes=3)
+    problem.states[0] = tuple(left - 1 for left in problem.states[0])
+    found = kinds.kinds(problem, list(range(3)), 1)
+    assert found is not None
+    assert [kind.nodes for kind in found] == [[1, 2]]
 
 
 def test_too_many_kinds_are_left_to_others() -> None:

@@ -59,6 +59,21 @@ ROWS = [
         [f'{C}.memory.isLessThan(quantity("16Gi"))'],
         'the smallest memory is 24Gi, 8Gi more than 16Gi (gpu.example.com/n1/small): write quantity("24Gi")',
     ),
+    (
+        "a size that is far from every device's is not replaced by another",
+        [f'{C}.memory.compareTo(quantity("200Gi")) >= 0'],
+        "the largest memory is 80Gi, 120Gi less than 200Gi (gpu.example.com/n1/large)",
+    ),
+    (
+        "nor is one that is far below",
+        [f'{C}.memory.isLessThan(quantity("4Gi"))'],
+        "the smallest memory is 24Gi, 20Gi more than 4Gi (gpu.example.com/n1/small)",
+    ),
+    (
+        "nor one that is asked for exactly",
+        [f'{C}.memory == quantity("200Gi")'],
+        "no memory is exactly 200Gi: the nearest is 80Gi, 120Gi less (gpu.example.com/n1/large)",
+    ),
     ("an optional read", [f'{A}.?modle.orValue("") == "H100"'], f"{ABSENT} gpu.example.com: {MODEL}"),
     (
         "a domain given by the driver",

@@ -1,0 +1,261 @@
+"""The cluster that everything happens in: its hardware, classes, budgets, and how Dovetail is configured on it."""
+
+import json
+import time
+from functools import reduce
+from operator import add
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from e2e import objects
+from e2e.audit.reading import Json
+from e2e.chaos.judge import BUDGET
+from e2e.controlplane.access import RequestError
+from e2e.controlplane.plane import ControlPlane
+from e2e.fleet import hami, nvidia, nvidia_partitions
+from e2e.fleet.shape import Fleet
+
+NAMESPACE: Final = "chaos"
+SCHEDULER: Final = "dovetail"
+PEER: Final = "default-scheduler"
+PEER_PREFIX: Final = "peer-"
+POOL: Final = "pool"
+MOST_EVICTIONS: Final = 12
+LEAST: Final = {"none": 99, "some": 2}
+"""Pods that each PodDisruptionBudget keeps, by its name."""
+MERGE: Final = "application/merge-patch+json"
+RESOURCE: Final = "/apis/resource.k8s.io/v1"
+_GPU_NODES: Final = tuple(f"gpu-{index}" for index in range(4))
+_BUSY: Final = frozenset({429, 500, 503, 504})
+_TRIES: Final = 40
+_PAUSE_SECONDS: Final = 0.25
+_DISKS: Final = 40
+
+_CONFIGURATION: Final[Json] = {
+    "apiVersion": "config.dovetail.dev/v1alpha1",
+    "kind": "DovetailConfiguration",
+    "profiles": [
+        {
+            "schedulerName": SCHEDULER,
+            "preemption": {
+                "enabled": True,
+                "devices": True,
+                "minimumRunSeconds": 0,
+                "maxEvictionsPerMinute": MOST_EVICTIONS,
+            },
+        }
+    ],
+    "devices": {"owned": {"nodeSelector": {"matchLabels": {POOL: "ours"}}}},
+    "leaderElection": {"leaseDurationSeconds": 6, "renewDeadlineSeconds": 4, "retryPeriodSeconds": 0.5},
+    "queue": {"maxPassedOverSeconds": 20, "reportMissingMembersSeconds": 3},
+    "commit": {"requestTimeoutSeconds": 1.5},
+}
+
+REQUESTS: Final[dict[str, Json]] = {
+    "one": {"requests": [{"name": "g", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]},
+    "two": {
+        "requests": [{"name": "g", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 2}}],
+        "constraints": [{"matchAttribute": "resource.kubernetes.io/pcieRoot"}],
+    },
+    "four": {"requests": [{"name": "g", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 4}}]},
+    "share": {
+        "requests": [
+            {
+                "name": "s",
+                "exactly": {
+                    "deviceClassName": hami.DRIVER,
+                    "capacity": {"requests": {"memory": "12Gi", "cores": "25"}},
+                },
+            }
+        ]
+    },
+    "mig": {
+        "requests": [
+            {
+                "name": "m",
+                "exactly": {
+                    "deviceClassName": "mig.nvidia.com",
+                    "selectors": [{"cel": {"expression": "device.attributes['gpu.nvidia.com'].profile == '2g.10gb'"}}],
+                },
+            }
+        ]
+    },
+    "first": {
+        "requests": [
+            {
+                "name": "f",
+                "firstAvailable": [
+                    {"name": "many", "deviceClassName": "gpu.nvidia.com", "count": 3},
+                    {"name": "few", "deviceClassName": "gpu.nvidia.com", "count": 1},
+                ],
+            }
+        ]
+    },
+}
+"""What claims ask for, by the name of their template."""
+
+
+class Stage:
+    """The cluster, and patient requests to it: its server is stopped now and then."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.plane = plane
+        self.fleet = _fleet()
+
+    def build(self) -> None:
+        """Create everything but work."""
+        for each in (*self.fleet.nodes, *self.fleet.classes, *self.fleet.slices, *_furniture()):
+            self.create(each)
+
+    def create(self, manifest: Json) -> Json | None:
+        """Create an object; None where the server refuses."""
+        made: Json | None = self.request("POST", objects.collection_path(manifest), manifest)
+        return made
+
+    def request(self, method: str, path: str, body: Any = None, *, content: str = "application/json") -> Any:
+        """Send a request, again while the server is away or busy; None where it refuses."""
+        for _ in range(_TRIES):
+            try:
+                return self.plane.request(method, path, body, content=content)
+            except RequestError as error:
+                if error.status not in _BUSY:
+                    return None
+            except OSError:
+                pass
+            time.sleep(_PAUSE_SECONDS)
+        return None
+
+    def listed(self, path: str) -> list[Json]:
+        """List objects; empty where nobody answers."""
+        found = self.request("GET", path)
+        return list(found["items"]) if found else []
+
+    def pods(self) -> list[Json]:
+        """List the pods of the run."""
+        return self.listed(f"/api/v1/namespaces/{NAMESPACE}/pods")
+
+    def delete_pod(self, name: str, *, at_once: bool) -> None:
+        """Delete a pod, with its grace or without."""
+        body = {"gracePeriodSeconds": 0} if at_once else None
+        self.request("DELETE", f"/api/v1/namespaces/{NAMESPACE}/pods/{name}", body)
+
+    @property
+    def own_nodes(self) -> list[str]:
+        """The nodes with whole GPUs that Dovetail serves."""
+        return list(_GPU_NODES)
+
+    def republish(self, manifest: Json, *, taints: bool = False) -> None:
+        """Publish a slice's pool anew, in a newer generation, with its first device tainted or not."""
+        generation = int(time.time())
+        for each in self.fleet.slices:
+            if each["spec"]["pool"]["name"] == manifest["spec"]["pool"]["name"]:
+                self._publish(each, generation, taints=taints)
+
+    def _publish(self, manifest: Json, generation: int, *, taints: bool) -> None:
+        path = f"{RESOURCE}/resourceslices/{manifest['metadata']['name']}"
+        known = self.request("GET", path)
+        renewed = json.loads(json.dumps(manifest))
+        renewed["spec"]["pool"]["generation"] = generation
+        for device in (renewed["spec"].get("devices") or [])[: int(taints)]:
+            device["taints"] = [{"key": "chaos", "effect": "NoSchedule"}]
+        if known is None:
+            self.create(renewed)
+        else:
+            renewed["metadata"]["resourceVersion"] = known["metadata"]["resourceVersion"]
+            self.request("PUT", path, renewed)
+
+    def restore(self) -> None:
+        """Put back what was taken away, and undo what was done to nodes."""
+        for each in self.fleet.nodes:
+            self.create(each)
+        for each in self.fleet.slices:
+            self.republish(each)
+        for name in self.own_nodes:
+            body = {"spec": {"unschedulable": None}}
+            self.request("PATCH", f"/api/v1/nodes/{name}", body, content=MERGE)
+
+
+def configure(folder: Path) -> Path:
+    """Write Dovetail's configuration."""
+    path = folder / "dovetail.yaml"
+    path.write_text(yaml.safe_dump(_CONFIGURATION))
+    return path
+
+
+def _fleet() -> Fleet:
+    ours = [nvidia.gpu_node(name) for name in _GPU_NODES]
+    ours += [hami.gpu_node("shared-0", gpus=2), nvidia_partitions.partitionable_node("mig-0", gpus=2)]
+    peers = nvidia.gpu_node(f"{PEER_PREFIX}0")
+    fleet = reduce(add, ours)
+    for node in fleet.nodes:
+        node["metadata"].setdefault("labels", {})[POOL] = "ours"
+    for node in peers.nodes:
+        node["metadata"].setdefault("labels", {})[POOL] = "peer"
+        node.setdefault("spec", {})["taints"] = [{"key": POOL, "value": "peer", "effect": "NoSchedule"}]
+    return fleet + peers
+
+
+def _furniture() -> list[Json]:
+    meta = {"namespace": NAMESPACE}
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
+        *(
+            {
+                "apiVersion": "scheduling.k8s.io/v1",
+                "kind": "PriorityClass",
+                "metadata": {"name": name},
+                "value": value,
+            }
+            for name, value in (("high", 1000), ("middle", 500))
+        ),
+        *(
+            {
+                "apiVersion": "resource.k8s.io/v1",
+                "kind": "ResourceClaimTemplate",
+                "metadata": {"name": name, **meta},
+                "spec": {"spec": {"devices": devices}},
+            }
+            for name, devices in REQUESTS.items()
+        ),
+        *(
+            {
+                "apiVersion": "policy/v1",
+                "kind": "PodDisruptionBudget",
+                "metadata": {"name": name, **meta},
+                "spec": {"minAvailable": least, "selector": {"matchLabels": {BUDGET: name}}},
+            }
+            for name, least in LEAST.items()
+        ),
+        *_storage(),
+    ]
+
+
+def _storage() -> list[Json]:
+    storage_class = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": "local"},
+        "provisioner": "kubernetes.io/no-provisioner",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    return [storage_class, *(_disk(index) for index in range(_DISKS))]
+
+
+def _disk(index: int) -> Json:
+    node = _GPU_NODES[index % len(_GPU_NODES)]
+    expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": f"disk-{index}"},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "local",
+            "persistentVolumeReclaimPolicy": "Delete",
+            "local": {"path": f"/disk-{index}"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}},
+        },
+    }

@@ -1,0 +1,169 @@
+"""The pods that come: single ones, gangs of both sorts, shared claims, extended resources, volumes, plain ones."""
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from e2e.audit.leftovers import GANG_LABEL, MINIMUM
+from e2e.audit.reading import Json
+from e2e.chaos.judge import BUDGET, NEEDED, gang_of
+from e2e.chaos.stage import NAMESPACE, PEER, POOL, REQUESTS, SCHEDULER, Stage
+from e2e.controlplane.kubelet import RUN_SECONDS
+
+MOST_PODS: Final = 75
+MOST_WAITING: Final = 35
+_LONGEST_PAUSE_SECONDS: Final = 0.5
+GROUPS: Final = "scheduling.k8s.io/v1alpha2"
+
+
+class Work(threading.Thread):
+    """Creates pods until it is told to stop, and deletes some where there are too many."""
+
+    def __init__(self, stage: Stage, seed: int, *, has_peer: bool) -> None:
+        super().__init__(daemon=True)
+        self.stop = threading.Event()
+        self._stage = stage
+        self._has_peer = has_peer
+        self._random = random.Random(seed)  # noqa: S311 - no secret
+        self._count = 0
+        self._kinds: tuple[tuple[float, Callable[[], None]], ...] = (
+            (0.34, self._single),
+            (0.50, self._labelled_gang),
+            (0.64, self._group),
+            (0.73, self._sharers),
+            (0.82, self._extended),
+            (0.90, self._with_volume),
+            (1.01, self._plain),
+        )
+
+    def run(self) -> None:
+        """Create and delete."""
+        while not self.stop.is_set():
+            pods = self._stage.pods()
+            waiting = sum("nodeName" not in each["spec"] for each in pods)
+            if len(pods) > MOST_PODS or waiting > MOST_WAITING:
+                self._thin_out(pods)
+            else:
+                self._count += 1
+                draw = self._random.random()
+                next(make for limit, make in self._kinds if draw < limit)()
+            time.sleep(self._random.random() * _LONGEST_PAUSE_SECONDS)
+
+    def _thin_out(self, pods: list[Json]) -> None:
+        """Delete some; of a gang mostly all, or those that can never be whole again would be all that waits."""
+        going = self._random.sample(pods, min(8, len(pods)))
+        gangs = {gang_of(each) for each in going if self._random.random() < 0.8} - {None}
+        for each in pods:
+            if each in going or gang_of(each) in gangs:
+                self._stage.delete_pod(each["metadata"]["name"], at_once=self._random.random() < 0.5)
+
+    def _single(self) -> None:
+        if self._has_peer and self._random.random() < 0.25:
+            tolerations = [{"key": POOL, "operator": "Exists"}]
+            self._pod("peer", "one", schedulerName=PEER, nodeSelector={POOL: "peer"}, tolerations=tolerations)
+            return
+        self._pod("p", self._random.choice(list(REQUESTS)), **self._importance())
+
+    def _labelled_gang(self) -> None:
+        size, more = self._random.choice((2, 3, 4)), self._importance()
+        template = self._random.choice(("one", "two", "four", "mig"))
+        annotations = {MINIMUM: str(size), **self._life()}
+        for member in range(size):
+            labels = {GANG_LABEL: f"g{self._count}"}
+            self._pod("g", template, f"-{member}", labels=labels, annotations=annotations, **more)
+
+    def _group(self) -> None:
+        size, more, name = self._random.choice((2, 3)), self._importance(), f"w{self._count}"
+        body = {
+            "apiVersion": GROUPS,
+            "kind": "PodGroup",
+            "metadata": {"name": name, "namespace": NAMESPACE},
+            "spec": {"schedulingPolicy": {"gang": {"minCount": size}}},
+        }
+        self._stage.create(body)
+        annotations = {NEEDED: str(size), **self._life()}
+        for member in range(size):
+            template = self._random.choice(("one", "two", "four"))
+            group = {"podGroupName": name}
+            self._pod("w", template, f"-{member}", annotations=annotations, schedulingGroup=group, **more)
+
+    def _sharers(self) -> None:
+        name, more = f"c{self._count}", self._importance()
+        devices = REQUESTS[self._random.choice(("one", "two", "share"))]
+        meta = {"name": name, "namespace": NAMESPACE}
+        self._stage.create(
+            {
+                "apiVersion": "resource.k8s.io/v1",
+                "kind": "ResourceClaim",
+                "metadata": meta,
+                "spec": {"devices": devices},
+            }
+        )
+        for sharer in range(self._random.choice((1, 2, 3))):
+            self._pod("c", "", f"-{sharer}", entry={"resourceClaimName": name}, **more)
+
+    def _extended(self) -> None:
+        self._pod("x", "", limits={"nvidia.com/gpu": str(self._random.choice((1, 2)))}, **self._importance())
+
+    def _with_volume(self) -> None:
+        name = f"v{self._count}"
+        spec = {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "local",
+            "resources": {"requests": {"storage": "1Gi"}},
+        }
+        meta = {"name": name, "namespace": NAMESPACE}
+        self._stage.create({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec})
+        volumes = [{"name": "disk", "persistentVolumeClaim": {"claimName": name}}]
+        self._pod("v", self._random.choice(("one", "two")), volumes=volumes, **self._importance())
+
+    def _plain(self) -> None:
+        self._pod("n", "", cpu=self._random.choice(("10", "60")), **self._importance())
+
+    def _importance(self) -> Json:
+        draw = self._random.random()
+        return {} if draw < 0.7 else {"priorityClassName": "high" if draw < 0.88 else "middle"}
+
+    def _life(self) -> Json:
+        return {RUN_SECONDS: str(self._random.choice((3, 8, 20)))} if self._random.random() < 0.5 else {}
+
+    def _pod(
+        self,
+        word: str,
+        template: str,
+        suffix: str = "",
+        *,
+        entry: Json | None = None,
+        limits: Json | None = None,
+        cpu: str = "1",
+        labels: Json | None = None,
+        annotations: Json | None = None,
+        **spec: Any,
+    ) -> None:
+        """Create a pod; one in six is under a budget."""
+        entry = entry or ({"resourceClaimTemplateName": template} if template else None)
+        budget = {BUDGET: self._random.choice(("none", "some"))} if self._random.random() < 1 / 6 else {}
+        resources: Json = {"requests": {"cpu": cpu, **(limits or {})}, "limits": limits or {}}
+        if entry:
+            resources["claims"] = [{"name": "devices"}]
+            spec["resourceClaims"] = [{"name": "devices", **entry}]
+        self._stage.create(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {
+                    "name": f"{word}{self._count}{suffix}",
+                    "namespace": NAMESPACE,
+                    "labels": {**(labels or {}), **budget},
+                    "annotations": self._life() if annotations is None else annotations,
+                },
+                "spec": {
+                    "schedulerName": SCHEDULER,
+                    "terminationGracePeriodSeconds": self._random.choice((0, 0, 1, 3)),
+                    "containers": [{"name": "main", "image": "example.com/none", "resources": resources}],
+                    **spec,
+                },
+            }
+        )

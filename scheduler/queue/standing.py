@@ -1,0 +1,224 @@
+"""Where the pods of the queue stand, and how they move."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from scheduler.queue.crowds import FIRST, MOST, Crowd, Crowds, is_telling
+from scheduler.queue.entry import Entry, State
+from scheduler.queue.line import Due, Line, Rank
+from scheduler.queue.musters import Musters
+from scheduler.queue.waiting import Waiting, enter
+from solver.domain import PodId, ReasonCode
+
+MOST_MOVES: Final = 2000
+"""Pods that one call moves at most; the rest follows with the next calls, still in order."""
+NEW_SHARE: Final = 4
+"""Of so many pods of one priority that are taken, one is new where new ones wait behind retried ones."""
+
+
+class Standing:
+    """
+    The pods and the lines in which they stand.
+
+    `sweep_seconds` after it began to wait a pod is tried although nothing woke it; one whose gang lacks members comes
+    up for that to be told after `muster_seconds`.
+    """
+
+    def __init__(self, musters: Musters, sweep_seconds: float, muster_seconds: float) -> None:
+        self.entries: Final[dict[PodId, Entry]] = {}
+        self.counts: Final = dict.fromkeys(State, 0)
+        self.waiting: Final = Waiting()
+        self.crowds: Final = Crowds()
+        self._musters: Final = musters
+        self._sweep_seconds: Final = sweep_seconds
+        self._muster_seconds: Final = muster_seconds
+        self._new: Final[Line[Rank]] = Line()
+        self._retried: Final[Line[Rank]] = Line()
+        self._resting: Final[Line[Due]] = Line()
+        self._sweep: Final[Line[Due]] = Line()
+
+    def due(self, now: float) -> float | None:
+        """Give the time from which there may be a pod to take: now, later, or None where none is waited for."""
+        self._tend(now)
+        if self._new or self._retried or self.waiting.has_woken():
+            return now
+        heads = [due.at for due in (self._resting.head(), self._sweep.head()) if due is not None]
+        return max(now, min(heads)) if heads else None
+
+    def advance(self, now: float) -> None:
+        """Move pods whose time has come, and then woken ones, to where they belong; at most `MOST_MOVES`."""
+        self._tend(now)
+        moves = MOST_MOVES
+        for line in (self._resting, self._sweep):
+            while moves and (due := line.head()) is not None and due.at <= now:
+                self.activate(self.entries[due.rank.pod], now, is_swept=line is self._sweep)
+                moves -= 1
+        while moves and (rank := self.waiting.first_woken()) is not None:
+            self.activate(self.entries[rank.pod], now)
+            moves -= 1
+        self.waiting.drop_empty()
+
+    def next(self, position: int) -> Entry | None:
+        """Choose the pod to take next: the first of all, or the first new one of the same priority in its turn."""
+        new, retried = self._new.head(), self._retried.head()
+        first = min((rank for rank in (new, retried) if rank is not None), default=None)
+        if first is None:
+            return None
+        is_turn = position % NEW_SHARE == NEW_SHARE - 1
+        if is_turn and new is not None and new.negative_priority == first.negative_priority:
+            first = new
+        return self.entries[first.pod]
+
+    def take(self, entry: Entry, number: int) -> None:
+        """Let a pod go with the batch of this number."""
+        self._stand(entry, State.IN_FLIGHT)
+        entry.shape = entry.shape or self.crowds.known(entry.pod)
+        entry.taken, entry.missed, entry.is_changed, entry.is_due = number, frozenset(), False, False
+
+    def activate(self, entry: Entry, now: float, *, is_swept: bool = False) -> None:
+        """Let a pod stand where it can be taken, or rest until its backoff is over, or wait at its gate."""
+        pod = entry.pod.id
+        if entry.pod.scheduling_gates:
+            self._stand(entry, State.GATED)
+        elif now < entry.not_before:
+            self._stand(entry, State.BACKING_OFF)
+            self._resting.add(pod, Due(entry.not_before, entry.rank))
+            entry.lines.append(self._resting)
+        elif not is_swept and self._musters.is_missing_some(entry.pod):
+            entry.codes = frozenset({ReasonCode.GANG_INCOMPLETE})
+            self.wait(entry, now, None if entry.is_told else self._muster_seconds)
+        else:
+            self._stand(entry, State.ACTIVE)
+            enter(entry, self._retried if entry.attempts else self._new)
+
+    def wait(self, entry: Entry, now: float, seconds: float | None = None) -> None:
+        """Let a pod wait for what its reasons name, at most so long."""
+        self._stand(entry, State.WAITING)
+        entry.sweep_at = now + (self._sweep_seconds if seconds is None else seconds)
+        self._line_up(entry, is_ahead=self.join(entry))
+
+    def leave(self, entry: Entry) -> None:
+        """Let a pod go for good."""
+        self._step_out(entry)
+        self._leave_crowd(entry)
+        self.counts[entry.state] -= 1
+
+    def has_more(self, entry: Entry) -> bool:
+        """Whether equals of a pod that is tried stand behind, of whom nobody knows yet whether they can be placed."""
+        behind = entry.crowd.behind.head() if entry.crowd is not None else None
+        return behind is not None and self._is_open(self.entries[behind.pod])
+
+    def settle(self, entry: Entry) -> None:
+        """Take a pod that comes back out of its crowd, to which it may tell that there is nothing for anybody."""
+        crowd = entry.crowd
+        if crowd is not None and is_telling(entry.codes):
+            self._tell(crowd, entry)
+        self._leave_crowd(entry)
+
+    def join(self, entry: Entry) -> bool:
+        """Let a pod join those that are equal and wait for the same; give whether it stands ahead."""
+        entry.crowd = crowd = self.crowds.joined(entry.pod, entry.codes)
+        entry.shape = crowd.shape if crowd is not None else None
+        return crowd is None or self.crowds.place(crowd, entry.rank, is_tried=entry.state is not State.WAITING)
+
+    def placed(self, entry: Entry) -> None:
+        """Have the equals of a pod tried that was placed."""
+        self._leave_crowd(entry)
+        if entry.shape is not None:
+            self.crowds.placed(entry.shape, entry.taken)
+            entry.shape = None
+
+    def compare(self, pods: Iterable[PodId]) -> None:
+        """Let those of some pods stand for themselves that are not equal any more to others."""
+        for pod in pods:
+            entry = self.entries[pod]
+            if entry.shape is not None and self.crowds.known(entry.pod) is not entry.shape:
+                self.stand_apart(entry)
+
+    def stand_apart(self, entry: Entry) -> None:
+        """Let a pod stand for itself, because it is or may be no longer equal to others; what has woken it counts."""
+        if entry.state is State.WAITING and entry.crowd is not None:
+            is_woken = self._is_open(entry) or self.waiting.is_woken_singly(entry)
+            entry.codes |= entry.crowd.told
+            self._leave_crowd(entry)
+            self._line_up(entry, is_ahead=True)
+            if is_woken:
+                self.waiting.wake_singly(entry)
+        self._leave_crowd(entry)
+        entry.shape = None
+
+    def _tell(self, crowd: Crowd, entry: Entry) -> None:
+        """Let a crowd know at what one of it failed, which may by now be something else than what it waits for."""
+        crowd.settled, crowd.quota = max(crowd.settled, entry.taken), FIRST
+        told = entry.codes - crowd.codes
+        if told != crowd.told:
+            crowd.told = told
+            for each in (self.entries[pod] for pod in crowd.ahead):
+                if each.state is State.WAITING:
+                    self.waiting.enter(each, told)
+
+    def _tend(self, now: float) -> None:
+        """Bring up those behind where others have left, more of them where all were placed."""
+        for crowd in self.crowds.untended():
+            if crowd.is_growing:
+                self._grow(crowd, now)
+            while len(crowd.ahead) < crowd.quota and (rank := crowd.behind.head()) is not None:
+                self._bring_up(self.entries[rank.pod], now)
+            if len(crowd.ahead) > 2 * crowd.quota:
+                self._shrink(crowd)
+
+    def _grow(self, crowd: Crowd, now: float) -> None:
+        crowd.is_growing = False
+        if crowd.placed <= crowd.settled:
+            return
+        crowd.quota = min(2 * crowd.quota, MOST)
+        for entry in [self.entries[pod] for pod in crowd.ahead]:
+            if entry.state in {State.WAITING, State.BACKING_OFF}:
+                entry.not_before = now
+                self.activate(entry, now)
+
+    def _shrink(self, crowd: Crowd) -> None:
+        waiting = [entry for pod in crowd.ahead if (entry := self.entries[pod]).state is State.WAITING]
+        waiting.sort(key=lambda entry: entry.rank)
+        for entry in waiting[crowd.quota :]:
+            if not self.waiting.is_woken_singly(entry):
+                del crowd.ahead[entry.pod.id]
+                self._line_up(entry, is_ahead=False)
+
+    def _bring_up(self, entry: Entry, now: float) -> None:
+        if self._is_open(entry) or self.waiting.is_woken_singly(entry):
+            self.activate(entry, now)
+        elif entry.crowd is not None:
+            self._line_up(entry, is_ahead=True)
+            entry.crowd.ahead[entry.pod.id] = None
+
+    def _is_open(self, entry: Entry) -> bool:
+        return entry.crowd is not None and entry.crowd.is_open(entry.taken, self.waiting.last)
+
+    def _leave_crowd(self, entry: Entry) -> None:
+        if entry.crowd is not None:
+            self.crowds.leave(entry.crowd, entry.pod.id)
+            entry.crowd = None
+
+    def _line_up(self, entry: Entry, *, is_ahead: bool) -> None:
+        """Let a pod that waits stand in the lines of its reasons, or behind its equals."""
+        self._step_out(entry)
+        if entry.crowd is not None and not is_ahead:
+            enter(entry, entry.crowd.behind)
+        else:
+            self.waiting.enter(entry, entry.codes | (entry.crowd.told if entry.crowd is not None else frozenset()))
+        self._sweep.add(entry.pod.id, Due(entry.sweep_at, entry.rank))
+        entry.lines.append(self._sweep)
+
+    def _stand(self, entry: Entry, state: State) -> None:
+        self._step_out(entry)
+        if entry.crowd is not None:
+            entry.crowd.ahead[entry.pod.id] = None
+        self.counts[entry.state] -= 1
+        self.counts[state] += 1
+        entry.state = state
+
+    def _step_out(self, entry: Entry) -> None:
+        for line in entry.lines:
+            line.discard(entry.pod.id)
+        entry.lines.clear()

@@ -1,0 +1,193 @@
+"""
+Whatever fails at whatever write: afterwards every pod that fits is bound, and nothing is held or evicted in vain.
+
+Runs a sample. `FAIL_POINTS=all make integration TESTS=tests/integration/test_fail_points.py` runs every write of every
+scene at every moment, which takes hours; `ARGS="-k 'gang and killed'"` narrows it down.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import pytest
+import yaml
+
+from e2e.dovetail import Dovetail
+from tests.support.controlplane import wait_until
+from tests.support.fail_points import GUARDED, LATE, MOMENTS, REQUEST_SECONDS, SHELL, STOP, WORKER, FailPoint
+from tests.support.fail_scenes import SCENES, Scene
+from tests.support.shell_proxy import Asked, Told, lossy
+from tests.support.shell_world import Start, World
+
+pytestmark = pytest.mark.controlplane
+
+SETTLED_SECONDS: Final = 90.0
+SAMPLE: Final = (
+    "single-finalizer-1-killed-after",
+    "single-binding-1-504-after",
+    "single-lease-2-reset-after",
+    "two-claims-allocation-2-killed-before",
+    "shared-reservation-1-silent-after",
+    "gang-allocation-4-killed-after",
+    "gang-allocation-4-409-before",
+    "gang-binding-3-killed-after",
+    "gang-group-1-500-before",
+    "withdrawn-release-1-killed-after",
+    "withdrawn-release-1-stopped-late",
+    "adopted-adoption-1-409-after",
+    "preemption-nomination-1-killed-after",
+    "preemption-eviction-1-killed-after",
+    "preemption-eviction-2-500-before",
+    "preemption-binding-1-worker-killed",
+    "gang-preemption-eviction-4-silent-after",
+    "volumes-volume-1-killed-after",
+    "volumes-selected-node-1-500-after",
+    "extended-special-claim-1-killed-after",
+    "extended-allocation-1-stopped-before",
+)
+
+
+def cases() -> Iterator[str]:
+    """Every write of every scene at every moment."""
+    for scene, made in SCENES.items():
+        for kind, number in made.writes:
+            moments = (name for name, moment in MOMENTS.items() if moment.holds != LATE or kind in GUARDED)
+            yield from (f"{scene}-{kind}-{number}-{moment}" for moment in moments)
+
+
+def read(case: str) -> tuple[type[Scene], str, int, str]:
+    """Take a case's name apart: scene, kind and number of the write, moment."""
+    scene = max((each for each in SCENES if case.startswith(f"{each}-")), key=len)
+    for kind, number in SCENES[scene].writes:
+        head = f"{scene}-{kind}-{number}-"
+        if case.startswith(head):
+            return SCENES[scene], kind, number, case.removeprefix(head)
+    raise ValueError(f"{case}: no such write")
+
+
+def configuration(world: World, folder: Path) -> str:
+    """Write what all cases have: short waits, and devices that evictions free."""
+    path = folder / "config.yaml"
+    profile = {"schedulerName": world.scheduler, "preemption": {"devices": True, "minimumRunSeconds": 0}}
+    lease = {"leaseDurationSeconds": 4, "renewDeadlineSeconds": 2.5, "retryPeriodSeconds": 0.5}
+    document = {
+        "apiVersion": "config.dovetail.dev/v1alpha1",
+        "kind": "DovetailConfiguration",
+        "profiles": [profile],
+        "commit": {"requestTimeoutSeconds": REQUEST_SECONDS},
+        "leaderElection": {"leaseName": world.word, "leaseNamespace": world.namespace, **lease},
+    }
+    path.write_text(yaml.safe_dump(document))
+    return f"--config={path}"
+
+
+def workers(running: Dovetail) -> list[int]:
+    """The processes that the scheduler has started: its solver."""
+    command = ("ps", "-o", "pid=,comm=", "--ppid", str(running.pid))
+    lines = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
+    return [int(line.split()[0]) for line in lines if "python" in line]
+
+
+class Case:
+    """A scene with one thing that goes wrong in it."""
+
+    def __init__(self, scene: Scene, point: FailPoint, begin: Callable[..., Dovetail]) -> None:
+        self.scene = scene
+        self.point = point
+        self.begin = begin
+
+    def meet(self, asked: Asked, is_done: bool) -> Told | None:  # noqa: FBT001 - as `Meets` has it
+        told = self.point.meet(asked, is_done)
+        return told if told is not None else self.scene.meet(asked, is_done)
+
+    def act(self, holds: str, running: Dovetail) -> None:
+        """Do to the processes what the moment says, while the request is held."""
+        if holds == SHELL:
+            os.kill(running.pid, signal.SIGKILL)
+            wait_until(lambda: not running.is_running())
+            self.point.go_on()
+            self.begin()
+        elif holds == WORKER:
+            for pid in workers(running):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self.point.go_on()
+        elif holds in {STOP, LATE}:
+            self._outlast(running, is_late=holds == LATE)
+
+    def settle(self) -> None:
+        """Wait until all is as it has to be, and see that it stays so."""
+        end = time.monotonic() + SETTLED_SECONDS
+        while (problems := self.scene.problems()) and time.monotonic() < end:
+            time.sleep(0.2)
+        assert problems == []
+        time.sleep(1.0)
+        assert self.scene.problems() == []
+
+    def _holder(self) -> str:
+        world = self.scene.world
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{world.namespace}/leases/{world.word}"
+        return str(world.plane.request("GET", path)["spec"]["holderIdentity"])
+
+    def _outlast(self, leader: Dovetail, *, is_late: bool) -> None:
+        """
+        Stop the leader until another one has done its work.
+
+        What it had under way arrives when the lease is another's, who waits for such writes for the duration of the
+        lease; or, where it `is_late`, when that one has done everything already.
+        """
+        holder = self._holder()
+        os.kill(leader.pid, signal.SIGSTOP)
+        try:
+            wait_until(lambda: self._holder() != holder)
+            if not is_late:
+                self.point.go_on()
+            self.settle()
+            if is_late:
+                self.point.go_on()
+                self.settle()
+        finally:
+            os.kill(leader.pid, signal.SIGCONT)
+        wait_until(lambda: not leader.is_running())
+
+
+@pytest.mark.parametrize("case", tuple(cases()) if os.environ.get("FAIL_POINTS") == "all" else SAMPLE)
+def test_nothing_is_lost_leaked_or_given_twice_when(
+    world: World, start: Start, account: Path, tmp_path: Path, case: str
+) -> None:
+    of_scene, kind, number, when = read(case)
+    moment = MOMENTS[when]
+    is_elected = kind == "lease" or moment.holds in {STOP, LATE}
+    arguments = configuration(world, tmp_path)
+    if is_elected:
+        account = world.plane.kubeconfig  # the account that is shipped may write its own lease only
+    made = Case(
+        of_scene(world),
+        FailPoint(kind, number, moment),
+        lambda way=account: start(way, arguments, leader_elect=is_elected),
+    )
+    made.scene.furnish()
+    try:
+        with lossy(world.plane.admin) as proxy:
+            proxy.meet = made.meet
+            running = made.begin(proxy.write_kubeconfig(tmp_path / "failing.kubeconfig"))
+            made.scene.begins()
+            if moment.holds in {STOP, LATE}:
+                made.begin()
+            made.point.arm()
+            made.scene.load()
+            wait_until(made.point.reached.is_set)
+            made.act(moment.holds, running)
+            made.settle()
+            made.point.go_on()
+    finally:
+        made.scene.clear()
+
+
+def test_the_sample_names_writes_and_moments_that_there_are() -> None:
+    assert set(SAMPLE) <= set(cases())

@@ -1,0 +1,40 @@
+"""Preparing does not stop to look for garbage, and leaves the collector as it was."""
+
+import gc
+
+import pytest
+
+from solver.domain import Policy
+from solver.problem.memory import Engine
+from solver.problem.prepare import prepare
+from solver.problem.uncollected import uncollected
+from tests.support import builders as b
+
+
+def test_nothing_is_collected_while_a_problem_is_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bool] = []
+    real = Engine.inventory
+
+    def inventory(*arguments: object) -> object:
+        seen.append(gc.isenabled())
+        return real(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Engine, "inventory", inventory)
+    prepare(b.snapshot(b.node("n0")), b.batch(b.pod("p")), Policy(), Engine())
+    assert (seen, gc.isenabled()) == ([False], True)
+
+
+def test_the_collector_goes_on_after_an_error() -> None:
+    with pytest.raises(ValueError, match="no"), uncollected():
+        raise ValueError("no")
+    assert gc.isenabled()
+
+
+def test_who_has_switched_it_off_finds_it_off() -> None:
+    gc.disable()
+    try:
+        with uncollected():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

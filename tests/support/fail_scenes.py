@@ -1,0 +1,367 @@
+"""
+What Dovetail does while something fails: for each kind of work a scene, and how the world has to look in the end.
+
+A scene is furnished before the scheduler starts, `begins` while it runs and nothing fails yet, and is loaded with the
+work that the fail point strikes in. `expected` are the pods that fit, and so have to be bound whatever happened.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final
+
+from e2e import audit
+from e2e.audit.reading import Json, Objects, results_of
+from tests.support import extended_world
+from tests.support.controlplane import wait_until
+from tests.support.fail_points import KINDS, refusal
+from tests.support.shell_proxy import Asked, Told
+from tests.support.shell_world import World
+from tests.support.volume_world import Provisioner, VolumeWorld
+
+HIGH: Final = {"priorityClassName": "system-cluster-critical"}
+MERGE: Final = "application/merge-patch+json"
+GROUPS: Final = "/apis/scheduling.k8s.io/v1alpha2"
+
+
+Writes = tuple[tuple[str, int], ...]
+
+
+class Scene:
+    """One kind of work in a world of its own."""
+
+    writes: ClassVar[Writes] = ()
+    """The writes that it makes for sure: kind, and the how-manieth of it."""
+    expected: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def furnish(self) -> None:
+        """Make nodes, devices and claims."""
+        raise NotImplementedError
+
+    def begins(self) -> None:
+        """Bring about what is there when the work comes."""
+
+    def load(self) -> None:
+        """Create the work."""
+        raise NotImplementedError
+
+    def clear(self) -> None:
+        """End what the world does not know of."""
+
+    def meet(self, asked: Asked, is_done: bool) -> Told | None:  # noqa: FBT001 - as `Meets` has it
+        """Stand in a request's way, where the work needs that."""
+        del asked, is_done
+        return None
+
+    def problems(self) -> list[str]:
+        """Say what is not yet, or not any more, as it has to be."""
+        bound = set(self.world.bound())
+        objects = self._objects()
+        found = audit.audit(objects) + audit.leftovers(objects)
+        return [
+            *(f"{name} is not bound" for name in sorted(self.expected - bound)),
+            *(f"{name} is bound" for name in sorted(bound - self.expected - self._may_be_bound(objects))),
+            *(f"{each.rule} {each.subject}: {each.message}" for each in found),
+            *self._more_problems(),
+        ]
+
+    def _may_be_bound(self, objects: Objects) -> set[str]:
+        del objects
+        return set()
+
+    def _more_problems(self) -> Iterator[str]:
+        return iter(())
+
+    def _objects(self) -> Objects:
+        """Everything that is this world's, and claims of its devices wherever they are."""
+        everything, world = audit.read(self.world.plane.request), self.world
+
+        def is_ours(item: Json) -> bool:
+            return bool(item["metadata"].get("namespace") == world.namespace)
+
+        return everything._replace(
+            pods=[each for each in everything.pods if is_ours(each)],
+            nodes=[each for each in everything.nodes if each["metadata"]["name"] in world.nodes],
+            claims=[
+                each
+                for each in everything.claims
+                if is_ours(each) or any(result["driver"] == world.driver for result in results_of(each))
+            ],
+            slices=[each for each in everything.slices if each["spec"]["driver"] == world.driver],
+            volumes=[each for each in everything.volumes if each["metadata"]["name"].endswith(world.word)],
+            volume_claims=[each for each in everything.volume_claims if is_ours(each)],
+            groups=[each for each in everything.groups if is_ours(each)],
+        )
+
+
+class Single(Scene):
+    """A pod with a device, and one that fits nowhere."""
+
+    writes: ClassVar[Writes] = (
+        ("finalizer", 1),
+        ("allocation", 1),
+        ("binding", 1),
+        ("event", 1),
+        ("condition", 1),
+        ("lease", 2),
+    )
+    expected = frozenset({"p"})
+
+    def furnish(self) -> None:
+        self.world.add_nodes(2, devices=1)
+        self.world.template()
+        self.world.template("many", count=9)
+
+    def load(self) -> None:
+        self.world.pod("hopeless", template="many")
+        self.world.pod("p")
+
+    def _more_problems(self) -> Iterator[str]:
+        if not self.world.condition("hopeless"):
+            yield "hopeless was not told why it waits"
+
+
+class TwoClaims(Scene):
+    """A pod with two claims, for which one node has room."""
+
+    writes: ClassVar[Writes] = (("finalizer", 2), ("allocation", 1), ("allocation", 2))
+    expected = frozenset({"p"})
+
+    def furnish(self) -> None:
+        self.world.add_nodes(1, devices=2)
+        for name in ("a", "b"):
+            self.world.claim(name)
+
+    def load(self) -> None:
+        self.world.pod("p", claims=("a", "b"))
+
+
+class Shared(Scene):
+    """Pods that come to a claim which another one has already."""
+
+    writes: ClassVar[Writes] = (("reservation", 1), ("binding", 1), ("binding", 2))
+    expected = frozenset({"s-0", "s-1", "s-2"})
+
+    def furnish(self) -> None:
+        self.world.add_nodes(2, devices=1)
+        self.world.claim("shared")
+
+    def begins(self) -> None:
+        self.world.pod("s-0", claim="shared")
+        wait_until(lambda: "s-0" in self.world.bound())
+
+    def load(self) -> None:
+        for name in ("s-1", "s-2"):
+            self.world.pod(name, claim="shared")
+
+
+class Gang(Scene):
+    """A gang that fits and one that does not, by PodGroups."""
+
+    writes: ClassVar[Writes] = (
+        ("finalizer", 2),
+        ("allocation", 1),
+        ("allocation", 4),
+        ("binding", 1),
+        ("binding", 3),
+        ("group", 1),
+    )
+    expected = frozenset({"g-0", "g-1", "g-2", "g-3"})
+
+    def furnish(self) -> None:
+        self.world.add_nodes(2, devices=2)
+        self.world.template()
+
+    def load(self) -> None:
+        for name, size in (("g", 4), ("late", 5)):
+            pod_group(self.world, name, size)
+            for index in range(size):
+                self.world.pod(f"{name}-{index}", schedulingGroup={"podGroupName": name})
+
+    def _more_problems(self) -> Iterator[str]:
+        held = [each["metadata"]["name"] for each in self.world.claims() if results_of(each)]
+        if any(name.startswith("late") for name in held):
+            yield "the gang that does not fit holds devices"
+
+
+class Withdrawn(Scene):
+    """A gang whose third member's claim cannot be written until those of the others were taken back."""
+
+    writes: ClassVar[Writes] = (("release", 1), ("release", 2))
+    expected = frozenset({"g-0", "g-1", "g-2"})
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._is_taken_back = False
+
+    def furnish(self) -> None:
+        self.world.add_nodes(3, devices=1)
+        self.world.template()
+
+    def load(self) -> None:
+        pod_group(self.world, "g", 3)
+        for index in range(3):
+            self.world.pod(f"g-{index}", schedulingGroup={"podGroupName": "g"})
+
+    def meet(self, asked: Asked, is_done: bool) -> Told | None:  # noqa: FBT001 - as `Meets` has it
+        if is_done and KINDS["release"](asked):
+            self._is_taken_back = True
+        is_hindered = not is_done and not self._is_taken_back and KINDS["allocation"](asked) and "/g-2-" in asked.path
+        return refusal(500) if is_hindered else None
+
+
+class Adopted(Scene):
+    """A pod whose claim another process has allocated and reserved for it."""
+
+    writes: ClassVar[Writes] = (("adoption", 1), ("binding", 1))
+    expected = frozenset({"p"})
+
+    def furnish(self) -> None:
+        self.world.add_nodes(2, devices=1)
+        self.world.claim("c")
+
+    def load(self) -> None:
+        gate = [{"name": "example.com/reserved"}]
+        pod = self.world.pod("p", claim="c", schedulingGates=gate)
+        self.world.allocate("c", "gpu-0", self.world.nodes[0], pod)
+        path = f"/api/v1/namespaces/{self.world.namespace}/pods/p"
+        self.world.plane.request("PATCH", path, {"spec": {"schedulingGates": None}}, content=MERGE)
+
+
+class Preemption(Scene):
+    """A pod that two others make room for, while a third one of theirs waits for any room there is."""
+
+    writes: ClassVar[Writes] = (
+        ("nomination", 1),
+        ("condition", 1),
+        ("trial", 1),
+        ("trial", 2),
+        ("eviction", 1),
+        ("eviction", 2),
+        ("disruption-target", 1),
+        ("allocation", 1),
+        ("binding", 1),
+    )
+    expected = frozenset({"high"})
+    lows: ClassVar[int] = 4
+    victims: ClassVar[int] = 2
+
+    def furnish(self) -> None:
+        self.world.add_nodes(2, devices=2)
+        self.world.template()
+        self.world.template("two", count=2)
+
+    def begins(self) -> None:
+        names = {f"low-{index}" for index in range(self.lows)}
+        for name in sorted(names):
+            self.world.pod(name)
+        wait_until(lambda: self.world.bound().keys() == names)
+
+    def load(self) -> None:
+        self.world.pod("greedy")
+        self.world.pod("high", template="two", **HIGH)
+
+    def _may_be_bound(self, objects: Objects) -> set[str]:
+        return {each["metadata"]["name"] for each in objects.pods if each["metadata"]["name"].startswith("low-")}
+
+    def _more_problems(self) -> Iterator[str]:
+        left = Counter(
+            each["spec"].get("nodeName") for each in self.world.pods() if each["metadata"]["name"].startswith("low-")
+        )
+        if sum(left.values()) != self.lows - self.victims:
+            yield f"{self.lows - sum(left.values())} pods had to go, and {self.victims} are needed"
+        if len(left) > 1:
+            yield f"pods had to go that made no room together: {left}"
+
+
+class GangPreemption(Preemption):
+    """A gang that four others make room for."""
+
+    writes: ClassVar[Writes] = (("nomination", 2), ("eviction", 2), ("eviction", 4), ("binding", 2))
+    expected = frozenset({"high-0", "high-1"})
+    victims = 4
+
+    def load(self) -> None:
+        pod_group(self.world, "high", 2)
+        for name in sorted(self.expected):
+            self.world.pod(name, template="two", schedulingGroup={"podGroupName": "high"}, **HIGH)
+
+
+class Volumes(Scene):
+    """A pod with a device, a volume that is there, and one that has to be made."""
+
+    writes: ClassVar[Writes] = (("volume", 1), ("selected-node", 1), ("allocation", 1), ("binding", 1))
+    expected = frozenset({"p"})
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.volumes = VolumeWorld(world)
+        self.provisioner = Provisioner(self.volumes)
+
+    def furnish(self) -> None:
+        nodes = self.volumes.add_nodes(2, devices=1)
+        for node in nodes:
+            self.volumes.volume(f"disk-{node}", node)
+        self.volumes.claim("there", self.volumes.local)
+        self.volumes.claim("made", self.volumes.made)
+        self.world.claim("device")
+        self.provisioner.__enter__()
+
+    def load(self) -> None:
+        self.volumes.pod("p", "there", "made", device="device")
+
+    def clear(self) -> None:
+        self.provisioner.__exit__()
+        self.volumes.clear()
+
+    def _more_problems(self) -> Iterator[str]:
+        return iter(self.volumes.problems())
+
+
+class Extended(Scene):
+    """Pods that ask for an extended resource which devices serve."""
+
+    writes: ClassVar[Writes] = (
+        ("special-claim", 1),
+        ("finalizer", 1),
+        ("allocation", 1),
+        ("announcement", 1),
+        ("binding", 1),
+    )
+    expected = frozenset({"x-0", "x-1"})
+
+    def furnish(self) -> None:
+        self.world.add_nodes(1, devices=2)
+        extended_world.map_class(self.world)
+
+    def load(self) -> None:
+        for name in sorted(self.expected):
+            extended_world.pod(self.world, name)
+
+    def _more_problems(self) -> Iterator[str]:
+        made = extended_world.special_claims(self.world)
+        if len(made) != len(self.expected):
+            yield f"{len(made)} claims were made for {len(self.expected)} pods"
+
+
+SCENES: Final[dict[str, type[Scene]]] = {
+    "single": Single,
+    "two-claims": TwoClaims,
+    "shared": Shared,
+    "gang": Gang,
+    "withdrawn": Withdrawn,
+    "adopted": Adopted,
+    "preemption": Preemption,
+    "gang-preemption": GangPreemption,
+    "volumes": Volumes,
+    "extended": Extended,
+}
+
+
+def pod_group(world: World, name: str, minimum: int) -> None:
+    """Create a PodGroup with the gang policy."""
+    spec: Json = {"schedulingPolicy": {"gang": {"minCount": minimum}}}
+    body: dict[str, Any] = {"metadata": {"name": name}, "spec": spec}
+    world.plane.request("POST", f"{GROUPS}/namespaces/{world.namespace}/podgroups", body)

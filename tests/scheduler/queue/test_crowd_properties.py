@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from scheduler.queue import Pending, State
+from scheduler.queue.backoff import Backoff
 from solver.domain import Pod, PodId, Reason, ReasonCode
 from tests.support.builders import allocation, claim, pod, result
 from tests.support.cluster_builders import became
@@ -46,7 +47,8 @@ class Crowded(RuleBasedStateMachine):
         self.room = 10_000
         self.pods: dict[PodId, Pod] = {}
         self.ranks: dict[PodId, tuple[int, float, PodId]] = {}
-        self.tried = set[PodId]()
+        self.tried = Counter[PodId]()
+        self.rests: dict[PodId, float] = {}
         self.in_flight: deque[Decided] = deque()
         self.bound = set[PodId]()
         self.count = 0
@@ -148,10 +150,14 @@ class Crowded(RuleBasedStateMachine):
         return [*short, ReasonCode.NODE_RESOURCES] if not self.room else short
 
     def nobody_was_got_ahead_of(self, placed: Pod) -> None:
-        """Whoever was woken and placed comes after no equal and nobody more important that sleeps, unless they rest."""
+        """Whoever was woken and placed comes after no equal and nobody more important that sleeps and need not rest."""
         if placed.id not in self.tried or shape_of(placed) is None:
             return
-        asleep = [key for key in self.pods if self.pending.state(key) is State.WAITING]
+        asleep = [
+            key
+            for key in self.pods
+            if self.pending.state(key) is State.WAITING and self.rests.get(key, 0.0) <= self.now
+        ]
         resting = {shape_of(each) for key, each in self.pods.items() if self.is_resting(key)}
         for key in asleep:
             other = self.pods[key]
@@ -173,6 +179,7 @@ class Crowded(RuleBasedStateMachine):
         for each, codes in decided.left:
             reasons = [Reason(code=code, message="because") for code in codes]
             self.pending.put_back(each.id, each.uid, reasons, self.now)
+            self.rests[each.id] = Backoff().end(self.now, self.tried[each.id])
         for each in decided.placed:
             del self.pods[each.id]
             self.bound.add(each.id)

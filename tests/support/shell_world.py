@@ -186,9 +186,11 @@ class World:
         return (f"{device} is held by {names}" for device, names in holders.items() if len(names) > 1)
 
     def _not_reserved(self) -> Iterator[str]:
+        """Look at pods that were bound before their claims were read and are there afterwards: others just changed."""
+        bound = {pod["metadata"]["uid"] for pod in self.pods() if "nodeName" in pod["spec"]}
         claims = {each["metadata"]["name"]: each for each in self.claims()}
         for pod in self.pods():
-            if "nodeName" not in pod["spec"]:
+            if pod["metadata"]["uid"] not in bound:
                 continue
             made = {each["name"]: each["resourceClaimName"] for each in pod["status"].get("resourceClaimStatuses", [])}
             for entry in pod["spec"]["resourceClaims"]:

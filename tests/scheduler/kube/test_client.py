@@ -191,15 +191,21 @@ async def test_a_second_try_with_other_credentials_has_only_the_time_that_is_lef
     token = tmp_path / "token"
     token.write_text("old")
 
+    is_over = asyncio.Event()
+
     async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        for status in ("401 Unauthorized", "200 OK"):
-            await reader.readuntil(b"\r\n\r\n")
-            token.write_text("new")
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(reader.read(1), 1.2)  # ends at once when the client gives up
-            writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\n{{}}".encode())
-            await writer.drain()
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            for status in ("401 Unauthorized", "200 OK"):
+                await reader.readuntil(b"\r\n\r\n")
+                token.write_text("new")
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(reader.read(1), 1.2)  # ends at once when the client gives up
+                writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\n{{}}".encode())
+                await writer.drain()
         writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+        is_over.set()
 
     path = tmp_path / "kubeconfig"
     async with await asyncio.start_server(slow, "127.0.0.1", 0) as listening:
@@ -215,3 +221,4 @@ async def test_a_second_try_with_other_credentials_has_only_the_time_that_is_lef
         async with Client.connect(path) as client:
             with pytest.raises(AnswerLost, match="timed out"):
                 await client.request("PUT", "/x", timeout_seconds=2.0)
+        await is_over.wait()

@@ -74,26 +74,25 @@ class _Filter:
 
     def reasons(self, batch: Batch, unfinished: Unfinished) -> Iterator[tuple[PodId, Reason]]:
         """Give the pods that cannot be decided about, each with the request that is to blame."""
-        for pod in batch.pods:
-            for claim in self._open(pod):
-                reason = self._too_costly(claim)
-                for name, names in self._of(claim)[1] if unfinished else ():
-                    if names in unfinished:
-                        reason = leaving.NOT_REACHED if unfinished[names] else _selectors_of(claim, name)
-                        break
-                if reason is not None:
-                    yield pod.id, reason
-                    break
-            else:
-                for names in self._special(pod) if unfinished else ():
-                    if names in unfinished:
-                        yield pod.id, leaving.NOT_REACHED if unfinished[names] else _OF_CLASSES
-                        break
+        for pod in batch.pods if unfinished or self.engine.costs else ():
+            reason = next(self._against(pod, unfinished), None)
+            if reason is not None:
+                yield pod.id, reason
 
-    def _too_costly(self, claim: Claim) -> Reason | None:
-        """Say that a claim is known to need more than the whole allowance."""
-        needs = self.engine.costs.get(spec_of(claim)) if self.engine.costs else None
-        return None if needs is None or needs < self.budget.cost_units else combinations_of(claim)
+    def _against(self, pod: Pod, unfinished: Unfinished) -> Iterator[Reason]:
+        for claim in self._open(pod):
+            if self._is_known_too_costly(claim):
+                yield combinations_of(claim)
+            for name, names in self._of(claim)[1]:
+                if names in unfinished:
+                    yield leaving.NOT_REACHED if unfinished[names] else _selectors_of(claim, name)
+        for names in self._special(pod):
+            if names in unfinished:
+                yield leaving.NOT_REACHED if unfinished[names] else _OF_CLASSES
+
+    def _is_known_too_costly(self, claim: Claim) -> bool:
+        """Whether a claim is known to need more than the whole allowance."""
+        return bool(self.engine.costs) and self.engine.costs.get(spec_of(claim), 0) >= self.budget.cost_units
 
     def _open(self, pod: Pod) -> Iterator[Claim]:
         """Claims that are there and have no devices yet."""

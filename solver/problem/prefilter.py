@@ -10,12 +10,24 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from solver.domain import Batch, Budget, Claim, ClaimId, DeviceClass, Pod, PodId, Reason, ReasonCode, Request
-from solver.problem import leaving
+from solver.domain import (
+    Batch,
+    Budget,
+    Claim,
+    ClaimId,
+    DeviceClass,
+    Pod,
+    PodId,
+    Quarantined,
+    Reason,
+    ReasonCode,
+    Request,
+)
+from solver.problem import leaving, quarantine
 from solver.problem.devices.inventory import Inventory
 from solver.problem.devices.recall import Selectors
 from solver.problem.memory import Engine
-from solver.problem.requests.evaluation import Asker, Unfinished
+from solver.problem.requests.evaluation import Asker, Ending, Unfinished
 from solver.problem.requests.modes import Modes
 
 _STAGE: Final = "selectors"
@@ -85,14 +97,23 @@ class _Filter:
                 yield combinations_of(claim)
             for name, names in self._of(claim)[1]:
                 if names in unfinished:
-                    yield leaving.NOT_REACHED if unfinished[names] else _selectors_of(claim, name)
+                    yield self._reason(pod, unfinished[names], _selectors_of(claim, name))
         for names in self._special(pod):
             if names in unfinished:
-                yield leaving.NOT_REACHED if unfinished[names] else _OF_CLASSES
+                yield self._reason(pod, unfinished[names], _OF_CLASSES)
+
+    def _reason(self, pod: Pod, ending: Ending, too_costly: Reason) -> Reason:
+        """Say why the selectors of a pod did not come to an end."""
+        if ending.error:
+            subject = quarantine.subject_of(pod)
+            found = Quarantined(subject=subject, error=ending.error)
+            self.budget.work.quarantined.setdefault(subject, found)
+            return quarantine.failed(pod)
+        return leaving.NOT_REACHED if ending.is_late else too_costly
 
     def _is_known_too_costly(self, claim: Claim) -> bool:
-        """Whether a claim is known to need more than the whole allowance."""
-        return bool(self.engine.costs) and self.engine.costs.get(spec_of(claim), 0) >= self.budget.cost_units
+        """Whether half of the allowance was not enough for a claim before: the rest is for the others."""
+        return bool(self.engine.costs) and 2 * self.engine.costs.get(spec_of(claim), 0) >= self.budget.cost_units
 
     def _open(self, pod: Pod) -> Iterator[Claim]:
         """Claims that are there and have no devices yet."""

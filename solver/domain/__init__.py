@@ -55,7 +55,7 @@ from solver.domain.plan import (
     Unplaced,
     Violation,
 )
-from solver.domain.pod import PREEMPTIBLE, ContainerRequests, Controller, Pod, PodClaim, Unhealthy
+from solver.domain.pod import FILLS_NODE, PREEMPTIBLE, ContainerRequests, Controller, Pod, PodClaim, Unhealthy
 from solver.domain.preemption import DisruptionBudget, PreemptionRules, Victim
 from solver.domain.quantity import Quantity, QuantityError
 from solver.domain.reasons import Reason, ReasonCode
@@ -88,6 +88,7 @@ from solver.domain.volumes import (
 __all__ = [
     "ANY_ADDRESS",
     "BINDING_FAILED_TAINT",
+    "FILLS_NODE",
     "PACK",
     "PASSED_OVER",
     "PREEMPTIBLE",

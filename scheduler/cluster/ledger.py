@@ -114,6 +114,10 @@ class Ledger:
         """Give the claim that is believed under a stand-in id."""
         return self._specials.get(key)
 
+    def special_ids(self) -> tuple[ClaimId, ...]:
+        """Give the stand-in ids under which claims are believed."""
+        return tuple(self._specials)
+
     def settle_special(self, claim: Claim) -> ClaimId | None:
         """Drop the stand-in of a claim that the watch shows allocated as assumed; give its id."""
         for key, known in self._specials.items() if claim.is_special else ():

@@ -29,9 +29,10 @@ class Reflector:
     Lists and watches one kind for ever and hands every change over.
 
     `on_changes` gets what one read gave, in order, on the event loop's thread. `on_error` gets whatever went wrong,
-    with the kind: an object that cannot be read, once for each of its versions, a listing or watch that failed and is
-    tried again. `on_readable` gets the key of such an object when it can be read again, or is gone. `synced` is set
-    after the first whole listing has been handed over. Whatever is raised on the way, the task goes on.
+    with the kind: a listing or watch that failed and is tried again, an object without a name. `on_unreadable` gets an
+    object that cannot be read, once for each of its versions (without it, `on_error` does), `on_readable` the key of
+    one that can be read again, or is gone. `synced` is set after the first whole listing has been handed over. Whatever
+    is raised on the way, the task goes on.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Reflector:
         on_error: Callable[[Kind, Exception], None],
         *,
         path: str | None = None,
+        on_unreadable: Callable[[Kind, DecodeError], None] | None = None,
         on_readable: Callable[[Kind, str], None] | None = None,
     ) -> None:
         """`path` is the collection's, where `discovery` found another than `paths.COLLECTIONS` has."""
@@ -51,7 +53,8 @@ class Reflector:
         self._path = path if path is not None else paths.COLLECTIONS[kind]
         self._on_changes = on_changes
         self._on_error = on_error
-        self._on_readable = on_readable
+        self._on_unreadable = on_unreadable or on_error
+        self._on_readable = on_readable or _ignore
         self._relisted_at = -_RELIST_SECONDS
         self._mirrored = Mirrored(kind)
         self._mirrored.start_listing()
@@ -128,9 +131,11 @@ class Reflector:
         self._on_error(self.kind, received.torn)
 
     def _hand_over(self, received: Received) -> None:
-        for problem in received.problems:
+        for problem in received.nameless:
             self._on_error(self.kind, problem)
-        for key in received.readable if self._on_readable is not None else ():
+        for problem in received.problems:
+            self._on_unreadable(self.kind, problem)
+        for key in received.readable:
             self._on_readable(self.kind, key)
         if received.changes:
             self._on_changes(received.changes)
@@ -147,3 +152,7 @@ class Reflector:
 
 def _watch_seconds() -> int:
     return random.randint(*WATCH_SECONDS)  # noqa: S311 - spreads load, keeps no secret
+
+
+def _ignore(_kind: Kind, _key: str) -> None:
+    """Nothing has to be done."""

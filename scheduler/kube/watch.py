@@ -47,12 +47,13 @@ class Received:
     What an answer came to: the changes in order.
 
     `problems` are the objects that cannot be read, `readable` the keys of those that left quarantine: they can be read
-    again or are gone. `torn` is a line that belongs to no object that could be named: what it told is lost.
+    again or are gone. `nameless` are objects whose name cannot be read. `torn` is a line that belongs to no object that could be named: what it told is lost.
     """
 
     def __init__(self) -> None:
         self.changes: list[Change] = []
         self.problems: list[DecodeError] = []
+        self.nameless: list[DecodeError] = []
         self.readable: list[str] = []
         self.torn: DecodeError | None = None
 
@@ -187,7 +188,7 @@ class Mirrored:
             identity = identify(raw)
         except DecodeError as error:
             self._has_nameless = True
-            received.problems.append(error)
+            received.nameless.append(error)
             return
         key, uid, version = identity
         if self._seen is not None:
@@ -217,7 +218,7 @@ class Mirrored:
         try:
             identity = identify(raw)
         except DecodeError as error:
-            received.problems.append(error)
+            received.nameless.append(error)
             return
         if self._seen is None:
             self.resource_version = identity.resource_version or self.resource_version
@@ -235,7 +236,7 @@ class Mirrored:
         try:
             metadata = _bookmark.decode(raw).metadata
         except msgspec.MsgspecError as error:
-            received.problems.append(DecodeError(self.kind.value, "bookmark", "metadata", str(error)))
+            received.nameless.append(DecodeError(self.kind.value, "bookmark", "metadata", str(error)))
             return
         if self._seen is None:
             self.resource_version = metadata.resource_version or self.resource_version

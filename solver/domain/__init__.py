@@ -62,6 +62,7 @@ from solver.domain.reasons import Reason, ReasonCode
 from solver.domain.selection import (
     BINDING_FAILED_TAINT,
     SUSPECT_TAINT,
+    UNREADABLE_TAINT,
     NodeSelector,
     NodeSelectorOperator,
     NodeSelectorRequirement,
@@ -95,6 +96,7 @@ __all__ = [
     "SPREAD",
     "SUSPECT_TAINT",
     "TOPOLOGY",
+    "UNREADABLE_TAINT",
     "Account",
     "Allocation",
     "AllocationMode",

@@ -17,6 +17,7 @@ from scheduler.commit.outcome import Bound, Halted, Outcome, PartlyBound, Refuse
 from scheduler.commit.repair.repairs import Repairs
 from scheduler.commit.shunned.avoidance import Avoidance
 from scheduler.commit.telling.groups import Groups
+from scheduler.commit.telling.quarantine import Quarantine
 from scheduler.commit.telling.reports import Reports
 from scheduler.commit.telling.tally import Tally
 from scheduler.commit.waiting.waits import Waits
@@ -162,6 +163,7 @@ class Hall:
                 self.metrics,
             ),
             reports=cast("Reports", self.telling),
+            quarantine=Quarantine(self.metrics, lambda _, message: self.telling.told.append(("event", message))),
             tally=Tally(self.metrics),
             metrics=self.metrics,
         )

@@ -48,7 +48,7 @@ def _result(raw: bytes) -> DeviceResult:
         request=_string(parts, "request"),
         device=DeviceId(driver, pool if driver else "", device if driver and pool else ""),
         admin_access=_is_admin(parts),
-        share_id=_string(parts, "shareID"),
+        share_id=_share_id(parts),
         consumed_capacity=tuple(sorted(_consumed(parts))),
     )
 
@@ -67,11 +67,17 @@ def _is_admin(parts: dict[str, bytes]) -> bool:
         return False
 
 
-def _consumed(parts: dict[str, bytes]) -> Iterator[tuple[str, Quantity]]:
+def _share_id(parts: dict[str, bytes]) -> str:
+    """Give its share; one of which is not known what it takes holds its device alone."""
     try:
-        amounts = members(parts.get("consumedCapacity", b"{}"))
+        members(parts.get("consumedCapacity", b"{}"))
     except BrokenJsonError:
-        return
+        return ""
+    return _string(parts, "shareID")
+
+
+def _consumed(parts: dict[str, bytes]) -> Iterator[tuple[str, Quantity]]:
+    amounts = members(parts.get("consumedCapacity", b"{}")) if _share_id(parts) else {}
     for name in amounts:
         try:
             yield name, quantity(_string(amounts, name))

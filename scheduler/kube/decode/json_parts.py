@@ -16,7 +16,10 @@ import msgspec
 T = TypeVar("T")
 
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+(?P<end>"?)|[\[\]{},:]', re.DOTALL)
-_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_ESCAPE: Final = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>u[dD][89a-fA-F])|.)", re.DOTALL
+)
+"""Escapes in a string: a pair of surrogates is a character, one alone is none."""
 _DEEPEST: Final = 64
 """Levels that are handed to the fast decoder; what the API itself defines has less than half of that."""
 _OPEN: Final = (b"{", b"[")
@@ -72,7 +75,7 @@ def elements(raw: bytes) -> list[bytes]:
 
 
 def soften(raw: bytes) -> Softened:
-    """Replace what is nested too deep, and strings with escaped surrogates, by short strings. Raises BrokenJsonError."""
+    """Replace what is nested too deep, and strings with a lone surrogate, by short strings. Raises BrokenJsonError."""
     mark = f"softened-{secrets.token_hex(8)}"
     parts: list[bytes] = []
     pieces: list[bytes] = []
@@ -93,11 +96,15 @@ def soften(raw: bytes) -> Softened:
                 replaced(hard_from, end)
                 done = end
             depth -= 1
-        elif depth < _DEEPEST and token[:1] == b'"' and _SURROGATE.search(token):
+        elif depth < _DEEPEST and token[:1] == b'"' and _has_lone_surrogate(token):
             pieces.append(raw[done:start])
             replaced(start, end)
             done = end
     return Softened(b"".join((*pieces, raw[done:])), mark, tuple(parts))
+
+
+def _has_lone_surrogate(token: bytes) -> bool:
+    return any(found["lone"] for found in _ESCAPE.finditer(token))
 
 
 def _split(raw: bytes, bracket: bytes) -> Iterator[bytes]:

@@ -159,6 +159,8 @@ def _whole(kind: Kind, raw: bytes | msgspec.Raw) -> Object:
 
 def _stand_in(kind: Kind, raw: bytes | msgspec.Raw, last: Object | None, problem: DecodeError) -> Reading:
     why = problem.message if problem.field == _WHOLE else f"{problem.field}: {problem.message}"
+    if isinstance(problem.__cause__, msgspec.ValidationError):
+        why = cut(str(problem.__cause__))
     try:
         return Reading(stand_in(kind, bytes(raw), problem.key, last, why), problem)
     except Exception:  # noqa: BLE001 - beyond recognition: what was known of it counts

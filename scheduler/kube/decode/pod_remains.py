@@ -53,6 +53,8 @@ _ROOM: Final[Paths] = (
     ("status", "nodeAllocatableResourceClaimStatuses"),
     ("status", "extendedResourceClaimStatus"),
 )
+_DECIDES_EVICTION: Final = frozenset({"requests", "priority", "labels", "is_preemptible"})
+"""What is never readable of these protects a pod: whom it may be evicted for, and what that frees, is not known."""
 _CONTAINERS: Final = ("containers", "initContainers")
 
 
@@ -67,15 +69,13 @@ def read_parts(raw: bytes, why: str, last: Pod | None) -> Pod:
     found: dict[str, Any] = {}
     for names, paths in _SIMPLE.items():
         found |= _read(raw, names, paths, last)
-    node = found.get("node_name", "")
     found |= _read_containers(raw, "host_ports", (), ("name", "restartPolicy", "ports"), last)
-    room = _read_containers(raw, "requests", _ROOM, ("name", "restartPolicy", "resources"), last)
-    if not room:  # never readable: its node is full, and what an eviction would free is not known
-        room = {"requests": FILLS_NODE if node else (), "is_preemptible": False}
-    if "priority" not in found:
+    found |= _read_containers(raw, "requests", _ROOM, ("name", "restartPolicy", "resources"), last)
+    if not _DECIDES_EVICTION <= found.keys():
         found["is_preemptible"] = False
-    start = last if last is not None and last.uid == base.uid else base
-    return msgspec.structs.replace(start, **found, **room, invalid=cut(why))
+    if "requests" not in found:
+        found["requests"] = FILLS_NODE if found.get("node_name") else ()
+    return msgspec.structs.replace(last if last is not None else base, **found, invalid=cut(why))
 
 
 def _read(raw: bytes, names: tuple[str, ...], paths: Paths, last: Pod | None) -> dict[str, Any]:

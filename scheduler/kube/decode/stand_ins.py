@@ -24,6 +24,7 @@ from scheduler.kube.decode.pod_remains import read_parts
 from scheduler.kube.decode.slices import decode_slice
 from scheduler.kube.decode.storage import decode_attachment, decode_volume, decode_volume_claim
 from solver.domain import (
+    UNREADABLE_TAINT,
     Claim,
     ClaimId,
     DeviceClass,
@@ -51,8 +52,6 @@ from solver.domain.gang import WHOLE
 
 T = TypeVar("T")
 
-UNREADABLE_TAINT: Final = "dovetail.dev/unreadable"
-"""Key of the taint of a DeviceTaintRule whose own taint cannot be read; kept by the scheduler, not in the API."""
 _NEWEST: Final = 2**63 - 1
 """A pool's generation that cannot be read counts as the newest one."""
 _NAME: Final = ("metadata", "name")

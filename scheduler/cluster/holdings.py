@@ -121,7 +121,9 @@ class Holdings:
             return
         listing, draws = self._inventory.find(device), self._former.get(device)
         if listing is not None or draws is not None:
-            self._draws[device] = drawn(device, listing.device) if listing is not None and draws is None else draws or ()
+            self._draws[device] = (
+                drawn(device, listing.device) if listing is not None and draws is None else draws or ()
+            )
             for counter, amount in self._draws[device]:
                 amounts.add(self._charged, counter, amount)
 

@@ -193,9 +193,7 @@ def withholding(claim: Claim) -> Iterator[DeviceTaintRule]:
         if result.device.driver and not result.device.device and not result.admin_access:
             taint = Taint(key=UNREADABLE_TAINT, effect=TaintEffect.NO_SCHEDULE)
             name = f"{UNREADABLE_TAINT}/{claim.id}"
-            yield DeviceTaintRule(
-                name=name, taint=taint, driver=result.device.driver, pool=result.device.pool or None
-            )
+            yield DeviceTaintRule(name=name, taint=taint, driver=result.device.driver, pool=result.device.pool or None)
 
 
 def split_key(key: str) -> tuple[str, str]:

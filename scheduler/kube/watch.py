@@ -47,7 +47,8 @@ class Received:
     What an answer came to: the changes in order.
 
     `problems` are the objects that cannot be read, `readable` the keys of those that left quarantine: they can be read
-    again or are gone. `nameless` are objects whose name cannot be read. `torn` is a line that belongs to no object that could be named: what it told is lost.
+    again or are gone. `nameless` are objects whose name cannot be read. `torn` is a line that belongs to no object that
+    could be named: what it told is lost.
     """
 
     def __init__(self) -> None:

@@ -486,7 +486,7 @@ def wish(*, version: int = 1, volume: str = "", **wrong: Any) -> Json:
     return body
 
 
-SLOW = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
+SLOW: Json = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
 DATA = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
 
 
@@ -574,10 +574,10 @@ def test_attach_limits_that_were_never_readable_whole_count_by_their_drivers(sce
 
 
 def test_a_storage_capacity_that_cannot_be_read_offers_nothing(scene: Scene) -> None:
-    made = {"provisioner": "disk.example.com", "volumeBindingMode": "WaitForFirstConsumer"}
+    made: Json = {"provisioner": "disk.example.com", "volumeBindingMode": "WaitForFirstConsumer"}
     scene.show(Kind.STORAGE_CLASSES, cluster_object("slow", **made))
     scene.show(Kind.STORAGE_DRIVERS, cluster_object("disk.example.com", spec={"storageCapacity": True}))
-    room = {"nodeTopology": {}, "storageClassName": "slow"}
+    room: Json = {"nodeTopology": {}, "storageClassName": "slow"}
     scene.show(Kind.STORAGE_CAPACITIES, own("room", capacity="9Gi", **room))
     scene.show(Kind.VOLUME_CLAIMS, wish())
     assert scene.offer(volumes=DATA) == "node-1"
@@ -588,7 +588,7 @@ def test_a_storage_capacity_that_cannot_be_read_offers_nothing(scene: Scene) -> 
 
 
 def test_a_storage_driver_that_was_never_readable_counts_its_capacity(scene: Scene) -> None:
-    made = {"provisioner": "disk.example.com", "volumeBindingMode": "WaitForFirstConsumer"}
+    made: Json = {"provisioner": "disk.example.com", "volumeBindingMode": "WaitForFirstConsumer"}
     scene.show(Kind.STORAGE_CLASSES, cluster_object("slow", **made))
     scene.show(Kind.STORAGE_DRIVERS, cluster_object("disk.example.com", spec=7))
     scene.show(Kind.VOLUME_CLAIMS, wish())

@@ -633,7 +633,9 @@ DEFECTS = [
 ]
 
 
-@pytest.mark.parametrize(("place", "name", "about"), DEFECTS, ids=[f"{each.__name__}.{name}" for each, name, _ in DEFECTS])
+@pytest.mark.parametrize(
+    ("place", "name", "about"), DEFECTS, ids=[f"{each.__name__}.{name}" for each, name, _ in DEFECTS]
+)
 async def test_whatever_one_object_raises_on_its_way_the_others_are_decided(
     monkeypatch: pytest.MonkeyPatch, place: type, name: str, about: Callable[..., object]
 ) -> None:
@@ -647,16 +649,17 @@ async def test_whatever_one_object_raises_on_its_way_the_others_are_decided(
             raise ZeroDivisionError("a defect")
         return honest(own, *arguments)
 
-    monkeypatch.setattr(place, name, method)
+    monkeypatch.setattr(Backoff, "end", lambda _, now, __: now)
     hall = Hall()
     hostile, good = pod("hostile"), pod("good")
     async with running(hall):
-        hall.cycle.see([seen(hostile), seen(good)])
-        await settle()
+        with monkeypatch.context() as defect:
+            defect.setattr(place, name, method)
+            hall.cycle.see([seen(hostile), seen(good)])
+            await settle()
         assert "good" in {each.placements[0].pod.name for each in hall.committing.units}
         assert "hostile" not in {each.placements[0].pod.name for each in hall.committing.units}
         assert hall.series("dovetail_quarantined_objects", kind="pods") == 1
-        monkeypatch.undo()
         hall.cycle.see([seen(msgspec.structs.replace(hostile, labels=(("repaired", "yes"),)))])
         await settle()
     assert {each.placements[0].pod.name for each in hall.committing.units} == {"good", "hostile"}

@@ -200,7 +200,9 @@ def _level(text: str) -> GangLevel:
         return GangLevel(node_label=key, is_required=is_required)
     if kind == "device" and "/" in key.strip("/"):
         return GangLevel(device_attribute=key, is_required=is_required)
-    message = f"{cut(text, _LONGEST_SHOWN)!r} is neither label:KEY nor device:DOMAIN/NAME (with preferred: in front or not)"
+    message = (
+        f"{cut(text, _LONGEST_SHOWN)!r} is neither label:KEY nor device:DOMAIN/NAME (with preferred: in front or not)"
+    )
     raise MalformedError(TOPOLOGY_ANNOTATION, message)
 
 

@@ -1,9 +1,9 @@
-"""
+r"""
 JSON taken apart without recursion, for objects that the fast decoder refuses as a whole.
 
 The API server hands on a user's JSON (opaque parameters, managed fields) nested thousands of levels deep, and with
-escapes of lone surrogates (`\\ud800`). msgspec raises for both, even where the value is skipped, and takes the whole page
-or line with it. Here only brackets, commas and strings are looked at, so the work is linear and the depth free.
+escapes of lone surrogates (`\ud800`). msgspec raises for both, even where the value is skipped, and takes the whole
+page or line with it. Here only brackets, commas and strings are looked at, so the work is linear and the depth free.
 """
 
 import re

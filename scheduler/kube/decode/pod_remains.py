@@ -71,7 +71,7 @@ def read_parts(raw: bytes, why: str, last: Pod | None) -> Pod:
         found |= _read(raw, names, paths, last)
     found |= _read_containers(raw, "host_ports", (), ("name", "restartPolicy", "ports"), last)
     found |= _read_containers(raw, "requests", _ROOM, ("name", "restartPolicy", "resources"), last)
-    if not _DECIDES_EVICTION <= found.keys():
+    if not found.keys() >= _DECIDES_EVICTION:
         found["is_preemptible"] = False
     if "requests" not in found:
         found["requests"] = FILLS_NODE if found.get("node_name") else ()
@@ -87,9 +87,7 @@ def _read(raw: bytes, names: tuple[str, ...], paths: Paths, last: Pod | None) ->
     return {name: getattr(pod, name) for name in names}
 
 
-def _read_containers(
-    raw: bytes, name: str, paths: Paths, wanted: tuple[str, ...], last: Pod | None
-) -> dict[str, Any]:
+def _read_containers(raw: bytes, name: str, paths: Paths, wanted: tuple[str, ...], last: Pod | None) -> dict[str, Any]:
     """Read an attribute that is made of some fields of the containers."""
     try:
         body = msgspec.json.decode(trimmed(raw, *_NAMES, *paths), type=dict[str, dict[str, msgspec.Raw]])

@@ -9,7 +9,6 @@ from scheduler.kube.decode import eviction, gangs, neighbours
 from scheduler.kube.decode.neighbours import PodAffinityWire, PortWire, PreferredNodeWire, SpreadWire, Subject
 from scheduler.kube.decode.pod_volumes import VolumeWire, pod_volumes
 from scheduler.kube.decode.shared import (
-    MalformedError,
     Metadata,
     NodeSelectorWire,
     TolerationWire,

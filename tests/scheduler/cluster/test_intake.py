@@ -130,7 +130,12 @@ def test_after_the_first_defect_objects_of_the_kind_do_not_reach_the_mirror_befo
     """The mirror is made again once, and not for every object that a user makes."""
     cluster, mended = cluster_of(*BASE), list[str]()
     honest = cluster.mend
-    monkeypatch.setattr(cluster, "mend", lambda kind, key, value: (mended.append(key), honest(kind, key, value)))
+
+    def mend(kind: Kind, key: str, value: Object | None) -> None:
+        mended.append(key)
+        honest(kind, key, value)
+
+    monkeypatch.setattr(cluster, "mend", mend)
     Fault(monkeypatch, Occupancy, "replace", after=False, is_lasting=True)
     intake = Intake(cluster)
     for index in range(20):

@@ -1,7 +1,6 @@
 from typing import Any
 
 import pytest
-
 from msgspec import structs
 
 from scheduler.change import Change, Kind
@@ -271,7 +270,7 @@ HARD = {
 
 @pytest.mark.parametrize("parameters", HARD.values(), ids=HARD)
 def test_opaque_parameters_go_on_as_they_came(parameters: bytes) -> None:
-    """Row 4: they are read by drivers alone; whatever the server admits is written as it was, and reaches the worker."""
+    """Row 4: drivers alone read them; whatever the server admits is written as it was, and reaches the worker."""
     body = encoded(claim(config=[{"opaque": {"driver": "d", "parameters": "HERE"}}])).replace(b'"HERE"', parameters)
     found, problem = read(Kind.CLAIMS, body)
     assert problem is None

@@ -22,13 +22,13 @@ def spelled(value: Any, *, blanks: bool) -> bytes:
     return json.dumps(value, indent=1 if blanks else None, ensure_ascii=blanks).encode()
 
 
-@given(st.lists(JSON, max_size=5), st.booleans())
-def test_an_array_is_split_into_its_elements(value: list[Any], blanks: bool) -> None:
+@given(value=st.lists(JSON, max_size=5), blanks=st.booleans())
+def test_an_array_is_split_into_its_elements(*, value: list[Any], blanks: bool) -> None:
     assert [json.loads(each) for each in elements(spelled(value, blanks=blanks))] == value
 
 
-@given(st.dictionaries(st.from_regex("[a-z]{0,4}", fullmatch=True), JSON, max_size=5), st.booleans())
-def test_an_object_is_split_into_its_members(value: dict[str, Any], blanks: bool) -> None:
+@given(value=st.dictionaries(st.from_regex("[a-z]{0,4}", fullmatch=True), JSON, max_size=5), blanks=st.booleans())
+def test_an_object_is_split_into_its_members(*, value: dict[str, Any], blanks: bool) -> None:
     assert {key: json.loads(each) for key, each in members(spelled(value, blanks=blanks)).items()} == value
 
 

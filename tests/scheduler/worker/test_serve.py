@@ -116,8 +116,8 @@ def test_a_change_that_raises_ends_no_process_and_the_next_ones_are_applied(monk
         return honest(own, change)
 
     monkeypatch.setattr(Cluster, "apply", apply)
-    seen_pods = [structs.replace(each, node_name="n1") for each in (GOOD[0], POISON, GOOD[1])]
-    changes = [frames.encode_change(seen(each)) for each in (node("n1"), *seen_pods)]
+    there = [structs.replace(each, node_name="n1") for each in (GOOD[0], POISON, GOOD[1])]
+    changes = [frames.encode_change(each) for each in (seen(node("n1")), *map(seen, there))]
     plan = answered(changes, pod("new"))
     assert plan is not None
     assert [each.node for each in plan.placements] == ["n1"]

@@ -190,6 +190,12 @@ class Metrics:
             ("resource",),
             tuple(Kind),
         )
+        self.quarantined_objects = self._gauge(
+            "dovetail_quarantined_objects",
+            "Objects that cannot be read or used now: nothing is decided with them, what they hold counts.",
+            ("kind",),
+            tuple(Kind),
+        )
         self.events_dropped = self._counter(
             "dovetail_events_dropped", "Kubernetes events not written because too many were waiting."
         )

@@ -10,7 +10,6 @@ import yaml
 from scheduler.settings import problems, untrusted
 from scheduler.settings.schema import API_VERSION, KIND, Settings, default
 
-
 _MOST_BYTES: Final = 1024 * 1024
 """Of the file; a ConfigMap holds no more."""
 _MOST_PROBLEMS: Final = 20

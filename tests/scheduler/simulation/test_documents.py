@@ -109,7 +109,7 @@ def test_an_empty_folder_is_a_problem(tmp_path: Path) -> None:
 # What a small text makes large or deep
 
 
-BOMB = "a: &a [{0}]\n".format(",".join(["x"] * 9)) + "".join(
+BOMB = "a: &a [{}]\n".format(",".join(["x"] * 9)) + "".join(
     f"{name}: &{name} [{','.join([f'*{before}'] * 9)}]\n" for before, name in zip("abcdefghi", "bcdefghij", strict=True)
 )
 

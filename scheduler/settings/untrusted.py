@@ -6,7 +6,7 @@ What a text would come to is counted from its events before anything is built: P
 """
 
 from collections.abc import Hashable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import yaml
 
@@ -69,7 +69,7 @@ class _Weights:
             self._open.append((event.anchor, self._total))
             self._total += 1
             if len(self._open) > MOST_DEPTH:
-                raise yaml.MarkedYAMLError(problem=TOO_DEEP, problem_mark=event.start_mark)
+                raise _refusal(TOO_DEEP, event)
         elif isinstance(event, yaml.CollectionEndEvent):
             anchor, before = self._open.pop()
             if anchor is not None:
@@ -81,16 +81,19 @@ class _Weights:
                 self._known[event.anchor] = weight
 
     def _repeat(self, event: yaml.AliasEvent) -> None:
-        name = event.anchor
+        name = event.anchor or ""
         if any(anchor == name for anchor, _ in self._open):
-            problem = f"the alias *{name} stands inside of what it repeats: write the value out"
-            raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
+            raise _refusal(f"the alias *{name} stands inside of what it repeats: write the value out", event)
         weight = self._known.get(name, 0)  # an alias of nothing is for the reader to tell
         self._total += weight
         self._repeated += weight
         if self._repeated > MOST_REPEATED:
-            problem = f"aliases repeat more than {MOST_REPEATED} values and characters: write the values out"
-            raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
+            told = f"aliases repeat more than {MOST_REPEATED} values and characters: write the values out"
+            raise _refusal(told, event)
+
+
+def _refusal(problem: str, event: yaml.Event) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=cast("yaml.Mark", event.start_mark))
 
 
 def _look_ahead(text: str) -> None:

@@ -45,6 +45,9 @@ def fenced(control_plane: ControlPlane) -> Iterator[ControlPlane]:
         # The other tests of the run are not about fences.
         for kind in ("validatingadmissionpolicies", "validatingadmissionpolicybindings"):
             control_plane.kubectl("delete", kind, "-l", "app.kubernetes.io/part-of=dovetail")
+        control_plane.kubectl("-n", "dovetail-system", "delete", "deployment", "dovetail", "--ignore-not-found")
+        pods = COLLECTIONS["Pod"].format("dovetail-system")
+        wait_until(lambda: not control_plane.request("GET", pods)["items"])
         wait_until(lambda: not any(_refusal(control_plane, each) for each in _probes()))
 
 

@@ -261,6 +261,4 @@ def _only_reserved(draw: Draw, claim: Manifest) -> None:
 def _wrong_requests(draw: Draw, claim: Manifest) -> None:
     leaf = draw.leaf()
     names = ("count", "selectors", "capacity", "tolerations", "deviceClassName", "allocationMode", "adminAccess")
-    draw.one(
-        (lambda: _first(claim).update({draw.one(names): leaf}), lambda: _devices(claim).update(constraints=leaf))
-    )()
+    draw.do(lambda: _first(claim).update({draw.one(names): leaf}), lambda: _devices(claim).update(constraints=leaf))

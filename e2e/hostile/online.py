@@ -144,8 +144,8 @@ def render(found: Found) -> Table:
     """Lay out what was admitted, by kind."""
     share = found.admitted.total() / max(1, found.made.total())
     caption = (
-        f"{found.admitted.total()} of {found.made.total()} admitted ({share:.0%}). UNEXPECTED: refused, though expected to "
-        f"be admitted. Good pods: {len(found.waits)}, median {duration(median(found.waits))}, "
+        f"{found.admitted.total()} of {found.made.total()} admitted ({share:.0%}). UNEXPECTED: refused, though expected "
+        f"to be admitted. Good pods: {len(found.waits)}, median {duration(median(found.waits))}, "
         f"p99 {duration(percentile(found.waits, 0.99))}."
     )
     columns = ("KIND", "MADE", "ADMITTED", "REFUSED", "UNEXPECTED", "STATUSES")

@@ -99,7 +99,7 @@ async def measure(plane: ControlPlane, cases: Sequence[Case], setting: Setting) 
 
 
 async def _measure(there: World, case: Case, idle: tuple[Wait, ...], setting: Setting) -> Outcome:
-    keeper, times = there.keeper, there.stream.times
+    keeper = there.keeper
     log, restarts, solver_restarts = keeper.start_of_case(), keeper.restarts, keeper.solver_restarts
     path = there.plane.folder / f"mallory-{case.name}.log"
     mallory = await asyncio.to_thread(_start, there, case, setting, path)

@@ -137,8 +137,10 @@ def details(outcome: Outcome) -> Iterator[str]:
     yield f"{outcome.case}: {outcome.about}"
     for failure in outcome.failures:
         yield f"  FAILS: {failure}"
-    shares = ((0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (1.0, "max"))
-    yield "  good pods: " + ", ".join(f"{name} {duration(percentile(outcome.during, share))}" for share, name in shares)
+    shares = ((0.9, "p90"), (0.99, "p99"), (1.0, "max"))
+    yield f"  good pods: median {duration(outcome.median_during)}, " + ", ".join(
+        f"{name} {duration(percentile(outcome.during, share))}" for share, name in shares
+    )
     yield f"  hostile objects: {outcome.created} created, {outcome.changed} changes, {outcome.refused} refused"
     if outcome.refusal:
         yield f"  last refusal: {outcome.refusal}"

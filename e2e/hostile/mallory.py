@@ -130,11 +130,16 @@ async def act(kubeconfig: Path, name: str, nodes: int) -> None:
         mallory = Mallory(session, nodes)
         doing = asyncio.create_task(_do(mallory, name))
         asyncio.get_running_loop().add_reader(0, _end_with_input, doing)
-        while True:
+        while not doing.done():
+            _tell(mallory.told)
             await asyncio.wait((doing,), timeout=_TOLD_SECONDS)
-            print(msgspec.json.encode(mallory.told).decode(), flush=True)
-            if doing.done():
-                return
+        _tell(mallory.told)
+        if not doing.cancelled():
+            doing.result()
+
+
+def _tell(told: Told) -> None:
+    print(msgspec.json.encode(told).decode(), flush=True)
 
 
 async def _do(mallory: Mallory, name: str) -> None:

@@ -143,10 +143,11 @@ def collection(kind: Kind) -> str:
 def render(found: Found) -> Table:
     """Lay out what was admitted, by kind."""
     share = found.admitted.total() / max(1, found.made.total())
+    waits = found.waits
     caption = (
-        f"{found.admitted.total()} of {found.made.total()} admitted ({share:.0%}). UNEXPECTED: refused, though expected "
-        f"to be admitted. Good pods: {len(found.waits)}, median {duration(median(found.waits))}, "
-        f"p99 {duration(percentile(found.waits, 0.99))}."
+        f"{found.admitted.total()} of {found.made.total()} admitted ({share:.0%}). "
+        "UNEXPECTED: refused against what was expected. "
+        f"Good pods: {len(waits)}, median {duration(median(waits))}, p99 {duration(percentile(waits, 0.99))}."
     )
     columns = ("KIND", "MADE", "ADMITTED", "REFUSED", "UNEXPECTED", "STATUSES")
     table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False, caption=caption, caption_justify="left")

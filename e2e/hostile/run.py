@@ -102,13 +102,17 @@ async def _measure(there: World, case: Case, idle: tuple[Wait, ...], setting: Se
     keeper = there.keeper
     log, restarts, solver_restarts = keeper.start_of_case(), keeper.restarts, keeper.solver_restarts
     path = there.plane.folder / f"mallory-{case.name}.log"
+    path.unlink(missing_ok=True)
     mallory = await asyncio.to_thread(_start, there, case, setting, path)
     try:
+        await _begun(mallory)
         since = time.monotonic()
         asked = asyncio.create_task(_ask(there.stage.session, case))
         await asyncio.sleep(setting.seconds)
         during = await there.stream.waited(since, time.monotonic(), _TAIL_SECONDS)
         findings = await asked
+        if not mallory.is_running():
+            findings.append(f"what does the case has ended: {mallory.tail(3)}")
     finally:
         await asyncio.to_thread(mallory.stop)
     told = read_told(path)
@@ -135,6 +139,13 @@ def _start(there: World, case: Case, setting: Setting, log: Path) -> Component:
     command = [sys.executable, "-m", "e2e.hostile.mallory", f"--kubeconfig={kubeconfig}"]
     command += [f"--case={case.name}", f"--nodes={setting.nodes}"]
     return Component("mallory", command, log, cwd=Path(__file__).parents[2])
+
+
+async def _begun(mallory: Component) -> None:
+    """Wait until the process has told something for the first time. Raises ComponentError where it ends instead."""
+    while not (mallory.log.exists() and mallory.log.stat().st_size):
+        mallory.check()
+        await asyncio.sleep(0.05)
 
 
 async def _ask(session: aiohttp.ClientSession, case: Case) -> list[str]:

@@ -19,6 +19,7 @@ from e2e.hostile.objects.draw import Draw
 from e2e.hostile.objects.generator import Hostile, base_of
 from e2e.hostile.objects.kinds import GPU_CLASS, MOST_PRIORITY, NAMESPACE, SCHEDULER, Manifest
 from e2e.hostile.objects.machines import own_nodes
+from e2e.hostile.offline.companions import companions, own_class
 from e2e.hostile.offline.path import Decided, Path, failed
 from scheduler.change import Kind
 from solver.domain import Snapshot
@@ -79,7 +80,7 @@ def _furniture() -> tuple[tuple[Kind, Manifest], ...]:
     namespaces = [{"metadata": {"name": name}} for name in (GOOD, NAMESPACE)]
     made: list[tuple[Kind, Manifest]] = [(Kind.NAMESPACES, each) for each in namespaces]
     made += [(Kind.NODES, each) for each in (*fleet.nodes, *own_nodes())]
-    made += [(Kind.CLASSES, each) for each in fleet.classes]
+    made += [(Kind.CLASSES, each) for each in (*fleet.classes, own_class())]
     made += [(Kind.SLICES, each) for each in fleet.slices]
     for index in range(GOOD_PODS):
         made += [(Kind.CLAIMS, _good_claim(index)), (Kind.PODS, _good_pod(index))]
@@ -120,12 +121,18 @@ class Round:
             self._path.receive(kind, "ADDED", served(manifest, -1 - number))
         before = self._path.cluster.snapshot()
         shown = [(each, self._show(each)) for each in self._objects]
+        for each in self._objects:
+            for number, (kind, manifest) in enumerate(companions(each)):
+                with self._noting("receives what needs an object", each):
+                    self._path.receive(kind, "ADDED", served(manifest, 10**9 + 10 * each.number + number))
         with self._noting("decides"):
             decided = self._path.decide()
             self._judge(decided)
             if decided and Draw(self._seed, self._numbers[0]).chance(_EXPLAINED):
                 self._path.explain(decided[0], 3)
         for each, manifest in shown:
+            for number, (kind, needing) in enumerate(companions(each)):
+                self._path.receive(kind, "DELETED", served(needing, 10**9 + 10 * each.number + number))
             with self._noting("deletes an object", each):
                 self._path.receive(each.kind, "DELETED", manifest)
         self._look_for_rest(before)

@@ -22,7 +22,7 @@ _ON_SPECIAL: Final[dict[str, Any]] = {"nodeSelector": {"pool": SPECIAL}, "tolera
 
 
 async def order(session: aiohttp.ClientSession) -> list[str]:
-    """See that the only GPU goes to who waited first, although a later pod's gang says it runs in part."""
+    """See that the only GPU goes to the pod that waited first, although a later pod's gang says it runs in part."""
     try:
         await _create(session, "occupant")
         if not await _bound(session, GOOD, "occupant", PATIENCE_SECONDS):
@@ -80,7 +80,7 @@ async def crossing(session: aiohttp.ClientSession) -> list[str]:
 
 
 def texts(pods: Iterable[Manifest], events: Iterable[Manifest]) -> Iterable[tuple[str, str]]:
-    """Give what is told of pods: (where it stands, text) pairs."""
+    """Give the texts about pods: (place, text) pairs."""
     for each in pods:
         for condition in each.get("status", {}).get("conditions") or ():
             yield f"condition of {each['metadata']['name']}", str(condition.get("message", ""))

@@ -22,7 +22,7 @@ CAPTION = (
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """How long a good pod waited, until it was bound or, where it never was, until nobody looked any more."""
+    """How long a good pod waited, until it was bound or, where it never was, until the measurement ended."""
 
     seconds: float
     is_bound: bool = True

@@ -21,7 +21,11 @@ async def reservations(hands: Hands) -> None:
     await hands.many(hands.nodes, one)
 
 
-@case("dummy-gang", "a gang of which one member was put on a node by hand: who comes later goes first", probe="order")
+@case(
+    "dummy-gang",
+    "a gang one member of which names its node: does its next member go before an older pod?",
+    probe="order",
+)
 async def dummy_gang(hands: Hands) -> None:
     """Wait until the probe has a pod that waits for the only GPU, then come with one of a gang that runs in part."""
     await hands.pause(GANG_AFTER_SECONDS)
@@ -55,7 +59,7 @@ async def names(hands: Hands) -> None:
         await hands.make(claim(name), pod(name, claims=(name,), **importance, **_ON_SPECIAL))
 
 
-@case("nominations", "nominatedNodeName of every node, by whoever may write pods' statuses", rights="driver")
+@case("nominations", "nominatedNodeName of every node, written into pods' statuses", rights="driver")
 async def nominations(hands: Hands) -> None:
     """Nominate pods that fit nowhere."""
     pods = [pod(f"n{index}", requests={"cpu": "1000000"}) for index in range(hands.nodes)]

@@ -91,7 +91,7 @@ async def anti_affinity(hands: Hands) -> None:
     await hands.many(500, lambda index: pod(f"anti-{index}", affinity={"podAntiAffinity": {_REQUIRED: terms}}))
 
 
-@case("anti-affinity-zone", "300 pods that bear nobody of their namespace in their zone, by 50 terms")
+@case("anti-affinity-zone", "300 pods with required anti-affinity by zone, 50 terms each")
 async def anti_affinity_zone(hands: Hands) -> None:
     """One runs, the others wait for it."""
     expressions = [{"key": f"none-{index}", "operator": "DoesNotExist"} for index in range(50)]

@@ -1,4 +1,4 @@
-"""What a driver does that is broken or hostile, and whoever may label namespaces and taint devices."""
+"""What a driver does that is broken or hostile, and what rights on namespaces and taint rules allow."""
 
 from typing import Any
 
@@ -75,7 +75,7 @@ async def amounts(hands: Hands) -> None:
 
 @case("taint-rules", "50 taint rules that come and go, twenty changes a second", rights="driver")
 async def taint_rules(hands: Hands) -> None:
-    """Taint devices that nobody has."""
+    """Taint devices that are not there."""
 
     def rule(index: int) -> Manifest:
         taint = {"key": "example.com/bad", "effect": "NoSchedule"}

@@ -48,7 +48,7 @@ _DETERMINISTIC_SECONDS: Final = 0.2
 
 
 class Decided(NamedTuple):
-    """One decision: what was known, who was decided about, the plan, and what is wrong with it."""
+    """One decision: the snapshot, the pods, the plan, and what is wrong with it."""
 
     snapshot: Snapshot
     batch: Batch

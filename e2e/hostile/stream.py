@@ -82,7 +82,7 @@ class Stream:
             await asyncio.gather(watch, *self._lives, return_exceptions=True)
 
     async def waited(self, since: float, until: float, tail_seconds: float) -> tuple[Wait, ...]:
-        """Give how long pods waited that were created between two moments; a pod that still waits has some seconds more."""
+        """Give how long the pods of a phase waited; those that still wait at its end get some seconds more."""
         while True:
             now = time.monotonic()
             if now > until + tail_seconds or not self.times.waiting(since, until):

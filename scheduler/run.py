@@ -213,7 +213,7 @@ class Process:
         cycle = Cycle(parts, policies, self._settings.batch.max_pods)
         suspicion = Suspicion(parts.cluster, self._settings.commit.suspect_device_seconds)
         suspicion.connect(cycle.see)
-        strays = Strays(parts.cluster, parts.reports, self._settings.scheduler_names)
+        strays = Strays(parts.cluster, parts.reports, self._settings.scheduler_names, self.metrics)
 
         def see(changes: Sequence[Change]) -> None:
             left = without_ended(changes)
@@ -227,7 +227,7 @@ class Process:
             keeping += [group.create_task(each.run()) for each in reflectors]
             keeping.append(group.create_task(worker.run()))
             if await _unless_stopped(stop, self._wait_until_ready(reflectors, elector, parts)):
-                leftovers = Leftovers(parts.cluster, parts.pending, parts.commit.specials)
+                leftovers = Leftovers(parts.cluster, parts.pending, parts.commit.specials, self.metrics)
                 behind = (parts.repairs.run(), leftovers.run(), strays.run(), parts.groups.run())
                 working = [group.create_task(each) for each in (cycle.decide(), *behind)]
                 keeping.append(group.create_task(parts.reports.run()))

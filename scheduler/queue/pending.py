@@ -144,9 +144,9 @@ class Pending:
         was taken that would have woken it; else it waits for such a thing, or for the sweep. It need not rest where
         its equals were placed meanwhile. A pod that has left the queue, or whose name another pod has, is ignored.
         """
-        entry = self._standing.entries.get(pod)
-        if entry is None or entry.pod.uid != uid or entry.state is not State.IN_FLIGHT:
+        if not self.is_in_flight(pod, uid):
             return False
+        entry = self._standing.entries[pod]
         entry.codes = frozenset(reason.code for reason in reasons)
         entry.is_completing = self._musters.is_partial(entry.pod)
         entry.is_told = self._musters.is_missing_some(entry.pod)
@@ -164,6 +164,11 @@ class Pending:
         else:
             self._standing.wait(entry, now)
         return True
+
+    def is_in_flight(self, pod: PodId, uid: str) -> bool:
+        """Whether a pod was taken with a batch, and neither put back nor seen bound or gone since."""
+        entry = self._standing.entries.get(pod)
+        return entry is not None and entry.pod.uid == uid and entry.state is State.IN_FLIGHT
 
     def wake(self, transition: Transition) -> None:
         """Wake the pods whose reasons a transition could remove; they are ready when their backoff is over."""

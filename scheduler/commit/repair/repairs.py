@@ -19,7 +19,8 @@ from scheduler.commit.steps.withdrawal import NO_GROUPS, Pods, Withdrawal
 from scheduler.commit.telling.reports import Reports
 from scheduler.commit.writer import GateClosedError
 from scheduler.observe import logs
-from scheduler.observe.metrics import Metrics
+from scheduler.observe.defects import Confined
+from scheduler.observe.metrics import Metrics, Part
 from scheduler.queue import Pending
 from solver.domain import Claim, ClaimId, DeviceId, Pod, PodId, Reason, ReasonCode
 
@@ -54,6 +55,7 @@ class Repairs:
         self._reports: Final = reports
         self._metrics: Final = metrics
         self._clock: Final = clock
+        self._confined: Final = partial(Confined, metrics, Part.REPAIR, passing=(GateClosedError,))
         self._written: Final[Counter[ClaimId]] = Counter()
         self._repaired: ClaimId | None = None
         self._is_repaired: Final = asyncio.Event()
@@ -98,8 +100,10 @@ class Repairs:
         while True:
             await asyncio.sleep(_PERIOD_SECONDS)
             try:
-                await self._separate()
-                await self.give_free()
+                with self._confined():
+                    await self._separate()
+                with self._confined():
+                    await self.give_free()
             except GateClosedError:
                 return
 
@@ -114,7 +118,8 @@ class Repairs:
                 _log.warning(logs.DEVICE_HELD_TWICE, device=str(device), claims=[str(claim) for claim in claims])
             if any(claim in self._written for claim in claims) or not self._is_time(device):
                 continue
-            await self._separate_one(device, claims)
+            with self._confined(device=str(device)):
+                await self._separate_one(device, claims)
 
     async def _separate_one(self, device: DeviceId, claims: Sequence[ClaimId]) -> None:
         """Take back what holds a device needlessly; one holder stays."""
@@ -129,8 +134,12 @@ class Repairs:
         """Take back what was noted as left behind, where a live read says the same."""
         while self._loose:
             claim, pod = self._loose.popitem()
-            if self._is_time(claim):
-                await self._reclaim(claim, partial(_is_reserved_at_most_for, self._kin(pod)), self._group(pod))
+            with self._confined(claim=str(claim)):
+                await self._give_free_one(claim, pod)
+
+    async def _give_free_one(self, claim: ClaimId, pod: Pod) -> None:
+        if self._is_time(claim):
+            await self._reclaim(claim, partial(_is_reserved_at_most_for, self._kin(pod)), self._group(pod))
 
     def _kin(self, pod: Pod) -> frozenset[str]:
         """Give the uids of those that hold nothing for others: a pod, or a whole gang while no member of it runs."""

@@ -306,7 +306,8 @@ class Cycle:
         pending = self._parts.pending
         if isinstance(after, Pod):
             is_known = pending.state(after.id) is not None
-            pending.offer(after, now)
+            before = transitions[0].before
+            pending.offer(after, now, before if isinstance(before, Pod) else None)
             if pending.state(after.id) is not None:
                 self._parts.tally.seen(after)
                 if not is_known:

@@ -58,7 +58,7 @@ class Room:
     def __init__(self) -> None:
         self.cluster = cluster_of(b.node("n1"), POD, CLAIM)
         self.telling = Telling()
-        self.now = ALLOCATED + 1
+        self.now, self.set_ahead = ALLOCATED + 1, 0.0
         self.begun = 0
         self.waits = Waits(
             self.cluster,
@@ -66,6 +66,7 @@ class Room:
             Avoidance(300.0),
             timeout_seconds=600.0,
             clock=lambda: self.now,
+            wall=lambda: self.now + self.set_ahead,
         )
         self.waits.connect(self.see, self._begin)
 
@@ -239,3 +240,17 @@ async def test_a_pod_whose_claim_was_taken_away_is_not_to_blame() -> None:
     assert isinstance(await task, Failed)
 
     assert room.waits.restraint.applied(Batch(pods=(POD,))).pods == (POD,)
+
+
+@pytest.mark.parametrize("set_ahead", [-86_400.0, 86_400.0], ids=["set back", "set ahead"])
+async def test_a_clock_that_is_set_changes_nothing_of_how_long_a_pod_evicts_nobody(set_ahead: float) -> None:
+    room = Room()
+    task = await room.wait()
+    room.see([seen(saying(broken="True"))])
+    await task
+
+    room.set_ahead = set_ahead
+    room.now += 299.0
+    assert room.waits.restraint.holds(POD.uid)
+    room.now += 2.0
+    assert not room.waits.restraint.holds(POD.uid)

@@ -211,7 +211,7 @@ class Process:
         parts.groups.connect(served.path(Kind.POD_GROUPS))
         policies = {name: self._settings.policy(name) for name in self._settings.scheduler_names}
         cycle = Cycle(parts, policies, self._settings.batch.max_pods)
-        suspicion = Suspicion(parts.cluster, self._settings.commit.suspect_device_seconds)
+        suspicion = Suspicion(parts.cluster, self._settings.commit.suspect_device_seconds, self.metrics)
         suspicion.connect(cycle.see)
         strays = Strays(parts.cluster, parts.reports, self._settings.scheduler_names, self.metrics)
 
@@ -257,7 +257,7 @@ class Process:
         waits = Waits(
             cluster,
             reports,
-            Avoidance(settings.commit.avoid_failed_device_seconds),
+            Avoidance(settings.commit.avoid_failed_device_seconds, metrics),
             timeout_seconds=settings.commit.binding_timeout_seconds,
         )
         commit = Commit(self._client, cluster, writer, waits)

@@ -147,7 +147,9 @@ class Hall:
         self.telling = Telling()
         self.repairing = Repairing()
         self.metrics = Metrics()
-        self.waits = Waits(self.cluster, cast("Reports", self.telling), Avoidance(300.0), timeout_seconds=600.0)
+        self.waits = Waits(
+            self.cluster, cast("Reports", self.telling), Avoidance(300.0, self.metrics), timeout_seconds=600.0
+        )
         parts = Parts(
             cluster=self.cluster,
             pending=self.pending,

@@ -21,7 +21,14 @@ from scheduler.cluster.ledger import is_same
 from scheduler.commit.shunned.avoidance import Avoidance
 from scheduler.commit.steps.volumes import Prepared
 from scheduler.commit.telling.reports import Reports
-from scheduler.commit.waiting.readiness import DeviceCondition, allocated_at, has_conditions, listed, readiness
+from scheduler.commit.waiting.readiness import (
+    DeviceCondition,
+    allocated_at,
+    conditioned,
+    has_conditions,
+    listed,
+    readiness,
+)
 from scheduler.commit.waiting.restraint import FAILURES, Restraint
 from scheduler.commit.waiting.volume_readiness import AwaitedVolume
 from scheduler.commit.waiting.volume_readiness import readiness as readiness_of_volumes
@@ -152,6 +159,8 @@ class Waits:
         work = _Work(unit, relevant, tuple(volumes), self._wall(), self._clock())
         with self._registered(work) as changed:
             end = await self._watch(work, changed)
+        if isinstance(end, Ready):
+            self._avoidance.worked(each for claim in relevant for each in conditioned(claim))
         if isinstance(end, Failed) and end.reason.code in FAILURES:
             self.restraint.begin(each.pod_uid for each in unit.placements)
         await self._reports.hush(each.pod_uid for each in unit.placements)

@@ -10,6 +10,7 @@ from scheduler.commit.shunned.avoidance import Avoidance
 from scheduler.commit.steps.volumes import Prepared
 from scheduler.commit.telling.reports import Reports
 from scheduler.commit.waiting.waits import Failed, Ready, Waits
+from scheduler.observe.metrics import Metrics
 from solver.domain import Placement, ReasonCode, VolumeBinding
 from tests.scheduler.commit.test_waits import Telling
 from tests.support import builders as b
@@ -37,7 +38,7 @@ class Room:
         self.waits = Waits(
             self.cluster,
             reports,
-            Avoidance(300.0),
+            Avoidance(300.0, Metrics()),
             timeout_seconds=600.0,
             clock=lambda: self.now,
             wall=lambda: self.now + self.set_ahead,

@@ -11,6 +11,7 @@ from scheduler.change import Change
 from scheduler.commit.shunned.avoidance import Avoidance
 from scheduler.commit.telling.reports import Reports
 from scheduler.commit.waiting.waits import Failed, Ready, Stopped, Waits
+from scheduler.observe.metrics import Metrics
 from solver.domain import Batch, Claim, DeviceStatus, Pod, ReasonCode
 from tests.support import builders as b
 from tests.support.cluster_builders import cluster_of, gone, seen, unit
@@ -63,7 +64,7 @@ class Room:
         self.waits = Waits(
             self.cluster,
             cast("Reports", self.telling),
-            Avoidance(300.0),
+            Avoidance(300.0, Metrics()),
             timeout_seconds=600.0,
             clock=lambda: self.now,
             wall=lambda: self.now + self.set_ahead,

@@ -48,6 +48,7 @@ class Part(StrEnum):
     """Where an exception was met that no code expects (label `part`)."""
 
     DECISION = "decision"
+    SEARCH = "search"
     COMMIT = "commit"
     SETTLEMENT = "settlement"
     EVICTION = "eviction"

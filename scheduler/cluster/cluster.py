@@ -286,9 +286,9 @@ class Cluster:
         pods = self._mirror.believed_pods
         return tuple(pods[key] for key in sorted(self._mirror.users.get(claim, ())))
 
-    def special_claims(self, pod_uid: str) -> tuple[Claim, ...]:
+    def special_claims(self, pod: PodId, uid: str) -> tuple[Claim, ...]:
         """Give the claims that are there for the extended resources of a pod, as the watch last gave them."""
-        return specials.of_pod(self._mirror, pod_uid)
+        return specials.of_pod(self._mirror, pod, uid)
 
     def left_behind(self) -> tuple[tuple[Claim, Pod], ...]:
         """Give the claims for extended resources of pods that are not believed to be bound, with their pods."""

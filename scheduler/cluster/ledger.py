@@ -117,7 +117,8 @@ class Ledger:
     def settle_special(self, claim: Claim) -> ClaimId | None:
         """Drop the stand-in of a claim that the watch shows allocated as assumed; give its id."""
         for key, known in self._specials.items() if claim.is_special else ():
-            if known.owner_pod_uid != claim.owner_pod_uid or known.allocation is None or claim.allocation is None:
+            is_other = (known.id.namespace, known.owner_pod_uid) != (claim.id.namespace, claim.owner_pod_uid)
+            if is_other or known.allocation is None or claim.allocation is None:
                 continue
             if is_same(known.allocation, claim.allocation):
                 del self._specials[key]

@@ -34,7 +34,7 @@ from scheduler.commit.telling.tally import Tally
 from scheduler.commit.waiting.waits import Waits
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics
-from scheduler.queue import PassedOver, Pending, Shapes, State
+from scheduler.queue import Completing, PassedOver, Pending, Shapes, State
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.process import Worker
 from solver.domain import Batch, ClaimId, Placement, Pod, PodId, Policy, Reason, ReasonCode
@@ -59,6 +59,7 @@ class Parts:
     cluster: Cluster
     pending: Pending
     passed_over: PassedOver
+    completing: Completing
     worker: Worker
     decider: Decider
     commit: Commit
@@ -208,6 +209,8 @@ class Cycle:
         """Confirm or forget what was assumed, and put back who was not bound."""
         metrics = self._parts.metrics
         self._parts.groups.settled(outcome, pods)
+        if isinstance(outcome, Bound | PartlyBound):
+            self._parts.completing.placed((pods[each.pod] for each in outcome.unit.placements), self._clock())
         match outcome:
             case Bound(unit=unit, seconds=seconds):
                 metrics.commit_seconds.observe(seconds)
@@ -273,6 +276,7 @@ class Cycle:
             before = transition.before
             if not isinstance(before, Pod):
                 continue
+            self._parts.completing.see(before, after if isinstance(after, Pod) else None, now)
             is_here = isinstance(after, Pod) and after.uid == before.uid
             if after is None:  # a namesake is the queue's own to tell apart
                 pending.remove(before.id)

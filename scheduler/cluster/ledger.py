@@ -66,6 +66,8 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
     draws: tuple[tuple[DeviceId, tuple[tuple[CounterId, int], ...]], ...] = ()
     nominations: tuple[Nomination, ...] = ()
     leaving: tuple[PodId, ...] = ()
+    stale: tuple[PodId, ...] = ()
+    """Pods whose nomination does not count any more."""
     volumes: tuple[VolumeAssumption, ...] = ()
 
 

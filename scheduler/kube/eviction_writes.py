@@ -7,6 +7,7 @@ import msgspec
 
 from scheduler.kube import encode, paths, pod_status
 from scheduler.kube.client import Client
+from scheduler.kube.decode.eviction import RESERVED
 from scheduler.kube.errors import ApiError, Conflict, KubeError, NotFound, ServerError, TooManyRequests
 from scheduler.kube.writes import WRITE_SECONDS
 from solver.domain import PodId, Victim
@@ -26,6 +27,23 @@ async def nominate(
 ) -> None:
     """Write status.nominatedNodeName; guarded by the pod's uid."""
     await pod_status.patch(client, (pod, pod_uid), {"nominatedNodeName": node}, timeout_seconds=timeout_seconds)
+
+
+async def reserve(
+    client: Client, pod: tuple[PodId, str], node: str | None, *, timeout_seconds: float = WRITE_SECONDS
+) -> None:
+    """
+    Hold room on a node for a waiting pod (key, uid) by a condition of its status; None takes the condition away.
+
+    Raises `Conflict` where the pod of this name is another one by now.
+    """
+    condition: dict[str, Any] = {"type": RESERVED}
+    if node is None:
+        condition["$patch"] = "delete"
+    else:
+        moment = encode.timestamp(dt.datetime.now(dt.UTC))
+        condition |= {"status": "True", "reason": "Defragmentation", "message": node, "lastTransitionTime": moment}
+    await pod_status.patch(client, pod, {"conditions": [condition]}, timeout_seconds=timeout_seconds)
 
 
 async def evict(

@@ -7,6 +7,7 @@ Before that the claim is not allocated. Placed elsewhere they would take it alon
 from collections.abc import Iterable
 
 from solver.domain import Batch, ClaimId, Pod, PodId, Reason, ReasonCode, Snapshot
+from solver.problem import nominations
 
 Led = tuple[tuple[ClaimId, Pod], ...]
 """The pods that another one follows, each with the claim that they share."""
@@ -47,11 +48,9 @@ def _first(snapshot: Snapshot) -> dict[ClaimId, Pod]:
     if not snapshot.nominated:
         return first
     waiting = {claim.id for claim in snapshot.claims if claim.allocation is None and claim.requests}
-    nodes = {node.name for node in snapshot.nodes}
-    for pod in sorted(snapshot.nominated, key=_turn):
-        if pod.nominated_node_name in nodes:
-            for claim_id in waiting.intersection(pod.claim_ids):
-                first.setdefault(claim_id, pod)
+    for pod in sorted(nominations.honoured(snapshot), key=_turn):
+        for claim_id in waiting.intersection(pod.claim_ids):
+            first.setdefault(claim_id, pod)
     return first
 
 

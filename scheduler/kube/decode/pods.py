@@ -131,6 +131,7 @@ class _Condition(Wire, frozen=True):
     type: str
     status: str = ""
     reason: str = ""
+    message: str = ""
 
 
 class _Status(Wire, frozen=True):
@@ -213,7 +214,7 @@ def _convert(wire: PodWire) -> Pod:
         uid=metadata.uid,
         scheduler_name=spec.scheduler_name,
         node_name=spec.node_name,
-        nominated_node_name=status.nominated_node_name or (metadata.annotations or {}).get(eviction.RESERVE, ""),
+        nominated_node_name=status.nominated_node_name or _reserved(status),
         labels=labels(metadata.labels),
         priority=spec.priority or 0,
         preemption_policy=spec.preemption_policy or "PreemptLowerPriority",
@@ -246,6 +247,12 @@ def _convert(wire: PodWire) -> Pod:
         has_failed=_has_failed(status),
         unhealthy=tuple(_unhealthy(status)),
     )
+
+
+def _reserved(status: _Status) -> str:
+    """Give the node on which room is held for a waiting pod by its status; no annotation of its author does that."""
+    given = (each for each in status.conditions or () if each.type == eviction.RESERVED and each.status == "True")
+    return next((each.message for each in given), "")
 
 
 def _lasting_ports(spec: _Spec) -> Iterator[PortWire]:

@@ -119,7 +119,9 @@ class Cycle:
             await asyncio.sleep(0)  # a crowd whose claims are late is put back, batch after batch, without any wait
             batch = self._parts.pending.take_batch(self._clock(), self._max_pods)
             for part in self._divide(self._without_late(batch)):
-                for apart in split_held(part, self._parts.cluster.nominated()):
+                part_gangs = self._parts.cluster.gangs(part.pods)
+                whole = msgspec.structs.replace(part, gangs=part_gangs)
+                for apart in split_held(whole, self._parts.cluster.nominated()):
                     await self._decide_whole(apart)
 
     async def finish(self, seconds: float) -> bool:

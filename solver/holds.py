@@ -114,7 +114,7 @@ def _hold(
     return Hold(
         pod=group[0].id,
         uids=tuple(pod.uid for pod in group),
-        priority=group[0].priority,
+        priority=min(pod.priority for pod in group),
         nodes=tuple(after.inventory.nodes[node].name for node in nodes),
         requests=_most_asked(drained, choices),
         takes_devices=any(drained.parts_of(each) for each in drained.classes),

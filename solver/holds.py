@@ -4,7 +4,7 @@ Which nodes to hold for pods that were passed over too long and have no place in
 A pod is given the node that lacks the fewest devices for it once the plan is carried out, of those on which it would
 fit if everything that ends by itself had ended; what a controller keeps on every node (a DaemonSet's pods) and static
 pods stay. A gang is given as many nodes as it takes, in the same order. A hold that was there already stays while it
-can still come true. No more than a share of the nodes is held at once, but always one pod or gang.
+can still come true. No more than a share of the nodes is held at once, and for one namespace (`domain.HoldBounds`).
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from msgspec import structs
 
-from solver.domain import PASSED_OVER, Batch, Claim, Hold, Plan, Pod, PodId, Reason, ReasonCode, Snapshot
+from solver.domain import PASSED_OVER, Batch, Claim, Hold, HoldBounds, Plan, Pod, PodId, Reason, ReasonCode, Snapshot
 from solver.extract import Extracted, aftermath
 from solver.feasibility import nearness
 from solver.greedy import Greedy, Order, units
@@ -28,8 +28,9 @@ from solver.problem.problem import Part, PodClass, Problem, State
 from solver.problem.requests.option import Line
 from solver.solution import Choice, Solution
 
-_MOST_SHARE: Final = 10
-"""At most one node in so many is held."""
+_MOST_IN_VAIN: Final = 8
+_MOST_IN_VAIN_OF_ALL: Final = 64
+"""Pods and gangs that are tried in vain for one namespace, and for all, before the rest waits for another decision."""
 _LASTING: Final = frozenset({"DaemonSet", "Node"})
 """Kinds of owners whose pods do not end by themselves."""
 _NEVER: Final = 1 << 30
@@ -68,15 +69,52 @@ def _chosen(after: Problem, waiting: Sequence[Pod], engine: Engine) -> tuple[Hol
     mine = {pod.uid for group in groups for pod in group}
     before = {hold.uids[0]: hold for hold in after.batch.holds if set(hold.uids) & mine}
     others = [hold for hold in after.batch.holds if not set(hold.uids) & mine]
-    held = {name for hold in others for name in hold.nodes}
-    most = max(1, after.node_count // _MOST_SHARE)
+    shares = _Shares(after.policy.holds, after.node_count)
+    for hold in others:
+        shares.take(hold)
     found: list[Hold] = []
     for group in groups:
-        hold = _hold(after, group, (*others, *found), engine, _earlier(before, group))
-        if hold is not None and (not held or len(held) + len(hold.nodes) <= most):
-            held.update(hold.nodes)
+        earlier = _earlier(before, group)
+        if not shares.is_open(group[0].id.namespace, is_known=earlier is not None):
+            continue
+        hold = _hold(after, group, (*others, *found), engine, earlier)
+        if hold is not None and shares.fits(hold):
+            shares.take(hold)
             found.append(hold)
+        else:
+            shares.in_vain[group[0].id.namespace] += 1
     return tuple(found)
+
+
+@dataclass(slots=True, eq=False)
+class _Shares:
+    """What is held of the nodes, by namespace, and which pods were tried in vain: each costs a problem of its own."""
+
+    bounds: HoldBounds
+    node_count: int
+    held: Counter[str] = field(default_factory=Counter)
+    in_vain: Counter[str] = field(default_factory=Counter)
+
+    def is_open(self, namespace: str, *, is_known: bool) -> bool:
+        """Whether one more node might be held for a namespace; who held one before is always asked again."""
+        is_full = self.held.total() >= self.bounds.most(self.node_count) or self.held[
+            namespace
+        ] >= self.bounds.most_of_namespace(self.node_count)
+        is_spent = self.in_vain[namespace] >= _MOST_IN_VAIN or self.in_vain.total() >= _MOST_IN_VAIN_OF_ALL
+        return not is_full and (is_known or not is_spent)
+
+    def fits(self, hold: Hold) -> bool:
+        """Whether a hold is within the bounds, or a gang's and the only one."""
+        if len(hold.nodes) > 1 and not self.held:
+            return len(hold.nodes) <= self.bounds.most_of_gang(self.node_count)
+        namespace, count = hold.pod.namespace, len(hold.nodes)
+        return self.held.total() + count <= self.bounds.most(self.node_count) and self.held[
+            namespace
+        ] + count <= self.bounds.most_of_namespace(self.node_count)
+
+    def take(self, hold: Hold) -> None:
+        """Count a hold."""
+        self.held[hold.pod.namespace] += len(hold.nodes)
 
 
 def _groups(pods: Sequence[Pod]) -> list[tuple[Pod, ...]]:

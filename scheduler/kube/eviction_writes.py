@@ -52,8 +52,8 @@ async def evict(
     """
     Evict a pod with the grace that it asks for, or try whether that would be allowed.
 
-    Raises `Shielded` where a PodDisruptionBudget forbids it. A pod that is gone, or whose name another one has, is
-    evicted already.
+    Raises `Shielded` where a PodDisruptionBudget forbids it, unless the victim may break that: then it is deleted, as
+    kube-scheduler does. A pod that is gone, or whose name another one has, is evicted already.
     """
     options: dict[str, Any] = {"preconditions": {"uid": victim.pod_uid}}
     if is_trial:
@@ -74,9 +74,24 @@ async def evict(
         if "UID" not in error.message:
             raise
     except (TooManyRequests, ServerError) as error:
-        if _is_shielded(error):
+        if not _is_shielded(error):
+            raise
+        if not victim.breaks_budgets:
             raise Shielded(error.message) from error
-        raise
+        await _delete(client, victim, options, timeout_seconds)
+
+
+async def _delete(client: Client, victim: Victim, options: dict[str, Any], timeout_seconds: float) -> None:
+    body = {"apiVersion": "v1", "kind": "DeleteOptions", **options}
+    try:
+        await client.request(
+            "DELETE", paths.pod(victim.pod), body=msgspec.json.encode(body), timeout_seconds=timeout_seconds
+        )
+    except NotFound:
+        return
+    except Conflict as error:
+        if "UID" not in error.message:
+            raise
 
 
 def _is_shielded(error: ApiError) -> bool:

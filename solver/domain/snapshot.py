@@ -10,7 +10,7 @@ import msgspec
 from solver.domain.claim import Claim
 from solver.domain.device import DeviceClass, DeviceTaintRule, ResourceSlice
 from solver.domain.gang import Gang
-from solver.domain.hold import Hold
+from solver.domain.hold import Hold, HoldBounds
 from solver.domain.ids import CounterId, DeviceId, PodId
 from solver.domain.namespace import Namespace
 from solver.domain.node import Node
@@ -192,6 +192,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     sums_priorities: bool = False
     """One level for all pods, worth their priorities, instead of one level per priority; for comparisons."""
     preemption: PreemptionRules = PreemptionRules()
+    holds: HoldBounds = HoldBounds()
+    tells_inventory: bool = True
+    """Whether reasons may name nodes, devices and what these publish."""
     allocates_where_plugins_serve: bool = False
     """Whether devices are allocated on a node whose device plugin offers them as their class's extended resource."""
 

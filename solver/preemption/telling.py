@@ -29,7 +29,13 @@ def victims(units: Sequence[Sequence[Pod]], evicted: Sequence[Party]) -> Iterato
         alone = "" if len(party.pods) == 1 else f", with the {len(party.pods)} pods of its gang"
         for pod in party.pods:
             message = f"makes room for {whom}{more}{alone}"
-            yield Victim(pod=pod.id, pod_uid=pod.uid, node=pod.node_name, message=message)
+            yield Victim(
+                pod=pod.id,
+                pod_uid=pod.uid,
+                node=pod.node_name,
+                message=message,
+                breaks_budgets=party.breaks_budgets,
+            )
 
 
 def _name(unit: Sequence[Pod]) -> str:

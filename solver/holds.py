@@ -77,10 +77,10 @@ def _chosen(after: Problem, waiting: Sequence[Pod], engine: Engine) -> tuple[Hol
         earlier = _earlier(before, group)
         if not shares.is_open(group[0].id.namespace, is_known=earlier is not None):
             continue
-        hold = _hold(after, group, (*others, *found), engine, earlier)
-        if hold is not None and shares.fits(hold):
-            shares.take(hold)
-            found.append(hold)
+        chosen = _hold(after, group, (*others, *found), engine, earlier)
+        if chosen is not None and shares.fits(chosen):
+            shares.take(chosen)
+            found.append(chosen)
         else:
             shares.in_vain[group[0].id.namespace] += 1
     return tuple(found)

@@ -52,7 +52,7 @@ def json_schema() -> str:
     return json.dumps({**head, **document}, indent=2) + "\n"
 
 
-def _kind(name: str) -> type:
+def _kind(name: str) -> Any:
     """Find a section or a closed set of words by its name."""
     return next(getattr(module, name) for module in (schema, choosing, tenancy) if hasattr(module, name))
 

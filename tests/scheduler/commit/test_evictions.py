@@ -220,3 +220,23 @@ async def test_nobody_goes_where_it_could_not_be_noted(stage: Stage) -> None:
     await stage.run()
     assert all("(trial)" in each for each in stage.server.asked if "eviction" in each)
     assert stage.cluster.snapshot().leaving == ()
+
+
+async def test_a_victim_whose_budgets_do_not_bind_is_deleted_where_its_eviction_is_refused(stage: Stage) -> None:
+    first = replace(PREEMPTION.victims[0], breaks_budgets=True)
+    for is_trial in (True, False):
+        stage.server.errors["low-0/eviction", is_trial] = TooManyRequests(429, "TooManyRequests", REFUSED)
+
+    await stage.run(replace(PREEMPTION, victims=(first, replace(PREEMPTION.victims[1], breaks_budgets=True))))
+
+    assert stage.server.asked[1:4] == [
+        "POST low-0/eviction (trial)",
+        "DELETE low-0 (trial)",
+        "POST low-1/eviction (trial)",
+    ]
+    assert sorted(each for each in stage.server.asked[4:] if "PATCH" not in each) == [
+        "DELETE low-0",
+        "POST low-0/eviction",
+        "POST low-1/eviction",
+    ]
+    assert sorted(stage.ears.told) == ["low-0 for high on n1", "low-1 for high on n1"]

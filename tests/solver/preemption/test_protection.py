@@ -128,4 +128,4 @@ def test_a_plan_that_breaks_a_budget_for_a_user_is_refused() -> None:
     plan = decide(two_budgets(), asking(SYSTEM_PRIORITY))
     user = asking(10)
     rules = {each.rule for each in check(two_budgets(), Batch(pods=(user,)), plan, Policy(preemption=RULES))}
-    assert "victim-budget" in {str(each) for each in rules}
+    assert "VictimBudget" in {str(each) for each in rules}

@@ -251,9 +251,8 @@ class Process:
         pace = Pace(Limit(most=settings.commit.max_concurrency))
         metrics.write_concurrency.set_function(lambda: pace.limit)
         writer = Writer(pace, gate, settings.commit.request_timeout_seconds)
-        reports = Reports(
-            self._client, writer, metrics, Narrator(socket.gethostname()), Allowance(settings.commit.status_share)
-        )
+        narrator = Narrator(socket.gethostname(), tells_inventory=settings.messages.inventory)
+        reports = Reports(self._client, writer, metrics, narrator, Allowance(settings.commit.status_share))
         writer.connect(partial(_count_write, metrics, reports))
         waits = Waits(
             cluster,

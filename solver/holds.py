@@ -44,7 +44,8 @@ def extended(plan: Plan, problem: Problem, solution: Solution, extracted: Extrac
         return plan
     after = aftermath.after(problem, solution, extracted)
     holds = _chosen(after, [pod for pod in problem.batch.pods if pod.id in waiting], engine)
-    reasons = {uid: _told(hold) for hold in holds for uid in hold.uids}
+    tells_nodes = problem.policy.tells_inventory
+    reasons = {uid: _told(hold, tells_nodes=tells_nodes) for hold in holds for uid in hold.uids}
     unplaced = tuple(
         structs.replace(each, reasons=(*each.reasons, reasons[each.pod_uid])) if each.pod_uid in reasons else each
         for each in plan.unplaced
@@ -52,10 +53,10 @@ def extended(plan: Plan, problem: Problem, solution: Solution, extracted: Extrac
     return structs.replace(plan, unplaced=unplaced, holds=holds)
 
 
-def _told(hold: Hold) -> Reason:
-    shown = nearness.listed(sorted(hold.nodes))
+def _told(hold: Hold, *, tells_nodes: bool) -> Reason:
     noun = "node" if len(hold.nodes) == 1 else "nodes"
-    message = f"{PASSED_OVER}: {noun} {shown} held for it until it fits there"
+    shown = f"{noun} {nearness.listed(sorted(hold.nodes))}" if tells_nodes else f"{len(hold.nodes)} {noun}"
+    message = f"{PASSED_OVER}: {shown} held for it until it fits there"
     return Reason(code=ReasonCode.HOLDING, message=message)
 
 

@@ -321,10 +321,10 @@ class Run:
         is_wide = any(offers.is_wide(party) for offers in known for party in found.evicted)
         for share in together.shares(units, found.evicted, found.placed, is_wide=is_wide):
             victims = tuple(telling.victims(share.units, [each for each in share.evicted if not each.is_moved]))
-            reason = telling.preempting([each.node for each in share.placements], victims)
+            nodes = [each.node for each in share.placements] if self.policy.tells_inventory else []
             helped += len(share.units)
             for unit in share.units:
-                self._tell(unit, reason)
+                self._tell(unit, telling.preempting(nodes, victims, unit[0].id.namespace))
             preemptions.append(
                 Preemption(
                     placements=share.placements,

@@ -13,11 +13,11 @@ Led = tuple[tuple[ClaimId, Pod], ...]
 """The pods that another one follows, each with the claim that they share."""
 
 
-def objections(snapshot: Snapshot, batch: Batch) -> dict[int, tuple[Reason, ...]]:
-    """Give the pods that wait so, by batch position."""
+def objections(snapshot: Snapshot, batch: Batch, *, tells_node: bool) -> dict[int, tuple[Reason, ...]]:
+    """Give the pods that wait so, by batch position, with a message that names the node or not."""
     led = leaders(snapshot, batch.pods)
     return {
-        position: tuple(_reason(claim_id, leader) for claim_id, leader in led[pod.id])
+        position: tuple(_reason(claim_id, leader, tells_node=tells_node) for claim_id, leader in led[pod.id])
         for position, pod in enumerate(batch.pods)
         if pod.id in led
     }
@@ -65,9 +65,7 @@ def _turn(pod: Pod) -> tuple[int, PodId]:
     return -pod.priority, pod.id
 
 
-def _reason(claim_id: ClaimId, leader: Pod) -> Reason:
-    message = (
-        f"claim {claim_id.name} is shared with pod {leader.id.name}, which waits on {leader.nominated_node_name} "
-        "until others are gone"
-    )
+def _reason(claim_id: ClaimId, leader: Pod, *, tells_node: bool) -> Reason:
+    where = f"on {leader.nominated_node_name} " if tells_node else ""
+    message = f"claim {claim_id.name} is shared with pod {leader.id.name}, which waits {where}until others are gone"
     return Reason(code=ReasonCode.PREEMPTING, message=message)

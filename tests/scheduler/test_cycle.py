@@ -93,6 +93,8 @@ class Committing:
 class Telling:
     """Stands where users are told things."""
 
+    tells_inventory = True
+
     def __init__(self) -> None:
         self.told: list[tuple[str, str]] = []
 

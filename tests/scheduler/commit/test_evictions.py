@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import pytest
+import structlog
 from msgspec.structs import replace
 
 from scheduler.change import Object
@@ -240,3 +241,19 @@ async def test_a_victim_whose_budgets_do_not_bind_is_deleted_where_its_eviction_
         "POST low-1/eviction",
     ]
     assert sorted(stage.ears.told) == ["low-0 for high on n1", "low-1 for high on n1"]
+
+
+async def test_no_log_line_about_a_pod_names_those_of_another_namespace() -> None:
+    stage = Stage()
+    victim = pod("secret", cpu=1, namespace="other", node_name="n1")
+    stage.cluster.apply(seen(victim))
+    preemption = replace(
+        PREEMPTION, victims=(Victim(pod=victim.id, pod_uid=victim.uid, node="n1", message="makes room"),)
+    )
+    for error in (None, TooManyRequests(429, "TooManyRequests", REFUSED), ServerError(500, "", "secret is broken")):
+        stage.server.errors = {} if error is None else {("secret/eviction", True): error}
+        with structlog.testing.capture_logs() as lines:
+            await stage.run(preemption)
+        assert lines
+        for line in lines:
+            assert not ("high" in str(line) and "secret" in str(line)), line

@@ -108,3 +108,15 @@ def test_people_get_aligned_text_without_colours_where_no_terminal_is(stream: io
 def test_every_event_has_a_name_of_its_own() -> None:
     names = [value for key, value in vars(logs).items() if key.isupper() and isinstance(value, str)]
     assert len(names) == len(set(names)) > 20
+
+
+@pytest.mark.parametrize("form", LogFormat)
+def test_texts_of_users_are_cut_and_can_act_on_no_terminal(stream: io.StringIO, form: LogFormat) -> None:
+    logs.configure(Logging(format=form), stream)
+    hostile = "\x1b[2J\u202e\n" * 100_000
+    logs.logger().info(logs.CYCLE, error=hostile, reasons=[hostile] * 1000, pod="a/b")
+    written = stream.getvalue()
+    assert len(written) < 2_000_000
+    assert written.count("\n") == 1
+    assert written.rstrip("\n").isprintable()
+    assert "a/b" in written

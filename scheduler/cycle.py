@@ -37,7 +37,7 @@ from scheduler.commit.waiting.waits import Waits
 from scheduler.observe import logs
 from scheduler.observe.defects import Confined, Tasks
 from scheduler.observe.metrics import Metrics, Part
-from scheduler.queue import PassedOver, Pending, Shapes
+from scheduler.queue import Completing, PassedOver, Pending, Shapes
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.process import Worker
 from solver.domain import Batch, ClaimId, Placement, Plan, Pod, PodId, Policy, Reason, ReasonCode
@@ -61,6 +61,7 @@ class Parts:
     cluster: Cluster
     pending: Pending
     passed_over: PassedOver
+    completing: Completing
     worker: Worker
     decider: Decider
     commit: Commit
@@ -135,7 +136,9 @@ class Cycle:
             await asyncio.sleep(0)  # a crowd whose claims are late is put back, batch after batch, without any wait
             batch = self._parts.pending.take_batch(self._clock(), self._max_pods)
             for part in self._divide(self._without_late(batch)):
-                for apart in split_held(part, self._parts.cluster.nominated()):
+                part_gangs = self._parts.cluster.gangs(part.pods)
+                whole = msgspec.structs.replace(part, gangs=part_gangs)
+                for apart in split_held(whole, self._parts.cluster.nominated()):
                     await self._decide_whole(apart)
 
     async def finish(self, seconds: float) -> bool:
@@ -259,6 +262,8 @@ class Cycle:
         metrics = self._parts.metrics
         with self._confined(Part.SETTLEMENT, pods=_names(outcome.unit.placements)):
             self._parts.groups.settled(outcome, pods)
+            if isinstance(outcome, Bound | PartlyBound):
+                self._parts.completing.placed((pods[each.pod] for each in outcome.unit.placements), self._clock())
         match outcome:
             case Bound(unit=unit, seconds=seconds):
                 if seconds is not None:
@@ -329,6 +334,7 @@ class Cycle:
             before = transition.before
             if not isinstance(before, Pod):
                 continue
+            self._parts.completing.see(before, after if isinstance(after, Pod) else None, now)
             is_here = isinstance(after, Pod) and after.uid == before.uid
             if after is None:  # a namesake is the queue's own to tell apart
                 pending.remove(before.id)

@@ -51,7 +51,7 @@ from scheduler.kube.reflector import Reflector
 from scheduler.observe import logs
 from scheduler.observe.health import Health, State, serving
 from scheduler.observe.metrics import Metrics
-from scheduler.queue import Backoff, Musters, PassedOver, Pending
+from scheduler.queue import Backoff, Completing, Musters, PassedOver, Pending
 from scheduler.queue.shedding import Shedding
 from scheduler.settings import Address, Settings, parse_address
 from scheduler.worker.decider import Decider
@@ -263,13 +263,13 @@ class Process:
     def _assemble(self, gate: Gate, elector: LeaderElector | None) -> tuple[Parts, Worker]:
         settings, metrics = self._settings, self.metrics
         cluster = Cluster()
-        pending = _queue(settings, cluster)
+        completing = Completing(cluster.claim)
+        pending = _queue(settings, cluster, completing)
         pace = Pace(Limit(most=settings.commit.max_concurrency))
         metrics.write_concurrency.set_function(lambda: pace.limit)
         writer = Writer(pace, gate, settings.commit.request_timeout_seconds)
-        reports = Reports(
-            self._client, writer, metrics, Narrator(socket.gethostname()), Allowance(settings.commit.status_share)
-        )
+        narrator = Narrator(socket.gethostname(), tells_inventory=settings.messages.inventory)
+        reports = Reports(self._client, writer, metrics, narrator, Allowance(settings.commit.status_share))
         writer.connect(partial(_count_write, metrics, reports))
         waits = Waits(
             cluster,
@@ -290,7 +290,8 @@ class Process:
         return Parts(
             cluster=cluster,
             pending=pending,
-            passed_over=PassedOver(settings.queue.max_passed_over_seconds),
+            passed_over=PassedOver(settings.queue.max_passed_over_seconds, completing),
+            completing=completing,
             worker=worker,
             decider=Decider(worker, cluster, limits, sight),
             commit=commit,
@@ -363,7 +364,7 @@ def _count_write(metrics: Metrics, reports: Reports, is_status: bool) -> None:  
         reports.earn()
 
 
-def _queue(settings: Settings, cluster: Cluster) -> Pending:
+def _queue(settings: Settings, cluster: Cluster, completing: Completing) -> Pending:
     """Make the queue of pods that wait."""
     return Pending(
         settings.scheduler_names,
@@ -372,7 +373,7 @@ def _queue(settings: Settings, cluster: Cluster) -> Pending:
             ceiling_seconds=settings.queue.max_backoff_seconds,
         ),
         sweep_seconds=settings.queue.retry_after_seconds,
-        musters=Musters(lambda gang: cluster.gang_standing(gang, settings.scheduler_names)),
+        musters=Musters(lambda gang: cluster.gang_standing(gang, settings.scheduler_names), completing),
         muster_seconds=settings.queue.report_missing_members_seconds,
     )
 

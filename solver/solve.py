@@ -109,9 +109,10 @@ def _unproven(problem: Problem, solution: Solution) -> tuple[Level, ...]:
 
 
 def _each_once(batch: Batch) -> Batch:
-    """Drop repetitions of a pod: every pod gets one answer."""
+    """Drop repetitions of a pod: every pod gets one answer; and let no pod of a gang go by more than the gang's own."""
     pods = {pod.id: pod for pod in reversed(batch.pods)}
-    return batch if len(pods) == len(batch.pods) else structs.replace(batch, pods=tuple(reversed(pods.values())))
+    once = batch if len(pods) == len(batch.pods) else structs.replace(batch, pods=tuple(reversed(pods.values())))
+    return once.levelled()
 
 
 def _hard_pods(problem: Problem, start: Solution, batch: Batch, budget: Budget) -> tuple[PodId, ...]:

@@ -7,7 +7,7 @@ from scheduler.cluster.contention import duplicates
 from scheduler.cluster.mirror import Mirror
 from scheduler.cluster.storage import Storage
 from scheduler.cluster.unit import Unit
-from solver.domain import Placement, Reason, ReasonCode
+from solver.domain import Placement, Reason, ReasonCode, wording
 
 
 def objections(mirror: Mirror, storage: Storage, unit: Unit) -> tuple[Reason, ...]:
@@ -71,4 +71,4 @@ def _about_pod(mirror: Mirror, placement: Placement) -> Iterator[str]:
     elif pod.scheduling_gates:
         yield f"pod {placement.pod} has the scheduling gate {pod.scheduling_gates[0]}"
     elif pod.invalid:
-        yield f"pod {placement.pod} can no longer be read: {pod.invalid}"
+        yield f"pod {placement.pod} can no longer be read: {wording.quoted(pod.invalid)}"

@@ -21,6 +21,7 @@ from solver.domain import (
     NodeSelector,
     Placement,
     Taint,
+    wording,
 )
 from solver.feasibility import affinity, taints
 
@@ -94,7 +95,7 @@ def _about_new(mirror: Mirror, planned: ClaimAllocation) -> Iterator[str]:
     elif claim.is_deleting:
         yield "is being deleted"
     elif claim.invalid:
-        yield f"can no longer be read: {claim.invalid}"
+        yield f"can no longer be read: {wording.quoted(claim.invalid)}"
     elif claim.allocation is not None and not is_same(planned.allocation, claim.allocation):
         yield "was allocated by somebody else"
 

@@ -1,6 +1,7 @@
 """The public door of the mirror: changes in, snapshots and checks out, assumptions in between."""
 
-from collections.abc import Collection, Container, Iterable
+import time
+from collections.abc import Callable, Collection, Container, Iterable
 from typing import TypeVar
 
 import msgspec
@@ -14,6 +15,7 @@ from scheduler.cluster.ledger import Assumptions, Ledger
 from scheduler.cluster.mirror import Mirror, split_key
 from scheduler.cluster.nominations import Nominations
 from scheduler.cluster.roster import Roster
+from scheduler.cluster.staleness import Staleness
 from scheduler.cluster.storage import KINDS, Storage
 from scheduler.cluster.table import Table
 from scheduler.cluster.transition import Transition
@@ -53,10 +55,11 @@ class Cluster:
     Not safe for threads; every call ends quickly and touches nothing outside.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._mirror = Mirror()
         self._ledger = Ledger()
         self._nominations = Nominations()
+        self._staleness = Staleness(clock)
         self._storage = Storage()
         self.interner = Interner()
         """Keeps equal parts of the objects once."""
@@ -122,7 +125,7 @@ class Cluster:
             namespaces=mirror.namespaces.values(),
             draws=mirror.holdings.altered() if assumptions is None else assumptions.draws,
             budgets=mirror.budgets.values(),
-            nominated=mirror.nominated.values(),
+            nominated=self._fresh(self._stale() if assumptions is None else assumptions.stale),
             gangs=mirror.gangs.in_use(),
             leaving=self._nominations.export()[1],
         )
@@ -133,7 +136,7 @@ class Cluster:
         nominations, leaving = self._nominations.export()
         draws, volumes = self._mirror.holdings.altered(), self._storage.export()
         exported = msgspec.structs.replace(self._ledger.export(), draws=draws, volumes=volumes)
-        return msgspec.structs.replace(exported, nominations=nominations, leaving=leaving)
+        return msgspec.structs.replace(exported, nominations=nominations, leaving=leaving, stale=self._stale())
 
     def preempt(self, preemption: Preemption) -> tuple[Transition, ...]:
         """Believe that its pods are nominated and its victims about to leave, until the watch shows it."""
@@ -148,8 +151,15 @@ class Cluster:
         self._nominations.stays(pod, uid)
 
     def nominated(self) -> tuple[Pod, ...]:
-        """Give the pods without a node that have one nominated, of any scheduler, sorted by key."""
-        return self._mirror.nominated.values()
+        """Give the pods of any scheduler that have a node nominated, not for too long, and none yet, sorted by key."""
+        return self._fresh(self._stale())
+
+    def _stale(self) -> tuple[PodId, ...]:
+        return self._staleness.stale(self._mirror, self._nominations)
+
+    def _fresh(self, stale: Collection[PodId]) -> tuple[Pod, ...]:
+        every = self._mirror.nominated.values()
+        return tuple(pod for pod in every if pod.id not in stale) if stale else every
 
     def awaited(self, transition: Transition) -> tuple[PodId, ...]:
         """Give the pods with a node nominated that a transition may let in: nobody is to leave there any more."""
@@ -312,9 +322,9 @@ class Cluster:
         pods = self._mirror.believed_pods
         return tuple(pods[key] for key in sorted(self._mirror.users.get(claim, ())))
 
-    def special_claims(self, pod_uid: str) -> tuple[Claim, ...]:
+    def special_claims(self, pod: PodId, uid: str) -> tuple[Claim, ...]:
         """Give the claims that are there for the extended resources of a pod, as the watch last gave them."""
-        return specials.of_pod(self._mirror, pod_uid)
+        return specials.of_pod(self._mirror, pod, uid)
 
     def left_behind(self) -> tuple[tuple[Claim, Pod], ...]:
         """Give the claims for extended resources of pods that are not believed to be bound, with their pods."""

@@ -66,6 +66,8 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
     draws: tuple[tuple[DeviceId, tuple[tuple[CounterId, int], ...]], ...] = ()
     nominations: tuple[Nomination, ...] = ()
     leaving: tuple[PodId, ...] = ()
+    stale: tuple[PodId, ...] = ()
+    """Pods whose nomination does not count any more."""
     volumes: tuple[VolumeAssumption, ...] = ()
 
 
@@ -128,8 +130,10 @@ class Ledger:
     def settle_special(self, claim: Claim) -> ClaimId | None:
         """Drop the stand-in of a claim that the watch shows allocated as assumed; give its id."""
         for key in self._specials_of.get(claim.owner_pod_uid, ()) if claim.is_special else ():
-            known = self._specials[key].allocation
-            if known is not None and claim.allocation is not None and is_same(known, claim.allocation):
+            known = self._specials[key]
+            if known.id.namespace != claim.id.namespace or known.allocation is None or claim.allocation is None:
+                continue
+            if is_same(known.allocation, claim.allocation):
                 self._drop_special(key)
                 return key
         return None

@@ -26,6 +26,9 @@ from solver.domain import (
     TaintEffect,
 )
 
+Owner = tuple[str, str]
+"""Namespace and uid of a pod: an owner reference never leaves its namespace, whatever uid it gives."""
+
 
 class Mirror:
     """
@@ -55,8 +58,8 @@ class Mirror:
         self.gangs = Gangs()
         self.company = Company()
         self.users: dict[ClaimId, set[PodId]] = {}
-        self.specials: dict[str, dict[ClaimId, Claim]] = {}
-        """Claims that are there for the extended resources of pods, by the uid of the pod."""
+        self.specials: dict[Owner, dict[ClaimId, Claim]] = {}
+        """Claims that are there for the extended resources of pods, by the pod that owns them."""
         self.withheld: dict[ClaimId, tuple[DeviceTaintRule, ...]] = {}
         """Taints on the pools, or all devices of the drivers, of which claims hold devices that cannot be read."""
 
@@ -123,13 +126,14 @@ class Mirror:
         """Take a claim as the watch gave it; nothing is believed of it yet."""
         before = self.claims.pop(key, None)
         if before is not None and before.is_special:
-            self.specials[before.owner_pod_uid].pop(key, None)
-            if not self.specials[before.owner_pod_uid]:
-                del self.specials[before.owner_pod_uid]
+            owner = (key.namespace, before.owner_pod_uid)
+            self.specials[owner].pop(key, None)
+            if not self.specials[owner]:
+                del self.specials[owner]
         if after is not None:
             self.claims[key] = after
             if after.is_special:
-                self.specials.setdefault(after.owner_pod_uid, {})[key] = after
+                self.specials.setdefault((key.namespace, after.owner_pod_uid), {})[key] = after
 
     def see_slice(self, name: str, after: ResourceSlice | None) -> None:
         """Take a slice as it is now."""

@@ -20,6 +20,7 @@ from solver.domain import (
     VolumeBinding,
     VolumeClaim,
     VolumeClaimId,
+    wording,
 )
 
 S = TypeVar("S", Volume, VolumeClaim, StorageClass, NodeDrivers, StorageCapacity, StorageDriver, VolumeAttachment)
@@ -188,7 +189,7 @@ class Storage:
         elif volume.is_deleting:
             yield f"volume {binding.volume} is being deleted"
         elif volume.claim is not None and not volume.is_bound_to(claim):
-            yield f"volume {binding.volume} was taken for claim {volume.claim}"
+            yield f"volume {binding.volume} was taken for {wording.seen(volume.claim, binding.claim.namespace)}"
 
     def _note(self, assumption: VolumeAssumption) -> None:
         self._assumed[assumption.pod_uid, assumption.binding.claim] = assumption

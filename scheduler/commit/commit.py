@@ -80,7 +80,8 @@ class Commit:
         before = [self._gangs.get(gang.id) for gang in unit.gangs]
         self._gangs.update((gang.id, settled) for gang in unit.gangs)
         try:
-            if reasons := await self._wait_for_others([each for each in before if each is not None], leaned_on):
+            gangs = [each for each in before if each is not None]
+            if reasons := await self._wait_for_others(gangs, leaned_on, unit.namespace):
                 return Refused(unit=unit, reasons=reasons)
             return await self._commit_next(unit)
         finally:
@@ -102,14 +103,16 @@ class Commit:
         except GateClosedError:
             return Halted(unit=unit)
 
-    async def _wait_for_others(self, gangs: Sequence[asyncio.Event], leaned_on: LeanedOn) -> tuple[Reason, ...]:
+    async def _wait_for_others(
+        self, gangs: Sequence[asyncio.Event], leaned_on: LeanedOn, reader: str
+    ) -> tuple[Reason, ...]:
         """Wait for units before, for minutes where these wait for devices: decisions go on meanwhile."""
         if not gangs and not leaned_on:
             return ()
         with self._waits.aside():
             for each in gangs:
                 await each.wait()
-            return await self._companions.wait(leaned_on)
+            return await self._companions.wait(leaned_on, reader)
 
     async def _commit_next(self, unit: Unit) -> Outcome:
         """Commit a unit when the units of its gangs before it have come to an end."""

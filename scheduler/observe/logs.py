@@ -15,6 +15,7 @@ import structlog
 
 from scheduler.observe import terminal
 from scheduler.settings import LogFormat, Logging
+from solver.domain import wording
 
 # The life of the process
 STARTED: Final = "started"
@@ -49,6 +50,7 @@ SNAPSHOT_SAVED: Final = "snapshot_saved"
 UNIT_COMMITTED: Final = "unit_committed"
 UNIT_CONFLICT: Final = "unit_conflict"
 UNIT_FAILED: Final = "unit_failed"
+PREEMPTING: Final = "preempting"
 EVICTED: Final = "evicted"
 EVICTION_REFUSED: Final = "eviction_refused"
 PREEMPTION_ENDED: Final = "preemption_ended"
@@ -61,6 +63,11 @@ DEVICE_AVOIDED: Final = "device_avoided"
 DEVICE_SUSPECTED: Final = "device_suspected"
 EVENT_DROPPED: Final = "event_dropped"
 
+_LONGEST_VALUE: Final = 4096
+_MOST_VALUES: Final = 100
+"""Characters of a field of a line, and entries of a list in it."""
+_OURS: Final = frozenset({"event", "level", "timestamp", "exc_info", "stack", "_record", "_from_structlog"})
+"""Fields that hold nothing of users, or what later processors turn into text."""
 _NOISY: Final = ("asyncio", "aiohttp", "kubernetes", "urllib3")
 """Libraries whose informational lines say nothing to an operator."""
 
@@ -80,6 +87,7 @@ def configure(settings: Logging, stream: TextIO | None = None) -> None:
         structlog.stdlib.ExtraAdder(),
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
+        _bounded,
     )
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
@@ -131,6 +139,22 @@ def _traceback(stream: TextIO, exc_info: structlog.typing.ExcInfo) -> None:
     found = io.StringIO()
     structlog.dev.plain_traceback(found, exc_info)
     stream.write(terminal.escaped(found.getvalue(), keep="\n"))
+
+
+def _bounded(_: object, __: str, fields: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Escape what is not printable in texts, and cut long ones in their middle: they may be of users."""
+    return {key: _plain(value) if key not in _OURS else value for key, value in fields.items()}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, str):
+        half = _LONGEST_VALUE // 2
+        whole = value if len(value) <= _LONGEST_VALUE else f"{value[:half]} … {value[-half:]}"
+        return wording.printable(whole)
+    if isinstance(value, list | tuple):
+        shown = [_plain(each) for each in value[:_MOST_VALUES]]
+        return [*shown, f"and {len(value) - _MOST_VALUES} more"] if len(value) > _MOST_VALUES else shown
+    return value
 
 
 def _to_json(fields: dict[str, Any], **_: object) -> str:

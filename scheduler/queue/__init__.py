@@ -6,6 +6,7 @@ batches and puts back what was not placed. What a pod needs is not known here be
 """
 
 from scheduler.queue.backoff import Backoff
+from scheduler.queue.completing import Completing
 from scheduler.queue.entry import State
 from scheduler.queue.facts import Fact, facts_of
 from scheduler.queue.musters import Musters
@@ -13,4 +14,4 @@ from scheduler.queue.passed_over import PassedOver
 from scheduler.queue.pending import Pending
 from scheduler.queue.shapes import Shapes
 
-__all__ = ["Backoff", "Fact", "Musters", "PassedOver", "Pending", "Shapes", "State", "facts_of"]
+__all__ = ["Backoff", "Completing", "Fact", "Musters", "PassedOver", "Pending", "Shapes", "State", "facts_of"]

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from scheduler.cluster.gangs import Standing
+from scheduler.queue.completing import Completing
 from solver.domain import GangId, Pod, PodId
 
 Stand = Callable[[GangId], Standing]
@@ -14,8 +15,9 @@ COMPLETE: Final = Standing(missing=0, is_partial=False)
 class Musters:
     """Pods of the queue by gang. Whoever knows all members, those that run too, is asked how a gang stands."""
 
-    def __init__(self, stand: Stand = lambda _: COMPLETE) -> None:
+    def __init__(self, stand: Stand = lambda _: COMPLETE, completing: Completing | None = None) -> None:
         self._stand: Final = stand
+        self._completing: Final = completing if completing is not None else Completing()
         self._members: Final[dict[GangId, dict[PodId, None]]] = {}
 
     def enter(self, pod: Pod) -> None:
@@ -48,6 +50,6 @@ class Musters:
         """Whether too few members of the pod's gang exist for it to be decided."""
         return pod.gang is not None and self.is_incomplete(pod.gang)
 
-    def is_partial(self, pod: Pod) -> bool:
-        """Whether some members of the pod's gang run, and not enough of them."""
-        return pod.gang is not None and self._stand(pod.gang).is_partial
+    def is_completing(self, pod: Pod, now: float) -> bool:
+        """Whether some members of the pod's gang run and not enough of them, and a place among them is the pod's."""
+        return pod.gang is not None and self._stand(pod.gang).is_partial and self._completing.is_entitled(pod, now)

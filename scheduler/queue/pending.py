@@ -158,7 +158,7 @@ class Pending:
             return False
         entry = self._standing.entries[pod]
         entry.codes = frozenset(reason.code for reason in reasons)
-        entry.is_completing = self._musters.is_partial(entry.pod)
+        entry.is_completing = self._musters.is_completing(entry.pod, now)
         entry.is_told = self._musters.is_missing_some(entry.pod)
         is_early = entry.codes == {ReasonCode.CLAIM_MISSING} and entry.early < MOST_EARLY
         entry.early += is_early
@@ -223,7 +223,7 @@ class Pending:
 
     def _let_in(self, pod: Pod, now: float) -> None:
         entry = self._standing.entries[pod.id] = Entry(pod=pod, first_seen=now)
-        entry.is_completing = self._musters.is_partial(pod)
+        entry.is_completing = self._musters.is_completing(pod, now)
         self._standing.counts[entry.state] += 1
         self._users.enter(pod)
         self._musters.enter(pod)

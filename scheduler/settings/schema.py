@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from scheduler.settings.choosing import LEVELS, PolicyName, Weights
+from scheduler.settings.tenancy import Holds, Messages, Preemption
 from solver.domain import (
     NodeSelectorOperator,
     NodeSelectorRequirement,
@@ -50,33 +51,6 @@ class LogFormat(StrEnum):
 
 class _Section(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """A mapping of the file: camelCase keys, all of them optional, unknown ones refused."""
-
-
-class Preemption(_Section, frozen=True):
-    """
-    Whether pods of lower priority are evicted for pods of this profile that have no place.
-
-    Only pods of a profile of this file are, never one with the annotation `dovetail.dev/preemptible: "false"`, and none
-    that a PodDisruptionBudget protects. A gang is evicted whole.
-    """
-
-    enabled: bool = True
-    """Whether pods are evicted for room on nodes: cpu, memory, host ports and so on. Off, nobody is ever evicted."""
-
-    devices: bool = False
-    """
-    Whether pods are also evicted for the devices that they hold. kube-scheduler never does so; work on devices is
-    often long and dear, so it has to be asked for.
-    """
-
-    minimum_run_seconds: Annotated[int, Meta(ge=0, le=31_536_000)] = 300
-    """Seconds that a pod with devices has run before it may be evicted, for whatever."""
-
-    max_evictions_per_minute: Annotated[int, Meta(ge=1, le=100_000)] = 60
-    """
-    The most pods that are evicted within any minute for pods of this profile. A pod or gang for which more would have
-    to go waits in vain: the bound is never exceeded.
-    """
 
 
 class Profile(_Section, frozen=True):
@@ -325,6 +299,12 @@ class Settings(_Section, frozen=True):
     queue: QueueTimes = QueueTimes()
     """When a pod that could not be placed is tried again."""
 
+    holds: Holds = Holds()
+    """How many nodes are held for pods that were passed over."""
+
+    messages: Messages = Messages()
+    """What the authors of pods read."""
+
     leader_election: LeaderElection = LeaderElection()
     """Which of several replicas schedules."""
 
@@ -354,6 +334,8 @@ class Settings(_Section, frozen=True):
             owned=self.owned_devices(),
             preemption=self._preemption(profiles[scheduler_name].preemption),
             allocates_where_plugins_serve=self.devices.allocate_where_plugins_serve,
+            holds=self.holds.bounds(),
+            tells_inventory=self.messages.inventory,
         )
 
     def _preemption(self, section: Preemption) -> PreemptionRules:
@@ -364,6 +346,8 @@ class Settings(_Section, frozen=True):
             minimum_run_seconds=section.minimum_run_seconds,
             most_victims=section.max_evictions_per_minute,
             ceiling=section.max_evictions_per_minute,
+            protection=section.protection.rules(),
+            binds_below=section.protection.below_priority,
         )
 
     def owned_devices(self) -> OwnedDevices:

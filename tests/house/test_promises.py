@@ -12,7 +12,7 @@ import yaml
 from scheduler.observe import logs, metrics
 from scheduler.settings import Settings
 from scheduler.settings.choosing import Weights
-from scheduler.settings.schema import Preemption
+from scheduler.settings.tenancy import Preemption
 from tests.support import house
 
 

@@ -25,7 +25,7 @@ from scheduler.commit.writer import Writer
 from scheduler.cycle import Cycle, Parts
 from scheduler.kube.client import Client
 from scheduler.observe.metrics import Metrics
-from scheduler.queue import Backoff, PassedOver, Pending, State
+from scheduler.queue import Backoff, Completing, PassedOver, Pending, State
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.process import Worker
 from solver import solve_greedily
@@ -102,6 +102,8 @@ class Committing:
 class Telling:
     """Stands where users are told things."""
 
+    tells_inventory = True
+
     def __init__(self) -> None:
         self.told: list[tuple[str, str]] = []
 
@@ -141,7 +143,8 @@ class Hall:
     def __init__(self, max_pods: int = 100) -> None:
         self.clock = VirtualClock(0.0)
         self.cluster = Cluster()
-        self.passed_over = PassedOver(300.0)
+        self.completing = Completing(self.cluster.claim)
+        self.passed_over = PassedOver(300.0, self.completing)
         self.pending = Pending({"dovetail", "other"})
         self.deciding = Deciding(self.cluster)
         self.committing = Committing()
@@ -155,6 +158,7 @@ class Hall:
             cluster=self.cluster,
             pending=self.pending,
             passed_over=self.passed_over,
+            completing=self.completing,
             worker=cast("Worker", Noting()),
             decider=cast("Decider", self.deciding),
             commit=cast("Commit", self.committing),

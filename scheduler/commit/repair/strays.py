@@ -91,7 +91,8 @@ class Strays:
 
     def _message(self, pod: Pod, lacking: Sequence[str]) -> str:
         node = self._cluster.node(pod.node_name)
-        hostname = dict(node.labels).get(_HOSTNAME, pod.node_name) if node is not None else pod.node_name
+        labels = dict(node.labels) if node is not None and self._reports.tells_inventory else {}
+        hostname = labels.get(_HOSTNAME, pod.node_name)
         claims = f"claim{'s' if len(lacking) > 1 else ''} {', '.join(lacking)}"
         return (
             f"spec.nodeName was set to {pod.node_name} by hand, so no scheduler runs for this pod and nobody allocates "

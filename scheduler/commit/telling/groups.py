@@ -15,6 +15,8 @@ from typing import Final, NamedTuple
 
 from scheduler.cluster import Cluster
 from scheduler.commit.outcome import Bound, Outcome, PartlyBound, Refused, Undone
+from scheduler.commit.telling import inventory
+from scheduler.commit.telling.conditions import shortened
 from scheduler.commit.telling.reports import Reports
 from scheduler.commit.writer import GateClosedError, Writer
 from scheduler.kube import writes
@@ -32,7 +34,7 @@ UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULER_ERROR: Final = "SchedulerError"
 _REWRITE_SECONDS: Final = 60.0
 _LONGEST: Final = 32 * 1024 - 1024
-"""A condition's message may have 32 KiB."""
+"""A condition's message may have 32 KiB; what is written is what is compared with."""
 
 _log: Final = logs.logger()
 
@@ -93,7 +95,7 @@ class Groups:
             gang = pods[unplaced.pod].gang if unplaced.pod in pods else None
             if gang is not None and gang not in placed:
                 placed.add(gang)
-                self.waits(gang, "; ".join(reason.message for reason in unplaced.reasons))
+                self.waits(gang, self._joined(unplaced.reasons))
 
     def settled(self, outcome: Outcome, pods: Mapping[PodId, Pod]) -> None:
         """Say what the commit of a unit means for its gangs."""
@@ -108,9 +110,13 @@ class Groups:
                     self._tell_of_part(gang, mine, pods)
             case Refused(unit=unit, reasons=reasons) | Undone(unit=unit, reasons=reasons):
                 for gang in unit.gangs:
-                    self.waits(gang.id, "; ".join(each.message for each in reasons))
+                    self.waits(gang.id, self._joined(reasons))
             case _:
                 pass
+
+    def _joined(self, reasons: Sequence[Reason]) -> str:
+        told = reasons if self._reports.tells_inventory else inventory.public(reasons)
+        return "; ".join(reason.message for reason in told)
 
     def left(self, gang: GangId) -> None:
         """Say of a gang a pod of which is gone, and that runs in part, if it waits for pods that nobody has made."""
@@ -122,11 +128,11 @@ class Groups:
         count = self._bound(gang.id, {placement.pod for placement, _ in unbound})
         there = [(placement, reason) for placement, reason in unbound if self._is_there(placement)]
         for placement, reason in there:
-            message = _partial(gang, count, f"pod {placement.pod.name} is tried again: {reason.message}")
+            message = _partial(gang, count, f"pod {placement.pod.name} is tried again: {self._joined([reason])}")
             self._reports.partly_bound(pods[placement.pod], message)
         missing = _missing(self._cluster.gang(gang.id))
         if there:
-            again = f"{len(there)} are tried again: {there[0][1].message}"
+            again = f"{len(there)} are tried again: {self._joined([there[0][1]])}"
             self.is_partly_bound(gang.id, _partial(gang, count, again, missing))
         elif unbound:
             self.waits(gang.id, _partial(gang, count, missing))
@@ -189,7 +195,7 @@ class Groups:
         if self._collection and gang.source == SCHEDULING_GROUP:
             self._due.pop(gang, None)
             self._later.pop(gang, None)
-            self._due[gang] = word
+            self._due[gang] = word._replace(message=shortened(word.message, _LONGEST))
             self._has_work.set()
 
     def _is_news(self, group: PodGroup, word: _Word) -> bool:
@@ -216,7 +222,7 @@ class Groups:
             GroupCondition(
                 is_true=word.is_scheduled,
                 reason=word.reason,
-                message=word.message[:_LONGEST],
+                message=word.message,
                 since=dt.datetime.now(dt.UTC),
             ),
         )

@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from scheduler.commit.telling import inventory
 from scheduler.commit.telling.condition_reasons import ConditionReason, condition_reason, leading
 from scheduler.commit.telling.conditions import LONGEST_BYTES, Told, condition_message, shortened
 from scheduler.commit.telling.events import Narrator
@@ -112,6 +113,7 @@ class Outbox:
         """Take why an attempt to place a pod failed."""
         known = self._known.setdefault(pod.uid, _Known())
         known.attempts += 1
+        reasons = reasons if self._narrator.tells_inventory else inventory.public(reasons)
         state = (condition_reason(reasons), leading(reasons))
         self._put(known, _Item(pod, reasons, node_count), state)
 

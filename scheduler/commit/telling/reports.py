@@ -81,6 +81,11 @@ class Reports:
         """When PodScheduled became False, by uid: what it says may change, that time does not."""
         self._has_work: Final = asyncio.Event()
 
+    @property
+    def tells_inventory(self) -> bool:
+        """Whether messages may name nodes and devices."""
+        return self._narrator.tells_inventory
+
     def earn(self) -> None:
         """Note a write that places pods: more may be told."""
         self._allowance.earn(self._outbox.event_count)

@@ -278,8 +278,10 @@ class Waits:
             pod = self._cluster.seen_pod(placement.pod)
             own = [each for each in state.awaited if _is_of(each, placement)]
             if pod is not None:
+                awaited, where = own or state.awaited, f"is to run on node {placement.node} and "
+                named = listed(awaited) if self._reports.tells_inventory else f"{len(awaited)} binding conditions"
                 message = (
-                    f"the pod is to run on node {placement.node} and waits for {listed(own or state.awaited)}, "
+                    f"the pod {where if self._reports.tells_inventory else ''}waits for {named}, "
                     f"since {_time(state.since)} and until {_time(state.until)}"
                 )
                 self._reports.awaits(pod, placement.node, message, is_first=is_first)

@@ -132,6 +132,7 @@ class _Condition(Wire, frozen=True):
     type: str
     status: str = ""
     reason: str = ""
+    message: str = ""
 
 
 class _Status(Wire, frozen=True):
@@ -179,7 +180,7 @@ def _convert(wire: PodWire) -> Pod:
         uid=metadata.uid,
         scheduler_name=spec.scheduler_name,
         node_name=spec.node_name,
-        nominated_node_name=status.nominated_node_name or (metadata.annotations or {}).get(eviction.RESERVE, ""),
+        nominated_node_name=status.nominated_node_name or _reserved(status),
         labels=labels(metadata.labels),
         priority=spec.priority or 0,
         preemption_policy=spec.preemption_policy or "PreemptLowerPriority",
@@ -219,6 +220,12 @@ def _images(spec: _Spec) -> Iterator[str]:
     for each in (*(spec.init_containers or ()), *(spec.containers or ())):
         if 0 < len(each.image) <= _LONGEST_IMAGE:
             yield each.image
+
+
+def _reserved(status: _Status) -> str:
+    """Give the node on which room is held for a waiting pod by its status; no annotation of its author does that."""
+    given = (each for each in status.conditions or () if each.type == eviction.RESERVED and each.status == "True")
+    return next((each.message for each in given), "")
 
 
 def _lasting_ports(spec: _Spec) -> Iterator[PortWire]:

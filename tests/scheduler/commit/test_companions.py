@@ -41,7 +41,7 @@ async def test_a_pod_waits_for_the_binding_of_the_one_it_has_to_be_with() -> Non
     companions = Companions(cluster)
     store, web = placed(cluster, STORE, "n1"), placed(cluster, WEB, "n2")
     companions.begin([store, web])
-    waiting = asyncio.create_task(companions.wait(companions.leaned_on(web)))
+    waiting = asyncio.create_task(companions.wait(companions.leaned_on(web), "default"))
     await asyncio.sleep(0)
     assert not waiting.done()
 
@@ -59,7 +59,7 @@ async def test_it_is_not_bound_where_that_came_to_nothing() -> None:
     companions.end(store)
     cluster.forget(store)
 
-    (reason,) = await companions.wait(companions.leaned_on(web))
+    (reason,) = await companions.wait(companions.leaned_on(web), "default")
 
     assert reason.message == "pod default/store, which it has to be with, was not bound after all"
 

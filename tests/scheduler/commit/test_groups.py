@@ -28,6 +28,8 @@ CONFLICT = Reason(code=ReasonCode.CONFLICT, message="somebody was faster")
 class Server:
     """Stands where conditions are written."""
 
+    tells_inventory = True
+
     def __init__(self) -> None:
         self.sent: list[tuple[str, dict[str, Any]]] = []
         self.fails = False

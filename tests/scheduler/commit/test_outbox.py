@@ -1,5 +1,8 @@
 """What is told about waiting pods, in which order and how often."""
 
+import pytest
+
+from scheduler.commit.telling import inventory
 from scheduler.commit.telling.allowance import Allowance
 from scheduler.commit.telling.events import Narrator
 from scheduler.commit.telling.outbox import Outbox, Telling
@@ -214,3 +217,16 @@ def test_ten_thousand_waiting_pods_stay_below_the_share_while_a_device_is_freed_
     start = 20
     assert telling - start - 1 <= placing * share / (1 - share)
     assert telling >= seconds, "those who are bound are told of it all the same"
+
+
+@pytest.mark.parametrize("code", [code for code in ReasonCode if code in inventory.WITHOUT])
+def test_without_inventory_what_the_shell_finds_is_told_by_its_code(code: ReasonCode) -> None:
+    reason = Reason(code=code, message="device gpu.example.com/secret-node/gpu-0 is held by claim a/b")
+    for tells_inventory in (True, False):
+        box = Outbox(Narrator("host", tells_inventory=tells_inventory))
+        box.waits(P, [reason], 3)
+        (telling,) = told(box, 0.0)
+        assert telling.told is not None
+        assert telling.event is not None
+        for text in (telling.told.message, telling.event.note):
+            assert ("secret-node" in text) == tells_inventory

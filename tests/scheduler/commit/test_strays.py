@@ -17,6 +17,8 @@ from tests.support.cluster_builders import gone, seen
 
 
 class Desk:
+    tells_inventory = True
+
     def __init__(self) -> None:
         self.told: list[tuple[str, str]] = []
 

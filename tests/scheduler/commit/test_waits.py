@@ -42,6 +42,8 @@ def saying(**conditions: str) -> Claim:
 class Telling:
     """Stands where users are told things."""
 
+    tells_inventory = True
+
     def __init__(self) -> None:
         self.told: list[tuple[str, str, bool]] = []
         self.hushed: list[str] = []

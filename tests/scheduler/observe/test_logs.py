@@ -135,3 +135,15 @@ def test_json_lines_hold_the_exact_value_and_nothing_a_terminal_acts_on(stream: 
     logs.logger(pod=HOSTILE).info(logs.CYCLE)
     assert _lines(stream)[0]["pod"] == HOSTILE
     assert terminal.escaped(stream.getvalue(), keep="\n") == stream.getvalue()
+
+
+@pytest.mark.parametrize("form", LogFormat)
+def test_texts_of_users_are_cut_and_can_act_on_no_terminal(stream: io.StringIO, form: LogFormat) -> None:
+    logs.configure(Logging(format=form), stream)
+    hostile = "\x1b[2J\u202e\n" * 100_000
+    logs.logger().info(logs.CYCLE, error=hostile, reasons=[hostile] * 1000, pod="a/b")
+    written = stream.getvalue()
+    assert len(written) < 2_000_000
+    assert written.count("\n") == 1
+    assert written.rstrip("\n").isprintable()
+    assert "a/b" in written

@@ -18,8 +18,8 @@ ACCOUNT = "system:serviceaccount:dovetail-system:dovetail"
 _KEY = re.compile(r"(?<![\w.])(?:dovetail\.dev|\{OUR_GROUP\})/([a-z-]+)")
 _OTHERS = frozenset({"adopted", "record", "scheduler", "binding-failed", "suspect", "unreadable"})
 """
-What Dovetail alone writes (on claims, its Lease, as the controller of events), and taints that it gives devices in its own
-memory.
+What Dovetail alone writes (on claims, its Lease, as the controller of events), and taints that it gives devices in its
+own memory.
 """
 
 

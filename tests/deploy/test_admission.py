@@ -16,8 +16,11 @@ FENCED = DEPLOY / "overlays" / "fenced" / "kustomization.yaml"
 ACCOUNT = "system:serviceaccount:dovetail-system:dovetail"
 
 _KEY = re.compile(r"(?<![\w.])(?:dovetail\.dev|\{OUR_GROUP\})/([a-z-]+)")
-_OTHERS = frozenset({"adopted", "record", "binding-failed", "suspect"})
-"""Keys that Dovetail alone writes (claims, its Lease), and taints that it gives devices in its own memory."""
+_OTHERS = frozenset({"adopted", "record", "scheduler", "binding-failed", "suspect", "unreadable"})
+"""
+What Dovetail alone writes (on claims, its Lease, as the controller of events), and taints that it gives devices in its
+own memory.
+"""
 
 
 def _documents(path: Path) -> list[dict[str, Any]]:

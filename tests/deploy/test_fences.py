@@ -37,9 +37,10 @@ Json = dict[str, Any]
 @pytest.fixture(scope="module")
 def fenced(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     """The overlay with every fence, applied as a user does it and in force; gone again afterwards."""
+    claim = _claimed(control_plane, "default")
     try:
         control_plane.kubectl("apply", "--server-side", "-k", str(DEPLOY / "overlays" / "fenced"))
-        wait_until(lambda: all(_refusal(control_plane, each) for each in _probes()))
+        wait_until(lambda: all(_probed(control_plane, claim)))
         yield control_plane
     finally:
         # The other tests of the run are not about fences.
@@ -48,16 +49,19 @@ def fenced(control_plane: ControlPlane) -> Iterator[ControlPlane]:
         control_plane.kubectl("-n", "dovetail-system", "delete", "deployment", "dovetail", "--ignore-not-found")
         pods = COLLECTIONS["Pod"].format("dovetail-system")
         wait_until(lambda: not control_plane.request("GET", pods)["items"])
-        wait_until(lambda: not any(_refusal(control_plane, each) for each in _probes()))
+        wait_until(lambda: not any(_probed(control_plane, claim)))
+        control_plane.request("DELETE", claim.removesuffix("/status"))
 
 
-def _probes() -> tuple[Json, ...]:
-    """One object for each policy on what is created, which it refuses once it is in force."""
-    return (
+def _probed(plane: ControlPlane, claim: str) -> list[bool]:
+    """Whether each policy refuses what it is about: it does not before it is in force, and after its end."""
+    bodies = (
         _pod(annotations={"dovetail.dev/preemptible": "false"}),
         _claim(count=100_000),
         _pod(resourceClaims=[{"name": f"c{number}", "resourceClaimName": "c"} for number in range(9)]),
     )
+    allocation = {"allocation": _allocation("gpu.nvidia.com")}
+    return [*(bool(_refusal(plane, each)) for each in bodies), bool(_write(plane, f"{claim}?dryRun=All", allocation))]
 
 
 def _pod(labels: Json | None = None, annotations: Json | None = None, **spec: Any) -> Json:
@@ -374,7 +378,7 @@ def _claimed(plane: ControlPlane, namespace: str) -> str:
     return f"{RESOURCES}/{namespace}/resourceclaims/{made['metadata']['name']}/status"
 
 
-def _write(way: Access, path: str, status: Json) -> str:
+def _write(way: ControlPlane | Access, path: str, status: Json) -> str:
     """Write to a claim's status; give the words of the refusal, empty where it was done."""
     try:
         way.request("PATCH", path, {"status": status}, content="application/merge-patch+json")

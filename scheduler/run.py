@@ -27,6 +27,7 @@ from scheduler.commit.evictions import Evictions
 from scheduler.commit.gates import LeaderGate, OpenGate
 from scheduler.commit.pace import Limit, Pace
 from scheduler.commit.repair.leftovers import Leftovers
+from scheduler.commit.repair.readmission import Readmission
 from scheduler.commit.repair.repairs import Repairs
 from scheduler.commit.repair.strays import Strays
 from scheduler.commit.shunned.avoidance import Avoidance
@@ -51,6 +52,7 @@ from scheduler.observe import logs
 from scheduler.observe.health import Health, State, serving
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import Backoff, Musters, PassedOver, Pending
+from scheduler.queue.shedding import Shedding
 from scheduler.settings import Address, Settings, parse_address
 from scheduler.worker.decider import Decider
 from scheduler.worker.process import Limits, Worker
@@ -213,12 +215,15 @@ class Process:
         parts.groups.connect(served.path(Kind.POD_GROUPS))
         policies = {name: self._settings.policy(name) for name in self._settings.scheduler_names}
         cycle = Cycle(parts, policies, self._settings.batch.max_pods)
+        shedding = self._shedding(parts.cluster)
         suspicion = Suspicion(parts.cluster, self._settings.commit.suspect_device_seconds)
         suspicion.connect(cycle.see)
         strays = Strays(parts.cluster, parts.reports, self._settings.scheduler_names)
 
         def see(changes: Sequence[Change]) -> None:
-            left = without_ended(changes)
+            left: list[Change] = []
+            for change in without_ended(changes):
+                parts.quarantine.isolate(change, lambda each: left.extend(shedding.admit(each)))
             cycle.see(left)
             for change in left:
                 parts.quarantine.isolate(change, strays.see)
@@ -232,7 +237,15 @@ class Process:
             keeping.append(group.create_task(worker.run()))
             if await _unless_stopped(stop, self._wait_until_ready(reflectors, elector, parts)):
                 leftovers = Leftovers(parts.cluster, parts.pending, parts.commit.specials)
-                behind = (parts.repairs.run(), leftovers.run(), strays.run(), parts.groups.run())
+                readmission = Readmission(
+                    self._client,
+                    shedding,
+                    see,
+                    metrics=self.metrics,
+                    check=self._health.ready("memory"),
+                    worker_pid=lambda: worker.pid,
+                )
+                behind = (parts.repairs.run(), leftovers.run(), strays.run(), parts.groups.run(), readmission.run())
                 working = [group.create_task(each) for each in (cycle.decide(), *behind)]
                 keeping.append(group.create_task(parts.reports.run()))
                 await stop.wait()
@@ -290,6 +303,10 @@ class Process:
             tally=Tally(metrics),
             metrics=metrics,
         ), worker
+
+    def _shedding(self, cluster: Cluster) -> Shedding:
+        budget_bytes = self._settings.queue.max_waiting_mib * 1024 * 1024
+        return Shedding(self._settings.scheduler_names, budget_bytes, cluster.interner)
 
     def _reflectors(
         self, served: discovery.Served, see: Callable[[Sequence[Change]], None], quarantine: Quarantine

@@ -17,6 +17,7 @@ from scheduler.cluster.storage import KINDS, Storage
 from scheduler.cluster.table import Table
 from scheduler.cluster.transition import Transition
 from scheduler.cluster.unit import Unit
+from scheduler.interning import Interner
 from solver.domain import (
     Claim,
     ClaimId,
@@ -56,6 +57,8 @@ class Cluster:
         self._ledger = Ledger()
         self._nominations = Nominations()
         self._storage = Storage()
+        self.interner = Interner()
+        """Keeps equal parts of the objects once."""
 
     def apply(self, change: Change) -> tuple[Transition, ...]:
         """
@@ -66,6 +69,7 @@ class Cluster:
         Echoes of assumed writes confirm them here: a pod's binding and a claim's allocation each on its own.
         Raises `TypeError` where the value is not of the change's kind, which is a bug of the caller.
         """
+        self.interner.share(change.value)
         match change.kind:
             case Kind.PODS:
                 return self._apply_pod(PodId(*split_key(change.key)), _expect(change.value, Pod))

@@ -253,6 +253,13 @@ class QueueTimes(_Section, frozen=True):
     once; this is the safety net.
     """
 
+    max_waiting_mib: Annotated[int, Meta(ge=1, le=1_048_576)] = msgspec.field(default=512, name="maxWaitingMiB")
+    """
+    Mebibytes that waiting pods and claims without an allocation may take in memory, about 10 KiB for a pod with a
+    claim. A namespace may use as much as is left free: one namespace alone half of it. More are not taken in until
+    there is room again. Bound pods and allocated claims are always taken in.
+    """
+
 
 class LeaderElection(_Section, frozen=True):
     """Which of several replicas schedules (a Lease of coordination.k8s.io)."""

@@ -57,6 +57,7 @@ class Metrics:
         self._add_pods()
         self._add_decisions()
         self._add_writes()
+        self._add_objects()
         self.build: Final = Info("dovetail_build", "The version that runs.", registry=self.registry)
         self.build.info({"version": version})
 
@@ -171,6 +172,9 @@ class Metrics:
         self.write_concurrency = self._gauge(
             "dovetail_write_concurrency", "Writes that may be under way at once, as adapted to the API server."
         )
+
+    def _add_objects(self) -> None:
+        """Add the series about what is watched and kept of it, and what is told."""
         self.shed_objects = self._gauge(
             "dovetail_shed_objects",
             "Waiting pods and unallocated claims that are not taken in, because memory for them is used up.",

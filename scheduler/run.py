@@ -214,9 +214,9 @@ class Process:
         policies = {name: self._settings.policy(name) for name in self._settings.scheduler_names}
         cycle = Cycle(parts, policies, self._settings.batch.max_pods)
         shedding = self._shedding(parts.cluster)
-        suspicion = Suspicion(parts.cluster, self._settings.commit.suspect_device_seconds)
+        suspicion = Suspicion(parts.cluster, self._settings.commit.suspect_device_seconds, self.metrics)
         suspicion.connect(cycle.see)
-        strays = Strays(parts.cluster, parts.reports, self._settings.scheduler_names)
+        strays = Strays(parts.cluster, parts.reports, self._settings.scheduler_names, self.metrics)
 
         def see(changes: Sequence[Change]) -> None:
             left: list[Change] = []
@@ -235,7 +235,7 @@ class Process:
             keeping += [group.create_task(each.run()) for each in reflectors]
             keeping.append(group.create_task(worker.run()))
             if await _unless_stopped(stop, self._wait_until_ready(watches, elector, parts)):
-                leftovers = Leftovers(parts.cluster, parts.pending, parts.commit.specials)
+                leftovers = Leftovers(parts.cluster, parts.pending, parts.commit.specials, self.metrics)
                 readmission = Readmission(
                     self._client,
                     shedding,
@@ -273,7 +273,7 @@ class Process:
         waits = Waits(
             cluster,
             reports,
-            Avoidance(settings.commit.avoid_failed_device_seconds),
+            Avoidance(settings.commit.avoid_failed_device_seconds, metrics),
             timeout_seconds=settings.commit.binding_timeout_seconds,
         )
         commit = Commit(self._client, cluster, writer, waits)

@@ -32,7 +32,7 @@ class Watches:
 
     def reflectors(self, served: discovery.Served, see: Callable[[Sequence[Change]], None]) -> Sequence[Reflector]:
         """Give the reflectors, to be run; `see` gets what they are told."""
-        self._reflectors += (
+        self._reflectors.extend(
             Reflector(
                 self._client,
                 kind,

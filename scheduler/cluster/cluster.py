@@ -13,6 +13,7 @@ from scheduler.cluster.holdings import Duplicate
 from scheduler.cluster.ledger import Assumptions, Ledger
 from scheduler.cluster.mirror import Mirror, split_key
 from scheduler.cluster.nominations import Nominations
+from scheduler.cluster.roster import Roster
 from scheduler.cluster.storage import KINDS, Storage
 from scheduler.cluster.table import Table
 from scheduler.cluster.transition import Transition
@@ -301,6 +302,10 @@ class Cluster:
     def gang_members(self, gang: GangId) -> tuple[Pod, ...]:
         """Give the pods that name a gang, as they are believed to be, sorted by key."""
         return self._mirror.gangs.members(gang)
+
+    def gang_roster(self, gang: GangId) -> Roster:
+        """Give what is counted among the pods that name a gang, as they are believed to be."""
+        return self._mirror.gangs.roster(gang)
 
     def pods_using(self, claim: ClaimId) -> tuple[Pod, ...]:
         """Give the pods that reference a claim, as they are believed to be, sorted by key."""

@@ -65,6 +65,8 @@ class Storage:
         self._storage_drivers: Table[str, StorageDriver] = Table()
         self._attachments: Table[str, VolumeAttachment] = Table()
         self._assumed: dict[tuple[str, VolumeClaimId], VolumeAssumption] = {}
+        self._claims_of: dict[str, dict[VolumeClaimId, None]] = {}
+        """What is assumed by the pod's uid, which every change of a pod asks for."""
         self._assumed_of: dict[tuple[Kind, str], dict[str, VolumeAssumption]] = {}
         """The same by what they are about, and then by the pod's uid."""
 
@@ -122,7 +124,7 @@ class Storage:
 
     def forget(self, pod_uid: str) -> tuple[Transition, ...]:
         """Believe nothing more for a pod: its placement came to nothing, or is in the API by now."""
-        gone = [each for key, each in self._assumed.items() if key[0] == pod_uid]
+        gone = [self._assumed[pod_uid, claim] for claim in self._claims_of.get(pod_uid, ())]
         for each in gone:
             self._drop(each)
         return self._believe([each.binding for each in gone])
@@ -190,11 +192,16 @@ class Storage:
 
     def _note(self, assumption: VolumeAssumption) -> None:
         self._assumed[assumption.pod_uid, assumption.binding.claim] = assumption
+        self._claims_of.setdefault(assumption.pod_uid, {})[assumption.binding.claim] = None
         for subject in _subjects(assumption.binding):
             self._assumed_of.setdefault(subject, {})[assumption.pod_uid] = assumption
 
     def _drop(self, assumption: VolumeAssumption) -> None:
         self._assumed.pop((assumption.pod_uid, assumption.binding.claim), None)
+        claims = self._claims_of.get(assumption.pod_uid, {})
+        claims.pop(assumption.binding.claim, None)
+        if not claims:
+            self._claims_of.pop(assumption.pod_uid, None)
         for subject in _subjects(assumption.binding):
             about = self._assumed_of.get(subject, {})
             about.pop(assumption.pod_uid, None)

@@ -6,6 +6,7 @@ alerts work; what only Dovetail has is called `dovetail_…`.
 """
 
 from collections.abc import Iterable
+from enum import StrEnum
 from typing import Final
 
 from prometheus_client import (
@@ -43,6 +44,23 @@ QUEUES: Final = ("active", "backoff", "unschedulable", "gated")
 """Where a pending pod can wait (label `queue`)."""
 
 
+class Part(StrEnum):
+    """Where an exception was met that no code expects (label `part`)."""
+
+    DECISION = "decision"
+    SEARCH = "search"
+    COMMIT = "commit"
+    SETTLEMENT = "settlement"
+    EVICTION = "eviction"
+    REPAIR = "repair"
+    LEFTOVERS = "leftovers"
+    STRAYS = "strays"
+    GROUPS = "groups"
+    REPORTS = "reports"
+    QUEUE = "queue"
+    AVOIDANCE = "avoidance"
+
+
 class Metrics:
     """
     The series of one process, in a registry of their own.
@@ -58,6 +76,12 @@ class Metrics:
         self._add_decisions()
         self._add_writes()
         self._add_objects()
+        self.defects = self._counter(
+            "dovetail_defects",
+            "Exceptions that no code expects, by where one object met them. The log has each with its traceback.",
+            ("part",),
+            tuple(Part),
+        )
         self.build: Final = Info("dovetail_build", "The version that runs.", registry=self.registry)
         self.build.info({"version": version})
 

@@ -212,8 +212,10 @@ class CommitLimits(_Section, frozen=True):
 
     avoid_failed_device_seconds: Seconds = 300.0
     """
-    Seconds for which a device that did not get ready for a pod, in time or at all, is given to nobody. It is not
-    tainted in the API: a restart of the scheduler forgets it.
+    The longest rest, in seconds, of a device that did not get ready for a pod, in time or at all. After its first
+    failure a device rests for 15 seconds, and twice as long after each further one. Then it is given last, that is
+    where no other device does, until it got ready or has not failed for this time. It is not tainted in the API: a
+    restart of the scheduler forgets it. For as long as this the pod evicts no other pods.
     """
 
     suspect_device_seconds: Seconds = 900.0

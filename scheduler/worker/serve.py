@@ -155,6 +155,7 @@ def _answer(replica: Cluster, order: frames.Decide, engine: Engine, solver: Solv
         seed=order.seed,
         workers=order.workers,
         may_leave=True,
+        is_forgiving=True,
     )
     try:
         snapshot = replica.snapshot(order.assumptions)

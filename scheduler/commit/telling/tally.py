@@ -1,18 +1,31 @@
-"""How long pods wait and how their attempts end, as series."""
+"""How long pods wait, how their attempts end and what came of each batch: series, and a line in the log."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-from prometheus_client import Counter, Histogram
+import prometheus_client as prometheus
 
 from scheduler.commit.telling.condition_reasons import ConditionReason, condition_reason
+from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics
-from solver.domain import Pod, Reason
+from scheduler.queue import State
+from solver.domain import Batch, Plan, Pod, Reason
 
+_QUEUES: Final = {
+    State.ACTIVE: "active",
+    State.BACKING_OFF: "backoff",
+    State.WAITING: "unschedulable",
+    State.GATED: "gated",
+}
+"""kube-scheduler's names of queues."""
 _ATTEMPTS_SHOWN: Final = 16
 """The label `attempts` of the SLI ends here, as kube-scheduler's does: later ones count as this many."""
+
+_log: Final = logs.logger()
 
 
 @dataclass(slots=True)
@@ -28,8 +41,54 @@ class Tally:
         self._metrics: Final = metrics
         self._clock: Final = clock
         self._waits: Final[dict[str, _Wait]] = {}
-        self._series: Final[dict[tuple[str, str], tuple[Counter, Histogram]]] = {}
+        self._series: Final[dict[tuple[str, str], tuple[prometheus.Counter, prometheus.Histogram]]] = {}
         """What counts attempts, by result and profile: to look it up costs more than to count."""
+        self._counts: Callable[[], Mapping[State, int]] = Counter[State]
+
+    def connect(self, counts: Callable[[], Mapping[State, int]]) -> None:
+        """Say what gives the pods of the queue by state."""
+        self._counts = counts
+        for state, name in _QUEUES.items():
+            self._metrics.pending_pods.labels(name).set_function(partial(self._count, state))
+
+    def _count(self, state: State) -> int:
+        return self._counts()[state]
+
+    @property
+    def pending(self) -> int:
+        """Pods that wait: those in flight are not among them."""
+        counts = self._counts()
+        return sum(counts[state] for state in _QUEUES)
+
+    def queued(self, state: State | None, event: str) -> None:
+        """Count a pod that was put into a queue, by kube-scheduler's name of the event."""
+        if state in _QUEUES:
+            self._metrics.incoming_pods.labels(_QUEUES[state], event).inc()
+
+    def decided(self, decision: tuple[Batch, Plan], seconds: float, profile: str, writing: int) -> None:
+        """Write the line and the series of one cycle: a batch with its plan, while `writing` units are written."""
+        metrics, (batch, plan) = self._metrics, decision
+        metrics.batch_pods.observe(len(batch.pods))
+        metrics.solver_seconds.labels(plan.report.status).observe(seconds)
+        metrics.placed_pods.inc(len(plan.placements))
+        for code, count in Counter(unplaced.reasons[0].code for unplaced in plan.unplaced).items():
+            metrics.unplaced_pods.labels(code).inc(count)
+        gaps = {level.name: abs(level.bound - level.value) / max(1, abs(level.bound)) for level in plan.report.levels}
+        for name, gap in gaps.items():
+            metrics.solver_gap.labels(name).set(gap)
+        _log.info(
+            logs.CYCLE,
+            profile=profile,
+            batch=len(batch.pods),
+            placed=len(plan.placements),
+            unplaced=len(plan.unplaced),
+            seconds=round(seconds, 4),
+            deterministic_seconds=round(plan.report.deterministic_seconds, 4),
+            status=plan.report.status,
+            gap={name: round(gap, 4) for name, gap in gaps.items()},
+            writing=writing,
+            pending=self.pending,
+        )
 
     def seen(self, pod: Pod) -> None:
         """Note a pod that could be scheduled; its time runs from the first note."""

@@ -643,7 +643,7 @@ async def test_of_how_many_nodes_a_reason_counts_some_is_what_the_decision_saw(m
 
 DEFECTS = [
     (Cluster, "apply", lambda change: change.key),
-    (Pending, "offer", lambda pod, _: pod.id),
+    (Pending, "offer", lambda pod, *_: pod.id),
     (Pending, "wake", lambda transition: transition.key),
     (Waits, "see", lambda change: change.key),
 ]

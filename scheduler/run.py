@@ -228,11 +228,10 @@ class Process:
             for change in changes:
                 parts.quarantine.isolate(change, suspicion.see)
 
-        watches = Watches(self._client, self._health, self.metrics, parts.quarantine)
-        reflectors = watches.reflectors(served, see)
+        watches = Watches((self._client, served, see), self._health, self.metrics, parts.quarantine)
         async with asyncio.TaskGroup() as group:
             keeping = [] if elector is None else [group.create_task(elector.hold())]
-            keeping += [group.create_task(each.run()) for each in reflectors]
+            keeping += [group.create_task(each.run()) for each in watches.reflectors]
             keeping.append(group.create_task(worker.run()))
             if await _unless_stopped(stop, self._wait_until_ready(watches, elector, parts)):
                 leftovers = Leftovers(parts.cluster, parts.pending, parts.commit.specials, self.metrics)

@@ -20,35 +20,38 @@ _NOT_LISTED: Final = "not listed yet"
 _log: Final = logs.logger()
 
 
-class Watches:
-    """Makes a reflector for each kind that is served, and tells what goes wrong with it."""
+See = Callable[[Sequence[Change]], None]
 
-    def __init__(self, client: Client, health: Health, metrics: Metrics, quarantine: Quarantine) -> None:
-        self._client: Final = client
+
+class Watches:
+    """
+    A reflector for each kind that is served, and what is told of each.
+
+    `source` is the client, what the server serves, and who takes what the watches tell.
+    """
+
+    def __init__(
+        self, source: tuple[Client, discovery.Served, See], health: Health, metrics: Metrics, quarantine: Quarantine
+    ) -> None:
+        client, served, see = source
         self._health: Final = health
         self._metrics: Final = metrics
-        self._quarantine: Final = quarantine
-        self._reflectors: Final[list[Reflector]] = []
-
-    def reflectors(self, served: discovery.Served, see: Callable[[Sequence[Change]], None]) -> Sequence[Reflector]:
-        """Give the reflectors, to be run; `see` gets what they are told."""
-        self._reflectors.extend(
+        self.reflectors: Final = tuple(
             Reflector(
-                self._client,
+                client,
                 kind,
                 see,
                 self._failed,
                 path=path,
-                on_unreadable=self._quarantine.unreadable,
-                on_readable=self._quarantine.readable,
+                on_unreadable=quarantine.unreadable,
+                on_readable=quarantine.readable,
             )
             for kind, path in served.paths
         )
-        return tuple(self._reflectors)
 
     async def listed(self) -> None:
         """Wait until every kind was listed once."""
-        await asyncio.gather(*(self._listed(each) for each in self._reflectors))
+        await asyncio.gather(*(self._listed(each) for each in self.reflectors))
 
     async def _listed(self, reflector: Reflector) -> None:
         check = self._health.ready(reflector.kind)

@@ -13,7 +13,6 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -194,7 +193,7 @@ class Cycle:
             self._parts.groups.decided(batch, plan)
         if is_released:
             self._release()
-        self._report(decision, profile)
+        self._parts.tally.decided((decision.batch, decision.plan), decision.seconds, profile, len(self._commits))
         return decision.later
 
     async def _decided(self, batch: Batch, profile: str, started: float) -> Decision:
@@ -386,31 +385,6 @@ class Cycle:
         for _, pods in groupby(by_profile, key=lambda pod: pod.scheduler_name):
             for part in self._parts.decider.divide(Batch(pods=tuple(pods))):
                 yield from self._parts.passed_over.divided(part, self._clock())
-
-    def _report(self, decision: Decision, profile: str) -> None:
-        """Write the line and the series of one cycle."""
-        metrics, plan = self._parts.metrics, decision.plan
-        metrics.batch_pods.observe(len(decision.batch.pods))
-        metrics.solver_seconds.labels(plan.report.status).observe(decision.seconds)
-        metrics.placed_pods.inc(len(plan.placements))
-        for code, count in Counter(unplaced.reasons[0].code for unplaced in plan.unplaced).items():
-            metrics.unplaced_pods.labels(code).inc(count)
-        gaps = {level.name: abs(level.bound - level.value) / max(1, abs(level.bound)) for level in plan.report.levels}
-        for name, gap in gaps.items():
-            metrics.solver_gap.labels(name).set(gap)
-        _log.info(
-            logs.CYCLE,
-            profile=profile,
-            batch=len(decision.batch.pods),
-            placed=len(plan.placements),
-            unplaced=len(plan.unplaced),
-            seconds=round(decision.seconds, 4),
-            deterministic_seconds=round(plan.report.deterministic_seconds, 4),
-            status=plan.report.status,
-            gap={name: round(gap, 4) for name, gap in gaps.items()},
-            writing=len(self._commits),
-            pending=self._parts.tally.pending,
-        )
 
 
 def _names(placements: Sequence[Placement]) -> list[str]:

@@ -13,14 +13,13 @@ import os
 import signal
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from scheduler.change import Change, Kind, without_ended
-from scheduler.closed import cut
 from scheduler.cluster import Cluster
 from scheduler.commit.commit import Commit
 from scheduler.commit.evictions import Evictions
@@ -45,22 +44,21 @@ from scheduler.cycle import Cycle, Parts
 from scheduler.kube import discovery
 from scheduler.kube.client import Client
 from scheduler.kube.elector import LeaderElector, LeadershipLost, new_identity
-from scheduler.kube.errors import ConfigurationError, DecodeError, Gone, KubeError
+from scheduler.kube.errors import ConfigurationError, KubeError
 from scheduler.kube.lease import Timing
-from scheduler.kube.reflector import Reflector
 from scheduler.observe import logs
-from scheduler.observe.health import Health, State, serving
+from scheduler.observe.health import Health, serving
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import Backoff, Completing, Musters, PassedOver, Pending
 from scheduler.queue.shedding import Shedding
 from scheduler.settings import Address, Settings, parse_address
+from scheduler.watches import Watches
 from scheduler.worker.decider import Decider
 from scheduler.worker.process import Limits, Worker
 from scheduler.worker.sight import Sight
 
 T = TypeVar("T")
 
-_NOT_LISTED: Final = "not listed yet"
 _RETRY_SECONDS: Final = 5.0
 _FIRST_WORKER_SECONDS: Final = 30.0
 """How long a start that only takes long is waited for: on a loaded machine the fall-back would be no quicker."""
@@ -230,12 +228,12 @@ class Process:
             for change in changes:
                 parts.quarantine.isolate(change, suspicion.see)
 
-        reflectors = self._reflectors(served, see, parts.quarantine)
+        watches = Watches((self._client, served, see), self._health, self.metrics, parts.quarantine)
         async with asyncio.TaskGroup() as group:
             keeping = [] if elector is None else [group.create_task(elector.hold())]
-            keeping += [group.create_task(each.run()) for each in reflectors]
+            keeping += [group.create_task(each.run()) for each in watches.reflectors]
             keeping.append(group.create_task(worker.run()))
-            if await _unless_stopped(stop, self._wait_until_ready(reflectors, elector, parts)):
+            if await _unless_stopped(stop, self._wait_until_ready(watches, elector, parts)):
                 leftovers = Leftovers(parts.cluster, parts.pending, parts.commit.specials, self.metrics)
                 readmission = Readmission(
                     self._client,
@@ -309,38 +307,9 @@ class Process:
         budget_bytes = self._settings.queue.max_waiting_mib * 1024 * 1024
         return Shedding(self._settings.scheduler_names, budget_bytes, cluster.interner)
 
-    def _reflectors(
-        self, served: discovery.Served, see: Callable[[Sequence[Change]], None], quarantine: Quarantine
-    ) -> list[Reflector]:
-        def on_error(kind: Kind, error: Exception) -> None:
-            if isinstance(error, Gone):
-                self.metrics.watch_relists.labels(kind).inc()
-                _log.info(logs.RELISTED, kind=kind, error=str(error))
-            else:
-                event = logs.OBJECT_UNREADABLE if isinstance(error, DecodeError) else logs.WATCH_FAILED
-                _log.warning(event, kind=kind, error=cut(str(error) if isinstance(error, KubeError) else repr(error)))
-                check = self._health.ready(kind)
-                if check.state is State.FAILED:
-                    check.fail(f"{_NOT_LISTED}: {error}")
-
-        return [
-            Reflector(
-                self._client,
-                kind,
-                see,
-                on_error,
-                path=path,
-                on_unreadable=quarantine.unreadable,
-                on_readable=quarantine.readable,
-            )
-            for kind, path in served.paths
-        ]
-
-    async def _wait_until_ready(
-        self, reflectors: Iterable[Reflector], elector: LeaderElector | None, parts: Parts
-    ) -> None:
+    async def _wait_until_ready(self, watches: Watches, elector: LeaderElector | None, parts: Parts) -> None:
         """Wait until all kinds are listed, the solver runs, and a leader before us cannot write any more."""
-        await asyncio.gather(*(self._listed(reflector) for reflector in reflectors))
+        await watches.listed()
         _log.info(logs.SYNCED)
         with contextlib.suppress(TimeoutError):  # the fall-back decides until it is there
             async with asyncio.timeout(_FIRST_WORKER_SECONDS):
@@ -349,12 +318,6 @@ class Process:
             await elector.settled()
         told = parts.passed_over, parts.reports
         await recall(self._client, parts.cluster, told, self._settings.scheduler_names)
-
-    async def _listed(self, reflector: Reflector) -> None:
-        check = self._health.ready(reflector.kind)
-        check.fail(_NOT_LISTED)
-        await reflector.synced.wait()
-        check.succeed()
 
 
 def _count_write(metrics: Metrics, reports: Reports, is_status: bool) -> None:  # noqa: FBT001 - a callback

@@ -17,7 +17,6 @@ from scheduler.cluster.nominations import Nominations
 from scheduler.cluster.roster import Roster
 from scheduler.cluster.staleness import Staleness
 from scheduler.cluster.storage import KINDS, Storage
-from scheduler.cluster.table import Table
 from scheduler.cluster.transition import Transition
 from scheduler.cluster.unit import Unit
 from scheduler.interning import Interner
@@ -363,15 +362,15 @@ class Cluster:
         before: Object | None
         match change.kind:
             case Kind.NODES:
-                before = _swap(mirror.nodes, key, _expect(value, Node))
+                before = mirror.nodes.swap(key, _expect(value, Node))
             case Kind.NAMESPACES:
-                before = _swap(mirror.namespaces, key, _expect(value, Namespace))
+                before = mirror.namespaces.swap(key, _expect(value, Namespace))
             case Kind.CLASSES:
-                before = _swap(mirror.classes, key, _expect(value, DeviceClass))
+                before = mirror.classes.swap(key, _expect(value, DeviceClass))
             case Kind.BUDGETS:
-                before = _swap(mirror.budgets, key, _expect(value, DisruptionBudget))
+                before = mirror.budgets.swap(key, _expect(value, DisruptionBudget))
             case Kind.TAINT_RULES:
-                before = _swap(mirror.taint_rules, key, _expect(value, DeviceTaintRule))
+                before = mirror.taint_rules.swap(key, _expect(value, DeviceTaintRule))
             case _:
                 before = mirror.slices.get(key)
                 if before != value:
@@ -396,13 +395,6 @@ class Cluster:
         shown = self._ledger.lay_over_claim(claim) if claim is not None else self._ledger.special(key)
         before = self._mirror.believe_claim(key, shown)
         return Transition(kind=Kind.CLAIMS, key=str(key), before=before, after=shown, conflict=conflict)
-
-
-def _swap(table: Table[str, T], key: str, after: T | None) -> T | None:
-    before = table.get(key)
-    if before != after:
-        table.replace(key, after)
-    return before
 
 
 def _expect(value: Object | None, kind: type[T]) -> T | None:

@@ -64,7 +64,7 @@ class _Known(NamedTuple):
     """
     What is known of an object: whether it was handed over, and what counts if its next version cannot be read.
 
-    `value` is shared with the mirror, and None for a pod that ended, of which nothing counts.
+    `value` is shared with the mirror, and None for a pod that holds no room, of which nothing counts.
     """
 
     uid: str
@@ -207,7 +207,7 @@ class Mirrored:
         value, problem = read(self.kind, raw, known.value if known is not None else None, soft)
         if known is not None and known.value == value:
             value = known.value  # the mirror keeps the object that it has: no second copy
-        kept = None if isinstance(value, Pod) and value.is_terminal else value
+        kept = None if isinstance(value, Pod) and not _holds(value) else value
         self._known[key] = _Known(uid, version, kept, problem is None, value is not None)
         if problem is not None:
             received.problems.append(problem)
@@ -252,3 +252,8 @@ class Mirrored:
             self._forget(key, received)
         self.resource_version = resource_version or _ANY_VERSION
         self.is_synced = True
+
+
+def _holds(pod: Pod) -> bool:
+    """Whether a pod holds room on a node, or has some held for it."""
+    return bool(pod.node_name or pod.nominated_node_name) and not pod.is_terminal

@@ -75,6 +75,7 @@ class Metrics:
         self._add_pods()
         self._add_decisions()
         self._add_writes()
+        self._add_objects()
         self.defects = self._counter(
             "dovetail_defects",
             "Exceptions that no code expects, by where one object met them. The log has each with its traceback.",
@@ -195,6 +196,9 @@ class Metrics:
         self.write_concurrency = self._gauge(
             "dovetail_write_concurrency", "Writes that may be under way at once, as adapted to the API server."
         )
+
+    def _add_objects(self) -> None:
+        """Add the series about what is watched and kept of it, and what is told."""
         self.shed_objects = self._gauge(
             "dovetail_shed_objects",
             "Waiting pods and unallocated claims that are not taken in, because memory for them is used up.",

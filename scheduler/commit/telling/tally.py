@@ -1,4 +1,4 @@
-"""How long pods wait and how their attempts end, as series."""
+"""How long pods wait, how their attempts end and what came of each batch: series, and a line in the log."""
 
 import time
 from collections import Counter
@@ -10,9 +10,10 @@ from typing import Final
 import prometheus_client as prometheus
 
 from scheduler.commit.telling.condition_reasons import ConditionReason, condition_reason
+from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import State
-from solver.domain import Pod, Reason
+from solver.domain import Batch, Plan, Pod, Reason
 
 _QUEUES: Final = {
     State.ACTIVE: "active",
@@ -23,6 +24,8 @@ _QUEUES: Final = {
 """kube-scheduler's names of queues."""
 _ATTEMPTS_SHOWN: Final = 16
 """The label `attempts` of the SLI ends here, as kube-scheduler's does: later ones count as this many."""
+
+_log: Final = logs.logger()
 
 
 @dataclass(slots=True)
@@ -61,6 +64,31 @@ class Tally:
         """Count a pod that was put into a queue, by kube-scheduler's name of the event."""
         if state in _QUEUES:
             self._metrics.incoming_pods.labels(_QUEUES[state], event).inc()
+
+    def decided(self, decision: tuple[Batch, Plan], seconds: float, profile: str, writing: int) -> None:
+        """Write the line and the series of one cycle: a batch with its plan, while `writing` units are written."""
+        metrics, (batch, plan) = self._metrics, decision
+        metrics.batch_pods.observe(len(batch.pods))
+        metrics.solver_seconds.labels(plan.report.status).observe(seconds)
+        metrics.placed_pods.inc(len(plan.placements))
+        for code, count in Counter(unplaced.reasons[0].code for unplaced in plan.unplaced).items():
+            metrics.unplaced_pods.labels(code).inc(count)
+        gaps = {level.name: abs(level.bound - level.value) / max(1, abs(level.bound)) for level in plan.report.levels}
+        for name, gap in gaps.items():
+            metrics.solver_gap.labels(name).set(gap)
+        _log.info(
+            logs.CYCLE,
+            profile=profile,
+            batch=len(batch.pods),
+            placed=len(plan.placements),
+            unplaced=len(plan.unplaced),
+            seconds=round(seconds, 4),
+            deterministic_seconds=round(plan.report.deterministic_seconds, 4),
+            status=plan.report.status,
+            gap={name: round(gap, 4) for name, gap in gaps.items()},
+            writing=writing,
+            pending=self.pending,
+        )
 
     def seen(self, pod: Pod) -> None:
         """Note a pod that could be scheduled; its time runs from the first note."""

@@ -23,6 +23,7 @@ _LABELS: Final = (*_META, "labels")
 _ANNOTATIONS: Final = (*_META, "annotations")
 _SIMPLE: Final[dict[tuple[str, ...], Paths]] = {
     ("node_name",): (_NODE,),
+    ("nominated_node_name",): (("status", "nominatedNodeName"),),
     ("scheduler_name",): (("spec", "schedulerName"),),
     ("is_terminal",): (("status", "phase"),),
     ("is_deleting",): ((*_META, "deletionTimestamp"),),

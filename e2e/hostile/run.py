@@ -79,6 +79,7 @@ async def world(plane: ControlPlane, setting: Setting) -> AsyncIterator[World]:
                 await asyncio.gather(*tasks, return_exceptions=True)
         finally:
             await asyncio.to_thread(keeper.stop)
+            await stage.tear_down()
 
 
 async def measure(

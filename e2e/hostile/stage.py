@@ -130,7 +130,7 @@ class Stage:
         headers = {"Accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"}
         async with self.session.get(path, headers=headers) as answer:
             text = await answer.read()
-        items: list[Manifest] = msgspec.json.decode(text)["items"] if answer.ok else []
+        items: list[Manifest] = (msgspec.json.decode(text)["items"] or []) if answer.ok else []
         return items
 
     async def _send(self, method: str, path: str, body: Manifest, content: str = "application/json") -> None:

@@ -11,10 +11,10 @@ decided at once; a batch collects only while a solve or the writes of the plan b
 
 import asyncio
 import contextlib
+import itertools
 import time
-import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -22,32 +22,34 @@ from typing import Final, assert_never
 
 import msgspec
 
+from scheduler.backoff import doubled, jittered
 from scheduler.change import Change, Kind, Object
-from scheduler.cluster import Cluster, Transition, Unit, split_held, split_plan
+from scheduler.cluster import Cluster, Intake, Transition, Unit, split_held, split_plan
 from scheduler.commit.commit import Commit
 from scheduler.commit.evictions import Evictions
 from scheduler.commit.outcome import Bound, Halted, Outcome, PartlyBound, Refused, Undone, Yielded
 from scheduler.commit.repair.repairs import Repairs
 from scheduler.commit.telling.groups import Groups
+from scheduler.commit.telling.quarantine import Quarantine
 from scheduler.commit.telling.reports import Reports
 from scheduler.commit.telling.tally import Tally
 from scheduler.commit.waiting.waits import Waits
 from scheduler.observe import logs
-from scheduler.observe.metrics import Metrics
-from scheduler.queue import PassedOver, Pending, Shapes, State
+from scheduler.observe.defects import Confined, Tasks
+from scheduler.observe.metrics import Metrics, Part
+from scheduler.queue import PassedOver, Pending, Shapes
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.process import Worker
-from solver.domain import Batch, ClaimId, Placement, Pod, PodId, Policy, Reason, ReasonCode
+from solver.domain import Batch, ClaimId, Placement, Plan, Pod, PodId, Policy, Reason, ReasonCode
 from solver.feasibility import claims
 
 _UNITS_BEHIND: Final = 64
 """Units of earlier plans that may still be written when the next batch is taken: stragglers hold nobody up."""
-_QUEUES: Final = {
-    State.ACTIVE: "active",
-    State.BACKING_OFF: "backoff",
-    State.WAITING: "unschedulable",
-    State.GATED: "gated",
-}
+_FIRST_RECOVERY_SECONDS, _LONGEST_RECOVERY_SECONDS = 1.0, 300.0
+"""Between the live reads that decide about a unit after a defect: it stays assumed, and its pods stay in flight."""
+_DEFECT: Final = (
+    Reason(code=ReasonCode.SOLVER_FAILED, message="an unexpected error ended the decision; it is tried again"),
+)
 
 _log: Final = logs.logger()
 
@@ -67,6 +69,7 @@ class Parts:
     groups: Groups
     evictions: Evictions
     reports: Reports
+    quarantine: Quarantine
     tally: Tally
     metrics: Metrics
 
@@ -80,17 +83,21 @@ class Cycle:
         policies: Mapping[str, Policy],
         max_pods: int,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._parts: Final = parts
         self._policies: Final = dict(policies)
         self._max_pods: Final = max_pods
         self._clock: Final = clock
+        self._intake: Final = Intake(parts.cluster)
+        self._sleep: Final = sleep
+        self._confined: Final = partial(Confined, parts.metrics)
         self._changed: Final = asyncio.Event()
         self._ended: Final = asyncio.Event()
-        self._commits: Final[set[asyncio.Task[None]]] = set()
+        self._commits: Final = Tasks(parts.metrics, Part.COMMIT, self._ended.set)
         self._nodes: Final[set[str]] = set()
-        for state, name in _QUEUES.items():
-            parts.metrics.pending_pods.labels(name).set_function(partial(self._count, state))
+        parts.tally.connect(parts.pending.counts)
         self._last_units = 0
         parts.waits.connect(self.see, self._ended.set)
         parts.pending.connect(Shapes(parts.cluster.claim, self._is_apart, self._is_overdue).of)
@@ -98,17 +105,27 @@ class Cycle:
     def see(self, changes: Sequence[Change]) -> None:
         """Take what a watch told."""
         parts, now = self._parts, self._clock()
-        for change in changes:
-            transitions = parts.cluster.apply(change)
+        for told in changes:
+            change, transitions, problem = self._intake.take(told)
+            (parts.quarantine.unusable(told, problem) if problem else parts.quarantine.usable(told))
             if not transitions:
                 continue
             parts.worker.note(change)
-            if change.kind is Kind.PODS:
-                self._see_pod(change.value, transitions, now)
-            elif change.kind is Kind.NODES:
-                (self._nodes.discard if change.value is None else self._nodes.add)(change.key)
-            self._wake(transitions)
-            parts.waits.see(change)
+            try:
+                self._follow(change, transitions, now)
+            except Exception as error:  # noqa: BLE001 - whatever one object raises, all others are followed
+                parts.quarantine.unusable(change, f"{type(error).__name__}: {error}")
+                if change.kind is Kind.PODS:
+                    parts.pending.drop(PodId(*change.key.split("/", 1)))
+
+    def _follow(self, change: Change, transitions: Sequence[Transition], now: float) -> None:
+        """Have the queue and those that wait follow what the mirror has taken."""
+        if change.kind is Kind.PODS:
+            self._see_pod(change.value, transitions, now)
+        elif change.kind is Kind.NODES:
+            (self._nodes.discard if change.value is None else self._nodes.add)(change.key)
+        self._wake(transitions)
+        self._parts.waits.see(change)
 
     async def decide(self) -> None:
         """Decide about pods for ever."""
@@ -123,14 +140,9 @@ class Cycle:
 
     async def finish(self, seconds: float) -> bool:
         """Wait for the writes that are under way, at most so long; give whether all have ended. Cancel the rest."""
-        if self._commits:
-            await asyncio.wait(self._commits, timeout=seconds)
-        rest = tuple(self._commits)
-        for commit in rest:
-            commit.cancel()
-        await asyncio.gather(*rest, return_exceptions=True)
+        have_ended = await self._commits.finish(seconds)
         await self._parts.evictions.finish()
-        return not rest
+        return have_ended
 
     def _without_late(self, batch: Batch) -> Batch:
         """Put back whose claims are still to be made, as nearly every pod's are at first: the solver knows no more."""
@@ -154,35 +166,56 @@ class Cycle:
 
     async def _decide(self, batch: Batch) -> Batch:
         """Decide about a batch, begin what was decided, and give the pods that a decision of their own is left for."""
-        started = self._clock()
-        batch = msgspec.structs.replace(batch, gangs=self._parts.cluster.gangs(batch.pods))
-        profile = batch.pods[0].scheduler_name
-        batch = self._parts.waits.restraint.applied(self._parts.passed_over.marked(batch, started))
-        policy = self._parts.evictions.allowed(profile, self._policies[profile])
-        decision = await self._parts.decider.decide(batch, policy)
-        batch = decision.batch
+        started, profile = self._clock(), batch.pods[0].scheduler_name
+        decision = None
+        with self._confined(Part.DECISION, pods=[str(pod.id) for pod in batch.pods]):
+            decision = await self._decided(batch, profile, started)
+        if decision is None:
+            for pod in batch.pods:
+                self._put_back(pod, _DEFECT, started)
+            return Batch(pods=())
+        batch, plan = decision.batch, decision.plan
         pods = {pod.id: pod for pod in batch.pods}
-        self._parts.pending.placed(each.pod for each in decision.plan.placements)
-        units = split_plan(decision.plan, batch)
-        for unit in units:
-            self._wake(self._parts.cluster.assume(unit))
-        self._parts.commit.begin(units)
-        for unit in units:
-            task = asyncio.create_task(self._commit(unit, pods, started))
-            self._commits.add(task)
-            task.add_done_callback(self._end)
-        self._last_units = len(units)
-        for preemption in decision.plan.preemptions:
-            self._wake(self._parts.evictions.begin(profile, preemption, pods))
-        is_released = self._parts.passed_over.decided(batch, decision.plan, self._clock())
-        for unplaced in decision.plan.unplaced:
-            self._put_back(pods[unplaced.pod], unplaced.reasons, started, decision.plan.report.node_count)
-            self._parts.repairs.loosen(pods[unplaced.pod], unplaced.reasons)
-        self._parts.groups.decided(batch, decision.plan)
+        self._begin(plan, batch, pods, started)
+        for preemption in plan.preemptions:
+            with self._confined(Part.DECISION, preemptors=[str(each.pod) for each in preemption.placements]):
+                self._wake(self._parts.evictions.begin(profile, preemption, pods))
+        is_released = False
+        with self._confined(Part.DECISION):
+            is_released = self._parts.passed_over.decided(batch, plan, self._clock())
+        for unplaced in plan.unplaced:
+            with self._confined(Part.DECISION, pod=str(unplaced.pod)):
+                self._put_back(pods[unplaced.pod], unplaced.reasons, started, plan.report.node_count)
+                self._parts.repairs.loosen(pods[unplaced.pod], unplaced.reasons)
+        with self._confined(Part.DECISION, gangs=[str(gang.id) for gang in batch.gangs]):
+            self._parts.groups.decided(batch, plan)
         if is_released:
             self._release()
         self._report(decision, profile)
         return decision.later
+
+    async def _decided(self, batch: Batch, profile: str, started: float) -> Decision:
+        batch = msgspec.structs.replace(batch, gangs=self._parts.cluster.gangs(batch.pods))
+        batch = self._parts.waits.restraint.applied(self._parts.passed_over.marked(batch, started))
+        policy = self._parts.evictions.allowed(profile, self._policies[profile])
+        return await self._parts.decider.decide(batch, policy)
+
+    def _begin(self, plan: Plan, batch: Batch, pods: Mapping[PodId, Pod], started: float) -> None:
+        """Assume what a plan places, and begin to write it."""
+        self._parts.pending.placed(each.pod for each in plan.placements)
+        units = [unit for unit in split_plan(plan, batch) if self._is_assumed(unit, pods, started)]
+        self._parts.commit.begin(units)
+        for unit in units:
+            self._commits.begin(self._commit(unit, pods, started))
+        self._last_units = len(units)
+
+    def _is_assumed(self, unit: Unit, pods: Mapping[PodId, Pod], started: float) -> bool:
+        """Assume a unit; where that is not possible its pods go back."""
+        with self._confined(Part.DECISION, pods=_names(unit.placements)):
+            self._wake(self._parts.cluster.assume(unit))
+            return True
+        self._give_up(unit, _DEFECT, pods, started)
+        return False
 
     def _is_apart(self, pod: Pod) -> bool:
         """Whether a pod has a history that its equals do not have: it may not evict for a while, or holds nodes."""
@@ -192,25 +225,44 @@ class Cycle:
         return self._parts.passed_over.is_overdue(pod, self._clock())
 
     async def _commit(self, unit: Unit, pods: Mapping[PodId, Pod], started: float) -> None:
+        """Write a unit, and settle what came of it. Where a defect ends either, live reads decide."""
+        outcome: Outcome | None = None
+        with self._confined(Part.COMMIT, pods=_names(unit.placements)):
+            outcome = await self._written(unit)
+        for attempt in itertools.count():
+            if not unit.placements:
+                return
+            with self._confined(Part.SETTLEMENT, pods=_names(unit.placements)):
+                if outcome is None:
+                    outcome = await self._parts.commit.recover(unit)
+                self._settle(outcome, pods, started)
+                return
+            outcome, unit = None, self._unsettled(unit)
+            await self._sleep(jittered(doubled(_FIRST_RECOVERY_SECONDS, _LONGEST_RECOVERY_SECONDS, attempt)))
+
+    async def _written(self, unit: Unit) -> Outcome:
         try:
             await self._parts.reports.hush(placement.pod_uid for placement in unit.placements)
             async with self._parts.repairs.hands_off(unit.claims):
-                outcome = await self._parts.commit.commit(unit)
-        except Exception:  # noqa: BLE001 - a defect that meets one unit must not end all others
-            _log.error(logs.UNIT_FAILED, pods=_names(unit.placements), error=traceback.format_exc(limit=-20))
-            reason = Reason(code=ReasonCode.API_ERROR, message="an unexpected error ended the writes for the pod")
-            outcome = Undone(unit=unit, reasons=(reason,))
+                return await self._parts.commit.commit(unit)
         finally:
             self._parts.commit.end(unit)
-        self._settle(outcome, pods, started)
+
+    def _unsettled(self, unit: Unit) -> Unit:
+        """Give what of a unit was neither bound nor put back: its pods are in flight, as they were taken."""
+        pending = self._parts.pending
+        left = [each for each in unit.placements if pending.is_in_flight(each.pod, each.pod_uid)]
+        return msgspec.structs.replace(unit, placements=tuple(left))
 
     def _settle(self, outcome: Outcome, pods: Mapping[PodId, Pod], started: float) -> None:
         """Confirm or forget what was assumed, and put back who was not bound."""
         metrics = self._parts.metrics
-        self._parts.groups.settled(outcome, pods)
+        with self._confined(Part.SETTLEMENT, pods=_names(outcome.unit.placements)):
+            self._parts.groups.settled(outcome, pods)
         match outcome:
             case Bound(unit=unit, seconds=seconds):
-                metrics.commit_seconds.observe(seconds)
+                if seconds is not None:
+                    metrics.commit_seconds.observe(seconds)
                 self._bound(unit.placements, pods, started)
             case Refused(unit=unit, reasons=reasons) | Undone(unit=unit, reasons=reasons):
                 metrics.commit_conflicts.inc()
@@ -223,7 +275,8 @@ class Cycle:
                 metrics.duplicate_devices.inc(len(devices))
                 _log.warning(logs.DEVICE_HELD_TWICE, pods=_names(unit.placements), devices=[str(d) for d in devices])
                 for placement in unit.placements:
-                    self._parts.reports.yielded(pods[placement.pod], devices)
+                    with self._confined(Part.SETTLEMENT, pod=str(placement.pod)):
+                        self._parts.reports.yielded(pods[placement.pod], devices)
                 self._give_up(unit, reasons, pods, started)
             case PartlyBound(unit=unit, bound=bound, unbound=unbound):
                 metrics.commit_conflicts.inc()
@@ -239,9 +292,10 @@ class Cycle:
     def _bound(self, placements: Sequence[Placement], pods: Mapping[PodId, Pod], started: float) -> None:
         for placement in placements:
             pod = pods[placement.pod]
-            self._parts.tally.bound(pod, started)
-            self._parts.decider.forget(pod.uid)
-            self._parts.reports.bound(pod, placement.node)
+            with self._confined(Part.SETTLEMENT, pod=str(pod.id)):
+                self._parts.tally.bound(pod, started)
+                self._parts.decider.forget(pod.uid)
+                self._parts.reports.bound(pod, placement.node)
         _log.debug(logs.UNIT_COMMITTED, pods=_names(placements))
 
     def _give_up(self, unit: Unit, reasons: Sequence[Reason], pods: Mapping[PodId, Pod], started: float) -> None:
@@ -254,21 +308,23 @@ class Cycle:
         if not self._parts.pending.put_back(pod.id, pod.uid, reasons, self._clock()):
             self._forget(pod.uid)  # deleted or bound meanwhile: nobody is told, and nothing is remembered again
             return
-        self._count_incoming(pod.id, "ScheduleAttemptFailure")
-        self._parts.tally.failed(pod, reasons, started)
-        self._parts.reports.waits(pod, reasons, len(self._nodes) if node_count is None else node_count)
         self._changed.set()
+        with self._confined(Part.SETTLEMENT, pod=str(pod.id)):
+            self._parts.tally.queued(self._parts.pending.state(pod.id), "ScheduleAttemptFailure")
+            self._parts.tally.failed(pod, reasons, started)
+            self._parts.reports.waits(pod, reasons, len(self._nodes) if node_count is None else node_count)
 
     def _see_pod(self, after: Object | None, transitions: Sequence[Transition], now: float) -> None:
         """Offer a pod to the queue, or let it go; what is remembered of pods that left the queue is dropped."""
         pending = self._parts.pending
         if isinstance(after, Pod):
             is_known = pending.state(after.id) is not None
-            pending.offer(after, now)
+            before = transitions[0].before
+            pending.offer(after, now, before if isinstance(before, Pod) else None)
             if pending.state(after.id) is not None:
                 self._parts.tally.seen(after)
                 if not is_known:
-                    self._count_incoming(after.id, "PodAdd")
+                    self._parts.tally.queued(pending.state(after.id), "PodAdd")
         for transition in transitions:
             before = transition.before
             if not isinstance(before, Pod):
@@ -281,12 +337,6 @@ class Cycle:
             if after is None and before.gang is not None:
                 self._parts.groups.left(before.gang)
 
-    def _count_incoming(self, pod: PodId, event: str) -> None:
-        """Count a pod that was put into a queue, by kube-scheduler's names of queue and event."""
-        state = self._parts.pending.state(pod)
-        if state in _QUEUES:
-            self._parts.metrics.incoming_pods.labels(_QUEUES[state], event).inc()
-
     def _forget(self, pod_uid: str) -> None:
         self._parts.tally.gone(pod_uid)
         self._parts.reports.forget(pod_uid)
@@ -298,9 +348,6 @@ class Cycle:
         self._parts.pending.release()
         self._changed.set()
 
-    def _count(self, state: State) -> int:
-        return self._parts.pending.counts()[state]
-
     def _wake(self, transitions: Sequence[Transition]) -> None:
         for transition in transitions:
             self._parts.pending.wake(transition)
@@ -309,10 +356,6 @@ class Cycle:
             if transition.conflict is not None:
                 _log.warning(logs.UNIT_CONFLICT, key=transition.key, reasons=[transition.conflict.message])
         self._changed.set()
-
-    def _end(self, task: asyncio.Task[None]) -> None:
-        self._commits.discard(task)
-        self._ended.set()
 
     async def _wait_for_work(self) -> None:
         while True:
@@ -340,7 +383,7 @@ class Cycle:
 
     def _report(self, decision: Decision, profile: str) -> None:
         """Write the line and the series of one cycle."""
-        metrics, plan, counts = self._parts.metrics, decision.plan, self._parts.pending.counts()
+        metrics, plan = self._parts.metrics, decision.plan
         metrics.batch_pods.observe(len(decision.batch.pods))
         metrics.solver_seconds.labels(plan.report.status).observe(decision.seconds)
         metrics.placed_pods.inc(len(plan.placements))
@@ -360,7 +403,7 @@ class Cycle:
             status=plan.report.status,
             gap={name: round(gap, 4) for name, gap in gaps.items()},
             writing=len(self._commits),
-            pending=sum(counts[state] for state in _QUEUES),
+            pending=self._parts.tally.pending,
         )
 
 

@@ -20,12 +20,14 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from scheduler.change import Change, Kind, without_ended
+from scheduler.closed import cut
 from scheduler.cluster import Cluster
 from scheduler.commit.commit import Commit
 from scheduler.commit.evictions import Evictions
 from scheduler.commit.gates import LeaderGate, OpenGate
 from scheduler.commit.pace import Limit, Pace
 from scheduler.commit.repair.leftovers import Leftovers
+from scheduler.commit.repair.readmission import Readmission
 from scheduler.commit.repair.repairs import Repairs
 from scheduler.commit.repair.strays import Strays
 from scheduler.commit.shunned.avoidance import Avoidance
@@ -33,6 +35,7 @@ from scheduler.commit.shunned.suspicion import Suspicion
 from scheduler.commit.telling.allowance import Allowance
 from scheduler.commit.telling.events import Narrator
 from scheduler.commit.telling.groups import Groups
+from scheduler.commit.telling.quarantine import Quarantine
 from scheduler.commit.telling.reports import Reports
 from scheduler.commit.telling.tally import Tally
 from scheduler.commit.waiting.recall import recall
@@ -42,13 +45,14 @@ from scheduler.cycle import Cycle, Parts
 from scheduler.kube import discovery
 from scheduler.kube.client import Client
 from scheduler.kube.elector import LeaderElector, LeadershipLost, new_identity
-from scheduler.kube.errors import ConfigurationError, Gone, KubeError
+from scheduler.kube.errors import ConfigurationError, DecodeError, Gone, KubeError
 from scheduler.kube.lease import Timing
 from scheduler.kube.reflector import Reflector
 from scheduler.observe import logs
 from scheduler.observe.health import Health, State, serving
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import Backoff, Musters, PassedOver, Pending
+from scheduler.queue.shedding import Shedding
 from scheduler.settings import Address, Settings, parse_address
 from scheduler.worker.decider import Decider
 from scheduler.worker.process import Limits, Worker
@@ -211,24 +215,37 @@ class Process:
         parts.groups.connect(served.path(Kind.POD_GROUPS))
         policies = {name: self._settings.policy(name) for name in self._settings.scheduler_names}
         cycle = Cycle(parts, policies, self._settings.batch.max_pods)
-        suspicion = Suspicion(parts.cluster, self._settings.commit.suspect_device_seconds)
+        shedding = self._shedding(parts.cluster)
+        suspicion = Suspicion(parts.cluster, self._settings.commit.suspect_device_seconds, self.metrics)
         suspicion.connect(cycle.see)
-        strays = Strays(parts.cluster, parts.reports, self._settings.scheduler_names)
+        strays = Strays(parts.cluster, parts.reports, self._settings.scheduler_names, self.metrics)
 
         def see(changes: Sequence[Change]) -> None:
-            left = without_ended(changes)
+            left: list[Change] = []
+            for change in without_ended(changes):
+                parts.quarantine.isolate(change, lambda each: left.extend(shedding.admit(each)))
             cycle.see(left)
-            strays.see(left)
-            suspicion.see(changes)
+            for change in left:
+                parts.quarantine.isolate(change, strays.see)
+            for change in changes:
+                parts.quarantine.isolate(change, suspicion.see)
 
-        reflectors = self._reflectors(served, see)
+        reflectors = self._reflectors(served, see, parts.quarantine)
         async with asyncio.TaskGroup() as group:
             keeping = [] if elector is None else [group.create_task(elector.hold())]
             keeping += [group.create_task(each.run()) for each in reflectors]
             keeping.append(group.create_task(worker.run()))
             if await _unless_stopped(stop, self._wait_until_ready(reflectors, elector, parts)):
-                leftovers = Leftovers(parts.cluster, parts.pending, parts.commit.specials)
-                behind = (parts.repairs.run(), leftovers.run(), strays.run(), parts.groups.run())
+                leftovers = Leftovers(parts.cluster, parts.pending, parts.commit.specials, self.metrics)
+                readmission = Readmission(
+                    self._client,
+                    shedding,
+                    see,
+                    metrics=self.metrics,
+                    check=self._health.ready("memory"),
+                    worker_pid=lambda: worker.pid,
+                )
+                behind = (parts.repairs.run(), leftovers.run(), strays.run(), parts.groups.run(), readmission.run())
                 working = [group.create_task(each) for each in (cycle.decide(), *behind)]
                 keeping.append(group.create_task(parts.reports.run()))
                 await stop.wait()
@@ -257,7 +274,7 @@ class Process:
         waits = Waits(
             cluster,
             reports,
-            Avoidance(settings.commit.avoid_failed_device_seconds),
+            Avoidance(settings.commit.avoid_failed_device_seconds, metrics),
             timeout_seconds=settings.commit.binding_timeout_seconds,
         )
         commit = Commit(self._client, cluster, writer, waits)
@@ -282,23 +299,41 @@ class Process:
             repairs=Repairs(cluster, pending, commit.withdrawal, reports, metrics),
             evictions=Evictions(self._client, writer, cluster, reports, metrics, record=elector),
             reports=reports,
+            quarantine=Quarantine(metrics, reports.unreadable),
             tally=Tally(metrics),
             metrics=metrics,
         ), worker
 
-    def _reflectors(self, served: discovery.Served, see: Callable[[Sequence[Change]], None]) -> list[Reflector]:
+    def _shedding(self, cluster: Cluster) -> Shedding:
+        budget_bytes = self._settings.queue.max_waiting_mib * 1024 * 1024
+        return Shedding(self._settings.scheduler_names, budget_bytes, cluster.interner)
+
+    def _reflectors(
+        self, served: discovery.Served, see: Callable[[Sequence[Change]], None], quarantine: Quarantine
+    ) -> list[Reflector]:
         def on_error(kind: Kind, error: Exception) -> None:
             if isinstance(error, Gone):
                 self.metrics.watch_relists.labels(kind).inc()
                 _log.info(logs.RELISTED, kind=kind, error=str(error))
             else:
-                event = logs.WATCH_FAILED if isinstance(error, KubeError) else logs.OBJECT_UNREADABLE
-                _log.warning(event, kind=kind, error=str(error))
+                event = logs.OBJECT_UNREADABLE if isinstance(error, DecodeError) else logs.WATCH_FAILED
+                _log.warning(event, kind=kind, error=cut(str(error) if isinstance(error, KubeError) else repr(error)))
                 check = self._health.ready(kind)
                 if check.state is State.FAILED:
                     check.fail(f"{_NOT_LISTED}: {error}")
 
-        return [Reflector(self._client, kind, see, on_error, path=path) for kind, path in served.paths]
+        return [
+            Reflector(
+                self._client,
+                kind,
+                see,
+                on_error,
+                path=path,
+                on_unreadable=quarantine.unreadable,
+                on_readable=quarantine.readable,
+            )
+            for kind, path in served.paths
+        ]
 
     async def _wait_until_ready(
         self, reflectors: Iterable[Reflector], elector: LeaderElector | None, parts: Parts

@@ -10,6 +10,7 @@ from solver import extract, greedy, holds
 from solver.domain import (
     Batch,
     Budget,
+    Level,
     Plan,
     PodId,
     Policy,
@@ -31,6 +32,8 @@ from solver.problem.memory import Engine
 from solver.problem.prepare import prepare
 from solver.problem.problem import PodClass, Problem
 from solver.search import bound, exact, hard, last
+from solver.search.errors import SearchError
+from solver.search.staged import Searched
 from solver.search.values import best, values
 from solver.solution import Solution
 
@@ -52,7 +55,7 @@ def solve(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engi
     if later:
         prompt = solve(snapshot, batch.without(frozenset(later)), policy, replace(budget, may_leave=False), engine)
         return structs.replace(prompt, later=later)
-    searched = last.search(problem, start, preempt.sparing(problem, budget.sparing()))
+    searched, defect = _searched(problem, start, budget)
     is_proven = all(level.proven for level in searched.levels)
     report = SearchReport(
         status=SearchStatus.OPTIMAL if is_proven else SearchStatus.FEASIBLE,
@@ -62,6 +65,7 @@ def solve(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engi
         row_count=searched.size[1],
         deterministic_seconds=searched.deterministic_seconds,
         node_count=len(snapshot.nodes),
+        defect=defect,
     )
     plan, blocked = preempt.extended(problem, _plan(problem, searched.solution, report, engine), budget, engine)
     if blocked is None:
@@ -79,12 +83,29 @@ def solve_greedily(
     batch = _each_once(batch)
     problem = prepare(holding.held(snapshot, batch, policy, engine), batch, policy, engine)
     start = best(problem, greedy.candidates(problem))
-    nothing = bound.Bounds((None,) * len(values(problem, start)), (0, 0))
-    levels = exact.levels_from_bounds(problem, values(problem, start), nothing)
     report = SearchReport(
-        status=SearchStatus.FALLBACK, levels=levels, stages=("greedy",), node_count=len(snapshot.nodes)
+        status=SearchStatus.FALLBACK,
+        levels=_unproven(problem, start),
+        stages=("greedy",),
+        node_count=len(snapshot.nodes),
     )
     return _plan(problem, start, report, engine)
+
+
+def _searched(problem: Problem, start: Solution, budget: Budget) -> tuple[Searched, str]:
+    """Search from a first solution; where the search contradicts itself give that one, and what was wrong."""
+    try:
+        return last.search(problem, start, preempt.sparing(problem, budget.sparing())), ""
+    except SearchError as error:
+        if not budget.is_forgiving:
+            raise
+        return Searched(start, _unproven(problem, start), (), (0, 0)), f"{type(error).__name__}: {error}"
+
+
+def _unproven(problem: Problem, solution: Solution) -> tuple[Level, ...]:
+    """Give the levels of a solution of which no search has shown how good it is."""
+    known = values(problem, solution)
+    return exact.levels_from_bounds(problem, known, bound.Bounds((None,) * len(known), (0, 0)))
 
 
 def _each_once(batch: Batch) -> Batch:
@@ -95,7 +116,12 @@ def _each_once(batch: Batch) -> Batch:
 
 def _hard_pods(problem: Problem, start: Solution, batch: Batch, budget: Budget) -> tuple[PodId, ...]:
     """Name the pods that are hard and share nothing with the others, gangs whole: members that fit nowhere too."""
-    classes = hard.hard(problem, start, budget)
+    try:
+        classes = hard.hard(problem, start, budget)
+    except SearchError:
+        if not budget.is_forgiving:
+            raise
+        return ()
     left = {problem.pod(position).id for index in classes for position in problem.classes[index].members}
     gangs = {pod.gang for pod in batch.pods if pod.id in left and pod.gang is not None}
     later = tuple(pod.id for pod in batch.pods if pod.id in left or pod.gang in gangs)

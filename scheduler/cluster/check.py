@@ -48,8 +48,10 @@ def _about_gangs(mirror: Mirror, unit: Unit) -> Iterator[str]:
         gang = mirror.gangs.gang(planned.id)
         if gang.invalid:
             yield gang.invalid
-        others = sum(pod.id not in own for pod in mirror.gangs.running(planned.id))
-        arriving = sum(pod.id in left for pod in mirror.gangs.members(planned.id))
+        roster = mirror.gangs.roster(planned.id)
+        mine = [pod for key in own if (pod := roster.members.get(key)) is not None]
+        others = roster.running - sum(bool(pod.node_name) and not pod.is_deleting for pod in mine)
+        arriving = sum(pod.id in left for pod in mine)
         if others + arriving < gang.min_count:
             message = f"{others} of its pods run and {arriving} more are planned"
             yield f"gang {planned.id.name} would be partial: {message}, {gang.min_count} have to run together"

@@ -6,7 +6,6 @@ Whatever goes wrong later leaves a pod that waits with a node nominated, and is 
 force: what a PodDisruptionBudget refuses stays, and no victim goes unless the server would let all of them go.
 """
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,7 +22,8 @@ from scheduler.kube import eviction_writes
 from scheduler.kube.client import Client
 from scheduler.kube.errors import KubeError
 from scheduler.observe import logs
-from scheduler.observe.metrics import Metrics
+from scheduler.observe.defects import Confined, Tasks, together
+from scheduler.observe.metrics import Metrics, Part
 from solver.domain import Placement, Pod, PodId, Policy, Preemption, Victim
 
 _log: Final = logs.logger()
@@ -65,7 +65,7 @@ class Evictions:
         self._reports: Final = reports
         self._metrics: Final = metrics
         self._wall: Final = wall
-        self._tasks: Final[set[asyncio.Task[None]]] = set()
+        self._tasks: Final = Tasks(metrics, Part.EVICTION)
         self._bound: Final = Bound(record, clock, wall)
 
     def allowed(self, profile: str, policy: Policy) -> Policy:
@@ -88,19 +88,23 @@ class Evictions:
             self._metrics.preemption_victims.observe(len(preemption.victims))
             self._bound.spend(profile, len(preemption.victims))
         transitions = self._cluster.preempt(preemption)
-        task = asyncio.create_task(self._carry_out(case))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.begin(self._carry_out(case))
         return transitions
 
     async def finish(self) -> None:
         """End what is under way; the next leader decides anew about pods that wait."""
-        tasks = tuple(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.finish()
 
     async def _carry_out(self, case: _Case) -> None:
+        """Carry a preemption out; one that a defect ends is believed no more, and its pods are decided anew."""
+        is_over = False
+        with Confined(self._metrics, Part.EVICTION, pod=str(case.first.pod)):
+            await self._carry_on(case)
+            is_over = True
+        if not is_over:
+            self._cluster.withdraw(case.preemption)
+
+    async def _carry_on(self, case: _Case) -> None:
         preemption, evicted = case.preemption, set[PodId]()
         try:
             for placement in preemption.placements:
@@ -112,7 +116,7 @@ class Evictions:
         try:
             if self._still_stands(case) and await self._all_may_go(preemption):
                 await self._bound.keep()
-                await asyncio.gather(*(self._evict(case, victim, evicted) for victim in preemption.victims))
+                await together(self._evict(case, victim, evicted) for victim in preemption.victims)
         except (KubeError, GateClosedError) as error:
             _log.info(logs.PREEMPTION_ENDED, pod=str(case.first.pod), error=str(error))
         finally:

@@ -6,6 +6,7 @@ alerts work; what only Dovetail has is called `dovetail_…`.
 """
 
 from collections.abc import Iterable
+from enum import StrEnum
 from typing import Final
 
 from prometheus_client import (
@@ -43,6 +44,23 @@ QUEUES: Final = ("active", "backoff", "unschedulable", "gated")
 """Where a pending pod can wait (label `queue`)."""
 
 
+class Part(StrEnum):
+    """Where an exception was met that no code expects (label `part`)."""
+
+    DECISION = "decision"
+    SEARCH = "search"
+    COMMIT = "commit"
+    SETTLEMENT = "settlement"
+    EVICTION = "eviction"
+    REPAIR = "repair"
+    LEFTOVERS = "leftovers"
+    STRAYS = "strays"
+    GROUPS = "groups"
+    REPORTS = "reports"
+    QUEUE = "queue"
+    AVOIDANCE = "avoidance"
+
+
 class Metrics:
     """
     The series of one process, in a registry of their own.
@@ -57,6 +75,12 @@ class Metrics:
         self._add_pods()
         self._add_decisions()
         self._add_writes()
+        self.defects = self._counter(
+            "dovetail_defects",
+            "Exceptions that no code expects, by where one object met them. The log has each with its traceback.",
+            ("part",),
+            tuple(Part),
+        )
         self.build: Final = Info("dovetail_build", "The version that runs.", registry=self.registry)
         self.build.info({"version": version})
 
@@ -171,10 +195,29 @@ class Metrics:
         self.write_concurrency = self._gauge(
             "dovetail_write_concurrency", "Writes that may be under way at once, as adapted to the API server."
         )
+        self.shed_objects = self._gauge(
+            "dovetail_shed_objects",
+            "Waiting pods and unallocated claims that are not taken in, because memory for them is used up.",
+            ("resource",),
+            (Kind.PODS, Kind.CLAIMS),
+        )
+        self.waiting_bytes = self._gauge(
+            "dovetail_waiting_objects_bytes",
+            "Estimated memory of waiting pods and unallocated claims, in both processes.",
+        )
+        self.memory_resident = self._gauge(
+            "dovetail_memory_resident_bytes", "Resident memory of the scheduler and its solver's process together."
+        )
         self.watch_relists = self._counter(
             "dovetail_watch_relists",
             "Times that a kind was listed again because its watch could not be resumed.",
             ("resource",),
+            tuple(Kind),
+        )
+        self.quarantined_objects = self._gauge(
+            "dovetail_quarantined_objects",
+            "Objects that cannot be read or used now: nothing is decided with them, what they hold counts.",
+            ("kind",),
             tuple(Kind),
         )
         self.events_dropped = self._counter(

@@ -36,9 +36,17 @@ class Musters:
         """Give the pods of a gang that stand in the queue, in the order in which they came."""
         return tuple(self._members.get(gang, ()))
 
+    def has(self, gang: GangId) -> bool:
+        """Whether a pod of a gang stands in the queue."""
+        return gang in self._members
+
+    def is_incomplete(self, gang: GangId) -> bool:
+        """Whether too few members of a gang exist for it to be decided."""
+        return self._stand(gang).missing > 0
+
     def is_missing_some(self, pod: Pod) -> bool:
         """Whether too few members of the pod's gang exist for it to be decided."""
-        return pod.gang is not None and self._stand(pod.gang).missing > 0
+        return pod.gang is not None and self.is_incomplete(pod.gang)
 
     def is_partial(self, pod: Pod) -> bool:
         """Whether some members of the pod's gang run, and not enough of them."""

@@ -56,7 +56,6 @@ class Standing:
         while moves and (rank := self.waiting.first_woken()) is not None:
             self.activate(self.entries[rank.pod], now)
             moves -= 1
-        self.waiting.drop_empty()
 
     def next(self, position: int) -> Entry | None:
         """Choose the pod to take next: the first of all, or the first new one of the same priority in its turn."""

@@ -212,8 +212,10 @@ class CommitLimits(_Section, frozen=True):
 
     avoid_failed_device_seconds: Seconds = 300.0
     """
-    Seconds for which a device that did not get ready for a pod, in time or at all, is given to nobody. It is not
-    tainted in the API: a restart of the scheduler forgets it.
+    The longest rest, in seconds, of a device that did not get ready for a pod, in time or at all. After its first
+    failure a device rests for 15 seconds, and twice as long after each further one. Then it is given last, that is
+    where no other device does, until it got ready or has not failed for this time. It is not tainted in the API: a
+    restart of the scheduler forgets it. For as long as this the pod evicts no other pods.
     """
 
     suspect_device_seconds: Seconds = 900.0
@@ -251,6 +253,13 @@ class QueueTimes(_Section, frozen=True):
     """
     Seconds after which a waiting pod is tried again although nothing changed that it waits for. Changes wake it at
     once; this is the safety net.
+    """
+
+    max_waiting_mib: Annotated[int, Meta(ge=1, le=1_048_576)] = msgspec.field(default=512, name="maxWaitingMiB")
+    """
+    Mebibytes that waiting pods and claims without an allocation may take in memory, about 10 KiB for a pod with a
+    claim. A namespace may use as much as is left free: one namespace alone half of it. More are not taken in until
+    there is room again. Bound pods and allocated claims are always taken in.
     """
 
 

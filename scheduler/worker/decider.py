@@ -94,6 +94,9 @@ class Decider:
             self._sight.violated(answer.violations)
             self._save(batch, policy, "the plan broke a rule")
         plan = answer.plan or nobody(batch, _DROPPED)
+        if plan.report.defect:
+            self._sight.contradicted(plan.report.defect, batch)
+            self._save(batch, policy, "the search contradicted itself")
         self._judge(batch.without(frozenset(plan.later)), plan, policy)
         return plan
 

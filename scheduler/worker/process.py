@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from scheduler.backoff import doubled, jittered
 from scheduler.change import Change
 from scheduler.cluster import Assumptions
 from scheduler.worker import frames
@@ -144,7 +145,7 @@ class Worker:
                 self._on_failure(error)
                 self._tried.set()
             self._deaths_in_a_row += 1
-            await asyncio.sleep(min(_RESTART_SECONDS * 2**self._deaths_in_a_row, _LONGEST_RESTART_SECONDS))
+            await asyncio.sleep(jittered(doubled(_RESTART_SECONDS, _LONGEST_RESTART_SECONDS, self._deaths_in_a_row)))
 
     async def decide(self, batch: Batch, assumptions: Assumptions, policy: Policy) -> frames.Decided:
         """

@@ -17,7 +17,9 @@ from typing import Final
 
 import msgspec
 
-from scheduler.cluster import Cluster
+from scheduler.change import Change
+from scheduler.closed import closed
+from scheduler.cluster import Cluster, Intake
 from scheduler.worker import frames
 from solver import Engine, solve, solve_greedily, verify
 from solver.domain import (
@@ -57,14 +59,34 @@ def serve(connection: socket.socket, memory_limit_mib: int, solver: Solve = solv
 
 def _serve(connection: socket.socket, limit: int, solver: Solve) -> None:
     replica, engine = Cluster(), Engine()
+    intake = Intake(replica)
     connection.sendall(frames.encode(frames.Ready(address_space_bytes=limit)))
     while (order := frames.receive_order(connection)) is not None:
         match order:
             case frames.Apply(changes=changes):
                 for raw in changes:
-                    replica.apply(frames.decode_change(raw))
+                    _apply(intake, replica, raw)
             case frames.Decide():
                 connection.sendall(frames.encode(_answer(replica, order, engine, solver)))
+
+
+def _apply(intake: Intake, replica: Cluster, raw: msgspec.Raw) -> None:
+    """
+    Take one change; one that raises is its object's own problem, as it is in the shell.
+
+    The same change comes again with every new process: it must not end this one.
+    """
+    try:
+        change = frames.decode_change(raw)
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001 - an object that does not survive the pipe counts as it did before
+        kind, key = frames.identify(raw)
+        last = replica.seen(kind, key)
+        if last is None:
+            return
+        change = Change(kind=kind, key=key, value=closed(last, f"{type(error).__name__}: {error}"))
+    intake.take(change)
 
 
 def limit_memory(memory_limit_mib: int) -> int:
@@ -133,6 +155,7 @@ def _answer(replica: Cluster, order: frames.Decide, engine: Engine, solver: Solv
         seed=order.seed,
         workers=order.workers,
         may_leave=True,
+        is_forgiving=True,
     )
     try:
         snapshot = replica.snapshot(order.assumptions)

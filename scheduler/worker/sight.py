@@ -7,7 +7,7 @@ from typing import Final
 
 from scheduler.observe import logs
 from scheduler.observe.health import Check
-from scheduler.observe.metrics import Metrics
+from scheduler.observe.metrics import Metrics, Part
 from scheduler.worker import record
 from scheduler.worker.process import SolveFailedError, WorkerError
 from solver.domain import Batch, Pod, Violation
@@ -77,6 +77,11 @@ class Sight:
         _log.error(
             logs.PLAN_VIOLATED, rule=first.rule, subject=first.subject, message=first.message, count=len(violations)
         )
+
+    def contradicted(self, defect: str, batch: Batch) -> None:
+        """Count and log that a search contradicted itself; its result was left out."""
+        self._metrics.defects.labels(Part.SEARCH).inc()
+        _log.error(logs.DEFECT, part=Part.SEARCH, error=defect, batch=len(batch.pods))
 
     def guilty(self, pod: Pod) -> None:
         """Note the pod that ends the solver's process."""

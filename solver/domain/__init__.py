@@ -55,13 +55,14 @@ from solver.domain.plan import (
     Unplaced,
     Violation,
 )
-from solver.domain.pod import PREEMPTIBLE, ContainerRequests, Controller, Pod, PodClaim, Unhealthy
+from solver.domain.pod import FILLS_NODE, PREEMPTIBLE, ContainerRequests, Controller, Pod, PodClaim, Unhealthy
 from solver.domain.preemption import DisruptionBudget, PreemptionRules, Victim
 from solver.domain.quantity import Quantity, QuantityError
 from solver.domain.reasons import Reason, ReasonCode
 from solver.domain.selection import (
     BINDING_FAILED_TAINT,
     SUSPECT_TAINT,
+    UNREADABLE_TAINT,
     NodeSelector,
     NodeSelectorOperator,
     NodeSelectorRequirement,
@@ -88,12 +89,14 @@ from solver.domain.volumes import (
 __all__ = [
     "ANY_ADDRESS",
     "BINDING_FAILED_TAINT",
+    "FILLS_NODE",
     "PACK",
     "PASSED_OVER",
     "PREEMPTIBLE",
     "SPREAD",
     "SUSPECT_TAINT",
     "TOPOLOGY",
+    "UNREADABLE_TAINT",
     "Account",
     "Allocation",
     "AllocationMode",

@@ -90,7 +90,8 @@ class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
 
     `stages` names what ran, in order. `deterministic_seconds` is the solver's own measure of work. `seconds` is
     wall time, filled in by the caller who owns a clock. `node_count` is of the nodes that were looked at, of which
-    reasons count some; None where nothing was.
+    reasons count some; None where nothing was. `defect` says how the search contradicted itself; its result was left
+    out then, and the first solution is the plan.
     """
 
     status: SearchStatus
@@ -101,6 +102,7 @@ class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
     deterministic_seconds: float = 0.0
     seconds: float = 0.0
     node_count: int | None = None
+    defect: str = ""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

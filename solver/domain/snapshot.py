@@ -179,6 +179,7 @@ class Budget:
     and explained: that is always done, and takes about a second for 5000 nodes and 2000 pods whose cluster was seen
     before. `deterministic_seconds` is the solver's own measure of work, the same on every machine, and what tests and
     replays are bounded by. `may_leave` lets a plan leave pods for a solve of their own (`Plan.later`).
+    `is_forgiving` has a search that contradicts itself left out and reported (`SearchReport.defect`); else it raises.
     """
 
     seconds: float = 2.0
@@ -186,6 +187,7 @@ class Budget:
     seed: int = 0
     workers: int = 1
     may_leave: bool = False
+    is_forgiving: bool = False
     clock: Callable[[], float] = time.monotonic
     started: float = field(default_factory=time.monotonic)
 

@@ -66,7 +66,7 @@ OBSTACLES: Final = {
 }
 WORDS: Final = {
     Verdict.TAINTED: "tainted",
-    Verdict.AVOIDED: "avoided after not getting ready for a pod",
+    Verdict.AVOIDED: "avoided after not getting ready for a pod (tried again after a rest, and given last then)",
     Verdict.CAPACITY: "too small for the requested capacity",
     Verdict.NOT_OWNED: "left to another scheduler by the configuration",
 }

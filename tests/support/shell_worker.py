@@ -10,6 +10,8 @@ import sys
 import time
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from scheduler.worker.serve import serve
 from solver import Engine, solve_greedily
 from solver.domain import Batch, Budget, Plan, Policy, SearchReport, SearchStatus, Snapshot
@@ -32,7 +34,10 @@ def misbehave(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, 
         bytearray(1024 * _MIB)
     if "lie" in names:
         return Plan(report=SearchReport(status=SearchStatus.OPTIMAL))
-    return solve_greedily(snapshot, batch, policy, budget, engine)
+    plan = solve_greedily(snapshot, batch, policy, budget, engine)
+    if "contradict" in names and budget.is_forgiving:
+        plan = replace(plan, report=replace(plan.report, defect="ContradictionError: level placed: 4 is below 5"))
+    return plan
 
 
 if __name__ == "__main__":

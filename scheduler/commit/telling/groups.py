@@ -22,7 +22,8 @@ from scheduler.kube.client import Client
 from scheduler.kube.encode import GroupCondition
 from scheduler.kube.errors import KubeError, NotFound
 from scheduler.observe import logs
-from scheduler.observe.metrics import Metrics
+from scheduler.observe.defects import Confined
+from scheduler.observe.metrics import Metrics, Part
 from solver.domain import Batch, Gang, GangId, Placement, Plan, Pod, PodGroup, PodId, Reason
 
 SCHEDULING_GROUP: Final = "scheduling.k8s.io"
@@ -140,25 +141,35 @@ class Groups:
 
     def _bound(self, gang: GangId, unbound: Collection[PodId] = ()) -> int:
         """How many members are bound, by what is believed but of some: a binding's echo may be on its way."""
-        return sum(bool(each.node_name) and each.id not in unbound for each in self._cluster.gang_members(gang))
+        roster = self._cluster.gang_roster(gang)
+        others = (roster.members.get(each) for each in unbound)
+        return roster.seated - sum(each is not None and bool(each.node_name) for each in others)
 
     async def run(self) -> None:
         """Write for ever; end when no write may start any more."""
         while True:
             await self._work()
-            while self._due:
-                gang = next(iter(self._due))
-                word = self._due.pop(gang)
-                group = self._cluster.pod_group(gang)
-                if group is None or not self._is_news(group, word):
-                    continue
-                if (at := self._rewritable_at(group, word)) > self._clock():
-                    self._later[gang] = (at, word)
-                    continue
-                try:
-                    await self._write(group, word)
-                except GateClosedError:
-                    return
+            try:
+                await self._tell_due()
+            except GateClosedError:
+                return
+
+    async def _tell_due(self) -> None:
+        while self._due:
+            gang = next(iter(self._due))
+            word = self._due.pop(gang)
+            with Confined(self._metrics, Part.GROUPS, passing=(GateClosedError,), gang=str(gang)):
+                await self._tell(gang, word)
+
+    async def _tell(self, gang: GangId, word: _Word) -> None:
+        """Write a word that is news, now or when it may follow the one before."""
+        group = self._cluster.pod_group(gang)
+        if group is None or not self._is_news(group, word):
+            return
+        if (at := self._rewritable_at(group, word)) > self._clock():
+            self._later[gang] = (at, word)
+        else:
+            await self._write(group, word)
 
     async def _work(self) -> None:
         """Wait until something is to be said, or what was put off is due."""

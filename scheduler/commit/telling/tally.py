@@ -1,16 +1,26 @@
 """How long pods wait and how their attempts end, as series."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-from prometheus_client import Counter, Histogram
+import prometheus_client as prometheus
 
 from scheduler.commit.telling.condition_reasons import ConditionReason, condition_reason
 from scheduler.observe.metrics import Metrics
+from scheduler.queue import State
 from solver.domain import Pod, Reason
 
+_QUEUES: Final = {
+    State.ACTIVE: "active",
+    State.BACKING_OFF: "backoff",
+    State.WAITING: "unschedulable",
+    State.GATED: "gated",
+}
+"""kube-scheduler's names of queues."""
 _ATTEMPTS_SHOWN: Final = 16
 """The label `attempts` of the SLI ends here, as kube-scheduler's does: later ones count as this many."""
 
@@ -28,8 +38,29 @@ class Tally:
         self._metrics: Final = metrics
         self._clock: Final = clock
         self._waits: Final[dict[str, _Wait]] = {}
-        self._series: Final[dict[tuple[str, str], tuple[Counter, Histogram]]] = {}
+        self._series: Final[dict[tuple[str, str], tuple[prometheus.Counter, prometheus.Histogram]]] = {}
         """What counts attempts, by result and profile: to look it up costs more than to count."""
+        self._counts: Callable[[], Mapping[State, int]] = Counter[State]
+
+    def connect(self, counts: Callable[[], Mapping[State, int]]) -> None:
+        """Say what gives the pods of the queue by state."""
+        self._counts = counts
+        for state, name in _QUEUES.items():
+            self._metrics.pending_pods.labels(name).set_function(partial(self._count, state))
+
+    def _count(self, state: State) -> int:
+        return self._counts()[state]
+
+    @property
+    def pending(self) -> int:
+        """Pods that wait: those in flight are not among them."""
+        counts = self._counts()
+        return sum(counts[state] for state in _QUEUES)
+
+    def queued(self, state: State | None, event: str) -> None:
+        """Count a pod that was put into a queue, by kube-scheduler's name of the event."""
+        if state in _QUEUES:
+            self._metrics.incoming_pods.labels(_QUEUES[state], event).inc()
 
     def seen(self, pod: Pod) -> None:
         """Note a pod that could be scheduled; its time runs from the first note."""

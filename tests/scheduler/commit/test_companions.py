@@ -14,6 +14,7 @@ from scheduler.commit.telling.reports import Reports
 from scheduler.commit.waiting.waits import Waits
 from scheduler.commit.writer import Writer
 from scheduler.kube.client import Client
+from scheduler.observe.metrics import Metrics
 from solver.domain import Pod
 from tests.support import builders as b
 from tests.support.cluster_builders import cluster_of, seen, unit
@@ -150,7 +151,7 @@ def test_who_leans_on_others_is_committed_after_them() -> None:
 async def test_who_waits_for_another_stands_aside_and_holds_up_no_decision() -> None:
     cluster = cluster_of(NODES, STORE, WEB)
     writer, reports = cast("Writer", SimpleNamespace(turns=asyncio.Lock())), cast("Reports", None)
-    waits, begun_at = Waits(cluster, reports, Avoidance(300.0), timeout_seconds=600.0), list[int]()
+    waits, begun_at = Waits(cluster, reports, Avoidance(300.0, Metrics()), timeout_seconds=600.0), list[int]()
     waits.connect(lambda _: None, lambda: begun_at.append(waits.count))
     commit = Commit(cast("Client", None), cluster, writer, waits)
     async with writer.turns:

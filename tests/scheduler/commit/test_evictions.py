@@ -84,13 +84,13 @@ class Stage:
         objects: tuple[Object, ...] = (node("n1"), HIGH, *LOWS)
         for each in objects:
             self.cluster.apply(seen(each))
-        self.lease = Lease(self.server)
+        self.lease, self.metrics = Lease(self.server), Metrics()
         self.evictions = Evictions(
             cast("Client", self.server),
             cast("Writer", Direct()),
             self.cluster,
             cast("Reports", self.ears),
-            Metrics(),
+            self.metrics,
             record=self.lease,
             clock=lambda: self.now,
             wall=lambda: 5000.5,
@@ -220,3 +220,21 @@ async def test_nobody_goes_where_it_could_not_be_noted(stage: Stage) -> None:
     await stage.run()
     assert all("(trial)" in each for each in stage.server.asked if "eviction" in each)
     assert stage.cluster.snapshot().leaving == ()
+
+
+async def test_a_defect_before_the_evictions_ends_the_belief_in_a_preemption(stage: Stage) -> None:
+    stage.server.errors["high/status", False] = RuntimeError("a defect")
+    await stage.run()
+
+    assert stage.cluster.nominated() == ()
+    assert stage.cluster.snapshot().leaving == ()
+    assert stage.metrics.registry.get_sample_value("dovetail_defects_total", {"part": "eviction"}) == 1
+
+
+async def test_a_defect_at_one_victim_leaves_the_eviction_of_the_other_as_it_is(stage: Stage) -> None:
+    stage.server.errors["low-0/eviction", False] = RuntimeError("a defect")
+    await stage.run()
+
+    assert stage.ears.told == ["low-1 for high on n1"]
+    assert LOWS[0].id not in stage.cluster.snapshot().leaving
+    assert stage.metrics.registry.get_sample_value("dovetail_defects_total", {"part": "eviction"}) == 1

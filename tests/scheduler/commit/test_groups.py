@@ -239,3 +239,23 @@ async def test_a_write_that_fails_is_no_end() -> None:
     assert await hall.written() == []
     hall.now += 61
     assert len(await hall.written()) == 1
+
+
+async def test_a_defect_at_one_gang_keeps_no_other_from_being_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    hall = Hall()
+    other = GangId(b.NAMESPACE, "other", "scheduling.k8s.io")
+    group = PodGroup(id=other, uid="uid-other", min_count=2, generation=1)
+    hall.cluster.apply(Change(kind=Kind.POD_GROUPS, key="default/other", value=group))
+    found = hall.cluster.pod_group
+
+    def failing(gang: GangId) -> PodGroup | None:
+        if gang == GANG:
+            raise RuntimeError("a defect")
+        return found(gang)
+
+    monkeypatch.setattr(hall.cluster, "pod_group", failing)
+    hall.groups.waits(GANG, "for room")
+    hall.groups.waits(other, "for room")
+
+    assert [path.rpartition("podgroups/")[2] for path, _ in await hall.written()] == ["other/status"]
+    assert hall.metrics.registry.get_sample_value("dovetail_defects_total", {"part": "groups"}) == 1

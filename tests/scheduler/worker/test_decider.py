@@ -189,3 +189,12 @@ async def test_a_plan_that_broke_a_rule_is_counted_and_its_input_saved(tmp_path:
     (counted,) = at.metrics.plan_violations.collect()
     assert [sample.value for sample in counted.samples if sample.value] != []
     assert len(saved(tmp_path)) == 1
+
+
+async def test_a_search_that_contradicted_itself_is_counted_and_its_input_saved(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        decision = await at.decide(pod("contradict", "c"))
+
+    assert [each.node for each in decision.plan.placements] == ["n1"]
+    assert at.metrics.registry.get_sample_value("dovetail_defects_total", {"part": "search"}) == 1
+    assert len(saved(tmp_path)) == 1

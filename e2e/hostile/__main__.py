@@ -7,6 +7,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -99,20 +100,23 @@ def _online(seed: int, options: argparse.Namespace) -> int:
 
 def _cases(options: argparse.Namespace) -> int:
     if options.show:
-        outcomes: Sequence[verdict.Outcome] = verdict.read(options.show)
+        outcomes: Sequence[verdict.Outcome] = [each for path in options.show for each in verdict.read(path)]
     else:
         chosen = [CASES[name] for name in options.only or CASES]
         folder = _folder(options)
         print(f"logs in {folder}", file=sys.stderr, flush=True)
         with ControlPlane.start(kubelet=True, folder=folder) as plane:
-            outcomes = asyncio.run(measure(plane, chosen, _setting(options)))
-        if options.json:
-            verdict.write(options.json, outcomes)
+            outcomes = asyncio.run(measure(plane, chosen, _setting(options), partial(_note, options.json)))
     Console(width=WIDTH).print(verdict.render(outcomes))
     print("\nThe worst:")
     for each in verdict.worst(outcomes):
         print("\n".join(verdict.details(each)))
     return int(any(each.failures for each in outcomes))
+
+
+def _note(path: Path | None, outcomes: Sequence[verdict.Outcome]) -> None:
+    if path is not None:
+        verdict.write(path, outcomes)
 
 
 def _setting(options: argparse.Namespace) -> Setting:
@@ -143,8 +147,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--processes", type=_count, default=2, help="that do it (%(default)s)")
     parser.add_argument("--online", type=_count, metavar="N", help="generate so many on the real API server")
     parser.add_argument("--only-object", type=_numbers, metavar="N,…", help="only these objects, without a cluster")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured")
-    parser.add_argument("--show", type=Path, metavar="FILE", help="run nothing, show what --json wrote")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured, after each case")
+    parser.add_argument(
+        "--show", type=Path, metavar="FILE", action="append", help="run nothing, show what --json wrote; repeatable"
+    )
     parser.add_argument("--folder", type=Path, metavar="DIR", help="for logs and findings (default: one that stays)")
     return parser
 

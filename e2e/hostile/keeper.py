@@ -47,16 +47,17 @@ class Keeper:
 
     async def run(self) -> None:
         """Look after it until cancelled."""
-        pause = 1.0
+        ends = 0
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             if self._dovetail.is_running():
                 await asyncio.to_thread(self._look)
+                ends = 0 if await asyncio.to_thread(self.is_ready) else ends
                 continue
             self.restarts += 1
             self._of_this_process = 0
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, _MOST_PAUSE_SECONDS)
+            await asyncio.sleep(min(2**ends, _MOST_PAUSE_SECONDS))
+            ends += 1
             self._dovetail = self._new()
 
     def wait_until_ready(self) -> None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import aiohttp
-import msgspec
 from rich import box
 from rich.table import Table
 
@@ -103,10 +102,10 @@ async def _create(session: aiohttp.ClientSession, hostile: Hostile, found: Found
             found.unexpected[kind] += hostile.is_admitted
             told = found.refusals.setdefault(kind, [])
             if hostile.is_admitted and len(told) < _REFUSALS_SHOWN:
-                told.append(f"{hostile.number} {', '.join(hostile.about)}: {str(answer)[:300]}")
+                told.append(f"{hostile.number} {', '.join(hostile.about)}: {answer[:300]}")
             return ""
         found.admitted[kind] += 1
-        path = f"{collection(kind)}/{answer['metadata']['name']}"
+        path = f"{collection(kind)}/{hostile.manifest['metadata']['name']}"
         wanted = hostile.manifest.get("status")
         if wanted and kind not in _WITHOUT_STATUS:
             body = {"status": wanted}
@@ -122,13 +121,13 @@ async def _remove(session: aiohttp.ClientSession, path: str, free: asyncio.Semap
 
 async def _send(
     session: aiohttp.ClientSession, method: str, path: str, body: Any, content: str = "application/json"
-) -> tuple[int, Any]:
+) -> tuple[int, str]:
     headers = {"Content-Type": content}
     try:
         async with session.request(method, path, data=written(body), headers=headers) as answer:
             text = await answer.read()
-            return answer.status, msgspec.json.decode(text) if answer.ok else text.decode(errors="replace")
-    except (aiohttp.ClientError, TimeoutError, RecursionError) as error:
+            return answer.status, text.decode(errors="replace")
+    except (aiohttp.ClientError, TimeoutError) as error:
         return 599, repr(error)
 
 

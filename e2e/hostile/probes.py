@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
@@ -18,6 +19,9 @@ from e2e.hostile.stream import Manifest, good_claim, good_pod
 
 Probe = Callable[[aiohttp.ClientSession], Awaitable[list[str]]]
 PATIENCE_SECONDS: Final = 25.0
+_TELLING_LENGTH: Final = 6
+"""Shorter names may be words of any sentence."""
+_MOST_LISTED: Final = "300"
 _ON_SPECIAL: Final[dict[str, Any]] = {"nodeSelector": {"pool": SPECIAL}, "tolerations": [{"operator": "Exists"}]}
 
 
@@ -74,7 +78,7 @@ async def crossing(session: aiohttp.ClientSession) -> list[str]:
     pods = {name: await _list(session, f"/api/v1/namespaces/{name}/pods") for name in (GOOD, NAMESPACE)}
     for own, other in ((GOOD, NAMESPACE), (NAMESPACE, GOOD)):
         events = await _list(session, f"/apis/events.k8s.io/v1/namespaces/{own}/events")
-        foreign = {f"{other}/{each['metadata']['name']}" for each in pods[other]}
+        foreign = {str(each["metadata"]["name"]) for each in pods[other]}
         found += [f"namespace {own}: {each}" for each in named(texts(pods[own], events), other, foreign)]
     return found[:5]
 
@@ -90,9 +94,10 @@ def texts(pods: Iterable[Manifest], events: Iterable[Manifest]) -> Iterable[tupl
 
 
 def named(told: Iterable[tuple[str, str]], other: str, foreign: Iterable[str]) -> list[str]:
-    """Give the texts that name another namespace, or an object of it by namespace and name."""
-    marks = (f"{other}/", *foreign)
-    return [f"{where} names {other}: {text[:200]}" for where, text in told if any(mark in text for mark in marks)]
+    """Give the texts that name something in another namespace: with the namespace in front, or by a telling name."""
+    telling = sorted(re.escape(each) for each in foreign if len(each) >= _TELLING_LENGTH)
+    mark = re.compile(rf"\b{re.escape(other)}/|(?<![\w-])(?:{'|'.join(telling) or '(?!)'})(?![\w-])")
+    return [f"{where} names {other}: {text[:200]}" for where, text in told if mark.search(text)]
 
 
 async def _create(session: aiohttp.ClientSession, name: str, **spec: Any) -> None:
@@ -124,5 +129,5 @@ async def _node(session: aiohttp.ClientSession, namespace: str, name: str) -> st
 
 
 async def _list(session: aiohttp.ClientSession, path: str) -> list[Manifest]:
-    items: list[Manifest] = (await objects.request(session, "GET", path))["items"]
+    items: list[Manifest] = (await objects.request(session, "GET", path, query={"limit": _MOST_LISTED}))["items"]
     return items

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -79,11 +79,14 @@ async def world(plane: ControlPlane, setting: Setting) -> AsyncIterator[World]:
                 await asyncio.gather(*tasks, return_exceptions=True)
         finally:
             await asyncio.to_thread(keeper.stop)
+            await stage.tear_down()
 
 
-async def measure(plane: ControlPlane, cases: Sequence[Case], setting: Setting) -> list[Outcome]:
-    """Measure idle, then each case. Raises ComponentError and RequestError."""
-    outcomes = []
+async def measure(
+    plane: ControlPlane, cases: Sequence[Case], setting: Setting, note: Callable[[Sequence[Outcome]], None]
+) -> list[Outcome]:
+    """Measure idle, then each case; `note` gets what there is after each. Raises ComponentError and RequestError."""
+    outcomes: list[Outcome] = []
     async with world(plane, setting) as there:
         await asyncio.sleep(_WARM_SECONDS)
         since = time.monotonic()
@@ -94,6 +97,7 @@ async def measure(plane: ControlPlane, cases: Sequence[Case], setting: Setting) 
             outcome = await _measure(there, each, idle, setting)
             tell(f"{each.name}: median {duration(outcome.median_during)}, {'; '.join(outcome.failures) or 'holds'}")
             outcomes.append(outcome)
+            note(outcomes)
             await _settle(there, idle)
     return outcomes
 

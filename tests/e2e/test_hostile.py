@@ -1,8 +1,10 @@
-"""`make hostile`: what is measured is judged rightly, and a case that does harm fails; no control plane."""
+"""`make hostile`: what is measured is judged rightly, and a case that does harm fails; one small case for real."""
 
 import asyncio
 import contextlib
 import math
+import os
+import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -11,12 +13,14 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from e2e.controlplane.plane import ControlPlane
 from e2e.hostile import keeper, mallory, online, probes, verdict
 from e2e.hostile.__main__ import main
 from e2e.hostile.cases import CASES
 from e2e.hostile.cases.case import Manifest
 from e2e.hostile.objects.draw import written
 from e2e.hostile.online import Found
+from e2e.hostile.run import Setting, measure
 from e2e.hostile.stream import Times, most_running
 from e2e.hostile.verdict import Outcome, Wait
 from e2e.objects import object_path
@@ -287,9 +291,19 @@ def test_a_step_goes_on_until_the_case_ends() -> None:
 
 def test_a_text_that_names_another_namespace_is_found() -> None:
     told = [("condition of a", "held by mallory/secret-0"), ("condition of b", "0/3 nodes are available")]
-    assert probes.named(told, "mallory", {"mallory/secret-0"}) == [
-        "condition of a names mallory: held by mallory/secret-0"
-    ]
+    assert probes.named(told, "mallory", ()) == ["condition of a names mallory: held by mallory/secret-0"]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_found"),
+    [
+        pytest.param("as held by secret-0.", True, id="its name alone"),
+        pytest.param("as held by my-secret-0", False, id="a longer name"),
+        pytest.param("request r1: 8 match", False, id="a name that may be a word"),
+    ],
+)
+def test_a_telling_name_is_found_without_its_namespace(text: str, *, is_found: bool) -> None:
+    assert bool(probes.named([("condition", text)], "mallory", {"secret-0", "r1"})) is is_found
 
 
 def test_conditions_and_events_of_ours_are_read() -> None:
@@ -309,6 +323,14 @@ def test_complaints_of_a_log_are_counted() -> None:
         '{"level":"info","event":"cycle"}\n{"level":"error","event":"crashed"}\n' * 2 + "Traceback (most recent\n  x\n"
     )
     assert dict(keeper.complaints(log)) == {"crashed": 2, "traceback": 1}
+
+
+def test_the_processes_of_a_process_and_their_memory_are_found() -> None:
+    with subprocess.Popen(["sleep", "60"]) as started:
+        assert started.pid in keeper.children(os.getpid())
+        assert keeper.resident_mib(os.getpid()) > 10
+        started.kill()
+    assert keeper.resident_mib(started.pid) == 0
 
 
 def found(**fields: Any) -> Found:
@@ -344,3 +366,15 @@ def test_the_online_table_counts_by_kind() -> None:
         console.print(online.render(found()))
     (line,) = [each for each in capture.get().splitlines() if each.strip().startswith("pods")]
     assert line.split() == ["pods", "100", "61", "39", "0", "0"]
+
+
+@pytest.mark.controlplane
+def test_a_case_is_measured_beside_good_pods(control_plane: ControlPlane) -> None:
+    setting = Setting(nodes=4, per_second=2.0, idle_seconds=4.0, seconds=5.0)
+    noted: list[int] = []
+    (measured,) = asyncio.run(measure(control_plane, [CASES["escapes"]], setting, lambda each: noted.append(len(each))))
+    assert noted == [1]
+    assert (measured.created, measured.refused) == (200, 0)
+    assert len(measured.before) >= 5
+    assert len(measured.during) >= 5
+    assert (measured.left, measured.restarts) == (0, 0)

@@ -13,6 +13,7 @@ import os
 import signal
 import socket
 import tempfile
+import time
 from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from functools import partial
 from importlib import metadata
@@ -260,7 +261,7 @@ class Process:
 
     def _assemble(self, gate: Gate, elector: LeaderElector | None) -> tuple[Parts, Worker]:
         settings, metrics = self._settings, self.metrics
-        cluster = Cluster()
+        cluster = Cluster(time.monotonic)
         completing = Completing(cluster.claim)
         pending = _queue(settings, cluster, completing)
         pace = Pace(Limit(most=settings.commit.max_concurrency))

@@ -1,9 +1,9 @@
 """
 What we believe: a living mirror of the cluster, and the ledger of writes that the watch has not confirmed yet.
 
-Pure: no I/O, no task; a clock only for how long nominations stand (`staleness`). The shell feeds it with changes and
-asks it for snapshots and checks; the solver's worker process keeps a replica of it, fed by the same changes and by the
-shell's `Assumptions`. Whoever needs the state of the cluster asks here; nothing here decides where a pod goes.
+Pure: no I/O, no task, no clock but the one that `staleness` is given. The shell feeds it with changes and asks it for
+snapshots and checks; the solver's worker process keeps a replica of it, fed by the same changes and by the shell's
+`Assumptions`. Whoever needs the state of the cluster asks here; nothing here decides where a pod goes.
 
 `cluster` is the door, `intake` what isolates the changes that come in by it. `mirror` holds the objects, each kind a
 `table`, and what is indexed from them: `inventory`, `holdings` (with `contention`), `occupancy`, `company`, `storage`,

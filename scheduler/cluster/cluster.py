@@ -1,6 +1,5 @@
 """The public door of the mirror: changes in, snapshots and checks out, assumptions in between."""
 
-import time
 from collections.abc import Callable, Collection, Container, Iterable
 from typing import TypeVar
 
@@ -51,10 +50,11 @@ class Cluster:
     """
     The cluster as it is believed to be: what the watches gave, with unconfirmed writes laid over.
 
-    Not safe for threads; every call ends quickly and touches nothing outside.
+    Not safe for threads; every call ends quickly and touches nothing outside. `clock` gives monotonic seconds, for how
+    long nominations stand; without one they never grow stale.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = lambda: 0.0) -> None:
         self._mirror = Mirror()
         self._ledger = Ledger()
         self._nominations = Nominations()

@@ -1,6 +1,5 @@
 """Nominations that nothing comes of: for how long a pod without a node may have the same one nominated."""
 
-import time
 from collections.abc import Callable
 from typing import Final
 
@@ -18,7 +17,7 @@ class Staleness:
 
     __slots__ = ("_clock", "_since")
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self._clock: Final = clock
         self._since: dict[tuple[PodId, str, str], float] = {}
 

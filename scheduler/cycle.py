@@ -13,7 +13,6 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -39,7 +38,7 @@ from scheduler.observe.metrics import Metrics, Part
 from scheduler.queue import PassedOver, Pending, Shapes
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.process import Worker
-from solver.domain import Batch, ClaimId, Placement, Plan, Pod, PodId, Policy, Reason, ReasonCode
+from solver.domain import Batch, ClaimId, Placement, Pod, PodId, Policy, Reason, ReasonCode
 from solver.feasibility import claims
 
 _UNITS_BEHIND: Final = 64
@@ -111,6 +110,8 @@ class Cycle:
                 self._see_pod(change.value, transitions, now)
             elif change.kind is Kind.NODES:
                 (self._nodes.discard if change.value is None else self._nodes.add)(change.key)
+            elif change.kind is Kind.POD_GROUPS:
+                parts.groups.see(transitions[0])
             self._wake(transitions)
             parts.waits.see(change)
 
@@ -154,16 +155,17 @@ class Cycle:
     async def _decide(self, batch: Batch) -> Batch:
         """Decide about a batch, begin what was decided, and give the pods that a decision of their own is left for."""
         started, profile = self._clock(), batch.pods[0].scheduler_name
-        decision = None
+        decided = None
         with self._confined(Part.DECISION, pods=[str(pod.id) for pod in batch.pods]):
-            decision = await self._decided(batch, profile, started)
-        if decision is None:
+            decided = await self._decided(batch, profile, started)
+        if decided is None:
             for pod in batch.pods:
                 self._put_back(pod, _DEFECT, started)
             return Batch(pods=())
+        decision, units = decided
         batch, plan = decision.batch, decision.plan
         pods = {pod.id: pod for pod in batch.pods}
-        self._begin(plan, batch, pods, started)
+        self._begin(units, pods, started)
         for preemption in plan.preemptions:
             with self._confined(Part.DECISION, preemptors=[str(each.pod) for each in preemption.placements]):
                 self._wake(self._parts.evictions.begin(profile, preemption, pods))
@@ -178,20 +180,23 @@ class Cycle:
             self._parts.groups.decided(batch, plan)
         if is_released:
             self._release()
-        self._report(decision, profile)
+        self._parts.tally.decided(batch, plan, decision.seconds, writing=len(self._commits))
         return decision.later
 
-    async def _decided(self, batch: Batch, profile: str, started: float) -> Decision:
+    async def _decided(self, batch: Batch, profile: str, started: float) -> tuple[Decision, tuple[Unit, ...]]:
         batch = msgspec.structs.replace(batch, gangs=self._parts.cluster.gangs(batch.pods))
         batch = self._parts.waits.restraint.applied(self._parts.passed_over.marked(batch, started))
         policy = self._parts.evictions.allowed(profile, self._policies[profile])
-        return await self._parts.decider.decide(batch, policy)
+        decision = await self._parts.decider.decide(batch, policy)
+        return decision, split_plan(decision.plan, decision.batch)
 
-    def _begin(self, plan: Plan, batch: Batch, pods: Mapping[PodId, Pod], started: float) -> None:
+    def _begin(self, units: Sequence[Unit], pods: Mapping[PodId, Pod], started: float) -> None:
         """Assume what a plan places, and begin to write it."""
-        self._parts.pending.placed(each.pod for each in plan.placements)
-        units = [unit for unit in split_plan(plan, batch) if self._is_assumed(unit, pods, started)]
-        self._parts.commit.begin(units)
+        with self._confined(Part.DECISION):
+            self._parts.pending.placed(each.pod for unit in units for each in unit.placements)
+        units = [unit for unit in units if self._is_assumed(unit, pods, started)]
+        with self._confined(Part.DECISION):  # the commit of a unit that has not begun fails, and is recovered
+            self._parts.commit.begin(units)
         for unit in units:
             self._commits.begin(self._commit(unit, pods, started))
         self._last_units = len(units)
@@ -367,31 +372,6 @@ class Cycle:
         for _, pods in groupby(by_profile, key=lambda pod: pod.scheduler_name):
             for part in self._parts.decider.divide(Batch(pods=tuple(pods))):
                 yield from self._parts.passed_over.divided(part, self._clock())
-
-    def _report(self, decision: Decision, profile: str) -> None:
-        """Write the line and the series of one cycle."""
-        metrics, plan = self._parts.metrics, decision.plan
-        metrics.batch_pods.observe(len(decision.batch.pods))
-        metrics.solver_seconds.labels(plan.report.status).observe(decision.seconds)
-        metrics.placed_pods.inc(len(plan.placements))
-        for code, count in Counter(unplaced.reasons[0].code for unplaced in plan.unplaced).items():
-            metrics.unplaced_pods.labels(code).inc(count)
-        gaps = {level.name: abs(level.bound - level.value) / max(1, abs(level.bound)) for level in plan.report.levels}
-        for name, gap in gaps.items():
-            metrics.solver_gap.labels(name).set(gap)
-        _log.info(
-            logs.CYCLE,
-            profile=profile,
-            batch=len(decision.batch.pods),
-            placed=len(plan.placements),
-            unplaced=len(plan.unplaced),
-            seconds=round(decision.seconds, 4),
-            deterministic_seconds=round(plan.report.deterministic_seconds, 4),
-            status=plan.report.status,
-            gap={name: round(gap, 4) for name, gap in gaps.items()},
-            writing=len(self._commits),
-            pending=self._parts.tally.pending,
-        )
 
 
 def _names(placements: Sequence[Placement]) -> list[str]:

@@ -214,3 +214,21 @@ def test_ten_thousand_waiting_pods_stay_below_the_share_while_a_device_is_freed_
     start = 20
     assert telling - start - 1 <= placing * share / (1 - share)
     assert telling >= seconds, "those who are bound are told of it all the same"
+
+
+def test_pods_that_are_gone_do_not_pile_up_while_there_is_no_credit() -> None:
+    """What is due is looked at when it may be paid for; until then pods come and go."""
+    box = outbox()
+    for number in range(5000):
+        each = pod(f"p{number}")
+        box.waits(each, (gpus(1),), 3)
+        assert box.next(0.0, may_pay=False) is not None
+        box.waits(each, (gpus(2),), 3)
+        box.forget(each.uid)
+    there = pod("there")
+    box.waits(there, (gpus(1),), 3)
+    assert box.next(0.0, may_pay=False) is not None
+    box.waits(there, (gpus(2),), 3)
+
+    assert len(box._due) < 200  # noqa: SLF001 - what it holds is the subject
+    assert texts(told(box, 61.0)) != []

@@ -39,7 +39,7 @@ from scheduler.observe.metrics import Metrics, Part
 from scheduler.queue import Completing, PassedOver, Pending, Shapes
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.process import Worker
-from solver.domain import Batch, ClaimId, Placement, Plan, Pod, PodId, Policy, Reason, ReasonCode
+from solver.domain import Batch, ClaimId, Placement, Pod, PodId, Policy, Reason, ReasonCode
 from solver.feasibility import claims
 
 _UNITS_BEHIND: Final = 64
@@ -124,6 +124,8 @@ class Cycle:
             self._see_pod(change.value, transitions, now)
         elif change.kind is Kind.NODES:
             (self._nodes.discard if change.value is None else self._nodes.add)(change.key)
+        elif change.kind is Kind.POD_GROUPS:
+            self._parts.groups.see(transitions[0])
         self._wake(transitions)
         self._parts.waits.see(change)
 
@@ -169,16 +171,17 @@ class Cycle:
     async def _decide(self, batch: Batch) -> Batch:
         """Decide about a batch, begin what was decided, and give the pods that a decision of their own is left for."""
         started, profile = self._clock(), batch.pods[0].scheduler_name
-        decision = None
+        decided = None
         with self._confined(Part.DECISION, pods=[str(pod.id) for pod in batch.pods]):
-            decision = await self._decided(batch, profile, started)
-        if decision is None:
+            decided = await self._decided(batch, profile, started)
+        if decided is None:
             for pod in batch.pods:
                 self._put_back(pod, _DEFECT, started)
             return Batch(pods=())
+        decision, units = decided
         batch, plan = decision.batch, decision.plan
         pods = {pod.id: pod for pod in batch.pods}
-        self._begin(plan, batch, pods, started)
+        self._begin(units, pods, started)
         for preemption in plan.preemptions:
             with self._confined(Part.DECISION, preemptors=[str(each.pod) for each in preemption.placements]):
                 self._wake(self._parts.evictions.begin(profile, preemption, pods))
@@ -193,20 +196,23 @@ class Cycle:
             self._parts.groups.decided(batch, plan)
         if is_released:
             self._release()
-        self._parts.tally.decided((decision.batch, decision.plan), decision.seconds, profile, len(self._commits))
+        self._parts.tally.decided(batch, plan, decision.seconds, writing=len(self._commits))
         return decision.later
 
-    async def _decided(self, batch: Batch, profile: str, started: float) -> Decision:
+    async def _decided(self, batch: Batch, profile: str, started: float) -> tuple[Decision, tuple[Unit, ...]]:
         batch = msgspec.structs.replace(batch, gangs=self._parts.cluster.gangs(batch.pods))
         batch = self._parts.waits.restraint.applied(self._parts.passed_over.marked(batch, started))
         policy = self._parts.evictions.allowed(profile, self._policies[profile])
-        return await self._parts.decider.decide(batch, policy)
+        decision = await self._parts.decider.decide(batch, policy)
+        return decision, split_plan(decision.plan, decision.batch)
 
-    def _begin(self, plan: Plan, batch: Batch, pods: Mapping[PodId, Pod], started: float) -> None:
+    def _begin(self, units: Sequence[Unit], pods: Mapping[PodId, Pod], started: float) -> None:
         """Assume what a plan places, and begin to write it."""
-        self._parts.pending.placed(each.pod for each in plan.placements)
-        units = [unit for unit in split_plan(plan, batch) if self._is_assumed(unit, pods, started)]
-        self._parts.commit.begin(units)
+        with self._confined(Part.DECISION):
+            self._parts.pending.placed(each.pod for unit in units for each in unit.placements)
+        units = [unit for unit in units if self._is_assumed(unit, pods, started)]
+        with self._confined(Part.DECISION):  # the commit of a unit that has not begun fails, and is recovered
+            self._parts.commit.begin(units)
         for unit in units:
             self._commits.begin(self._commit(unit, pods, started))
         self._last_units = len(units)

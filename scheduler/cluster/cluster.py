@@ -139,7 +139,10 @@ class Cluster:
 
     def preempt(self, preemption: Preemption) -> tuple[Transition, ...]:
         """Believe that its pods are nominated and its victims about to leave, until the watch shows it."""
-        return self._believe(self._nominations.begin(preemption), ())
+        touched = self._nominations.begin(preemption)
+        for key in (*touched, *(victim.pod for victim in preemption.victims)):
+            self._nominations.settle(key, self._mirror.pods.get(key))  # one may be gone since it was decided
+        return self._believe(touched, ())
 
     def withdraw(self, preemption: Preemption) -> tuple[Transition, ...]:
         """Stop believing in what of a preemption no watch has shown."""

@@ -217,6 +217,7 @@ class Worker:
                 finally:
                     self._ready.clear()
                     self._life = None
+                    self._feed.lose()
                     life.end()
                     writer.close()
                     await process.wait()

@@ -892,3 +892,16 @@ async def test_a_unit_that_cannot_be_assumed_goes_back_and_the_others_are_writte
         assert state(hall, "bad") is State.BACKING_OFF
 
     assert ("good", "bound to n1") in hall.telling.told
+
+
+async def test_units_that_cannot_begin_are_recovered(monkeypatch: pytest.MonkeyPatch) -> None:
+    hall = Hall()
+    monkeypatch.setattr(hall.committing, "begin", fail)
+    monkeypatch.setattr(hall.committing, "commit", fail)
+    async with running(hall):
+        hall.arrive(pod("p"))
+        await settle()
+
+        assert state(hall, "p") is State.BACKING_OFF
+
+    assert [[each.pod.name for each in unit.placements] for unit in hall.committing.recovered] == [["p"]]

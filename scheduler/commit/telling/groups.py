@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from scheduler.cluster import Cluster
+from scheduler.cluster import Cluster, Transition
 from scheduler.commit.outcome import Bound, Outcome, PartlyBound, Refused, Undone
 from scheduler.commit.telling import inventory
 from scheduler.commit.telling.conditions import shortened
@@ -234,13 +234,16 @@ class Groups:
             _log.warning(logs.GROUP_CONDITION_FAILED, group=str(group.id), error=str(error))
             self._later.setdefault(group.id, (self._clock() + _REWRITE_SECONDS, word))
         else:
-            self._written[group.uid] = (word, self._clock())
+            if self._cluster.pod_group(group.id) is not None:  # it may have gone while this was written
+                self._written[group.uid] = (word, self._clock())
 
-    def forget(self, group: PodGroup) -> None:
-        """Drop what is known of a PodGroup that is gone."""
-        self._written.pop(group.uid, None)
-        self._due.pop(group.id, None)
-        self._later.pop(group.id, None)
+    def see(self, transition: Transition) -> None:
+        """Drop what is known of a PodGroup that is gone, or whose name another one has."""
+        before, after = transition.before, transition.after
+        if isinstance(before, PodGroup) and not (isinstance(after, PodGroup) and after.uid == before.uid):
+            self._written.pop(before.uid, None)
+            self._due.pop(before.id, None)
+            self._later.pop(before.id, None)
 
 
 def _partial(gang: Gang, bound: int, *more: str) -> str:

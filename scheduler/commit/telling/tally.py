@@ -13,7 +13,9 @@ from scheduler.commit.telling.condition_reasons import ConditionReason, conditio
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import State
-from solver.domain import Batch, Plan, Pod, Reason
+from solver.domain import Batch, Level, Plan, Pod, Reason
+
+_log: Final = logs.logger()
 
 _QUEUES: Final = {
     State.ACTIVE: "active",
@@ -22,6 +24,8 @@ _QUEUES: Final = {
     State.GATED: "gated",
 }
 """kube-scheduler's names of queues."""
+_MOST_LEVELS: Final = 32
+"""Levels of a plan that have a series: there are as many as there are priorities, and the first matter most."""
 _ATTEMPTS_SHOWN: Final = 16
 """The label `attempts` of the SLI ends here, as kube-scheduler's does: later ones count as this many."""
 
@@ -43,6 +47,7 @@ class Tally:
         self._waits: Final[dict[str, _Wait]] = {}
         self._series: Final[dict[tuple[str, str], tuple[prometheus.Counter, prometheus.Histogram]]] = {}
         """What counts attempts, by result and profile: to look it up costs more than to count."""
+        self._levels: set[str] = set()
         self._counts: Callable[[], Mapping[State, int]] = Counter[State]
 
     def connect(self, counts: Callable[[], Mapping[State, int]]) -> None:
@@ -65,30 +70,38 @@ class Tally:
         if state in _QUEUES:
             self._metrics.incoming_pods.labels(_QUEUES[state], event).inc()
 
-    def decided(self, decision: tuple[Batch, Plan], seconds: float, profile: str, writing: int) -> None:
-        """Write the line and the series of one cycle: a batch with its plan, while `writing` units are written."""
-        metrics, (batch, plan) = self._metrics, decision
+    def decided(self, batch: Batch, plan: Plan, seconds: float, *, writing: int) -> None:
+        """Write the line and the series of one decision; `writing` units are under way."""
+        metrics, report = self._metrics, plan.report
         metrics.batch_pods.observe(len(batch.pods))
-        metrics.solver_seconds.labels(plan.report.status).observe(seconds)
+        metrics.solver_seconds.labels(report.status).observe(seconds)
         metrics.placed_pods.inc(len(plan.placements))
         for code, count in Counter(unplaced.reasons[0].code for unplaced in plan.unplaced).items():
             metrics.unplaced_pods.labels(code).inc(count)
-        gaps = {level.name: abs(level.bound - level.value) / max(1, abs(level.bound)) for level in plan.report.levels}
-        for name, gap in gaps.items():
-            metrics.solver_gap.labels(name).set(gap)
         _log.info(
             logs.CYCLE,
-            profile=profile,
+            profile=batch.pods[0].scheduler_name,
             batch=len(batch.pods),
             placed=len(plan.placements),
             unplaced=len(plan.unplaced),
             seconds=round(seconds, 4),
-            deterministic_seconds=round(plan.report.deterministic_seconds, 4),
-            status=plan.report.status,
-            gap={name: round(gap, 4) for name, gap in gaps.items()},
+            deterministic_seconds=round(report.deterministic_seconds, 4),
+            status=report.status,
+            gap={name: round(gap, 4) for name, gap in self._gaps(report.levels).items()},
             writing=writing,
             pending=self.pending,
         )
+
+    def _gaps(self, levels: Sequence[Level]) -> dict[str, float]:
+        """Show how far the levels of a plan are from their bounds, and give it: those of the last plan alone."""
+        levels = levels[:_MOST_LEVELS]
+        gaps = {level.name: abs(level.bound - level.value) / max(1, abs(level.bound)) for level in levels}
+        for name in self._levels - gaps.keys():
+            self._metrics.solver_gap.remove(name)
+        self._levels = set(gaps)
+        for name, gap in gaps.items():
+            self._metrics.solver_gap.labels(name).set(gap)
+        return gaps
 
     def seen(self, pod: Pod) -> None:
         """Note a pod that could be scheduled; its time runs from the first note."""

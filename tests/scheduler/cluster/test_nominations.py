@@ -72,6 +72,15 @@ def test_nothing_is_held_for_who_is_gone_or_bound() -> None:
     assert made.snapshot().leaving == ()
 
 
+def test_nothing_is_believed_of_pods_that_were_gone_before_their_preemption_began() -> None:
+    high, low = pod("high"), pod("low", node_name="n1")
+    made = cluster()
+    made.preempt(Preemption(placements=(Placement(pod=high.id, pod_uid=high.uid, node="n1"),), victims=(_victim(low),)))
+
+    assert made.assumptions().nominations == ()
+    assert made.assumptions().leaving == ()
+
+
 def test_a_replica_believes_the_same() -> None:
     made, replica = cluster(HIGH, LOW), cluster(HIGH, LOW)
     made.preempt(PREEMPTION)

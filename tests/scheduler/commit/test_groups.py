@@ -18,7 +18,7 @@ from scheduler.kube.errors import Unreachable
 from scheduler.observe.metrics import Metrics
 from solver.domain import GangId, Pod, PodGroup, Reason, ReasonCode
 from tests.support import builders as b
-from tests.support.cluster_builders import seen
+from tests.support.cluster_builders import became, seen
 
 GANG = GangId(b.NAMESPACE, "g", "scheduling.k8s.io")
 COLLECTION = "/apis/scheduling.k8s.io/v1alpha2/podgroups"
@@ -140,7 +140,7 @@ async def test_what_was_put_off_goes_with_its_group() -> None:
     assert await hall.written() == []
     group = hall.cluster.pod_group(GANG)
     assert group is not None
-    hall.groups.forget(group)
+    hall.groups.see(became(group, None))
     hall.now += 61
     assert await hall.written() == []
 

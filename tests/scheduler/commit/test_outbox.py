@@ -230,3 +230,21 @@ def test_without_inventory_what_the_shell_finds_is_told_by_its_code(code: Reason
         assert telling.event is not None
         for text in (telling.told.message, telling.event.note):
             assert ("secret-node" in text) == tells_inventory
+
+
+def test_pods_that_are_gone_do_not_pile_up_while_there_is_no_credit() -> None:
+    """What is due is looked at when it may be paid for; until then pods come and go."""
+    box = outbox()
+    for number in range(5000):
+        each = pod(f"p{number}")
+        box.waits(each, (gpus(1),), 3)
+        assert box.next(0.0, may_pay=False) is not None
+        box.waits(each, (gpus(2),), 3)
+        box.forget(each.uid)
+    there = pod("there")
+    box.waits(there, (gpus(1),), 3)
+    assert box.next(0.0, may_pay=False) is not None
+    box.waits(there, (gpus(2),), 3)
+
+    assert len(box._due) < 200  # noqa: SLF001 - what it holds is the subject
+    assert texts(told(box, 61.0)) != []

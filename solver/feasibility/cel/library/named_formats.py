@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import date
 from typing import Final
 
+from solver.feasibility.cel.errors import shortened
 from solver.feasibility.cel.library.overloads import Overload, function, method
 from solver.feasibility.cel.library.urls import FUNCTIONS as URL_FUNCTIONS
 from solver.feasibility.cel.types import FORMAT, STRING, list_of, optional_of
@@ -95,7 +96,7 @@ _VALIDATORS: Final[dict[str, Callable[[str], bool]]] = {
 def _validate(named: NamedFormat, text: str) -> Optional:
     if _VALIDATORS[named.name](text):
         return NONE
-    return Optional([f"{text!r} does not match the format {named.name}"])
+    return Optional([f"{shortened(text)!r} does not match the format {named.name}"])
 
 
 def _named(name: str) -> Optional:
@@ -108,7 +109,7 @@ def _constant(name: str) -> Callable[[], Value]:
 
 
 _FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
-    "validate": (method((FORMAT, STRING), optional_of(list_of(STRING)), _validate, lambda _, text: len(text) + 1),),
+    "validate": (method((FORMAT, STRING), optional_of(list_of(STRING)), _validate, lambda _, text: 2 * len(text) + 20),),
     "format.named": (function((STRING,), optional_of(FORMAT), _named),),
 }
 _CONSTANTS: Final[dict[str, tuple[Overload, ...]]] = {

@@ -91,7 +91,7 @@ def _ordered(decide: Callable[[int], bool]) -> tuple[Overload, ...]:
 
 def contains(meter: Meter, items: list[Value], wanted: Value) -> bool:
     """Whether one of the items equals `wanted`."""
-    meter.charge(2 * len(items))
+    meter.charge(3 * len(items))
     return any(is_same(wanted, item, meter) for item in items)
 
 

@@ -5,7 +5,7 @@ from typing import Final
 from urllib.parse import quote, unquote, unquote_to_bytes
 
 from solver.feasibility.cel.errors import EvaluationError
-from solver.feasibility.cel.library.overloads import Overload, by_text, function, method
+from solver.feasibility.cel.library.overloads import Overload, function, method
 from solver.feasibility.cel.types import BOOL, STRING, URL, list_of, map_of
 from solver.feasibility.cel.values import Url
 
@@ -17,6 +17,21 @@ _HOST: Final = re.compile(r"[^\x00-\x20#/?@\\^`{|}\x7f]*")
 _USER: Final = re.compile(r"[A-Za-z0-9\-._~!$&'()*+,;=%:@]*", re.ASCII)
 _PORT: Final = re.compile(r"(?::[0-9]*)?", re.ASCII)
 _ENCODED_PATH: Final = re.compile(r"[A-Za-z0-9\-._~!$&'()*+,;=:@\[\]%/]*", re.ASCII)
+_COST_PER_CHARACTER: Final = 1  # of escapes, which are written one by one
+
+
+def _parsing_cost(text: str) -> int:
+    return _COST_PER_CHARACTER * len(text) + 20
+
+
+def _part_cost(url: Url) -> int:
+    return len(url.host) // 10 + 1
+
+
+def _query_cost(url: Url) -> int:
+    return 6 * len(url.query) + 1  # every second character can be a pair of its own
+
+
 _PLAIN_IN_PATH: Final = "$&+,/:;=@-_.~"
 
 
@@ -101,12 +116,12 @@ def _query(url: Url) -> dict[str, list[str]]:
 
 
 FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
-    "url": (function((STRING,), URL, _parse, by_text),),
-    "isURL": (function((STRING,), BOOL, _is_url, by_text),),
+    "url": (function((STRING,), URL, _parse, _parsing_cost),),
+    "isURL": (function((STRING,), BOOL, _is_url, _parsing_cost),),
     "getScheme": (method((URL,), STRING, lambda url: url.scheme),),
     "getHost": (method((URL,), STRING, lambda url: url.host),),
-    "getHostname": (method((URL,), STRING, _hostname),),
-    "getPort": (method((URL,), STRING, _port),),
+    "getHostname": (method((URL,), STRING, _hostname, _part_cost),),
+    "getPort": (method((URL,), STRING, _port, _part_cost),),
     "getEscapedPath": (method((URL,), STRING, lambda url: url.path),),
-    "getQuery": (method((URL,), map_of(STRING, list_of(STRING)), _query),),
+    "getQuery": (method((URL,), map_of(STRING, list_of(STRING)), _query, _query_cost),),
 }

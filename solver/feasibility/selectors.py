@@ -8,7 +8,7 @@ What all selectors of a process remember is bounded in bytes. In a flood of new 
 in use stay (`GenerationalCache`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any, Final
 
@@ -18,7 +18,8 @@ from solver.domain import AttributeValue, Device
 from solver.feasibility.cel import errors, meter
 from solver.feasibility.cel.compile import Program, compile_expression
 from solver.feasibility.cel.errors import CostExceeded, EvaluationError
-from solver.feasibility.cel.frame import ALLOW_MULTIPLE, DEVICE, DRIVER, METER, DeviceMaps
+from solver.feasibility.cel.frame import ALLOW_MULTIPLE, DEVICE, DRIVER, METER, Closure, DeviceMaps, Frame
+from solver.feasibility.cel.meter import Meter
 from solver.feasibility.cel.parse import MAX_LENGTH as LONGEST_EXPRESSION
 from solver.feasibility.cel.reads import published_value
 from solver.feasibility.cel.stack import on_empty_stack
@@ -63,8 +64,8 @@ class Selector:
 
     @property
     def bytes(self) -> int:
-        """What it takes, about."""
-        return _SELECTOR_BYTES + _LARGEST_CHARACTER * len(self.expression) + self._program.bytes
+        """What its program takes, about."""
+        return self._program.bytes
 
     def evaluate(
         self,
@@ -81,22 +82,24 @@ class Selector:
         """
         values = self._published(driver, device, dict(device.attributes) if attributes is None else attributes)
         key = self._key(driver, device, values)
-        result = _results.get(key)
+        result = _results.young.get(key)
+        if result is None:
+            result = _results.get(key)
         if result is None:
             if budget is not None:
                 budget.spend(self._program.nodes)
             result = self._run(driver, device, values, budget)
-            _results.put(key, result, _result_bytes(key, result))
+            _results.put(key, result)
         return result
 
     def _published(self, driver: str, device: Device, attributes: Mapping[str, Any]) -> list[Any]:
-        """Fetch what the expression reads, as the device publishes it; None for what it does not publish."""
+        """Fetch its number, then what it reads as the device publishes it; None for what is not published."""
         lookups = self._lookups.get(driver)
         if lookups is None:
             if len(self._lookups) >= _MOST_DRIVERS:
                 self._lookups = {}
             lookups = self._lookups[driver] = _lookups(self._program, driver)
-        values: list[Any] = []
+        values: list[Any] = [self._number]
         for is_capacity, qualified, bare in lookups:
             if is_capacity:
                 values.append(_capacity(device, qualified, bare))
@@ -114,53 +117,53 @@ class Selector:
             values = [*values, driver]
         if reads.reads_allow_multiple:
             values = [*values, device.allow_multiple_allocations]
-        return (self._number, *values)
+        return tuple(values)
 
     def _run(
-        self, driver: str, device: Device, values: list[Any], budget: EvaluationBudget | None
+        self,
+        driver: str,
+        device: Device,
+        values: list[Any],
+        budget: EvaluationBudget | None,
+        run_program: Callable[[Closure, Frame], Any] | None = None,
     ) -> bool | SelectorFailure:
+        units = budget.units if budget is not None else 0
+        frame: Frame = []
         try:
-            result = self._result(driver, device, values, budget)
+            frame = self._frame(driver, device, values, budget)
+            run = self._program.run
+            result = run(frame) if run_program is None else run_program(run, frame)
         except (EvaluationError, CostExceeded) as error:
             return SelectorFailure(str(error))
         except (EvaluationStopped, MemoryError):
             raise
         except RecursionError:
-            return SelectorFailure("the values that the expression makes are nested too deep")
+            if run_program is not None:
+                return SelectorFailure("the values that the expression makes are nested too deep")
+            frame = []
         except Exception as error:  # noqa: BLE001 - a user's expression must not stop the others, whatever we got wrong
             return SelectorFailure(errors.shortened(f"internal error: {type(error).__name__}: {error}"))
-        if result is True or result is False:
-            return bool(result)
-        return SelectorFailure(f"a selector is true or false, and this one gives a {type_name(result)}: compare it")
-
-    def _result(self, driver: str, device: Device, values: list[Any], budget: EvaluationBudget | None) -> Any:
-        """Run the program; where the caller's stack is too short for it, once more on an empty one."""
-        units = budget.units if budget is not None else 0
-        frame = self._frame(driver, device, values, budget)
-        try:
-            return self._program.run(frame)
-        except RecursionError:
-            pass
+        else:
+            if result is True or result is False:
+                return bool(result)
+            return SelectorFailure(f"a selector is true or false, and this one gives a {type_name(result)}: compare it")
         finally:
-            if frame[METER] is not None:
+            if budget is not None and frame and frame[METER] is not None:
                 frame[METER].settle()
         if budget is not None:
-            budget.units = units  # what the first try has paid depends on the caller
-        frame = self._frame(driver, device, values, budget)
-        try:
-            return on_empty_stack(lambda: self._program.run(frame))
-        finally:
-            if frame[METER] is not None:
-                frame[METER].settle()
+            budget.units = units  # what was paid where the caller's stack was too short depends on the caller
+        return self._run(driver, device, values, budget, on_empty_stack)
 
     def _frame(self, driver: str, device: Device, values: list[Any], budget: EvaluationBudget | None) -> list[Any]:
         program = self._program
         frame: list[Any] = [None] * program.size
-        frame[METER] = meter.Meter(budget) if program.is_metered else None
+        frame[METER] = Meter(budget) if program.is_metered else None
         frame[DEVICE] = DeviceMaps(driver, device) if program.reads.reads_maps else None
         frame[DRIVER] = driver
         frame[ALLOW_MULTIPLE] = device.allow_multiple_allocations
-        for slot, value in zip(program.reads.slots.values(), values, strict=True):
+        published = iter(values)
+        next(published)  # its number
+        for slot, value in zip(program.reads.slots.values(), published, strict=True):
             frame[slot] = published_value(value)
         return frame
 
@@ -187,34 +190,38 @@ def _capacity(device: Device, qualified: str, bare: str) -> Any:
     return found
 
 
-def _result_bytes(key: tuple[Any, ...], result: bool | SelectorFailure) -> int:
+def _result_bytes(key: tuple[Any, ...], result: bool | SelectorFailure) -> int:  # noqa: FBT001 - a result
     """Bound what a result and its key take: most by the number of values, texts by their length."""
     size = _RESULT_BYTES + len(key) * _VALUE_BYTES
-    if isinstance(result, SelectorFailure):
-        size += _LARGEST_CHARACTER * len(result.message)
     for part in key:
         if type(part) is AttributeValue:
-            size += _attribute_bytes(part)
+            text = part.value
+            size += _LARGEST_CHARACTER * len(text) if type(text) is str else _bytes_of(text)
         elif type(part) is tuple:
-            size += sum(_VALUE_BYTES + _pair_bytes(pair) for pair in part)
-    return size
+            size += sum(_bytes_of(name) + _bytes_of(value) for name, value in part)
+    return size if type(result) is bool else size + _bytes_of(result.message)
 
 
-def _pair_bytes(pair: tuple[str, Any]) -> int:
-    name, value = pair
-    return _LARGEST_CHARACTER * len(name) + (_attribute_bytes(value) if type(value) is AttributeValue else 0)
+def _bytes_of(value: object) -> int:
+    if type(value) is AttributeValue:
+        return _bytes_of(value.value)
+    if type(value) is tuple:
+        return sum(map(_bytes_of, value))
+    return _VALUE_BYTES + (_LARGEST_CHARACTER * len(value) if type(value) is str else 0)
 
 
-def _attribute_bytes(attribute: AttributeValue) -> int:
-    value = attribute.value
-    if type(value) is str:
-        return _LARGEST_CHARACTER * len(value)
-    return len(value) * _VALUE_BYTES if type(value) is tuple else 0
+def _selector_bytes(expression: str, made: "Selector | SelectorError") -> int:
+    size = _SELECTOR_BYTES + _LARGEST_CHARACTER * len(expression)
+    return size + (made.bytes if isinstance(made, Selector) else _LARGEST_CHARACTER * len(made.message))
 
 
 _numbers: Final = count()
-_results: Final[GenerationalCache[tuple[Any, ...], bool | SelectorFailure]] = GenerationalCache(_RESULTS_BYTES)
-_selectors: Final[GenerationalCache[str, Selector | SelectorError]] = GenerationalCache(_SELECTORS_BYTES)
+_results: Final[GenerationalCache[tuple[Any, ...], bool | SelectorFailure]] = GenerationalCache(
+    _RESULTS_BYTES, _result_bytes
+)
+_selectors: Final[GenerationalCache[str, Selector | SelectorError]] = GenerationalCache(
+    _SELECTORS_BYTES, _selector_bytes
+)
 
 
 def compile_selector(expression: str, budget: EvaluationBudget | None = None) -> Selector:
@@ -230,12 +237,10 @@ def compile_selector(expression: str, budget: EvaluationBudget | None = None) ->
             budget.spend(_UNITS_PER_CHARACTER * min(len(expression), LONGEST_EXPRESSION))
         try:
             selector = Selector(expression)
-            size = selector.bytes
         except SelectorError as error:
             selector = SelectorError(error.message, error.position)  # without the frames that its traceback holds
-            size = _SELECTOR_BYTES + _LARGEST_CHARACTER * (len(expression) + len(error.message))
         if len(expression) <= LONGEST_EXPRESSION:
-            _selectors.put(expression, selector, size)
+            _selectors.put(expression, selector)
     if isinstance(selector, SelectorError):
         raise SelectorError(selector.message, selector.position)
     return selector

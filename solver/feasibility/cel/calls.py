@@ -166,7 +166,7 @@ def _check_pattern(compiler: Compiler, node: tree.Node) -> None:
         compile_pattern(compiler.known[node], compiler.patterns)
     except EvaluationError as error:
         raise ExpressionError(str(error), node.position) from None
-    except EvaluationStopped:
+    except (CostExceeded, EvaluationStopped):
         raise ExpressionError(
             "the regular expressions take too long to compile: write fewer, or split the expression into several "
             "selectors, which must all hold",

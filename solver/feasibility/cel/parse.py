@@ -55,7 +55,7 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _PASSED_THROUGH: Final = frozenset(
     {"expr", "conditionalor", "conditionaland", "relation", "addition", "multiplication", "unary", "member", "primary"}
 )
-"""Rules that are their only child where they have only one: no tree is made of them, and most of an expression's are."""
+"""Rules that are their only child where they have only one: no tree is made of them (of most there would be)."""
 
 
 def parse(text: str) -> tree.Node:

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from threading import Thread
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
+Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
@@ -21,14 +22,14 @@ def with_room(run: Callable[[], Result]) -> Result:
     return on_empty_stack(run)
 
 
-def on_empty_stack(run: Callable[[], Result]) -> Result:
+def on_empty_stack(run: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
     """Run a function on the stack of a thread of its own, and give what it gives or raise what it raises."""
     outcome: list[Result] = []
     errors: list[BaseException] = []
 
     def attempt() -> None:
         try:
-            outcome.append(run())
+            outcome.append(run(*arguments, **named))
         except BaseException as error:  # noqa: BLE001 - raised again by the caller, whatever it is
             errors.append(error)
 

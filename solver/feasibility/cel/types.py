@@ -72,6 +72,7 @@ _NULLABLE: Final = frozenset(
 )
 _WITH_PARAMETERS: Final = frozenset({"list", "map", "optional_type", "function"})
 
+
 class Mapping(dict[str, Type]):
     """What type variables stand for, by their names; what an attempt that failed has set can be taken back."""
 

@@ -199,17 +199,16 @@ def _equal_nested(left: Value, right: Value, meter: Meter | None) -> bool:
     """Compare lists, maps and optionals in a loop: they can be nested deeper than the stack is."""
     waiting: list[_Pairs] = [iter([(left, right)])]
     while waiting:
-        for one, other in waiting[-1]:
-            if type(one) in _NESTING and type(other) in _NESTING:
-                inner = _opened(one, other, meter)
-                if inner is None:
-                    return False
-                waiting.append(inner)
-                break
-            if other is _NOWHERE or not equal(one, other, meter):
-                return False
-        else:
+        pair = next(waiting[-1], None)
+        if pair is None:
             waiting.pop()
+        elif type(pair[0]) in _NESTING and type(pair[1]) in _NESTING:
+            inner = _opened(*pair, meter)
+            if inner is None:
+                return False
+            waiting.append(inner)
+        elif pair[1] is _NOWHERE or not equal(*pair, meter):
+            return False
     return True
 
 
@@ -227,7 +226,7 @@ def _opened(left: Value, right: Value, meter: Meter | None) -> _Pairs | None:
         meter.charge(8 * len(left) + 8)
     if type(left) is list:
         return zip(left, right, strict=True)
-    return ((item, right[key] if key in right else _NOWHERE) for key, item in left.items())
+    return ((item, dict.get(right, key, _NOWHERE)) for key, item in left.items())
 
 
 _NOWHERE: Final = object()

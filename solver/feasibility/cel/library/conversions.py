@@ -44,11 +44,15 @@ def _writing_cost(_: Value) -> int:
 
 
 def _duration_cost(text: Value) -> int:
-    return 6 * len(text) + _WRITING_COST  # every second character can be a part of its own
+    return 10 * len(text) + _WRITING_COST  # every second character can be a part of its own
 
 
 def _timestamp_cost(text: Value) -> int:
     return len(text) // 5 + 2 * _WRITING_COST
+
+
+def _long_writing_cost(_: Value) -> int:
+    return 3 * _WRITING_COST
 
 
 def _same(value: Value) -> Value:
@@ -175,10 +179,10 @@ FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
         function((DOUBLE,), STRING, text_of_float, _writing_cost),
         function((DURATION,), STRING, times.text_of_duration, _writing_cost),
         function((INT,), STRING, str),
-        function((TIMESTAMP,), STRING, times.text_of_timestamp, _writing_cost),
+        function((TIMESTAMP,), STRING, times.text_of_timestamp, _long_writing_cost),
         function((UINT,), STRING, lambda value: str(int(value))),
         function((IP,), STRING, str, _writing_cost),
-        function((CIDR,), STRING, str, _writing_cost),
+        function((CIDR,), STRING, str, _long_writing_cost),
     ),
     "duration": (
         function((DURATION,), DURATION, _same),

@@ -27,7 +27,7 @@ from solver.feasibility.cel.values import (
 _DIGITS: Final = 6
 _MOST_DIGITS: Final = 1000
 _DEEPEST: Final = 60
-_CLAUSE_COST: Final = 8
+_CLAUSE_COST: Final = 16
 _VALUE_COST: Final = 4
 _CLAUSE: Final = re.compile(r"%(?:(%)|(?:\.([0-9]+))?([a-zA-Z])|)")
 _RAISED: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")

@@ -14,8 +14,8 @@ Network = IPv4Interface | IPv6Interface
 
 _NETWORK: Final = re.compile(r"([^/%]+)/(0|[1-9][0-9]{0,2})", re.ASCII)
 _LONGEST: Final = 64
-_PARSING_COST: Final = 50
-_NETWORK_COST: Final = 40  # of what the standard library works out anew each time
+_PARSING_COST: Final = 100
+_NETWORK_COST: Final = 80  # of what the standard library works out anew each time
 _BROADCAST: Final = IPv4Address("255.255.255.255")
 _LINK_LOCAL_MULTICAST: Final = ip_interface("224.0.0.0/24").network
 

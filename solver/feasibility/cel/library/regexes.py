@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import re2
 
-from solver.feasibility.cel.errors import EvaluationError
+from solver.feasibility.cel.errors import CostExceeded, EvaluationError
 from solver.feasibility.cel.library.overloads import Overload, function, method
 from solver.feasibility.cel.meter import COST_PER_UNIT, MOST_AT_ONCE, Meter
 from solver.feasibility.cel.types import BOOL, INT, STRING, list_of
@@ -29,17 +29,20 @@ _UNICODE_CLASS_UNITS: Final = 600
 _CLASS_UNITS: Final = 4
 _MATCH_COST: Final = 20  # of one call, however short the text
 _STEPS_PER_COST: Final = 10  # instructions of the program times bytes of the text
+_MOST_STEPS: Final = MOST_AT_ONCE * _STEPS_PER_COST
+_LARGEST_CHARACTER: Final = 4
 
 _TOO_LARGE: Final = "write a smaller regular expression: fewer or smaller repetitions and Unicode classes"
 _TOO_LONG: Final = "write a smaller regular expression, or match a shorter text"
 
 
 class _Pattern(NamedTuple):
-    """A compiled pattern and the number of its program's instructions."""
+    """A compiled pattern: the instructions of its program, what every use of it costs, what it may take in memory."""
 
     compiled: Any
     size: int
-    units: int
+    cost: int
+    bytes: int
 
 
 def units_of(pattern: str) -> int:
@@ -51,13 +54,20 @@ def units_of(pattern: str) -> int:
 
 
 def compile_pattern(pattern: str, meter: Meter) -> _Pattern:
-    """Compile a pattern, or take it from those compiled last; EvaluationError says what is wrong with it."""
+    """
+    Compile a pattern, or take it from those compiled last; EvaluationError says what is wrong with it.
+
+    The cost of an evaluation is the same either way; what it takes to compile is paid for when it is done.
+    """
     known = _patterns.get(pattern)
     if known is not None:
+        meter.charge(known.cost)
         return known
+    meter.charge(_pattern_cost(pattern))
     units = units_of(pattern)
     if units > _MOST_UNITS:
         raise EvaluationError("{!r} takes too long to compile: {}", pattern, _TOO_LARGE)
+    meter.charge(units)
     meter.pay(units)
     memory = _SMALL_MEMORY
     compiled = _compiled(pattern, memory)
@@ -67,12 +77,17 @@ def compile_pattern(pattern: str, meter: Meter) -> _Pattern:
     if isinstance(compiled, re2.error):
         reason = compiled.args[0].decode() if compiled.args and isinstance(compiled.args[0], bytes) else compiled
         raise EvaluationError("{!r} is no regular expression (RE2): {}", pattern, reason)
-    made = _Pattern(compiled, compiled.programsize, units)
-    _patterns.put(pattern, made, memory + 4 * len(pattern))
+    size = memory + _LARGEST_CHARACTER * len(pattern)
+    made = _Pattern(compiled, compiled.programsize, _pattern_cost(pattern) + units, size)
+    _patterns.put(pattern, made)
     return made
 
 
-_patterns: Final[GenerationalCache[str, _Pattern]] = GenerationalCache(_CACHE_BYTES)
+def _pattern_cost(pattern: str) -> int:
+    return len(pattern) // 4 + 1
+
+
+_patterns: Final[GenerationalCache[str, _Pattern]] = GenerationalCache(_CACHE_BYTES, lambda _, made: made.bytes)
 
 
 def _compiled(pattern: str, memory: int) -> Any:
@@ -92,25 +107,20 @@ def _options(memory: int) -> Any:
     return options
 
 
-def _prepared(meter: Meter, text: str, pattern: str) -> _Pattern:
-    meter.charge((len(text) // 10 + 1) * (len(pattern) // 4 + 1))
-    prepared = compile_pattern(pattern, meter)
-    meter.charge(prepared.units)  # each time, so that the cost does not depend on what is remembered
-    return prepared
-
-
-def _charge_search(meter: Meter, pattern: _Pattern, length: int) -> None:
-    meter.charge_at_once(_MATCH_COST + pattern.size * length // _STEPS_PER_COST, _TOO_LONG)
+def _search_cost(pattern: _Pattern, length: int) -> int:
+    """Bound what one search in a text of some bytes costs."""
+    steps = pattern.size * length
+    if steps > _MOST_STEPS:
+        raise CostExceeded(f"a regular expression takes too long on this device: {_TOO_LONG}")
+    return _MATCH_COST + steps // _STEPS_PER_COST
 
 
 def _search(meter: Meter, text: str, pattern: str) -> Any:
-    prepared = _prepared(meter, text, pattern)
-    _charge_search(meter, prepared, _width(text) * len(text))
+    prepared = compile_pattern(pattern, meter)
+    length = len(text) if text.isascii() else _LARGEST_CHARACTER * len(text)
+    go_cost = (len(text) // 10) * (len(pattern) // 4 + 1)
+    meter.charge(go_cost + _search_cost(prepared, length))
     return prepared.compiled.search(text)
-
-
-def _width(text: str) -> int:
-    return 1 if text.isascii() else 4  # bytes of a character, at most
 
 
 def _matches(meter: Meter, text: str, pattern: str) -> bool:
@@ -124,15 +134,16 @@ def _find(meter: Meter, text: str, pattern: str) -> str:
 
 def _find_all(meter: Meter, text: str, pattern: str, limit: int = -1) -> list[str]:
     """Find matches one by one: each search may have to look at all of the rest, and is charged for that."""
-    prepared = _prepared(meter, text, pattern)
-    width = _width(text)
+    prepared = compile_pattern(pattern, meter)
+    width = 1 if text.isascii() else _LARGEST_CHARACTER
     found: list[str] = []
     end = -1
-    _charge_search(meter, prepared, width * len(text))
+    go_cost = (len(text) // 10) * (len(pattern) // 4 + 1)
+    meter.charge(go_cost + _search_cost(prepared, width * len(text)))
     for match in prepared.compiled.finditer(text):
         if 0 <= limit <= len(found):
             break
-        _charge_search(meter, prepared, width * (len(text) - match.end()))
+        meter.charge(_search_cost(prepared, width * (len(text) - match.end())))
         if match.start() == match.end() == end:
             continue  # as Go: no empty match right after a match
         end = match.end()

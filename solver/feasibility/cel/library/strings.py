@@ -52,7 +52,8 @@ def _last_index_from(text: str, wanted: str, offset: int) -> int:
 
 
 def _lower_ascii(text: str) -> str:
-    return text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")  # of bytes, only ASCII changes
+    """Make ASCII letters small, as bytes.lower() does: that is quick whatever else the text holds."""
+    return text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
 
 
 def _upper_ascii(text: str) -> str:
@@ -72,10 +73,7 @@ def _split(text: str, separator: str, limit: int = -1) -> list[str]:
     if limit == 0:
         return []
     if not separator:
-        characters = list(text)
-        if 0 < limit < len(characters):
-            characters[limit - 1 :] = ["".join(characters[limit - 1 :])]
-        return characters
+        return [*text[: limit - 1], text[limit - 1 :]] if 0 < limit < len(text) else list(text)
     return text.split(separator, limit - 1 if limit > 0 else -1)
 
 

@@ -195,8 +195,11 @@ def _result_bytes(key: tuple[Any, ...], result: bool | SelectorFailure) -> int: 
     size = _RESULT_BYTES + len(key) * _VALUE_BYTES
     for part in key:
         if type(part) is AttributeValue:
-            text = part.value
-            size += _LARGEST_CHARACTER * len(text) if type(text) is str else _bytes_of(text)
+            value = part.value
+            if type(value) is str:
+                size += _LARGEST_CHARACTER * len(value)
+            elif type(value) is tuple:
+                size += _bytes_of(value)
         elif type(part) is tuple:
             size += sum(_bytes_of(name) + _bytes_of(value) for name, value in part)
     return size if type(result) is bool else size + _bytes_of(result.message)

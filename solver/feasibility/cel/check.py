@@ -83,7 +83,7 @@ class _Checker:
     def check(self, node: tree.Node) -> Type:
         """Find the type of a node and of all below it."""
         kind = _RULES[type(node)](self, node)
-        if kind.parameters and types.is_too_deep(self._known(kind)):
+        if kind.parameters and types.is_too_deep(kind):
             raise ExpressionError("the value is nested too deep: nest fewer lists, maps and optionals", node.position)
         self.found.types[node] = kind
         return kind

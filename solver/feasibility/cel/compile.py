@@ -72,7 +72,7 @@ def compile_tree(checked: Checked) -> Program:
     return Program(run, compiler.reads, compiler.size, compiler.is_metered, nodes, size)
 
 
-_BYTES_OF_NODE: Final = 1000
+_BYTES_OF_NODE: Final = 500
 
 
 def _literal(compiler: Compiler, node: tree.Literal) -> Closure:

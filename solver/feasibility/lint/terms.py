@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from solver.feasibility.cel import tree
-from solver.feasibility.cel.check import check
-from solver.feasibility.cel.compile import compile_tree
+from solver.feasibility.cel.compile import compile_part
 from solver.feasibility.cel.errors import ExpressionError
 from solver.feasibility.cel.parse import parse
 from solver.feasibility.cel.reads import Read
@@ -116,8 +115,8 @@ def _holds_somewhere(node: tree.Node, candidates: Sequence[Candidate]) -> bool:
     if _loops(node):
         return True
     try:
-        term = Term(node, Selector("", compile_tree(check(node))))
-    except (ExpressionError, RecursionError):
+        term = Term(node, Selector("", compile_part(node)))
+    except ExpressionError:
         return False
     return any(term.holds(each) for each in candidates)
 
@@ -138,12 +137,12 @@ _RULES: Final[tuple[_Rule, ...]] = (
 )
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=64)  # of selectors with at most _LONGEST characters
 def _terms(text: str) -> tuple[Term, ...]:
     """Cut an expression at its outermost `&&`; nothing for what cannot be compiled in parts."""
     try:
-        return tuple(Term(node, Selector(text, compile_tree(check(node)))) for node in _conjuncts(parse(text)))
-    except (ExpressionError, RecursionError):
+        return tuple(Term(node, Selector(text, compile_part(node))) for node in _conjuncts(parse(text)))
+    except ExpressionError:
         return ()
 
 

@@ -182,7 +182,7 @@ def _unplaced(
 ) -> tuple[Unplaced, ...]:
     """Explain every pod without a place, in batch order; those that time does not reach only wait."""
     placed = Counter(problem.classes[choice.pod_class].family for choice in solution.choices)
-    reasons, explaining = dict(problem.rejected), _Explaining.of(problem, solution, report, extracted)
+    reasons, explaining = dict(problem.rejected), _Explaining.of(problem, (solution, report, extracted), budget)
     for family in problem.families:
         first = family[0]
         waiting = [each for each in first.members[placed[first.index] :] if each not in reasons]
@@ -210,13 +210,14 @@ class _Explaining:
     winners: Winners
 
     @classmethod
-    def of(cls, problem: Problem, solution: Solution, report: SearchReport, extracted: Extracted) -> "_Explaining":
-        before = Explanation(problem, tracking.trackers(problem))
+    def of(cls, problem: Problem, found: tuple[Solution, SearchReport, Extracted], budget: Budget) -> "_Explaining":
+        solution, report, extracted = found
+        before = Explanation(problem, tracking.trackers(problem), budget)
         return cls(
             problem=problem,
             proven={level.name: level.proven for level in report.levels},
             before=before,
-            later=_Later(problem, solution, extracted),
+            later=_Later(problem, solution, extracted, budget),
             of_gangs=GangReasons.of(problem, solution, before),
             winners=Winners.of(problem, extracted.placements),
         )
@@ -243,11 +244,12 @@ class _Later:
     problem: Problem
     solution: Solution
     extracted: Extracted
+    budget: Budget
     explanation: Explanation | None = None
 
     def reasons(self, family: tuple[PodClass, ...]) -> tuple[Reason, ...]:
         if self.explanation is None:
             left = aftermath.after(self.problem, self.solution, self.extracted)
-            self.explanation = Explanation(left, tracking.after(self.problem, self.solution))
+            self.explanation = Explanation(left, tracking.after(self.problem, self.solution), self.budget)
         then = tuple(self.explanation.problem.classes[each.index] for each in family)
         return tuple(reason for reason in self.explanation.reasons(then, is_proven=True) if reason.code not in LOST)

@@ -15,7 +15,20 @@ from typing import Final
 import numpy as np
 from msgspec import structs
 
-from solver.domain import PASSED_OVER, Batch, Claim, Hold, HoldBounds, Plan, Pod, PodId, Reason, ReasonCode, Snapshot
+from solver.domain import (
+    PASSED_OVER,
+    Batch,
+    Budget,
+    Claim,
+    Hold,
+    HoldBounds,
+    Plan,
+    Pod,
+    PodId,
+    Reason,
+    ReasonCode,
+    Snapshot,
+)
 from solver.extract import Extracted, aftermath
 from solver.feasibility import nearness
 from solver.greedy import Greedy, Order, units
@@ -36,14 +49,16 @@ _LASTING: Final = frozenset({"DaemonSet", "Node"})
 _NEVER: Final = 1 << 30
 
 
-def extended(plan: Plan, problem: Problem, solution: Solution, extracted: Extracted, engine: Engine) -> Plan:
+def extended(
+    plan: Plan, problem: Problem, solution: Solution, extracted: Extracted, engine: Engine, *, budget: Budget
+) -> Plan:
     """Add the holds for overdue pods that a plan leaves waiting, and say so among their reasons."""
     overdue = frozenset(problem.batch.overdue)
     waiting = {each.pod for each in plan.unplaced if each.pod in overdue}
     if not waiting:
         return plan
     after = aftermath.after(problem, solution, extracted)
-    holds = _chosen(after, [pod for pod in problem.batch.pods if pod.id in waiting], engine)
+    holds = _chosen(after, [pod for pod in problem.batch.pods if pod.id in waiting], engine, budget)
     tells_nodes = problem.policy.tells_inventory
     reasons = {uid: _told(hold, tells_nodes=tells_nodes) for hold in holds for uid in hold.uids}
     unplaced = tuple(
@@ -60,9 +75,9 @@ def _told(hold: Hold, *, tells_nodes: bool) -> Reason:
     return Reason(code=ReasonCode.HOLDING, message=message)
 
 
-def _chosen(after: Problem, waiting: Sequence[Pod], engine: Engine) -> tuple[Hold, ...]:
+def _chosen(after: Problem, waiting: Sequence[Pod], engine: Engine, budget: Budget) -> tuple[Hold, ...]:
     """
-    Give the holds of overdue pods that wait, in their order.
+    Give the holds of overdue pods that wait, in their order; those that time does not reach keep what they hold.
 
     `after` is the problem as the plan leaves it, `waiting` are those pods in queue order.
     """
@@ -78,7 +93,7 @@ def _chosen(after: Problem, waiting: Sequence[Pod], engine: Engine) -> tuple[Hol
         earlier = _earlier(before, group)
         if not shares.is_open(group[0].id.namespace, is_known=earlier is not None):
             continue
-        chosen = _hold(after, group, (*others, *found), engine, earlier)
+        chosen = earlier if budget.should_stop() else _hold(after, group, (*others, *found), engine, earlier)
         if chosen is not None and shares.fits(chosen):
             shares.take(chosen)
             found.append(chosen)

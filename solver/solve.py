@@ -1,12 +1,13 @@
 """The story on one page: problem → greedy → bounds → exact search → plan."""
 
-from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from msgspec import structs
 
-from solver import extract, greedy, holds
+from solver import extract, greedy, holds, left
 from solver.domain import (
     Batch,
     Budget,
@@ -28,6 +29,7 @@ from solver.extract import Extracted, aftermath
 from solver.extract.settling import settle, told
 from solver.greedy import tracking
 from solver.preemption import holding, preempt
+from solver.problem import quarantine
 from solver.problem.memory import Engine
 from solver.problem.prepare import prepare
 from solver.problem.problem import PodClass, Problem
@@ -37,25 +39,49 @@ from solver.search.staged import Searched
 from solver.search.values import best, values
 from solver.solution import Solution
 
+_GREEDY_SHARE: Final = 0.25
+"""Of the wall time so much at least is for first fit and best fit, however long the batch took to prepare."""
+_OWN_SHARE: Final = 0.125
+"""The same for what comes after the search: to explain why pods wait, and to hold nodes for pods."""
+
 
 def solve(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engine: Engine | None = None) -> Plan:
     """
     Place what can be placed of a batch, as well as the budget allows, and say why the rest waits.
 
     Total: every pod ends once, as a placement or as unplaced with reasons, or where the budget lets pods be left, in
-    `later`. Deterministic for one seed while the budget's wall time is not what ends it. Whatever the budget, the batch
-    is prepared, placed by first fit (and by best fit, where there is no gang) and explained; the rest ends with it.
-    `engine` carries memory from one solve to the next.
+    `later` or `costly`. Deterministic for one seed while the budget's wall time is not what ends it, and then again for
+    a budget that replays the report. Every stage ends with the budget; one pod or gang at least is tried whatever it
+    says. `engine` carries memory from one solve to the next.
     """
-    engine = engine or Engine()
-    batch = _each_once(batch)
-    problem = prepare(holding.held(snapshot, batch, policy, engine), batch, policy, engine)
-    start = best(problem, greedy.candidates(problem, budget.should_stop))
-    later = _hard_pods(problem, start, batch, budget) if budget.may_leave and budget.has_half() else ()
+    batch, budget, engine = _each_once(batch), budget.anew(), engine or Engine()
+    engine.trim()
+    return _reported(_solved(snapshot, batch, policy, budget, engine), batch, budget)
+
+
+def _reported(plan: Plan, batch: Batch, budget: Budget) -> Plan:
+    """Say where the decision was stopped; take the pods out that are to be decided on their own, if that is allowed."""
+    plan = left.out(plan, batch, budget.work) if budget.may_leave else plan
+    quarantined = tuple(budget.work.quarantined.values())
+    return structs.replace(
+        plan, report=structs.replace(plan.report, stopped=budget.work.stops, quarantined=quarantined)
+    )
+
+
+def _solved(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engine: Engine) -> Plan:
+    """Solve a batch, or a part of it, within the budget of the whole decision."""
+    seen = holding.held(snapshot, batch, policy, engine, budget.at("holding"))
+    problem = prepare(seen, batch, policy, engine, budget)
+    batch = problem.batch
+    tried = greedy.candidates(problem, budget.at_least(_GREEDY_SHARE).at("greedy").should_stop)
+    start = best(problem, tried)
+    is_open = budget.may_leave and not tried[-1].unreached and budget.has_half()
+    later = _hard_pods(problem, start, batch, budget.at("hard")) if is_open else ()
     if later:
-        prompt = solve(snapshot, batch.without(frozenset(later)), policy, replace(budget, may_leave=False), engine)
+        prompt = _solved(snapshot, batch.without(frozenset(later)), policy, replace(budget, may_leave=False), engine)
         return structs.replace(prompt, later=later)
     searched, defect = _searched(problem, start, budget)
+    problem.rejected |= left.unreached(problem, searched.solution, tried[-1].unreached)
     is_proven = all(level.proven for level in searched.levels)
     report = SearchReport(
         status=SearchStatus.OPTIMAL if is_proven else SearchStatus.FEASIBLE,
@@ -67,35 +93,37 @@ def solve(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engi
         node_count=len(snapshot.nodes),
         defect=defect,
     )
-    plan, blocked = preempt.extended(problem, _plan(problem, searched.solution, report, engine), budget, engine)
-    if blocked is None:
-        return plan
-    prompt_budget = replace(budget, may_leave=False)
-    return _important_first(plan, batch, blocked, lambda part: solve(snapshot, part, policy, prompt_budget, engine))
+    written = _plan(problem, searched.solution, report, engine, budget)
+    plan, blocked = preempt.extended(problem, written, budget.at("preemption"), engine)
+    if blocked is not None:
+        whole = replace(budget, may_leave=False)
+        plan = _important_first(plan, batch, blocked, lambda part: _solved(snapshot, part, policy, whole, engine))
+    return plan
 
 
 def solve_greedily(
     snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engine: Engine | None = None
 ) -> Plan:
     """Give the greedy plan alone: the fall-back while no search is available. Same contract as `solve`."""
-    del budget  # the greedy is quick and always runs to its end
-    engine = engine or Engine()
-    batch = _each_once(batch)
-    problem = prepare(holding.held(snapshot, batch, policy, engine), batch, policy, engine)
-    start = best(problem, greedy.candidates(problem))
+    batch, budget, engine = _each_once(batch), budget.anew(), engine or Engine()
+    seen = holding.held(snapshot, batch, policy, engine, budget.at("holding"))
+    problem = prepare(seen, batch, policy, engine, budget)
+    tried = greedy.candidates(problem, budget.at_least(_GREEDY_SHARE).at("greedy").should_stop)
+    start = best(problem, tried)
+    problem.rejected |= left.unreached(problem, start, tried[-1].unreached)
     report = SearchReport(
         status=SearchStatus.FALLBACK,
         levels=_unproven(problem, start),
         stages=("greedy",),
         node_count=len(snapshot.nodes),
     )
-    return _plan(problem, start, report, engine)
+    return _reported(_plan(problem, start, report, engine, budget), batch, budget)
 
 
 def _searched(problem: Problem, start: Solution, budget: Budget) -> tuple[Searched, str]:
     """Search from a first solution; where the search contradicts itself give that one, and what was wrong."""
     try:
-        return last.search(problem, start, preempt.sparing(problem, budget.sparing())), ""
+        return last.search(problem, start, preempt.sparing(problem, budget.sparing()).at("search")), ""
     except SearchError as error:
         if not budget.is_forgiving:
             raise
@@ -146,51 +174,94 @@ def _important_first(plan: Plan, batch: Batch, priority: int, solve_part: Callab
     return structs.replace(first, unplaced=tuple(waiting[pod.id] for pod in batch.pods if pod.id in waiting))
 
 
-_GIVES_WAY = Reason(
+NOT_EXPLAINED: Final = Reason(
+    code=ReasonCode.BUDGET,
+    message="no place was found for the pod, and the time for the decision ended before it was found out why; "
+    "it is tried again soon",
+)
+_GIVES_WAY: Final = Reason(
     code=ReasonCode.BUDGET, message="room is being made for pods of higher priority first; it is tried again soon"
 )
 
 
-def _plan(problem: Problem, solution: Solution, report: SearchReport, engine: Engine) -> Plan:
+def _plan(
+    problem: Problem,
+    solution: Solution,
+    report: SearchReport,
+    engine: Engine,
+    budget: Budget,
+) -> Plan:
     settled = settle(problem, solution)
     extracted = extract.extract(problem, settled)
-    unplaced = _unplaced(problem, settled.solution, report, extracted)
+    unplaced = _unplaced(problem, settled.solution, report, extracted, budget.at_least(_OWN_SHARE).at("explanation"))
     plan = Plan(
         placements=extracted.placements,
         allocations=extracted.allocations,
         unplaced=told(problem, settled, unplaced),
         report=report,
     )
-    return holds.extended(plan, problem, settled.solution, extracted, engine)
+    own = budget.at_least(_OWN_SHARE).at("holds")
+    return holds.extended(plan, problem, settled.solution, extracted, engine, budget=own)
 
 
-def _unplaced(problem: Problem, solution: Solution, report: SearchReport, extracted: Extracted) -> tuple[Unplaced, ...]:
-    """Explain every pod without a place, in batch order."""
+def _unplaced(
+    problem: Problem, solution: Solution, report: SearchReport, extracted: Extracted, budget: Budget
+) -> tuple[Unplaced, ...]:
+    """Explain every pod without a place, in batch order; those that time does not reach only wait."""
     placed = Counter(problem.classes[choice.pod_class].family for choice in solution.choices)
-    proven: defaultdict[str, bool] = defaultdict(bool, ((level.name, level.proven) for level in report.levels))
-    reasons = dict(problem.rejected)
-    before, later = Explanation(problem, tracking.trackers(problem)), _Later(problem, solution, extracted)
-    winners = Winners.of(problem, extracted.placements)
-    of_gangs = GangReasons.of(problem, solution, before)
+    reasons, explaining = dict(problem.rejected), _Explaining.of(problem, (solution, report, extracted), budget)
     for family in problem.families:
         first = family[0]
-        waiting = first.members[placed[first.index] :]
-        if waiting:
-            level = next(each.name for each in problem.placed_levels if first.index in each.worth)
-            found = before.reasons(family, is_proven=proven[level])
-            found = of_gangs.added(family, found)
-            if found[0].code in LOST:
-                found = (found[0], *later.reasons(family))
-                nodes = before.fitting(family).tolist()
-                kinds = {problem.pod(position).id.namespace: problem.pod(position) for position in waiting}
-                named = {namespace: winners.named(found, nodes, pod) for namespace, pod in kinds.items()}
-                reasons.update((position, named[problem.pod(position).id.namespace]) for position in waiting)
-            else:
-                reasons.update((position, found) for position in waiting)
+        waiting = [each for each in first.members[placed[first.index] :] if each not in reasons]
+        if waiting and budget.should_stop():
+            reasons.update((position, (NOT_EXPLAINED,)) for position in waiting)
+        elif waiting:
+            reasons.update((position, (quarantine.failed(problem.pod(position)),)) for position in waiting)
+            with quarantine.guarded(budget, quarantine.subject_of(problem.pod(waiting[0]))):
+                reasons.update(explaining.reasons(family, waiting))
     return tuple(
         Unplaced(pod=problem.pod(position).id, pod_uid=problem.pod(position).uid, reasons=reasons[position])
         for position in sorted(reasons)
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Explaining:
+    """What the reasons of a batch's pods are taken from."""
+
+    problem: Problem
+    proven: Mapping[str, bool]
+    before: Explanation
+    later: "_Later"
+    of_gangs: GangReasons
+    winners: Winners
+
+    @classmethod
+    def of(cls, problem: Problem, found: tuple[Solution, SearchReport, Extracted], budget: Budget) -> "_Explaining":
+        solution, report, extracted = found
+        before = Explanation(problem, tracking.trackers(problem), budget)
+        return cls(
+            problem=problem,
+            proven={level.name: level.proven for level in report.levels},
+            before=before,
+            later=_Later(problem, solution, extracted, budget),
+            of_gangs=GangReasons.of(problem, solution, before),
+            winners=Winners.of(problem, extracted.placements),
+        )
+
+    def reasons(self, family: tuple[PodClass, ...], waiting: Sequence[int]) -> dict[int, tuple[Reason, ...]]:
+        """Give the reasons of pods of a family by position; those in its namespace are named that won."""
+        problem, first = self.problem, family[0]
+        level = next(each.name for each in problem.placed_levels if first.index in each.worth)
+        found = self.before.reasons(family, is_proven=self.proven.get(level, False))
+        found = self.of_gangs.added(family, found)
+        if found[0].code not in LOST:
+            return dict.fromkeys(waiting, found)
+        found = (found[0], *self.later.reasons(family))
+        nodes = self.before.fitting(family).tolist()
+        kinds = {problem.pod(position).id.namespace: problem.pod(position) for position in waiting}
+        named = {namespace: self.winners.named(found, nodes, pod) for namespace, pod in kinds.items()}
+        return {position: named[problem.pod(position).id.namespace] for position in waiting}
 
 
 @dataclass(slots=True, eq=False)
@@ -200,11 +271,12 @@ class _Later:
     problem: Problem
     solution: Solution
     extracted: Extracted
+    budget: Budget
     explanation: Explanation | None = None
 
     def reasons(self, family: tuple[PodClass, ...]) -> tuple[Reason, ...]:
         if self.explanation is None:
             left = aftermath.after(self.problem, self.solution, self.extracted)
-            self.explanation = Explanation(left, tracking.after(self.problem, self.solution))
+            self.explanation = Explanation(left, tracking.after(self.problem, self.solution), self.budget)
         then = tuple(self.explanation.problem.classes[each.index] for each in family)
         return tuple(reason for reason in self.explanation.reasons(then, is_proven=True) if reason.code not in LOST)

@@ -8,6 +8,7 @@ rules, or anything mutable. Everybody may import it; it imports nobody.
 
 from solver.domain.account import Account, NearestChange, NodeKind, RequestCount
 from solver.domain.attributes import AttributeKind, AttributeValue
+from solver.domain.budget import GENEROUS_UNITS, Budget, LeftOut, Quarantined, Stop, Work
 from solver.domain.burden import ClaimBurden, with_burdens
 from solver.domain.claim import (
     Allocation,
@@ -71,7 +72,7 @@ from solver.domain.selection import (
     TaintEffect,
     Toleration,
 )
-from solver.domain.snapshot import PACK, SPREAD, TOPOLOGY, Batch, Budget, OwnedDevices, Policy, Snapshot, Weights
+from solver.domain.snapshot import PACK, SPREAD, TOPOLOGY, Batch, OwnedDevices, Policy, Snapshot, Weights
 from solver.domain.volumes import (
     DiskKind,
     InlineDisk,
@@ -90,6 +91,7 @@ __all__ = [
     "ANY_ADDRESS",
     "BINDING_FAILED_TAINT",
     "FILLS_NODE",
+    "GENEROUS_UNITS",
     "PACK",
     "PASSED_OVER",
     "PREEMPTIBLE",
@@ -137,6 +139,7 @@ __all__ = [
     "LabelRequirement",
     "LabelSelector",
     "LabelSelectorOperator",
+    "LeftOut",
     "Level",
     "Move",
     "Namespace",
@@ -167,6 +170,7 @@ __all__ = [
     "Protection",
     "Quantity",
     "QuantityError",
+    "Quarantined",
     "Reason",
     "ReasonCode",
     "Relocation",
@@ -182,6 +186,7 @@ __all__ = [
     "SpecialClaim",
     "SpreadConstraint",
     "Staying",
+    "Stop",
     "StorageCapacity",
     "StorageClass",
     "StorageDriver",
@@ -201,6 +206,7 @@ __all__ = [
     "VolumeClaimId",
     "WeightedPodTerm",
     "Weights",
+    "Work",
     "is_met",
     "with_burdens",
 ]

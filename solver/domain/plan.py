@@ -4,6 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
+from solver.domain.budget import Quarantined, Stop
 from solver.domain.burden import ClaimBurden
 from solver.domain.claim import Allocation
 from solver.domain.extended import SpecialClaim
@@ -91,7 +92,9 @@ class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
     `stages` names what ran, in order. `deterministic_seconds` is the solver's own measure of work. `seconds` is
     wall time, filled in by the caller who owns a clock. `node_count` is of the nodes that were looked at, of which
     reasons count some; None where nothing was. `defect` says how the search contradicted itself; its result was left
-    out then, and the first solution is the plan.
+    out then, and the first solution is the plan. `stopped` are the stages that time or the allowance ended: a budget
+    made of it (`Budget.replaying`) gives the same plan again. `quarantined` are objects that were left out of the
+    decision because the solver failed on them.
     """
 
     status: SearchStatus
@@ -103,6 +106,8 @@ class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
     node_count: int | None = None
     defect: str = ""
+    stopped: tuple[Stop, ...] = ()
+    quarantined: tuple[Quarantined, ...] = ()
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +116,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     `allocations` holds each newly allocated claim once, also where several pods share it. `holds` are the
     nodes to keep from now on for pods of the batch that wait and are overdue. `later` are pods that a budget let the
-    plan leave out: they are hard to decide about, share nothing with the others, and want a solve of their own next.
+    plan leave out: they are hard to decide about and share nothing with the others, or time ended before they were
+    reached, and want a solve of their own next. `costly` are pods, gangs whole, that need more than what was left of
+    the allowance (`Budget.cost_units`) and want a solve with a larger one. Neither is a part of the plan otherwise.
     """
 
     placements: tuple[Placement, ...] = ()
@@ -120,6 +127,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     preemptions: tuple[Preemption, ...] = ()
     holds: tuple[Hold, ...] = ()
     later: tuple[PodId, ...] = ()
+    costly: tuple[PodId, ...] = ()
     report: SearchReport
 
 

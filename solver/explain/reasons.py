@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from solver.domain import ClaimId, ConstraintKind, Reason, ReasonCode
+from solver.domain import Budget, ClaimId, ConstraintKind, Reason, ReasonCode
 from solver.explain import fewer
 from solver.explain.company import Company
 from solver.explain.hints import Hints
@@ -59,6 +59,8 @@ class Explanation:
 
     problem: Problem
     trackers: list[Tracker]
+    budget: Budget | None = None
+    """What hints may cost; without it they cost what they cost."""
     conditions: list[Condition] = field(default_factory=list)
     condition_of: npt.NDArray[np.int64] = field(init=False)
     kept: Kept = field(init=False)
@@ -69,7 +71,7 @@ class Explanation:
 
     def __post_init__(self) -> None:
         problem, numbers = self.problem, dict[Condition, int]()
-        self.kept, self.hints, self.supplies = Kept(problem), Hints(problem), Supplies(problem)
+        self.kept, self.hints, self.supplies = Kept(problem), Hints.within(problem, self.budget), Supplies(problem)
         self.never = Never(problem)
         self.company = Company(self.never)
         found = [

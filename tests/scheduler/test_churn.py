@@ -23,6 +23,7 @@ from scheduler.commit.steps.withdrawal import Withdrawal
 from scheduler.commit.telling.allowance import Allowance
 from scheduler.commit.telling.events import Narrator
 from scheduler.commit.telling.groups import Groups
+from scheduler.commit.telling.quarantine import Quarantine
 from scheduler.commit.telling.reports import Reports
 from scheduler.commit.telling.tally import Tally
 from scheduler.commit.waiting.waits import Waits
@@ -31,7 +32,7 @@ from scheduler.cycle import Cycle, Parts
 from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.observe.metrics import Metrics
-from scheduler.queue import Musters, PassedOver, Pending
+from scheduler.queue import Completing, Musters, PassedOver, Pending
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.feed import Feed
 from scheduler.worker.process import Worker
@@ -135,10 +136,13 @@ class Town:
         avoidance = Avoidance(60.0, self.metrics)
         waits = Waits(self.cluster, self.reports, avoidance, timeout_seconds=600.0, clock=lambda: self.now)
         pending = Pending(OURS, musters=Musters(lambda gang: self.cluster.gang_standing(gang, OURS)))
+        completing = Completing(self.cluster.claim)
         self.parts = Parts(
             cluster=self.cluster,
             pending=pending,
-            passed_over=PassedOver(300.0),
+            passed_over=PassedOver(300.0, completing),
+            completing=completing,
+            quarantine=Quarantine(self.metrics, lambda _, __: None),
             worker=cast("Worker", Absent()),
             decider=cast("Decider", Deciding(self.cluster)),
             commit=cast("Commit", Committing()),

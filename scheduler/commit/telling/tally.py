@@ -15,8 +15,6 @@ from scheduler.observe.metrics import Metrics
 from scheduler.queue import State
 from solver.domain import Batch, Level, Plan, Pod, Reason
 
-_log: Final = logs.logger()
-
 _QUEUES: Final = {
     State.ACTIVE: "active",
     State.BACKING_OFF: "backoff",

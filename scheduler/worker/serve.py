@@ -1,24 +1,25 @@
 """
 The solver's process from the inside: one loop that applies what it is told and answers with checked plans.
 
-It ends when the shell closes its end of the pipe. It talks to nothing else and keeps nothing but the replica and
+A decision that may be costly is a child's (`child`); the loop goes on with others and forwards the child's answer. It ends when the shell closes its end of the pipe. It talks to nothing else and keeps nothing but the replica and
 the solver's memory between cycles.
 """
 
 import contextlib
-import resource
+import os
+import selectors
 import socket
 import time
 import traceback
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from scheduler.cluster import Cluster
 from scheduler.worker import frames
+from scheduler.worker.child import Child, limit_memory
 from solver import Engine, solve, solve_greedily, verify
 from solver.domain import (
     Batch,
@@ -37,7 +38,6 @@ from solver.domain import (
 Solve = Callable[..., Plan]
 """What turns a batch into a plan, called as `solve` is."""
 
-_MIB: Final = 1024 * 1024
 _DROPPED: Final = Reason(
     code=ReasonCode.SOLVER_FAILED, message="a plan for the pods that were decided together broke a rule and was dropped"
 )
@@ -52,29 +52,105 @@ def serve(connection: socket.socket, memory_limit_mib: int, solver: Solve = solv
     """
     limit = limit_memory(memory_limit_mib)
     with contextlib.suppress(ConnectionError):  # the shell went away: nobody waits for an answer any more
-        _serve(connection, limit, solver)
+        _Service(connection, solver).run(limit)
 
 
-def _serve(connection: socket.socket, limit: int, solver: Solve) -> None:
-    replica, engine = Cluster(), Engine()
-    connection.sendall(frames.encode(frames.Ready(address_space_bytes=limit)))
-    while (order := frames.receive_order(connection)) is not None:
+class _Service:
+    """
+    The loop: orders of the shell, and what a child sends that decides meanwhile.
+
+    It has one thread, so that what it forks is whole. While it solves, the child's answer waits in the pipe; the
+    child's limits are the kernel's to keep.
+    """
+
+    def __init__(self, connection: socket.socket, solver: Solve) -> None:
+        self._connection: Final = connection
+        self._solver: Final = solver
+        self._replica: Final = Cluster()
+        self._engine: Final = Engine()
+        self._child: Child | None = None
+        self._sources: Final = selectors.DefaultSelector()
+
+    def run(self, limit: int) -> None:
+        self._connection.sendall(frames.encode(frames.Ready(pid=os.getpid(), address_space_bytes=limit)))
+        self._sources.register(self._connection, selectors.EVENT_READ)
+        while True:
+            for key, _ in self._sources.select():
+                if key.fileobj is not self._connection:
+                    self._hear()
+                elif (order := frames.receive_order(self._connection)) is not None:
+                    self._obey(order)
+                else:
+                    return
+
+    def _obey(self, order: frames.Order) -> None:
         match order:
             case frames.Apply(changes=changes):
                 for raw in changes:
-                    replica.apply(frames.decode_change(raw))
+                    self._replica.apply(frames.decode_change(raw))
+            case frames.Decide(aside=None):
+                self._connection.sendall(frames.encode(self._answer(order, self._solver)))
             case frames.Decide():
-                connection.sendall(frames.encode(_answer(replica, order, engine, solver)))
+                self._put_aside(order)
 
+    def _put_aside(self, order: frames.Decide) -> None:
+        """Fork a child for an order; one that still decides has taken too long for the shell."""
+        if self._child is not None:
+            self._forget().kill()
+        try:
+            self._child = Child(order, partial(self._decide_aside, order), self._connection)
+        except OSError:  # no memory or process is left for one more
+            self._connection.sendall(frames.encode(frames.Ended(id=order.id, cause=frames.Cause.MEMORY)))
+            return
+        self._sources.register(self._child, selectors.EVENT_READ)
 
-def limit_memory(memory_limit_mib: int) -> int:
-    """Limit the address space to what is mapped now and so many MiB more; give the limit in bytes."""
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    limit = pages * resource.getpagesize() + memory_limit_mib * _MIB
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
-    return limit
+    def _hear(self) -> None:
+        """Take what the child has sent; once it has ended, forward its answer and take over what it has learned."""
+        if self._child is None or not self._child.read():
+            return
+        child = self._forget()
+        result = child.end()
+        if isinstance(result, frames.Ended):
+            self._connection.sendall(frames.encode(result))
+            return
+        if len(result) != 2:
+            self._connection.sendall(frames.encode(frames.Ended(id=child.id, cause=frames.Cause.CRASH)))
+            return
+        answer, _learned = result
+        self._connection.sendall(frames.framed(bytes(answer)))
+
+    def _forget(self) -> Child:
+        child, self._child = self._child, None
+        assert child is not None
+        self._sources.unregister(child)
+        return child
+
+    def _decide_aside(self, order: frames.Decide) -> tuple[bytes, bytes]:
+        """Decide in the child; give the answer, and what was worked out for it that the parent does not know."""
+        is_greedy = order.aside is not None and order.aside.is_greedy
+        answer = self._answer(order, solve_greedily if is_greedy else self._solver)
+        if isinstance(answer, frames.Failed) and not is_greedy:
+            answer = self._answer(order, solve_greedily)
+        return frames.encode_body(answer), b"{}"
+
+    def _answer(self, order: frames.Decide, solver: Solve) -> frames.Decided | frames.Failed:
+        budget = Budget(
+            seconds=order.seconds,
+            deterministic_seconds=order.deterministic_seconds,
+            seed=order.seed,
+            workers=order.workers,
+            may_leave=order.aside is None,
+        )
+        try:
+            snapshot = self._replica.snapshot(order.assumptions)
+            solve_it = partial(solver, engine=self._engine)
+            plan, violations = decide(snapshot, order.batch, order.policy, budget, solve_it)
+        except MemoryError:
+            raise
+        except Exception:  # noqa: BLE001 - whatever the solver raises is a defect to report; the replica is unharmed
+            return frames.Failed(id=order.id, message=traceback.format_exc(limit=-20))
+        seconds = time.monotonic() - budget.started
+        return frames.Decided(id=order.id, plan=plan, violations=violations, seconds=seconds)
 
 
 def decide(
@@ -124,21 +200,3 @@ def _halves(batch: Batch) -> tuple[set[PodId], set[PodId]]:
         is_first = number == 0 or (not second and len(first) + len(unit) <= len(batch.pods) // 2)
         (first if is_first else second).update(unit)
     return first, second
-
-
-def _answer(replica: Cluster, order: frames.Decide, engine: Engine, solver: Solve) -> frames.Answer:
-    budget = Budget(
-        seconds=order.seconds,
-        deterministic_seconds=order.deterministic_seconds,
-        seed=order.seed,
-        workers=order.workers,
-        may_leave=True,
-    )
-    try:
-        snapshot = replica.snapshot(order.assumptions)
-        plan, violations = decide(snapshot, order.batch, order.policy, budget, partial(solver, engine=engine))
-    except MemoryError:
-        raise
-    except Exception:  # noqa: BLE001 - whatever the solver raises is a defect to report; the replica is unharmed
-        return frames.Failed(message=traceback.format_exc(limit=-20))
-    return frames.Decided(plan=plan, violations=violations, seconds=time.monotonic() - budget.started)

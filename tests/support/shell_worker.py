@@ -1,7 +1,7 @@
 """
 The solver's process with a solver that misbehaves on pods of certain names, and is the greedy one on all others.
 
-Run as `python shell_worker.py FD MEMORY_LIMIT_MIB`, as `python -m scheduler.worker` is.
+Run as `python shell_worker.py FD MEMORY_LIMIT_MIB`, as `python -m scheduler.worker` is: FD is a control socket.
 """
 
 import os
@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+from scheduler.worker.fork_server import fork_on_demand
 from scheduler.worker.serve import serve
 from solver import Engine, solve_greedily
 from solver.domain import Batch, Budget, Plan, Policy, SearchReport, SearchStatus, Snapshot
@@ -26,6 +27,8 @@ def misbehave(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, 
         os._exit(9)
     if "hang" in names:
         time.sleep(600)
+    while "spin" in names:
+        pass
     if "raise" in names:
         raise RuntimeError("the solver has a defect")
     if "eat" in names:
@@ -36,4 +39,5 @@ def misbehave(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, 
 
 
 if __name__ == "__main__":
-    serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), misbehave)
+    control, memory_limit_mib = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])
+    fork_on_demand(control, lambda connection: serve(connection, memory_limit_mib, misbehave))

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from msgspec import structs
 
-from solver.domain import PASSED_OVER, Batch, Claim, Hold, Plan, Pod, PodId, Reason, ReasonCode, Snapshot
+from solver.domain import PASSED_OVER, Batch, Budget, Claim, Hold, Plan, Pod, PodId, Reason, ReasonCode, Snapshot
 from solver.extract import Extracted, aftermath
 from solver.feasibility import nearness
 from solver.greedy import Greedy, Order, units
@@ -35,14 +35,16 @@ _LASTING: Final = frozenset({"DaemonSet", "Node"})
 _NEVER: Final = 1 << 30
 
 
-def extended(plan: Plan, problem: Problem, solution: Solution, extracted: Extracted, engine: Engine) -> Plan:
+def extended(
+    plan: Plan, problem: Problem, solution: Solution, extracted: Extracted, engine: Engine, *, budget: Budget
+) -> Plan:
     """Add the holds for overdue pods that a plan leaves waiting, and say so among their reasons."""
     overdue = frozenset(problem.batch.overdue)
     waiting = {each.pod for each in plan.unplaced if each.pod in overdue}
     if not waiting:
         return plan
     after = aftermath.after(problem, solution, extracted)
-    holds = _chosen(after, [pod for pod in problem.batch.pods if pod.id in waiting], engine)
+    holds = _chosen(after, [pod for pod in problem.batch.pods if pod.id in waiting], engine, budget)
     reasons = {uid: _told(hold) for hold in holds for uid in hold.uids}
     unplaced = tuple(
         structs.replace(each, reasons=(*each.reasons, reasons[each.pod_uid])) if each.pod_uid in reasons else each
@@ -58,9 +60,9 @@ def _told(hold: Hold) -> Reason:
     return Reason(code=ReasonCode.HOLDING, message=message)
 
 
-def _chosen(after: Problem, waiting: Sequence[Pod], engine: Engine) -> tuple[Hold, ...]:
+def _chosen(after: Problem, waiting: Sequence[Pod], engine: Engine, budget: Budget) -> tuple[Hold, ...]:
     """
-    Give the holds of overdue pods that wait, in their order.
+    Give the holds of overdue pods that wait, in their order; those that time does not reach keep what they hold.
 
     `after` is the problem as the plan leaves it, `waiting` are those pods in queue order.
     """
@@ -72,7 +74,8 @@ def _chosen(after: Problem, waiting: Sequence[Pod], engine: Engine) -> tuple[Hol
     most = max(1, after.node_count // _MOST_SHARE)
     found: list[Hold] = []
     for group in groups:
-        hold = _hold(after, group, (*others, *found), engine, _earlier(before, group))
+        earlier = _earlier(before, group)
+        hold = earlier if budget.should_stop() else _hold(after, group, (*others, *found), engine, earlier)
         if hold is not None and (not held or len(held) + len(hold.nodes) <= most):
             held.update(hold.nodes)
             found.append(hold)

@@ -1,5 +1,6 @@
 """A solution of a problem, in types and counts: what greedy and search produce and extraction makes concrete."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -41,7 +42,12 @@ class SharedChoice(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Solution:
-    """Choices in the order in which members of their classes are served; and the shared claims allocated."""
+    """
+    Choices in the order in which members of their classes are served; and the shared claims allocated.
+
+    `unreached` counts by family the pods that were not tried because time had ended.
+    """
 
     choices: list[Choice] = field(default_factory=list)
     shared: dict[int, SharedChoice] = field(default_factory=dict)
+    unreached: Counter[int] = field(default_factory=Counter)

@@ -3,10 +3,11 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Final
 
 from msgspec import structs
 
-from solver import extract, greedy, holds
+from solver import extract, greedy, holds, left
 from solver.domain import (
     Batch,
     Budget,
@@ -34,25 +35,36 @@ from solver.search import bound, exact, hard, last
 from solver.search.values import best, values
 from solver.solution import Solution
 
+_GREEDY_SHARE: Final = 0.25
+"""Of the wall time so much at least is for first fit and best fit, however long the batch took to prepare."""
+_OWN_SHARE: Final = 0.125
+"""The same for what comes after the search: to explain why pods wait, and to hold nodes for pods."""
+
 
 def solve(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engine: Engine | None = None) -> Plan:
     """
     Place what can be placed of a batch, as well as the budget allows, and say why the rest waits.
 
     Total: every pod ends once, as a placement or as unplaced with reasons, or where the budget lets pods be left, in
-    `later`. Deterministic for one seed while the budget's wall time is not what ends it. Whatever the budget, the batch
-    is prepared, placed by first fit (and by best fit, where there is no gang) and explained; the rest ends with it.
-    `engine` carries memory from one solve to the next.
+    `later` or `costly`. Deterministic for one seed while the budget's wall time is not what ends it, and then again for
+    a budget that replays the report. Every stage ends with the budget; one pod or gang at least is tried whatever it
+    says. `engine` carries memory from one solve to the next.
     """
-    engine = engine or Engine()
-    batch = _each_once(batch)
-    problem = prepare(holding.held(snapshot, batch, policy, engine), batch, policy, engine)
-    start = best(problem, greedy.candidates(problem, budget.should_stop))
-    later = _hard_pods(problem, start, batch, budget) if budget.may_leave and budget.has_half() else ()
+    return _solved(snapshot, _each_once(batch), policy, budget.anew(), engine or Engine())
+
+
+def _solved(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engine: Engine) -> Plan:
+    """Solve a batch, or a part of it, within the budget of the whole decision."""
+    problem = prepare(holding.held(snapshot, batch, policy, engine, budget.at("holding")), batch, policy, engine)
+    tried = greedy.candidates(problem, budget.at_least(_GREEDY_SHARE).at("greedy").should_stop)
+    start = best(problem, tried)
+    is_open = budget.may_leave and not tried[-1].unreached and budget.has_half()
+    later = _hard_pods(problem, start, batch, budget.at("hard")) if is_open else ()
     if later:
-        prompt = solve(snapshot, batch.without(frozenset(later)), policy, replace(budget, may_leave=False), engine)
+        prompt = _solved(snapshot, batch.without(frozenset(later)), policy, replace(budget, may_leave=False), engine)
         return structs.replace(prompt, later=later)
-    searched = last.search(problem, start, preempt.sparing(problem, budget.sparing()))
+    searched = last.search(problem, start, preempt.sparing(problem, budget.sparing()).at("search"))
+    problem.rejected |= left.unreached(problem, searched.solution, tried[-1].unreached)
     is_proven = all(level.proven for level in searched.levels)
     report = SearchReport(
         status=SearchStatus.OPTIMAL if is_proven else SearchStatus.FEASIBLE,
@@ -63,28 +75,33 @@ def solve(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engi
         deterministic_seconds=searched.deterministic_seconds,
         node_count=len(snapshot.nodes),
     )
-    plan, blocked = preempt.extended(problem, _plan(problem, searched.solution, report, engine), budget, engine)
-    if blocked is None:
-        return plan
-    prompt_budget = replace(budget, may_leave=False)
-    return _important_first(plan, batch, blocked, lambda part: solve(snapshot, part, policy, prompt_budget, engine))
+    written = _plan(problem, searched.solution, report, engine, budget)
+    plan, blocked = preempt.extended(problem, written, budget.at("preemption"), engine)
+    if blocked is not None:
+        whole = replace(budget, may_leave=False)
+        plan = _important_first(plan, batch, blocked, lambda part: _solved(snapshot, part, policy, whole, engine))
+    plan = left.out(plan, batch) if budget.may_leave else plan
+    return structs.replace(plan, report=structs.replace(plan.report, stopped=budget.work.stops))
 
 
 def solve_greedily(
     snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engine: Engine | None = None
 ) -> Plan:
     """Give the greedy plan alone: the fall-back while no search is available. Same contract as `solve`."""
-    del budget  # the greedy is quick and always runs to its end
-    engine = engine or Engine()
+    engine, budget = engine or Engine(), budget.anew()
     batch = _each_once(batch)
-    problem = prepare(holding.held(snapshot, batch, policy, engine), batch, policy, engine)
-    start = best(problem, greedy.candidates(problem))
+    problem = prepare(holding.held(snapshot, batch, policy, engine, budget.at("holding")), batch, policy, engine)
+    tried = greedy.candidates(problem, budget.at_least(_GREEDY_SHARE).at("greedy").should_stop)
+    start = best(problem, tried)
+    problem.rejected |= left.unreached(problem, start, tried[-1].unreached)
     nothing = bound.Bounds((None,) * len(values(problem, start)), (0, 0))
     levels = exact.levels_from_bounds(problem, values(problem, start), nothing)
     report = SearchReport(
         status=SearchStatus.FALLBACK, levels=levels, stages=("greedy",), node_count=len(snapshot.nodes)
     )
-    return _plan(problem, start, report, engine)
+    plan = _plan(problem, start, report, engine, budget)
+    plan = left.out(plan, batch) if budget.may_leave else plan
+    return structs.replace(plan, report=structs.replace(report, stopped=budget.work.stops))
 
 
 def _each_once(batch: Batch) -> Batch:
@@ -119,26 +136,40 @@ def _important_first(plan: Plan, batch: Batch, priority: int, solve_part: Callab
     return structs.replace(first, unplaced=tuple(waiting[pod.id] for pod in batch.pods if pod.id in waiting))
 
 
-_GIVES_WAY = Reason(
+NOT_EXPLAINED: Final = Reason(
+    code=ReasonCode.BUDGET,
+    message="no place was found for the pod, and the time for the decision ended before it was found out why; "
+    "it is tried again soon",
+)
+_GIVES_WAY: Final = Reason(
     code=ReasonCode.BUDGET, message="room is being made for pods of higher priority first; it is tried again soon"
 )
 
 
-def _plan(problem: Problem, solution: Solution, report: SearchReport, engine: Engine) -> Plan:
+def _plan(
+    problem: Problem,
+    solution: Solution,
+    report: SearchReport,
+    engine: Engine,
+    budget: Budget,
+) -> Plan:
     settled = settle(problem, solution)
     extracted = extract.extract(problem, settled)
-    unplaced = _unplaced(problem, settled.solution, report, extracted)
+    unplaced = _unplaced(problem, settled.solution, report, extracted, budget.at_least(_OWN_SHARE).at("explanation"))
     plan = Plan(
         placements=extracted.placements,
         allocations=extracted.allocations,
         unplaced=told(problem, settled, unplaced),
         report=report,
     )
-    return holds.extended(plan, problem, settled.solution, extracted, engine)
+    own = budget.at_least(_OWN_SHARE).at("holds")
+    return holds.extended(plan, problem, settled.solution, extracted, engine, budget=own)
 
 
-def _unplaced(problem: Problem, solution: Solution, report: SearchReport, extracted: Extracted) -> tuple[Unplaced, ...]:
-    """Explain every pod without a place, in batch order."""
+def _unplaced(
+    problem: Problem, solution: Solution, report: SearchReport, extracted: Extracted, budget: Budget
+) -> tuple[Unplaced, ...]:
+    """Explain every pod without a place, in batch order; those that time does not reach only wait."""
     placed = Counter(problem.classes[choice.pod_class].family for choice in solution.choices)
     proven: defaultdict[str, bool] = defaultdict(bool, ((level.name, level.proven) for level in report.levels))
     reasons = dict(problem.rejected)
@@ -147,8 +178,10 @@ def _unplaced(problem: Problem, solution: Solution, report: SearchReport, extrac
     of_gangs = GangReasons.of(problem, solution, before)
     for family in problem.families:
         first = family[0]
-        waiting = first.members[placed[first.index] :]
-        if waiting:
+        waiting = [each for each in first.members[placed[first.index] :] if each not in reasons]
+        if waiting and budget.should_stop():
+            reasons.update((position, (NOT_EXPLAINED,)) for position in waiting)
+        elif waiting:
             level = next(each.name for each in problem.placed_levels if first.index in each.worth)
             found = before.reasons(family, is_proven=proven[level])
             found = of_gangs.added(family, found)

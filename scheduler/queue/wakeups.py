@@ -207,6 +207,7 @@ RETRIED: Final = frozenset(
     {
         ReasonCode.PREEMPTING,
         ReasonCode.BUDGET,
+        ReasonCode.TOO_COSTLY,
         ReasonCode.SOLVER_FAILED,
         ReasonCode.BINDING_FAILED,
         ReasonCode.VOLUME_BINDING_FAILED,

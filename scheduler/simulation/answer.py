@@ -134,8 +134,9 @@ def explained(asked: Record, pod: Pod) -> Account:
         snapshot, batch = part
         if pod in batch.pods:
             break
-    seen = holding.held(snapshot, batch, asked.policy, Engine())  # so that the nodes show what is held on them
-    return explain_pod(msgspec.structs.replace(seen, nominated=()), batch, pod, asked.policy, _budget(asked))
+    budget = _budget(asked)
+    seen = holding.held(snapshot, batch, asked.policy, Engine(), budget)  # so that the nodes show what is held on them
+    return explain_pod(msgspec.structs.replace(seen, nominated=()), batch, pod, asked.policy, budget)
 
 
 def _decided_before(asked: Record, part: Part, pod: Pod) -> Plan:

@@ -73,7 +73,7 @@ class Decider:
         """Give a checked plan, at worst one that places nobody and says so."""
         started = time.monotonic()
         plan = await self._solve(batch, policy)
-        seconds, later = time.monotonic() - started, frozenset(plan.later)
+        seconds, later = time.monotonic() - started, frozenset((*plan.later, *plan.costly))
         now = batch.without(later)
         return Decision(batch=now, plan=plan, seconds=seconds, later=batch.without({pod.id for pod in now.pods}))
 
@@ -94,7 +94,7 @@ class Decider:
             self._sight.violated(answer.violations)
             self._save(batch, policy, "the plan broke a rule")
         plan = answer.plan or nobody(batch, _DROPPED)
-        self._judge(batch.without(frozenset(plan.later)), plan, policy)
+        self._judge(batch.without(frozenset((*plan.later, *plan.costly))), plan, policy)
         return plan
 
     def _judge(self, batch: Batch, plan: Plan, policy: Policy) -> None:

@@ -160,10 +160,10 @@ def decide(
     Solve and check; a plan that breaks a rule is replaced by a greedy one, for as many pods as possible.
 
     Give the plan to use, None where neither will do, and what was wrong with the first one. Pods that the plan leaves
-    for later are no part of it.
+    for later, or for a larger allowance, are no part of it.
     """
     plan = solver(snapshot, batch, policy, budget)
-    violations = verify.check(snapshot, batch.without(frozenset(plan.later)), plan, policy)
+    violations = verify.check(snapshot, batch.without(frozenset((*plan.later, *plan.costly))), plan, policy)
     return (_salvaged(snapshot, batch, policy, budget) if violations else plan), violations
 
 

@@ -8,6 +8,7 @@ rules, or anything mutable. Everybody may import it; it imports nobody.
 
 from solver.domain.account import Account, NearestChange, NodeKind, RequestCount
 from solver.domain.attributes import AttributeKind, AttributeValue
+from solver.domain.budget import GENEROUS_UNITS, Budget, Stop
 from solver.domain.burden import ClaimBurden, with_burdens
 from solver.domain.claim import (
     Allocation,
@@ -50,6 +51,7 @@ from solver.domain.plan import (
     Placement,
     Plan,
     Preemption,
+    Quarantined,
     SearchReport,
     SearchStatus,
     Unplaced,
@@ -70,7 +72,7 @@ from solver.domain.selection import (
     TaintEffect,
     Toleration,
 )
-from solver.domain.snapshot import PACK, SPREAD, TOPOLOGY, Batch, Budget, OwnedDevices, Policy, Snapshot, Weights
+from solver.domain.snapshot import PACK, SPREAD, TOPOLOGY, Batch, OwnedDevices, Policy, Snapshot, Weights
 from solver.domain.volumes import (
     DiskKind,
     InlineDisk,
@@ -88,6 +90,7 @@ from solver.domain.volumes import (
 __all__ = [
     "ANY_ADDRESS",
     "BINDING_FAILED_TAINT",
+    "GENEROUS_UNITS",
     "PACK",
     "PASSED_OVER",
     "PREEMPTIBLE",
@@ -161,6 +164,7 @@ __all__ = [
     "PreemptionRules",
     "Quantity",
     "QuantityError",
+    "Quarantined",
     "Reason",
     "ReasonCode",
     "Relocation",
@@ -176,6 +180,7 @@ __all__ = [
     "SpecialClaim",
     "SpreadConstraint",
     "Staying",
+    "Stop",
     "StorageCapacity",
     "StorageClass",
     "StorageDriver",

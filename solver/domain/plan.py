@@ -4,6 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
+from solver.domain.budget import Stop
 from solver.domain.burden import ClaimBurden
 from solver.domain.claim import Allocation
 from solver.domain.extended import SpecialClaim
@@ -84,13 +85,22 @@ class Level(msgspec.Struct, frozen=True, kw_only=True):
     proven: bool
 
 
+class Quarantined(msgspec.Struct, frozen=True, kw_only=True):
+    """An object on which the solver failed, a pod as "pod namespace/name", and the error: a defect to report."""
+
+    subject: str
+    error: str
+
+
 class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
     """
     How the plan was found and how good it is proven to be.
 
     `stages` names what ran, in order. `deterministic_seconds` is the solver's own measure of work. `seconds` is
     wall time, filled in by the caller who owns a clock. `node_count` is of the nodes that were looked at, of which
-    reasons count some; None where nothing was.
+    reasons count some; None where nothing was. `stopped` are the stages that time or the allowance ended: a budget made
+    of it (`Budget.replaying`) gives the same plan again. `quarantined` are objects that were left out of the decision
+    because the solver failed on them.
     """
 
     status: SearchStatus
@@ -101,6 +111,8 @@ class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
     deterministic_seconds: float = 0.0
     seconds: float = 0.0
     node_count: int | None = None
+    stopped: tuple[Stop, ...] = ()
+    quarantined: tuple[Quarantined, ...] = ()
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,7 +121,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     `allocations` holds each newly allocated claim once, also where several pods share it. `holds` are the
     nodes to keep from now on for pods of the batch that wait and are overdue. `later` are pods that a budget let the
-    plan leave out: they are hard to decide about, share nothing with the others, and want a solve of their own next.
+    plan leave out: they are hard to decide about and share nothing with the others, or time ended before they were
+    reached, and want a solve of their own next. `costly` are pods, gangs whole, that need more than what was left of
+    the allowance (`Budget.cost_units`) and want a solve with a larger one. Neither is a part of the plan otherwise.
     """
 
     placements: tuple[Placement, ...] = ()
@@ -118,6 +132,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     preemptions: tuple[Preemption, ...] = ()
     holds: tuple[Hold, ...] = ()
     later: tuple[PodId, ...] = ()
+    costly: tuple[PodId, ...] = ()
     report: SearchReport
 
 

@@ -1,8 +1,6 @@
 """What a decision is made from: the cluster as it is believed to be, the pods to place, and how to choose."""
 
-import time
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection
 from typing import Final
 
 import msgspec
@@ -168,44 +166,3 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     preemption: PreemptionRules = PreemptionRules()
     allocates_where_plugins_serve: bool = False
     """Whether devices are allocated on a node whose device plugin offers them as their class's extended resource."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
-    """
-    How long a solve may take.
-
-    `seconds` is wall time, a safety net that is looked at everywhere but while a batch is prepared, placed by first fit
-    and explained: that is always done, and takes about a second for 5000 nodes and 2000 pods whose cluster was seen
-    before. `deterministic_seconds` is the solver's own measure of work, the same on every machine, and what tests and
-    replays are bounded by. `may_leave` lets a plan leave pods for a solve of their own (`Plan.later`).
-    """
-
-    seconds: float = 2.0
-    deterministic_seconds: float = 4.0
-    seed: int = 0
-    workers: int = 1
-    may_leave: bool = False
-    clock: Callable[[], float] = time.monotonic
-    started: float = field(default_factory=time.monotonic)
-
-    def remaining_seconds(self) -> float:
-        """Wall seconds left, never below zero."""
-        return max(0.0, self.started + self.seconds - self.clock())
-
-    def has_half(self) -> bool:
-        """Whether not more than half of the wall time is used up."""
-        return self.remaining_seconds() >= self.seconds / 2
-
-    def sparing(self) -> "Budget":
-        """
-        Keep something back of the wall time for what comes after the search: to write the plan down and explain it.
-
-        That takes about a quarter of what preparing and the greedy took, on the machine and at the load of today.
-        """
-        left = self.remaining_seconds()
-        return replace(self, seconds=self.seconds - min(left / 4, (self.seconds - left) / 4))
-
-    def should_stop(self) -> bool:
-        """Whether the wall time is used up."""
-        return self.remaining_seconds() <= 0.0

@@ -46,16 +46,16 @@ def _never() -> bool:
 
 def candidates(problem: Problem, stop: Callable[[], bool] = _never) -> list[Solution]:
     """
-    Give one solution per order; no two orders dominate each other.
+    Give one solution per order, first fit in queue order last but for others; no two orders dominate each other.
 
-    First fit in queue order always goes to its end, and so does best fit where no gang is tried in one domain after the
-    other: it costs as little and is mostly much better. The others end where they are once `stop` says so.
+    Each ends where it is once `stop` says so, and none begins after that. First fit comes first, and tries one pod or
+    gang at least.
     """
     kept = Kept(problem)
-    first_fit = Greedy(problem, kept, Order.QUEUE_FIRST_FIT).run()
-    if problem.gangs and stop():
+    first_fit = Greedy(problem, kept, Order.QUEUE_FIRST_FIT).run(stop)
+    if first_fit.unreached or stop():
         return [first_fit]
-    found = [Greedy(problem, kept, Order.QUEUE_BEST_FIT).run(stop if problem.gangs else _never), first_fit]
+    found = [Greedy(problem, kept, Order.QUEUE_BEST_FIT).run(stop), first_fit]
     if len(found[0].choices) == sum(family[0].size for family in problem.families):
         return found
     others = (Order.LARGE_BEST_FIT, Order.SMALL_BEST_FIT)
@@ -121,12 +121,14 @@ class Greedy:
         return found
 
     def run(self, stop: Callable[[], bool] = _never) -> Solution:
-        """Place what can be placed, or what could be by the time that `stop` says that it is up."""
+        """Place what can be placed, or what could be by the time that `stop` says that it is up: one unit at least."""
         self.start()
         waiting = units.units(self.problem, self.sequence())
         waiting.sort(key=lambda unit: unit.rule is None or unit.rule.classes[0] not in self.first)
-        for unit in waiting:
-            if stop():
+        for number, unit in enumerate(waiting):
+            if number and stop():
+                families = (family for each in waiting[number:] for family in each.families)
+                self.solution.unreached = Counter(family[0].family for family in families)
                 return self.solution
             units.place(self, unit)
         while not stop() and self._try_again():

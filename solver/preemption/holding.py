@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from solver.domain import (
     Allocation,
     Batch,
+    Budget,
     Claim,
     ClaimId,
     ConsumerReference,
@@ -36,8 +37,12 @@ _KEPT: Final = "kept for"
 """Begins the names of claims that hold devices for somebody; no object can have such a name."""
 
 
-def held(snapshot: Snapshot, batch: Batch, policy: Policy, engine: Engine) -> Snapshot:
-    """Give the cluster as the pods of a batch may see it; all of them are on one side of every holder's priority."""
+def held(snapshot: Snapshot, batch: Batch, policy: Policy, engine: Engine, budget: Budget) -> Snapshot:
+    """
+    Give the cluster as the pods of a batch may see it; all of them are on one side of every holder's priority.
+
+    Once the time is up, holders keep every free device of their node.
+    """
     if not snapshot.nominated or not batch.pods:
         return snapshot
     own, highest = {pod.id for pod in batch.pods}, max(pod.priority for pod in batch.pods)
@@ -48,7 +53,7 @@ def held(snapshot: Snapshot, batch: Batch, policy: Policy, engine: Engine) -> Sn
     seen = snapshot
     for pod in sorted(waiting, key=lambda pod: (-pod.priority, pod.id)):
         if pod.nominated_node_name in nodes:
-            seen = _with(seen, pod, policy, engine)
+            seen = _with(seen, pod, policy, engine, budget)
     return _apart(seen, snapshot, {each for pod in batch.pods for each in pod.claim_ids})
 
 
@@ -67,13 +72,13 @@ def _name(key: PodId | ClaimId, kind: str = "") -> ClaimId:
     return ClaimId(key.namespace, f"{_KEPT} {kind}{key.name}")
 
 
-def _with(snapshot: Snapshot, pod: Pod, policy: Policy, engine: Engine) -> Snapshot:
+def _with(snapshot: Snapshot, pod: Pod, policy: Policy, engine: Engine, budget: Budget) -> Snapshot:
     claims = {claim.id: claim for claim in snapshot.claims}
     asked = [claims[each] for each in pod.claim_ids if each in claims]
     wants_devices = any(claim.allocation is None and claim.requests for claim in asked)
     if not wants_devices:
         return _seated(snapshot, pod)
-    found = _given(snapshot, pod, policy, engine)
+    found = None if budget.should_stop() else _given(snapshot, pod, policy, engine)
     if found is None:
         return _seated(_with_rest(snapshot, pod), pod)
     after = settled(snapshot, (pod,), found.placements, found.allocations)

@@ -111,7 +111,7 @@ def _moved(run: Run, plan: Plan, preemptions: Sequence[Preemption], moved: Colle
     there = settled(problem.snapshot, staying, kept.placements, kept.allocations)
     there = replace(there, nominated=tuple(_seats(pods, preemptions)), leaving=(*there.leaving, *leaving))
     batch = Batch(pods=tuple(pod for pod in problem.batch.pods if pod.id in moved), holds=problem.batch.holds)
-    around = holding.held(there, batch, problem.policy, run.engine)
+    around = holding.held(there, batch, problem.policy, run.engine, run.budget)
     placed = placing.place_all(around, batch, problem.policy, run.budget, run.engine)
     return None if placed is None else _merged(run, plan, kept, placed)
 

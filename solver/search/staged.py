@@ -100,7 +100,7 @@ def _staged(problem: Problem, best: Searched, limits: Bounds, budget: Budget) ->
         best, limits = _in_patterns(problem, best, limits, budget)
         if best.is_proven or budget.should_stop():
             return best
-    if terms > min(_MOST_EXACT_TERMS, int(budget.remaining_seconds() * _TERMS_PER_SECOND)):
+    if terms > _MOST_EXACT_TERMS or not budget.has_seconds(terms / _TERMS_PER_SECOND):
         return _in_neighbourhoods(problem, best, limits, budget)
     is_small = terms <= _SMALL_TERMS
     rest = _rest(budget, best)

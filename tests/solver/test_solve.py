@@ -417,7 +417,7 @@ def test_32_devices_fit_into_a_claim() -> None:
 def test_without_time_the_first_plan_stands() -> None:
     claims, pods = singles(3)
     snapshot = b.snapshot(b.node("n1"), b.gpu_slice("n1"), GPU, claims)
-    decided = solve(snapshot, b.batch(*pods), Policy(), Budget(seconds=0.0, deterministic_seconds=0.0))
+    decided = solve(snapshot, b.batch(*pods), Policy(), Budget(seconds=60.0, deterministic_seconds=0.0))
     assert len(decided.placements) == 3
 
 

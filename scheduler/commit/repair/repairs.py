@@ -27,7 +27,14 @@ _PERIOD_SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 30.0
 """A device or claim that could not be repaired is looked at again after this time."""
 _PASSING: Final = frozenset(
-    {ReasonCode.BUDGET, ReasonCode.OUTRANKED, ReasonCode.SOLVER_FAILED, ReasonCode.CONFLICT, ReasonCode.API_ERROR}
+    {
+        ReasonCode.BUDGET,
+        ReasonCode.OUTRANKED,
+        ReasonCode.TOO_COSTLY,
+        ReasonCode.SOLVER_FAILED,
+        ReasonCode.CONFLICT,
+        ReasonCode.API_ERROR,
+    }
 )
 """Reasons that another attempt may not meet: an allocation is not given up for them."""
 _ELSEWHERE: Final = frozenset({ReasonCode.CLAIM_ELSEWHERE, ReasonCode.CLAIM_OUT_OF_REACH})

@@ -107,6 +107,7 @@ CONDITION: Final[dict[ReasonCode, ConditionReason]] = {
     ReasonCode.HOLDING: ConditionReason.UNSCHEDULABLE,
     ReasonCode.OUTRANKED: ConditionReason.WAITING_FOR_ROOM,
     ReasonCode.BUDGET: ConditionReason.WAITING_FOR_ROOM,
+    ReasonCode.TOO_COSTLY: ConditionReason.CLAIM_INVALID,
     ReasonCode.SOLVER_FAILED: ConditionReason.SCHEDULER_ERROR,
     ReasonCode.BINDING_FAILED: ConditionReason.BINDING_FAILED,
     ReasonCode.VOLUME_BINDING_FAILED: ConditionReason.WAITING_FOR_VOLUMES,

@@ -27,6 +27,7 @@ _KEEPS_NOMINATION: Final = frozenset(
     {
         ReasonCode.PREEMPTING,
         ReasonCode.BUDGET,
+        ReasonCode.TOO_COSTLY,
         ReasonCode.SOLVER_FAILED,
         ReasonCode.CONFLICT,
         ReasonCode.API_ERROR,

@@ -47,6 +47,7 @@ NO_NODE_HELPS = {
     ReasonCode.GANG_INVALID,
     ReasonCode.OUTRANKED,
     ReasonCode.BUDGET,
+    ReasonCode.TOO_COSTLY,
     ReasonCode.SOLVER_FAILED,
     ReasonCode.BINDING_FAILED,
     ReasonCode.CONFLICT,

@@ -102,6 +102,7 @@ WOKEN_BY: dict[ReasonCode, set[Fact]] = {
     ReasonCode.VOLUME_ATTACHMENTS: VOLUME_USE | {Fact.ATTACHMENTS_GREW},
     ReasonCode.VOLUME_BINDING_FAILED: set(),
     ReasonCode.BUDGET: set(),
+    ReasonCode.TOO_COSTLY: set(),
     ReasonCode.SOLVER_FAILED: set(),
     ReasonCode.BINDING_FAILED: set(),
     ReasonCode.CONFLICT: set(),

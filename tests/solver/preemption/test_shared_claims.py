@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from solver.domain import Batch, Pod, Policy, ReasonCode, Snapshot
+from solver.domain import Batch, Budget, Pod, Policy, ReasonCode, Snapshot
 from solver.preemption.holding import held
 from solver.problem.memory import Engine
 from solver.verify import check
@@ -75,7 +75,7 @@ def test_of_two_that_are_nominated_the_first_waits_for_nobody() -> None:
 
 
 def test_the_devices_are_held_and_the_claim_is_not_allocated() -> None:
-    seen = held(snapshot(), Batch(pods=(SECOND,)), Policy(preemption=DEVICES), Engine())
+    seen = held(snapshot(), Batch(pods=(SECOND,)), Policy(preemption=DEVICES), Engine(), Budget(seconds=60.0))
 
     allocations = {each.id.name: each.allocation for each in seen.claims if each.id.name not in {"one", "two"}}
     assert allocations.pop("shared") is None

@@ -6,15 +6,15 @@ The two loops, on one page.
     commit   check · write · confirm or forget · put back
 
 They overlap: the writes of the last plan go on while the next batch is solved. When nothing is under way a pod is
-decided at once; a batch collects only while a solve or the writes of the plan before the last are.
+decided at once; a batch collects only while a solve or the writes of the plan before the last are. What is costly to
+decide about is decided beside the batches (`aside`), and carried out between two of them.
 """
 
 import asyncio
 import contextlib
 import time
 import traceback
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -22,6 +22,7 @@ from typing import Final, assert_never
 
 import msgspec
 
+from scheduler.aside import Asides, Ask
 from scheduler.change import Change, Kind, Object
 from scheduler.cluster import Cluster, Transition, Unit, split_held, split_plan
 from scheduler.commit.commit import Commit
@@ -35,6 +36,7 @@ from scheduler.commit.waiting.waits import Waits
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import PassedOver, Pending, Shapes, State
+from scheduler.worker import sight
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.process import Worker
 from solver.domain import Batch, ClaimId, Placement, Pod, PodId, Policy, Reason, ReasonCode
@@ -48,6 +50,10 @@ _QUEUES: Final = {
     State.WAITING: "unschedulable",
     State.GATED: "gated",
 }
+
+_OVERTAKEN: Final = Reason(
+    code=ReasonCode.CONFLICT, message="the cluster changed while the decision was made; it is made anew"
+)
 
 _log: Final = logs.logger()
 
@@ -66,6 +72,7 @@ class Parts:
     repairs: Repairs
     groups: Groups
     evictions: Evictions
+    asides: Asides
     reports: Reports
     tally: Tally
     metrics: Metrics
@@ -87,6 +94,7 @@ class Cycle:
         self._clock: Final = clock
         self._changed: Final = asyncio.Event()
         self._ended: Final = asyncio.Event()
+        self._turn: Final = asyncio.Lock()
         self._commits: Final[set[asyncio.Task[None]]] = set()
         self._nodes: Final[set[str]] = set()
         for state, name in _QUEUES.items():
@@ -116,10 +124,15 @@ class Cycle:
             await self._wait_for_work()
             await self._wait_for_room()
             await asyncio.sleep(0)  # a crowd whose claims are late is put back, batch after batch, without any wait
+            await self._parts.decider.wait_until_able()
             batch = self._parts.pending.take_batch(self._clock(), self._max_pods)
-            for part in self._divide(self._without_late(batch)):
+            for part in self._divide(self._parts.asides.divert(self._without_late(batch), self)):
                 for apart in split_held(part, self._parts.cluster.nominated()):
                     await self._decide_whole(apart)
+
+    async def decide_aside(self) -> None:
+        """Decide for ever about pods that no batch waits for."""
+        await self._parts.asides.run(self)
 
     async def finish(self, seconds: float) -> bool:
         """Wait for the writes that are under way, at most so long; give whether all have ended. Cancel the rest."""
@@ -150,18 +163,50 @@ class Cycle:
     async def _decide_whole(self, rest: Batch) -> None:
         """Decide until nothing is left: what is hard comes after what is not, and gets a budget of its own."""
         while rest.pods:
-            rest = await self._decide(rest)
+            async with self._turn:
+                started = self._clock()
+                batch, policy = self._prepared(rest, started)
+                decision = await self._parts.decider.decide(batch, policy)
+                self._carry_out(decision, started)
+            self._parts.asides.take_in(decision)
+            self._parts.pending.give_back(decision.deferred.pods, self._clock())
+            rest = decision.later
 
-    async def _decide(self, batch: Batch) -> Batch:
-        """Decide about a batch, begin what was decided, and give the pods that a decision of their own is left for."""
+    async def decide_with(self, batch: Batch, ask: Ask) -> Decision:
+        """
+        Decide about a batch aside, and begin what was decided where it still holds.
+
+        Batches have been decided and assumed meanwhile. What they took is seen in the turn between two of them: then
+        the plan is checked whole against the cluster as it is now, and the next batch knows what it takes.
+        """
         started = self._clock()
+        batch, policy = self._prepared(batch, started)
+        decision = await ask(batch, policy)
+        async with self._turn:
+            if await self._parts.decider.holds(decision, policy):
+                self._carry_out(decision, started)
+            else:
+                self.give_up(decision.batch.pods, (_OVERTAKEN,))
+        return decision
+
+    def give_up(self, pods: Iterable[Pod], reasons: Sequence[Reason]) -> None:
+        """Put pods back that could not be decided about."""
+        for pod in pods:
+            self._put_back(pod, reasons, self._clock())
+
+    def _prepared(self, batch: Batch, now: float) -> tuple[Batch, Policy]:
+        """Say of a batch of one profile what its pods' history is, and by which rules it is decided."""
         batch = msgspec.structs.replace(batch, gangs=self._parts.cluster.gangs(batch.pods))
         profile = batch.pods[0].scheduler_name
-        batch = self._parts.waits.restraint.applied(self._parts.passed_over.marked(batch, started))
-        policy = self._parts.evictions.allowed(profile, self._policies[profile])
-        decision = await self._parts.decider.decide(batch, policy)
+        batch = self._parts.waits.restraint.applied(self._parts.passed_over.marked(batch, now))
+        return batch, self._parts.evictions.allowed(profile, self._policies[profile])
+
+    def _carry_out(self, decision: Decision, started: float) -> None:
+        """Assume what was decided and begin to write it; put back who has no place."""
         batch = decision.batch
-        pods = {pod.id: pod for pod in batch.pods}
+        if not batch.pods:
+            return
+        profile, pods = batch.pods[0].scheduler_name, {pod.id: pod for pod in batch.pods}
         self._parts.pending.placed(each.pod for each in decision.plan.placements)
         units = split_plan(decision.plan, batch)
         for unit in units:
@@ -181,8 +226,9 @@ class Cycle:
         self._parts.groups.decided(batch, decision.plan)
         if is_released:
             self._release()
-        self._report(decision, profile)
-        return decision.later
+        waiting = sum(self._count(state) for state in _QUEUES)
+        writing, metrics = len(self._commits), self._parts.metrics
+        sight.report(metrics, batch, decision.plan, decision.seconds, writing=writing, pending=waiting)
 
     def _is_apart(self, pod: Pod) -> bool:
         """Whether a pod has a history that its equals do not have: it may not evict for a while, or holds nodes."""
@@ -240,7 +286,6 @@ class Cycle:
         for placement in placements:
             pod = pods[placement.pod]
             self._parts.tally.bound(pod, started)
-            self._parts.decider.forget(pod.uid)
             self._parts.reports.bound(pod, placement.node)
         _log.debug(logs.UNIT_COMMITTED, pods=_names(placements))
 
@@ -251,7 +296,8 @@ class Cycle:
 
     def _put_back(self, pod: Pod, reasons: Sequence[Reason], started: float, node_count: int | None = None) -> None:
         """Put a pod back; of the nodes that a decision saw, there may be more or fewer by now."""
-        if not self._parts.pending.put_back(pod.id, pod.uid, reasons, self._clock()):
+        until, reasons = self._parts.asides.rest(pod, reasons)
+        if not self._parts.pending.put_back(pod.id, pod.uid, reasons, self._clock(), until):
             self._forget(pod.uid)  # deleted or bound meanwhile: nobody is told, and nothing is remembered again
             return
         self._count_incoming(pod.id, "ScheduleAttemptFailure")
@@ -290,7 +336,7 @@ class Cycle:
     def _forget(self, pod_uid: str) -> None:
         self._parts.tally.gone(pod_uid)
         self._parts.reports.forget(pod_uid)
-        self._parts.decider.forget(pod_uid)
+        self._parts.asides.forget(pod_uid)
         if self._parts.passed_over.gone(pod_uid):
             self._release()
 
@@ -332,36 +378,10 @@ class Cycle:
             await self._ended.wait()
 
     def _divide(self, batch: Batch) -> Iterator[Batch]:
-        """Split a batch by profile, and then as the solver's process bears it."""
+        """Split a batch by profile, and then by who has to go before the others."""
         by_profile = sorted(batch.pods, key=lambda pod: pod.scheduler_name)  # stable: the queue's order within
         for _, pods in groupby(by_profile, key=lambda pod: pod.scheduler_name):
-            for part in self._parts.decider.divide(Batch(pods=tuple(pods))):
-                yield from self._parts.passed_over.divided(part, self._clock())
-
-    def _report(self, decision: Decision, profile: str) -> None:
-        """Write the line and the series of one cycle."""
-        metrics, plan, counts = self._parts.metrics, decision.plan, self._parts.pending.counts()
-        metrics.batch_pods.observe(len(decision.batch.pods))
-        metrics.solver_seconds.labels(plan.report.status).observe(decision.seconds)
-        metrics.placed_pods.inc(len(plan.placements))
-        for code, count in Counter(unplaced.reasons[0].code for unplaced in plan.unplaced).items():
-            metrics.unplaced_pods.labels(code).inc(count)
-        gaps = {level.name: abs(level.bound - level.value) / max(1, abs(level.bound)) for level in plan.report.levels}
-        for name, gap in gaps.items():
-            metrics.solver_gap.labels(name).set(gap)
-        _log.info(
-            logs.CYCLE,
-            profile=profile,
-            batch=len(decision.batch.pods),
-            placed=len(plan.placements),
-            unplaced=len(plan.unplaced),
-            seconds=round(decision.seconds, 4),
-            deterministic_seconds=round(plan.report.deterministic_seconds, 4),
-            status=plan.report.status,
-            gap={name: round(gap, 4) for name, gap in gaps.items()},
-            writing=len(self._commits),
-            pending=sum(counts[state] for state in _QUEUES),
-        )
+            yield from self._parts.passed_over.divided(Batch(pods=tuple(pods)), self._clock())
 
 
 def _names(placements: Sequence[Placement]) -> list[str]:

@@ -19,6 +19,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from scheduler.aside import Asides
 from scheduler.change import Change, Kind, without_ended
 from scheduler.cluster import Cluster
 from scheduler.commit.commit import Commit
@@ -50,8 +51,9 @@ from scheduler.observe.health import Health, State, serving
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import Backoff, Musters, PassedOver, Pending
 from scheduler.settings import Address, Settings, parse_address
+from scheduler.worker import limits
 from scheduler.worker.decider import Decider
-from scheduler.worker.process import Limits, Worker
+from scheduler.worker.process import Worker
 from scheduler.worker.sight import Sight
 
 T = TypeVar("T")
@@ -229,7 +231,7 @@ class Process:
             if await _unless_stopped(stop, self._wait_until_ready(reflectors, elector, parts)):
                 leftovers = Leftovers(parts.cluster, parts.pending, parts.commit.specials)
                 behind = (parts.repairs.run(), leftovers.run(), strays.run(), parts.groups.run())
-                working = [group.create_task(each) for each in (cycle.decide(), *behind)]
+                working = [group.create_task(each) for each in (cycle.decide(), cycle.decide_aside(), *behind)]
                 keeping.append(group.create_task(parts.reports.run()))
                 await stop.wait()
                 _log.info(logs.STOPPING)
@@ -261,21 +263,21 @@ class Process:
             timeout_seconds=settings.commit.binding_timeout_seconds,
         )
         commit = Commit(self._client, cluster, writer, waits)
-        limits = Limits(
-            seconds=settings.solver.budget_seconds,
-            deterministic_seconds=settings.solver.deterministic_seconds,
-            workers=settings.solver.workers,
-            memory_limit_mib=settings.solver.memory_limit_mib,
-        )
+        batches, costly = limits.of_batches(settings.solver), limits.of_costly(settings.solver)
         folder = Path(settings.solver.snapshot_folder or tempfile.gettempdir())
         sight = Sight(metrics, self._health.ready("solver"), folder)
-        worker = Worker(limits, on_start=sight.started, on_failure=sight.not_started)
+        worker = Worker(batches, on_start=sight.started, on_failure=sight.not_started)
+        decider = Decider(worker, cluster, (batches, costly), sight)
+        asides = Asides(
+            cluster, pending, decider, partial(reports.waits, node_count=0), metrics, share=settings.queue.costly_share
+        )
         return Parts(
             cluster=cluster,
             pending=pending,
             passed_over=PassedOver(settings.queue.max_passed_over_seconds),
             worker=worker,
-            decider=Decider(worker, cluster, limits, sight),
+            decider=decider,
+            asides=asides,
             commit=commit,
             waits=waits,
             groups=Groups(self._client, writer, cluster, (reports, metrics)),

@@ -140,7 +140,24 @@ class Metrics:
         )
         self.fallback_seconds = self._gauge(
             "dovetail_fallback_seconds",
-            "Seconds for which only the greedy fall-back has decided; 0 while the solver works.",
+            "Seconds for which the solver's process has not decided; 0 while it works.",
+        )
+        self.aside_decisions = self._counter(
+            "dovetail_aside_decisions",
+            "Decisions beside the batches: decided, parked (broke a limit: it rests for minutes), divided (to find "
+            "the pod that ends the process), lost (the process ended), gone (its pods are), failed.",
+            ("outcome",),
+            ("decided", "parked", "divided", "lost", "gone", "failed"),
+        )
+        self.aside_seconds = self._counter(
+            "dovetail_aside_seconds", "Wall seconds of decisions beside the batches, of which there is one at a time."
+        )
+        self.aside_pods = self._gauge(
+            "dovetail_aside_pods", "Pods that wait for a decision beside the batches: costly ones, and suspects."
+        )
+        self.parked_specs = self._gauge(
+            "dovetail_parked_specs",
+            "Specs of pods whose last decision broke a limit of time or memory, or ended the solver's process.",
         )
         self.worker_restarts = self._counter(
             "dovetail_worker_restarts", "Times that the solver's process was started again."

@@ -136,9 +136,25 @@ class Pending:
             if entry is not None and entry.state is State.IN_FLIGHT:
                 self._standing.placed(entry)
 
-    def put_back(self, pod: PodId, uid: str, reasons: Collection[Reason], now: float) -> bool:
+    def in_flight(self, pod: PodId, uid: str) -> Pod | None:
+        """Give a pod that was taken and is still ours to place, as it is now."""
+        entry = self._standing.entries.get(pod)
+        is_here = entry is not None and entry.pod.uid == uid and entry.state is State.IN_FLIGHT
+        return entry.pod if entry is not None and is_here else None
+
+    def give_back(self, pods: Iterable[Pod], now: float) -> None:
+        """Put pods back that were taken and not decided about: they stand where they stood."""
+        for pod in pods:
+            if self.in_flight(pod.id, pod.uid) is not None:
+                self._standing.activate(self._standing.entries[pod.id], now)
+
+    def put_back(
+        self, pod: PodId, uid: str, reasons: Collection[Reason], now: float, until: float | None = None
+    ) -> bool:
         """
         Put a pod back that was taken and not placed; give whether it is still ours to place.
+
+        With `until` it rests for so long, whatever happens meanwhile.
 
         It rests for its backoff where another attempt may do better by itself, or where something happened since it
         was taken that would have woken it; else it waits for such a thing, or for the sweep. It need not rest where
@@ -156,6 +172,8 @@ class Pending:
         if not is_early and not entry.is_told:  # before all exists nothing was tried
             entry.attempts += 1
             entry.not_before = now if _is_restless(entry) else self._backoff.end(now, entry.attempts)
+        if until is not None:
+            entry.not_before, entry.is_due = until, False
         if entry.pod.scheduling_gates:
             self._standing.activate(entry, now)
         elif self._is_awake(entry):

@@ -40,7 +40,7 @@ class Shapes:
             if wanted is None:
                 return None
             asked.append(wanted)
-        return (pod.scheduler_name, pod.priority, self._is_overdue(pod), *_spec(pod), *_company(pod), *asked)
+        return (pod.scheduler_name, pod.priority, self._is_overdue(pod), *spec(pod), *company(pod), *asked)
 
     def _asked(self, entry: PodClaim, pod: Pod) -> Hashable | None:
         """Give what one entry of the pod's claims asks for, None where it is not merely to be allocated for the pod."""
@@ -60,7 +60,8 @@ def _is_untouched(claim: Claim) -> bool:
     return claim.allocation is None and not (claim.reserved_for or claim.is_deleting or claim.invalid)
 
 
-def _spec(pod: Pod) -> tuple[Hashable, ...]:
+def spec(pod: Pod) -> tuple[Hashable, ...]:
+    """Give what of a pod's spec decides where it may run, its claims and its company apart."""
     return (
         pod.preemption_policy,
         pod.requests,
@@ -73,7 +74,7 @@ def _spec(pod: Pod) -> tuple[Hashable, ...]:
     )
 
 
-def _company(pod: Pod) -> tuple[Hashable, ...]:
+def company(pod: Pod) -> tuple[Hashable, ...]:
     """Whom it runs with, keeps away from or spreads among, by its own word; and as what others of its kind see it."""
     if not (pod.affinity or pod.anti_affinity or pod.spread):
         return ()

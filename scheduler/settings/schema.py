@@ -163,6 +163,25 @@ class SolverLimits(_Section, frozen=True):
     not the whole pod.
     """
 
+    cost_milliseconds: Annotated[int, Meta(ge=1, le=60_000)] = 100
+    """
+    Milliseconds, counted in steps, that a batch may spend on what is not known yet: selectors never evaluated on these
+    devices, ways to serve a claim. Pods that need more are decided beside the batches: no other pod waits for them.
+    """
+
+    costly_seconds: Annotated[float, Meta(gt=0, le=600)] = 20.0
+    """
+    Seconds of wall time for one decision beside the batches, in a process of its own. A pod that needs more rests, from
+    30 s after its first to 10 min after many, and its condition says what to write instead.
+    """
+
+    costly_memory_limit_mib: Annotated[int, Meta(ge=64, le=1_048_576)] = msgspec.field(
+        default=512, name="costlyMemoryLimitMiB"
+    )
+    """
+    Mebibytes of address space that such a process may take beyond what the solver's process has: count it as well.
+    """
+
     snapshot_folder: str = ""
     """
     The folder in which a batch that the solver did not survive is saved with the cluster as it was, so that it can be
@@ -245,6 +264,13 @@ class QueueTimes(_Section, frozen=True):
     it goes before all of its priority, and nodes are held for it: what becomes free there is given to nobody else until
     it fits. Shorter keeps large pods from waiting behind a stream of small ones, and leaves more devices idle
     meanwhile.
+    """
+
+    costly_share: Annotated[float, Meta(gt=0, le=1)] = 0.1
+    """
+    The part of the time that the pods of one namespace may use for decisions beside the batches
+    (`solver.costlySeconds`). One may begin while the namespace has not used up its share, and is paid for afterwards:
+    after one of 20 s it waits for up to 200 s. Of several namespaces the one comes first that was served longest ago.
     """
 
     retry_after_seconds: Seconds = 300.0

@@ -1,4 +1,4 @@
-"""`python -m scheduler.worker FD MEMORY_LIMIT_MIB`: the fork server of the solver's process; FD is its control socket."""
+"""`python -m scheduler.worker FD MEMORY_LIMIT_MIB`: what solver's processes are forked from; FD: a control socket."""
 
 import socket
 import sys

@@ -16,7 +16,7 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -68,11 +68,19 @@ def run_forked(work: Callable[[], None]) -> int:
         os._exit(status)
 
 
+Work = Callable[[], tuple[bytes, bytes]]
+"""Gives the bodies of two frames: an answer, and what was learned."""
+
+
 class Child:
     """One child, from its start to its end; `fileno` is ready to be read while there is something to `read`."""
 
-    def __init__(self, order: frames.Decide, work: Callable[[], Sequence[bytes]], connection: socket.socket) -> None:
-        """Fork it: it sends what `work` gives, frame by frame. `connection` is its parent's own, and closed in it."""
+    def __init__(self, order: frames.Decide, work: Work, connection: socket.socket) -> None:
+        """
+        Fork it: it sends what `work` gives. `connection` is its parent's own.
+
+        Raise `OSError` where there is no room for one more process, `ValueError` for an order of a batch.
+        """
         reading, writing = os.pipe()
         limits = order.aside
         if limits is None:
@@ -114,8 +122,8 @@ class Child:
             return True
         return not chunk
 
-    def end(self) -> tuple[memoryview, ...] | frames.Ended:
-        """End it, if it has not ended, and leave nothing of it behind; give the frames that it sent, or what ended it."""
+    def end(self) -> tuple[memoryview, memoryview] | frames.Ended:
+        """Leave nothing of it behind, once `read` says that it has ended; give its two frames, or what ended it."""
         os.close(self._pipe)
         if self._is_too_large:
             os.kill(self._pid, signal.SIGKILL)  # it is ours until it is waited for, so no other has its number
@@ -124,9 +132,10 @@ class Child:
             cause = frames.Cause.MEMORY if self._is_too_large else _cause(status)
             return frames.Ended(id=self.id, cause=cause)
         try:
-            return frames.split(self._received)
-        except frames.GarbledError:
+            answer, learned = frames.split(self._received)
+        except ValueError:
             return frames.Ended(id=self.id, cause=frames.Cause.CRASH)
+        return answer, learned
 
     def kill(self) -> None:
         """End it now, because no answer is wanted any more."""

@@ -2,8 +2,8 @@
 The process that solver's processes are forked from: it has imported everything and solved a first case.
 
 To start Python and import the solver takes seconds; a fork takes milliseconds and shares the memory. So a worker that
-was lost has a successor at once, which only needs to be fed. It decides nothing itself and has no thread, so that a fork
-is whole. It ends when the shell closes its end of the control socket, and its workers end with it.
+was lost has a successor at once, which only needs to be fed. It decides nothing itself and has one thread, so that a
+fork is whole. It ends when the shell closes its end of the control socket, and its workers end with it.
 """
 
 import os

@@ -43,7 +43,7 @@ MOST_BYTES: Final = 256 * 1024 * 1024
 """The largest answer that is read: a plan for 100,000 pods takes less. What says it is larger is no answer."""
 
 
-class GarbledError(OSError):
+class GarbledError(OSError, ValueError):
     """What came over the pipe is no frame: the two ends do not understand each other any more."""
 
 
@@ -57,12 +57,14 @@ class Aside(msgspec.Struct, frozen=True, kw_only=True):
     """
     What a child of the worker may use for one decision.
 
-    `end_seconds` are wall seconds after which the kernel ends it, and CPU seconds for each thread of the search;
-    `memory_limit_mib` is MiB of address space beyond what it has at its start. `is_greedy` asks for the greedy plan.
+    `end_seconds` are wall seconds after which the kernel ends it, and CPU seconds for each thread of the search.
+    `memory_limit_mib` is MiB of address space beyond what it has at its start. With `may_leave` its plan may leave pods
+    for later or as too costly; `is_greedy` asks for the greedy plan alone.
     """
 
     end_seconds: float
     memory_limit_mib: int
+    may_leave: bool = False
     is_greedy: bool = False
 
 

@@ -18,7 +18,7 @@ _USER_TICKS, _SYSTEM_TICKS = 11, 12
 
 
 class Life:
-    """One process from its first word to its end. `wait` returns when it has ended, and no process has its id before."""
+    """One process from its first word to its end; until `wait` returns no other process can have its id."""
 
     def __init__(self, pid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Raise `ProcessLookupError` where it has ended already."""
@@ -32,9 +32,7 @@ class Life:
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def begun(
-        cls, pid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> AsyncIterator["Life"]:
+    async def begun(cls, pid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> AsyncIterator["Life"]:
         """Hear its answers during the block, which it does not outlive."""
         life = cls(pid, reader, writer)
         loop = asyncio.get_running_loop()
@@ -91,7 +89,7 @@ class Life:
             while True:
                 answer = await frames.read_answer(self._reader)
                 if isinstance(answer, frames.Ready):
-                    raise frames.GarbledError("the process says for a second time that it has started")  # noqa: TRY301 - ends the loop as every other failure does
+                    raise frames.GarbledError("the process says for a second time that it has started")
                 future = self._waiting.get(answer.id)
                 if future is not None and not future.done():
                     future.set_result(answer)

@@ -21,6 +21,7 @@ from scheduler.cluster import Assumptions
 from scheduler.worker import frames
 from scheduler.worker.feed import Feed
 from scheduler.worker.life import Life
+from scheduler.worker.limits import Limits
 from solver.domain import Batch, Policy
 
 COMMAND: Final = (sys.executable, "-m", "scheduler.worker")
@@ -76,29 +77,18 @@ class AsideEndedError(WorkerError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """
-    What a solve may use: seconds of wall time, of the solver's own measure, threads, and MiB of address space.
-
-    `cost_units` bound what of it is not known yet (`Budget.cost_units`).
-    """
-
-    seconds: float
-    deterministic_seconds: float
-    workers: int
-    memory_limit_mib: int
-    cost_units: int = 100_000
-    seed: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A batch to decide about, with what the replica does not know, and the rules and limits for it."""
+    """
+    A batch to decide about aside, with what the replica does not know, and the rules and limits for it.
+
+    With `may_leave` pods may be left for later or as too costly; `is_greedy` asks for the greedy plan alone.
+    """
 
     batch: Batch
     assumptions: Assumptions
     policy: Policy
     limits: Limits
+    may_leave: bool = False
     is_greedy: bool = False
 
 
@@ -136,6 +126,11 @@ class Worker:
     def is_ready(self) -> bool:
         """Whether a batch given now would be solved."""
         return self._ready.is_set()
+
+    @property
+    def object_count(self) -> int:
+        """The number of objects that the process is fed with."""
+        return self._feed.count
 
     @property
     def pid(self) -> int | None:
@@ -189,6 +184,7 @@ class Worker:
         aside = frames.Aside(
             end_seconds=end_seconds * _STARVED_FACTOR / 2,
             memory_limit_mib=question.limits.memory_limit_mib,
+            may_leave=question.may_leave,
             is_greedy=question.is_greedy,
         )
         patience = aside.end_seconds + self.end_seconds(self._limits) * _STARVED_FACTOR
@@ -241,9 +237,7 @@ class Worker:
             case _:
                 assert_never(answer)
 
-    async def _answered(
-        self, life: Life, future: asyncio.Future[frames.Answer], end_seconds: float
-    ) -> frames.Answer:
+    async def _answered(self, life: Life, future: asyncio.Future[frames.Answer], end_seconds: float) -> frames.Answer:
         """
         Wait for an answer while the process has not used so many CPU seconds; raise `TimeoutError` when it has.
 
@@ -280,7 +274,7 @@ class Worker:
                 yield server, ours
             finally:
                 if server.returncode is None:
-                    # Not Process.kill: it would wait for the process itself, and steal its status from asyncio's watcher.
+                    # Not Process.kill: it would wait for the process itself, and steal its status from the watcher.
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(server.pid, signal.SIGKILL)
                 await server.wait()

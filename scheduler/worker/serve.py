@@ -1,8 +1,9 @@
 """
 The solver's process from the inside: one loop that applies what it is told and answers with checked plans.
 
-A decision that may be costly is a child's (`child`); the loop goes on with others and forwards the child's answer. It ends when the shell closes its end of the pipe. It talks to nothing else and keeps nothing but the replica and
-the solver's memory between cycles.
+A decision that may be costly is a child's (`child`); the loop goes on with others and forwards the child's answer. It
+ends when the shell closes its end of the pipe. It talks to nothing else and keeps nothing but the replica and the
+solver's memory between cycles.
 """
 
 import contextlib
@@ -96,7 +97,9 @@ class _Service:
     def _put_aside(self, order: frames.Decide) -> None:
         """Fork a child for an order; one that still decides has taken too long for the shell."""
         if self._child is not None:
-            self._forget().kill()
+            before = self._child
+            self._forget(before)
+            before.kill()
         try:
             self._child = Child(order, partial(self._decide_aside, order), self._connection)
         except OSError:  # no memory or process is left for one more
@@ -106,24 +109,20 @@ class _Service:
 
     def _hear(self) -> None:
         """Take what the child has sent; once it has ended, forward its answer and take over what it has learned."""
-        if self._child is None or not self._child.read():
+        child = self._child
+        if child is None or not child.read():
             return
-        child = self._forget()
+        self._forget(child)
         result = child.end()
         if isinstance(result, frames.Ended):
             self._connection.sendall(frames.encode(result))
             return
-        if len(result) != 2:
-            self._connection.sendall(frames.encode(frames.Ended(id=child.id, cause=frames.Cause.CRASH)))
-            return
         answer, _learned = result
         self._connection.sendall(frames.framed(bytes(answer)))
 
-    def _forget(self) -> Child:
-        child, self._child = self._child, None
-        assert child is not None
+    def _forget(self, child: Child) -> None:
+        self._child = None
         self._sources.unregister(child)
-        return child
 
     def _decide_aside(self, order: frames.Decide) -> tuple[bytes, bytes]:
         """Decide in the child; give the answer, and what was worked out for it that the parent does not know."""
@@ -139,7 +138,8 @@ class _Service:
             deterministic_seconds=order.deterministic_seconds,
             seed=order.seed,
             workers=order.workers,
-            may_leave=order.aside is None,
+            cost_units=order.cost_units,
+            may_leave=order.aside is None or order.aside.may_leave,
         )
         try:
             snapshot = self._replica.snapshot(order.assumptions)

@@ -1,7 +1,8 @@
 """What is seen of the solver from outside: log lines, series, the readiness check, saved snapshots."""
 
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -10,7 +11,7 @@ from scheduler.observe.health import Check
 from scheduler.observe.metrics import Metrics
 from scheduler.worker import record
 from scheduler.worker.process import SolveFailedError, WorkerError
-from solver.domain import Batch, Pod, Violation
+from solver.domain import Batch, Plan, Pod, Violation
 
 _log: Final = logs.logger()
 
@@ -30,7 +31,7 @@ class Sight:
         metrics.fallback_seconds.set_function(self.fallback_seconds)
 
     def fallback_seconds(self) -> float:
-        """Seconds for which only the fall-back has decided; 0 while the solver works."""
+        """Seconds for which the solver's process has not decided; 0 while it works."""
         return 0.0 if self._covering_since is None else self._clock() - self._covering_since
 
     def started(self, pid: int) -> None:
@@ -53,11 +54,11 @@ class Sight:
         self._check.succeed()
 
     def covers(self, cause: str) -> None:
-        """Note that only the fall-back decides."""
+        """Note that only pods are decided about which the shell itself may look at."""
         if self._covering_since is None:
             self._covering_since = self._clock()
             _log.warning(logs.FALLBACK, cause=cause)
-        self._check.degrade(f"only the greedy fall-back decides: {cause}")
+        self._check.degrade(f"only pods without claims to allocate are decided about: {cause}")
 
     def lost(self, error: WorkerError, batch: Batch) -> None:
         """Note that the solver failed on a batch."""
@@ -78,9 +79,10 @@ class Sight:
             logs.PLAN_VIOLATED, rule=first.rule, subject=first.subject, message=first.message, count=len(violations)
         )
 
-    def guilty(self, pod: Pod) -> None:
-        """Note the pod that ends the solver's process."""
-        _log.error(logs.SOLVER_FAILED, pod=str(pod.id), alone=True)
+    def guilty(self, pods: Sequence[Pod], error: WorkerError) -> None:
+        """Note equal pods whose decision, aside and alone, broke a limit or failed."""
+        event = logs.SOLVER_FAILED if isinstance(error, SolveFailedError) else logs.DECISION_ENDED
+        _log.warning(event, pod=str(pods[0].id), pods=len(pods), error=str(error), alone=True)
 
     def save(self, saved: record.Record) -> None:
         """Save a record to the configured folder; a full disk is logged and stops nothing."""
@@ -90,3 +92,27 @@ class Sight:
             _log.warning(logs.SNAPSHOT_SAVED, error=str(error), cause=saved.cause)
         else:
             _log.warning(logs.SNAPSHOT_SAVED, path=str(path), cause=saved.cause)
+
+
+def report(metrics: Metrics, batch: Batch, plan: Plan, seconds: float, **counts: int) -> None:
+    """Write the line and the series of one decision; `counts` are what else the line says."""
+    metrics.batch_pods.observe(len(batch.pods))
+    metrics.solver_seconds.labels(plan.report.status).observe(seconds)
+    metrics.placed_pods.inc(len(plan.placements))
+    for code, count in Counter(unplaced.reasons[0].code for unplaced in plan.unplaced).items():
+        metrics.unplaced_pods.labels(code).inc(count)
+    gaps = {level.name: abs(level.bound - level.value) / max(1, abs(level.bound)) for level in plan.report.levels}
+    for name, gap in gaps.items():
+        metrics.solver_gap.labels(name).set(gap)
+    _log.info(
+        logs.CYCLE,
+        profile=batch.pods[0].scheduler_name,
+        batch=len(batch.pods),
+        placed=len(plan.placements),
+        unplaced=len(plan.unplaced),
+        seconds=round(seconds, 4),
+        deterministic_seconds=round(plan.report.deterministic_seconds, 4),
+        status=plan.report.status,
+        gap={name: round(gap, 4) for name, gap in gaps.items()},
+        **counts,
+    )

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from scheduler.worker.frames import Cause, Decided
-from scheduler.worker.process import AsideEndedError, Limits, Question, SolveFailedError, WorkerLostError
+from scheduler.worker.limits import Limits
+from scheduler.worker.process import AsideEndedError, Question, SolveFailedError, WorkerLostError
 from solver.domain import Policy
-from tests.scheduler.worker.test_process import LIMITS, Shell, running
 from tests.support.builders import batch, pod
+from tests.support.shell_process import LIMITS, Shell, running
 
 SHORT = replace(LIMITS, seconds=0.05)
 
@@ -32,14 +33,22 @@ def children_of(pid: int | None) -> list[int]:
 
 async def forked(shell: Shell) -> int:
     """Wait until the worker has a child, and give its process id."""
-    while not (found := children_of(shell.worker.pid)):
+    while not (found := children_of(shell.worker.pid)):  # noqa: ASYNC110 - another process forks
         await asyncio.sleep(0.01)
     return found[0]
 
 
+def is_there(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+def threads_of(pid: int | None) -> int:
+    return len(list(Path(f"/proc/{pid}/task").iterdir()))
+
+
 async def ended(pid: int) -> None:
     async with asyncio.timeout(10):
-        while Path(f"/proc/{pid}").exists():  # noqa: ASYNC110 - another process ends
+        while is_there(pid):  # noqa: ASYNC110 - another process ends
             await asyncio.sleep(0.01)
 
 
@@ -147,12 +156,12 @@ async def test_the_process_has_one_thread_when_it_forks() -> None:
     async with running() as shell:
         await shell.decide(("p", "c"))
 
-        assert len(list(Path(f"/proc/{shell.worker.pid}/task").iterdir())) == 1
+        assert threads_of(shell.worker.pid) == 1
 
 
 async def test_a_process_that_spins_is_ended_soon_after_its_budget() -> None:
     async with running(SHORT) as shell:
-        with pytest.raises(WorkerLostError, match="no plan within 1.1 s"):
+        with pytest.raises(WorkerLostError, match=r"no plan within 1\.1 s"):
             await shell.decide(("spin",))
 
 

@@ -3,60 +3,23 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from scheduler.change import Change
-from scheduler.cluster import Cluster
 from scheduler.worker import frames
-from scheduler.worker.process import COMMAND, Limits, SolveFailedError, Worker, WorkerAbsentError, WorkerLostError
-from solver.domain import Plan, Policy
+from scheduler.worker.limits import Limits
+from scheduler.worker.process import COMMAND, SolveFailedError, Worker, WorkerAbsentError, WorkerLostError
+from solver.domain import Policy
 from tests.support import shell_listener
-from tests.support.builders import batch, claim, claim_allocation, gpu_class, gpu_slice, node, placement, pod, result
+from tests.support.builders import batch, claim, claim_allocation, gpu_slice, node, placement, pod, result
 from tests.support.cluster_builders import gone, seen, unit
-from tests.support.shell_worker import COMMAND as MISBEHAVING
+from tests.support.shell_process import LIMITS, WORLD, Shell, running
 
-LIMITS = Limits(seconds=1.0, deterministic_seconds=1.0, workers=1, memory_limit_mib=512)
 HASTY = Limits(seconds=0.01, deterministic_seconds=1.0, workers=1, memory_limit_mib=512)
-WORLD = (node("n1", cpu=8), gpu_slice("n1", count=2), gpu_class(), claim("c"), claim("d"))
 POD = pod("p", "c")
-
-
-class Shell:
-    """A worker with the mirror that it replicates."""
-
-    def __init__(self, worker: Worker) -> None:
-        self.worker = worker
-        self.cluster = Cluster()
-        for each in WORLD:
-            self.see(seen(each))
-
-    def see(self, change: Change) -> None:
-        if self.cluster.apply(change):
-            self.worker.note(change)
-
-    async def decide(self, *names_and_claims: tuple[str, ...]) -> Plan:
-        pods = batch(*(pod(*each) for each in names_and_claims))
-        answer = await self.worker.decide(pods, self.cluster.assumptions(), Policy())
-        assert answer.plan is not None
-        return answer.plan
-
-
-@asynccontextmanager
-async def running(limits: Limits = LIMITS, command: tuple[str, ...] = MISBEHAVING) -> AsyncIterator[Shell]:
-    shell = Shell(Worker(limits, command))
-    task = asyncio.create_task(shell.worker.run())
-    try:
-        async with asyncio.timeout(60):
-            await shell.worker.wait_until_ready()
-            yield shell
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 def is_alive(pid: int) -> bool:

@@ -1,22 +1,15 @@
 """What the solver's process does with a plan that breaks a rule."""
 
-from pathlib import Path
 
 import pytest
 from msgspec import structs
 
-from scheduler.cluster import Cluster
-from scheduler.observe.health import Health
-from scheduler.observe.metrics import Metrics
-from scheduler.worker import frames, serve
-from scheduler.worker.decider import Decider
-from scheduler.worker.process import Limits, Worker
-from scheduler.worker.sight import Sight
+from scheduler.worker import serve
+from scheduler.worker.process import Limits
 from solver import solve, solve_greedily
 from solver.domain import Batch, Budget, Plan, Pod, Policy, ReasonCode, Snapshot, Violation
 from solver.verify import check as honest_check
 from tests.support.builders import batch, claim, gang, gpu_class, gpu_slice, member, node, pod, snapshot
-from tests.support.shell_clock import VirtualClock
 
 LIMITS = Limits(seconds=1.0, deterministic_seconds=1.0, workers=1, memory_limit_mib=512)
 GOOD = tuple(pod(f"good-{index}", f"c{index}") for index in range(7))
@@ -99,32 +92,6 @@ def test_what_is_held_and_who_is_overdue_stays_so_in_a_half(monkeypatch: pytest.
 def test_alone_it_gets_no_plan() -> None:
     plan, _ = decided(POISON)
     assert plan is None
-
-
-async def test_the_others_are_placed_after_a_few_decisions_and_only_the_guilty_pod_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    metrics = Metrics()
-    worker = Worker(LIMITS, ["unused"])
-    sight = Sight(metrics, Health().ready("solver"), tmp_path, VirtualClock())
-    decider = Decider(worker, Cluster(), LIMITS, sight)
-
-    async def decide(pods: Batch, _assumptions: object, _policy: Policy) -> frames.Decided:
-        plan, violations = decided(*pods.pods)
-        return frames.Decided(plan=plan, violations=violations)
-
-    monkeypatch.setattr(worker, "decide", decide)
-    waiting, rounds = [*GOOD, POISON], 0
-    while len(waiting) > 1:
-        rounds += 1
-        assert rounds < 12
-        placed = set()
-        for part in decider.divide(batch(*waiting)):
-            decision = await decider.decide(part, Policy())
-            placed |= {each.pod for each in decision.plan.placements}
-        waiting = [each for each in waiting if each.id not in placed]
-
-    assert waiting == [POISON]
 
 
 def test_a_plan_that_leaves_hard_pods_for_later_breaks_no_rule() -> None:

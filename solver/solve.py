@@ -62,7 +62,7 @@ def _solved(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, en
     later = _hard_pods(problem, start, batch, budget.at("hard")) if is_open else ()
     if later:
         prompt = _solved(snapshot, batch.without(frozenset(later)), policy, replace(budget, may_leave=False), engine)
-        return structs.replace(prompt, later=later)
+        return left.out(structs.replace(prompt, later=later), batch)
     searched = last.search(problem, start, preempt.sparing(problem, budget.sparing()).at("search"))
     problem.rejected |= left.unreached(problem, searched.solution, tried[-1].unreached)
     is_proven = all(level.proven for level in searched.levels)

@@ -6,7 +6,8 @@ evaluation per kind and not per device. Everything behind this door (`feasibilit
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final
 
@@ -29,6 +30,24 @@ SelectorError = ExpressionError
 """An expression that does not compile: a ValueError with `.position` and a message that says what to write instead."""
 
 
+class EvaluationStopped(Exception):  # noqa: N818 - it is no error: the budget ended
+    """An evaluation was stopped because its budget ended; nothing is known of its result."""
+
+
+@dataclass(slots=True, eq=False)
+class EvaluationBudget:
+    """What evaluations may use: units (about microseconds) left, and whether the time is up."""
+
+    units: int
+    should_stop: Callable[[], bool]
+
+    def spend(self, units: int) -> None:
+        """Pay before the work; raise `EvaluationStopped` where that is too much."""
+        self.units -= units
+        if self.units < 0 or self.should_stop():
+            raise EvaluationStopped
+
+
 class SelectorFailure(msgspec.Struct, frozen=True):
     """An expression failed on a device, which it therefore does not select; `message` says why."""
 
@@ -46,17 +65,23 @@ class Selector:
         self._lookups: dict[str, tuple[_Lookup, ...]] = {}
 
     def evaluate(
-        self, driver: str, device: Device, attributes: Mapping[str, Any] | None = None
+        self,
+        driver: str,
+        device: Device,
+        attributes: Mapping[str, Any] | None = None,
+        budget: EvaluationBudget | None = None,
     ) -> bool | SelectorFailure:
         """
-        Decide whether it selects a device of a driver; never raises.
+        Decide whether it selects a device of a driver; raises nothing but `EvaluationStopped`, with a budget.
 
-        `attributes` are the device's by name, for who asks several selectors about it.
+        `attributes` are the device's by name, for who asks several selectors about it. Known results cost nothing.
         """
         values = self._published(driver, device, dict(device.attributes) if attributes is None else attributes)
         key = self._key(driver, device, values)
         result = self._results.get(key)
         if result is None:
+            if budget is not None:
+                budget.spend(len(self.expression))
             result = self._run(driver, device, values)
             if len(self._results) >= _MOST_RESULTS:
                 self._results.clear()

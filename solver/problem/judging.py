@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -19,9 +20,12 @@ from solver.domain import (
     Toleration,
 )
 from solver.feasibility import affinity, node_fit
+from solver.problem.bounded import MIB, Bounded
 from solver.problem.devices.inventory import Mask
 from solver.problem.fit import NodeVerdicts, tallied
 
+_MOST_BYTES: Final = 16 * MIB
+"""Of labels, and of tolerations: pods may name any number of each."""
 _NAME: Final = "metadata.name"
 """The only field that node selectors know."""
 
@@ -51,11 +55,13 @@ class Judge:
     labels: tuple[Mapping[str, str], ...]
     examples: list[Node] = field(default_factory=list, init=False)
     """One node of each sort: cordoned or not, and with which taints."""
-    _columns: dict[str, _Column] = field(default_factory=dict)
+    _columns: Bounded[str, _Column] = field(default_factory=partial(Bounded, _MOST_BYTES))
     _names: _Column | None = None
     _images: frozenset[str] | None = None
     _sort_of: npt.NDArray[np.int64] = field(init=False)
-    _unwelcome: dict[tuple[Toleration, ...], tuple[Mask, Counter[Reason]]] = field(default_factory=dict)
+    _unwelcome: Bounded[tuple[Toleration, ...], tuple[Mask, Counter[Reason]]] = field(
+        default_factory=partial(Bounded, _MOST_BYTES)
+    )
 
     def __post_init__(self) -> None:
         numbers: dict[tuple[bool, tuple[Taint, ...]], int] = {}
@@ -135,9 +141,10 @@ class Judge:
         )
 
     def _column(self, key: str) -> _Column:
-        if key not in self._columns:
-            self._columns[key] = _numbered([labels.get(key) for labels in self.labels])
-        return self._columns[key]
+        found = self._columns.get(key)
+        if found is None:
+            found = self._columns[key] = _numbered([labels.get(key) for labels in self.labels])
+        return found
 
     def _field(self, key: str) -> _Column:
         if key != _NAME:

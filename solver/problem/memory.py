@@ -6,30 +6,40 @@ a cold one. Nothing here is needed for correctness.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
-from solver.domain import DeviceTaintRule, Node, OwnedDevices, Pod, ResourceSlice, Snapshot
+from solver.domain import Budget, DeviceTaintRule, Node, OwnedDevices, Pod, ResourceSlice, Snapshot
 from solver.feasibility import node_fit
 from solver.feasibility.device_attributes import AttributeName
 from solver.problem import fit
+from solver.problem.bounded import MIB, Bounded
 from solver.problem.devices import drafting, inventory, laying, owned, relaying, restocking, usage
 from solver.problem.devices.drafting import Drafting
 from solver.problem.devices.inventory import DeviceRecord, Inventory
 from solver.problem.devices.layout import Layout
-from solver.problem.devices.recall import Recall
+from solver.problem.devices.recall import Learned, Recall, Selectors
 from solver.problem.devices.usage import Holding, Usage
 from solver.problem.gangs import device_domains
 from solver.problem.judging import Judge
 from solver.problem.neighbours.residents import Residents
 from solver.problem.neighbours.surroundings import Memory
 from solver.problem.neighbours.topology import Topologies
-from solver.problem.requests import demand
+from solver.problem.requests import demand, evaluation
 from solver.problem.requests.demand import Answers, DemandKey
+from solver.problem.requests.evaluation import Asker
+from solver.problem.requests.option import Ways
 
 _MOST_LAYOUTS: Final = 8
-_MOST_VERDICTS: Final = 4096
+_ANSWERS_BYTES: Final = 64 * MIB
+_NODES_BYTES: Final = 32 * MIB
+"""What was found out about nodes: who may use them, and amounts per node."""
+_WAYS_BYTES: Final = 64 * MIB
+_COSTS_BYTES: Final = 4 * MIB
+_VERDICT: Final = 120
+"""Bytes of the answer of one device."""
 
 _Basis = tuple[tuple[Node, ...], tuple[ResourceSlice, ...], tuple[DeviceTaintRule, ...], OwnedDevices]
 _LayoutKey = tuple[tuple[DemandKey, ...], tuple[AttributeName, ...]]
@@ -41,21 +51,29 @@ class Engine:
 
     _basis: _Basis | None = None
     _inventory: Inventory | None = None
-    _answers: dict[DemandKey, Answers] = field(default_factory=dict)
+    _answers: Bounded[DemandKey, Answers] = field(default_factory=partial(Bounded, _ANSWERS_BYTES, patient=True))
+    _stale: dict[DemandKey, tuple[Answers, frozenset[int]]] = field(default_factory=dict)
+    """Answers of inventories before this one, with the records that were replaced since."""
     _layouts: dict[_LayoutKey, Layout] = field(default_factory=dict)
     _outdated: dict[_LayoutKey, tuple[Layout, dict[int, DeviceRecord]]] = field(default_factory=dict)
     """Layouts of inventories before this one, with the records that were replaced since, as they were."""
-    _by_value: dict[tuple[int, tuple[AttributeName, ...]], dict[tuple[str, ...], Answers]] = field(default_factory=dict)
-    _verdicts: dict[node_fit.NodeDemand, fit.NodeVerdicts] = field(default_factory=dict)
+    _by_value: Bounded[tuple[DemandKey, tuple[AttributeName, ...]], dict[tuple[str, ...], Answers]] = field(
+        default_factory=partial(Bounded, _ANSWERS_BYTES)
+    )
+    _verdicts: Bounded[node_fit.NodeDemand, fit.NodeVerdicts] = field(default_factory=partial(Bounded, _NODES_BYTES))
     _judge: Judge | None = None
     _holdings: dict[int, Holding] = field(default_factory=dict)
     _neighbours: Memory | None = None
     _recall: Recall = field(default_factory=Recall)
     _nodes: tuple[Node, ...] = ()
-    _per_node: dict[Hashable, fit.Amounts] = field(default_factory=dict)
+    _per_node: Bounded[Hashable, fit.Amounts] = field(default_factory=partial(Bounded, _NODES_BYTES))
+    _ways: Bounded[Hashable, Ways] = field(default_factory=partial(Bounded, _WAYS_BYTES, patient=True))
+    costs: Bounded[Hashable, int] = field(default_factory=partial(Bounded, _COSTS_BYTES))
+    """Cost units that are known not to be enough, by what needs them; as long as the devices are the same."""
 
     def inventory(self, snapshot: Snapshot, owned_devices: OwnedDevices) -> Inventory:
         """Give the devices as published; rebuilt when nodes, slices or taint rules changed."""
+        self._trim()
         basis = (snapshot.nodes, snapshot.slices, snapshot.taint_rules, owned_devices)
         if (self._inventory is None or not self._is_current(basis)) and not self._restock(basis):
             nodes = self._sorted(snapshot.nodes)
@@ -66,12 +84,20 @@ class Engine:
             self._recall.keep(snapshot.slices)
             self._basis = basis
             self._answers.clear()
+            self._stale.clear()
             self._by_value.clear()
+            self.costs.clear()
             self._layouts.clear()
             self._outdated.clear()
             self._holdings.clear()
             self._neighbours = None
         return self._known()
+
+    def _trim(self) -> None:
+        """Forget what was used least recently, beyond what may be remembered."""
+        self._answers.trim()
+        self._ways.trim()
+        self._recall.trim()
 
     def _known(self) -> Inventory:
         if self._inventory is None:
@@ -89,11 +115,11 @@ class Engine:
         if found is None:
             return False
         wanted = {key for demands, _ in (*self._layouts, *self._outdated) for key in demands if not key.within}
-        self._answers = {
-            key: demand.ask_again(found.inventory, key, answers, found.replaced, self._recall)
-            for key, answers in self._answers.items()
-            if key in wanted
-        }
+        stale = {key: (answers, changed.union(found.replaced)) for key, (answers, changed) in self._stale.items()}
+        stale |= {key: (answers, frozenset(found.replaced)) for key, answers in self._answers.items()}
+        self._stale = {key: each for key, each in stale.items() if key in wanted}
+        self._answers.clear()
+        self.costs.clear()
         outdated = {key: (layout, found.replaced | old) for key, (layout, old) in self._outdated.items()}
         outdated |= {key: (layout, found.replaced) for key, layout in self._layouts.items()}
         self._outdated = dict(list(outdated.items())[-_MOST_LAYOUTS:])
@@ -123,31 +149,60 @@ class Engine:
         """Give what the devices of an inventory answer to a demand."""
         found = self._answers.get(key)
         if found is None:
-            found = self._narrowed(stock, key) if key.within else demand.ask(stock, key, self._recall)
-            self._answers[key] = found
+            found = self._narrowed(stock, key) if key.within else self._asked(stock, key)
+            self._answers.put(key, found, _VERDICT * len(found.verdicts))
         return found
+
+    def _asked(self, stock: Inventory, key: DemandKey) -> Answers:
+        """Put a demand to all devices, or to those that were replaced where it was put to the others before."""
+        before, changed = self._stale.pop(key, (None, frozenset[int]()))
+        if before is None:
+            return demand.ask(stock, key, self._recall)
+        return demand.ask_again(stock, key, before, changed, self._recall)
+
+    def evaluate(
+        self, stock: Inventory, wanted: Mapping[Selectors, Collection[Asker]], budget: Budget
+    ) -> frozenset[Selectors]:
+        """Put selectors to all devices as far as a budget reaches; give those that did not come to an end."""
+        return evaluation.evaluate(stock, self._recall, wanted, budget)
+
+    def learned(self) -> tuple[Learned, ...]:
+        """
+        Give what selectors came to since this was called last, for a process that has the same snapshot.
+
+        A forked child calls it when it begins, to leave out what its parent knows, and when it ends.
+        """
+        return self._recall.learned(self._basis[1] if self._basis is not None else ())
+
+    def learn(self, learned: Iterable[Learned]) -> None:
+        """Take over what another process learned; the slices have to be those that it had."""
+        if self._basis is not None:
+            self._recall.learn(learned, self._basis[1])
 
     def _narrowed(self, stock: Inventory, key: DemandKey) -> Answers:
         """Sort the devices of the demand as it was before by their values, once for all of these."""
         everything = self.answers(stock, key._replace(within=()))
         attributes = tuple(name for name, _ in key.within)
-        by_value = self._by_value.get((id(everything), attributes))
+        by_value = self._by_value.get((key._replace(within=()), attributes))
         if by_value is None:
             by_value = device_domains.sorted_by_value(stock, everything, attributes)
-            self._by_value[id(everything), attributes] = by_value
+            size = _VERDICT * sum(len(each.verdicts) for each in by_value.values())
+            self._by_value.put((key._replace(within=()), attributes), by_value, size)
         return by_value.get(tuple(value for _, value in key.within), Answers())
 
     def layout(
         self, stock: Inventory, demands: tuple[DemandKey, ...], attributes: tuple[AttributeName, ...]
     ) -> tuple[Layout, tuple[Answers, ...]]:
         """Give the cluster as a batch with these demands and constrained attributes sees it."""
-        demand.look_ahead(stock, (key for key in demands if key not in self._answers and not key.within), self._recall)
+        new = (key for key in demands if key not in self._answers and key not in self._stale and not key.within)
+        demand.look_ahead(stock, new, self._recall)
         answers = tuple(self.answers(stock, key) for key in demands)
         found = self._layouts.pop((demands, attributes), None)
         if found is None:
             is_admin = tuple(key.is_admin for key in demands)
             found = self._laid_again((demands, attributes), stock, answers)
             found = found or laying.lay_out(drafting.prepare(stock, answers, is_admin, attributes))
+        found.ways = self._ways
         self._layouts[demands, attributes] = found
         if len(self._layouts) > _MOST_LAYOUTS:
             del self._layouts[next(iter(self._layouts))]
@@ -168,7 +223,7 @@ class Engine:
 
     def per_node(self, stock: Inventory, key: Hashable, work_out: Callable[[], fit.Amounts]) -> fit.Amounts:
         """Give an amount per node that follows from the nodes alone; worked out once while those stay as they are."""
-        if self._nodes is not stock.nodes or len(self._per_node) >= _MOST_VERDICTS:
+        if self._nodes is not stock.nodes:
             self._per_node.clear()
             self._nodes = stock.nodes
         found = self._per_node.get(key)
@@ -195,7 +250,5 @@ class Engine:
         """Give the nodes that a pod may use whatever else runs there."""
         found = self._verdicts.get(wanted)
         if found is None:
-            if len(self._verdicts) >= _MOST_VERDICTS:
-                self._verdicts.clear()
             found = self._verdicts[wanted] = self.judge(stock).verdicts(wanted)
         return found

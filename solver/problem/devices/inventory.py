@@ -1,8 +1,10 @@
 """Devices as published: what exists, where it can be used, what it draws from; independent of batch and usage."""
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +23,7 @@ from solver.domain import (
 )
 from solver.feasibility import affinity, pools
 from solver.feasibility.pools import Pool
+from solver.problem.bounded import MIB, Bounded
 from solver.problem.devices.owned import Ownership
 from solver.problem.devices.pairing import Pairing, Sited, pairing
 from solver.problem.devices.recall import Drawn, Recall
@@ -29,6 +32,7 @@ Mask = npt.NDArray[np.bool_]
 DemandHint = tuple[tuple[str, ...], tuple[str, ...]]
 """The selectors of a class and of a request."""
 _VALUE_SCALE = 100
+_HINTS_BYTES = 4 * MIB
 
 
 @dataclass(slots=True, eq=False)
@@ -92,8 +96,12 @@ class Inventory:
     """Whether some device takes of its node's own resources (KEP-5517)."""
     pairings: dict[int, Pairing] = field(default_factory=dict)
     """By node, where devices of several drivers stand together."""
-    hints: dict[DemandHint, str] = field(default_factory=dict)
+    hints: Bounded[DemandHint, str] = field(default_factory=partial(Bounded, _HINTS_BYTES))
     """What `solver.explain.hints` says of selectors that match nothing; it holds as long as the inventory."""
+
+    def slice_of(self, record: int) -> ResourceSlice:
+        """Give the slice of a record."""
+        return self.spans[bisect_right(self.spans, record, key=_first_record) - 1][0]
 
     def taints_of(self, device: DeviceId) -> tuple[Taint, ...]:
         """Give a device's taints of today, whether anybody could allocate it or not."""
@@ -124,6 +132,10 @@ class Inventory:
                 return None
             nodes.update(*(reach for reach in reaches if reach is not None))
         return frozenset(nodes)
+
+
+def _first_record(span: tuple[ResourceSlice, int]) -> int:
+    return span[1]
 
 
 def take_stock(

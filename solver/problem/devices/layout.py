@@ -10,7 +10,7 @@ Everything that can run out is a budget of whole units: free devices of a type, 
 and the model know about it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -19,7 +19,7 @@ from solver.feasibility.capacity import Consumption
 from solver.feasibility.device_attributes import AttributeName, Items
 from solver.problem.requests.component import Component
 from solver.problem.requests.demand import Verdict
-from solver.problem.requests.option import Option
+from solver.problem.requests.option import Option, Ways
 
 GLOBAL: Final = 1 << 24
 """Budget indices from here on belong to the whole cluster, not to a node."""
@@ -166,6 +166,8 @@ class Layout:
     wide_budgets: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
     options: dict[tuple[Component, int], tuple[Option, ...]] = field(default_factory=dict)
     """Kept results of `options.options`, by component and group."""
+    ways: MutableMapping[Hashable, Ways] = field(default_factory=dict)
+    """What those results were made of, by all that they depend on: equal nodes of several layouts have equal ways."""
     partitions: PartitionTables = field(default_factory=PartitionTables)
     counter_place: dict[CounterId, tuple[int, int]] = field(default_factory=dict)
     """Counter → node (-1: cluster-wide) and budget index."""

@@ -16,6 +16,7 @@ from msgspec import structs
 from solver.domain import DeviceId, PoolId, ResourceSlice
 from solver.feasibility import pools
 from solver.feasibility.pools import Pool
+from solver.problem.bounded import Bounded
 from solver.problem.devices.inventory import DeviceRecord, Inventory, pairing_on, rule_taints
 
 _MOST_SLICES: Final = 256
@@ -47,7 +48,7 @@ def restock(before: Inventory, old: Sequence[ResourceSlice], new: Sequence[Resou
         spans=before.spans.copy(),
         own_taints=before.own_taints.copy(),
         pairings=before.pairings.copy(),
-        hints={},
+        hints=Bounded(before.hints.most_bytes),
     )
     replaced = _replaced(inventory, now_of)
     return Restocked(inventory, replaced) if _pair_again(inventory, replaced.values()) else None

@@ -1,15 +1,19 @@
 """What rules between pods are worked out from: nodes, running pods, and whom terms are about."""
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import partial
+from typing import Final, NamedTuple
 
 from solver.domain import NodeSelector, Toleration
 from solver.feasibility import taints
+from solver.problem.bounded import MIB, Bounded
 from solver.problem.devices.inventory import Inventory, Mask
 from solver.problem.judging import Judge
 from solver.problem.neighbours.audience import Audience, Audiences
 from solver.problem.neighbours.residents import Counts, Residents
 from solver.problem.neighbours.topology import Topologies
+
+_MOST_BYTES: Final = 16 * MIB
 
 
 class Honoured(NamedTuple):
@@ -28,7 +32,7 @@ class Memory:
     judge: Judge
     topologies: Topologies
     residents: Residents
-    willing: dict[Honoured, Mask] = field(default_factory=dict)
+    willing: Bounded[Honoured, Mask] = field(default_factory=partial(Bounded, _MOST_BYTES))
 
 
 @dataclass(slots=True, eq=False)

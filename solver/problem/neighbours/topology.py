@@ -2,11 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
 
 import numpy as np
 
+from solver.problem.bounded import MIB, Bounded
 from solver.problem.devices.inventory import Mask
 from solver.problem.limits import NO_DOMAIN, Domains
+
+_MOST_BYTES: Final = 16 * MIB
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,16 +52,17 @@ class Topologies:
     """Topologies by key, each made when it is first asked for."""
 
     labels: tuple[Mapping[str, str], ...]
-    found: dict[str, Topology] = field(default_factory=dict)
+    found: Bounded[str, Topology] = field(default_factory=partial(Bounded, _MOST_BYTES))
 
     def of(self, key: str) -> Topology:
         """Give the topology of a key."""
-        if key not in self.found:
+        known = self.found.get(key)
+        if known is None:
             numbers: dict[str, int] = {}
             domain_of = np.full(len(self.labels), NO_DOMAIN, dtype=np.int64)
             for node, labels in enumerate(self.labels):
                 value = labels.get(key)
                 if value is not None:
                     domain_of[node] = numbers.setdefault(value, len(numbers))
-            self.found[key] = Topology(domain_of, len(numbers))
-        return self.found[key]
+            known = self.found[key] = Topology(domain_of, len(numbers))
+        return known

@@ -124,7 +124,7 @@ def _asked(each: ResourceSlice, wanted: Mapping[Selectors, list[selectors.Select
     """Put selectors to every device of a slice."""
     found: dict[Selectors, Matched] = {names: {} for names in wanted}
     for position, device in enumerate(each.devices):
-        asking = _Asking(each.driver, device, dict(device.attributes))
+        asking = Asking(each.driver, device, dict(device.attributes))
         for names, compiled in wanted.items():
             outcome = asking.all(compiled)
             if outcome is not False:
@@ -133,7 +133,7 @@ def _asked(each: ResourceSlice, wanted: Mapping[Selectors, list[selectors.Select
 
 
 @dataclass(slots=True, eq=False)
-class _Asking:
+class Asking:
     """One device and what selectors say of it."""
 
     driver: str
@@ -141,12 +141,14 @@ class _Asking:
     attributes: dict[str, AttributeValue]
     outcomes: dict[str, bool | selectors.SelectorFailure] = field(default_factory=dict)
 
-    def all(self, compiled: list[selectors.Selector]) -> bool | selectors.SelectorFailure:
-        """AND in order; the first false or failure decides."""
+    def all(
+        self, compiled: list[selectors.Selector], budget: selectors.EvaluationBudget | None = None
+    ) -> bool | selectors.SelectorFailure:
+        """AND in order; the first false or failure decides. Raises `EvaluationStopped` once the budget ends."""
         for selector in compiled:
             outcome = self.outcomes.get(selector.expression)
             if outcome is None:
-                outcome = selector.evaluate(self.driver, self.device, self.attributes)
+                outcome = selector.evaluate(self.driver, self.device, self.attributes, budget)
                 self.outcomes[selector.expression] = outcome
             if outcome is not True:
                 return outcome
@@ -158,8 +160,10 @@ def ask_again(
 ) -> Answers:
     """Put a demand only to records that were replaced, where nothing fails; all others answer as before."""
     compiled = [selectors.compile_selector(text) for text in key.class_selectors + key.selectors]
-    records = [inventory.records[index] for index in sorted(changed)]
-    outcomes = [_matches(compiled, record.id.driver, record.device) for record in records]
+    names, records = (key.class_selectors, key.selectors), [inventory.records[index] for index in sorted(changed)]
+    slices = [inventory.slice_of(record.index) for record in records]
+    found_in = [recall.matched(names, each, partial(_matched, compiled)) for each in slices]
+    outcomes = [matched.get(record.position, False) for matched, record in zip(found_in, records, strict=True)]
     if before.failure or not all(isinstance(outcome, bool) for outcome in outcomes):
         return ask(inventory, key, recall)
     plugins = _plugin_nodes(inventory, key.extended_resource)
@@ -209,7 +213,7 @@ def _plugin_nodes(inventory: Inventory, resource: str) -> frozenset[int]:
 
 def _matches(compiled: list[selectors.Selector], driver: str, device: Device) -> bool | selectors.SelectorFailure:
     """AND in order, class selectors first."""
-    return _Asking(driver, device, dict(device.attributes)).all(compiled)
+    return Asking(driver, device, dict(device.attributes)).all(compiled)
 
 
 def _judge(record: DeviceRecord, key: DemandKey, requested: Mapping[str, Quantity]) -> tuple[Verdict, Consumption]:

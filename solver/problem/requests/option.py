@@ -18,6 +18,12 @@ class Line(NamedTuple):
     takes_each: bool
 
 
+Masks = tuple[int, ...]
+"""Candidates of each request, as bits of a table of types."""
+Ways = tuple[tuple[tuple[int, ...], Masks], ...]
+"""Choices of alternatives with the candidates that are left."""
+
+
 class Option(NamedTuple):
     """One way: the alternative of each request, the sum of their ranks (0 is best), and what it takes."""
 

@@ -2,43 +2,85 @@
 Ways to serve a component on a node: which alternative of each request, which value of each matched attribute.
 
 An option fixes those choices; what remains are independent lines "so many devices out of these types", which is
-what the greedy and the model count. Computed once per component and group: usage plays no ask.
+what the greedy and the model count. Computed once per component and group: usage plays no part.
+
+Choices multiply: a claim may have 32 requests of 8 alternatives each under 32 constraints. Types are bits of a number
+here, so that a constraint narrows all candidates at once, and every step is paid for before it is made.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from solver.domain import ConstraintKind
 from solver.problem.devices.layout import Group, Layout, type_at
 from solver.problem.requests.component import Ask, Component, Link
 from solver.problem.requests.demand import Verdict
-from solver.problem.requests.option import Line, Option
+from solver.problem.requests.option import Line, Masks, Option, Ways
 
 MOST_OPTIONS: Final = 4096
 """Options kept per component and group; what exceeds it is cut off, preferred alternatives first."""
+_DEAD_ENDS: Final = 32
+"""Dead ends after which constraints that are still to come are looked at before one is gone into."""
+
+Pay = Callable[[int], None]
+"""Takes cost units (about microseconds) of a step before it is made; raises `TooCostlyError` where none are left."""
 
 
-def options(component: Component, group: Group, layout: Layout) -> tuple[Option, ...]:
+class TooCostlyError(Exception):
+    """To enumerate the ways of a component takes more work than is allowed."""
+
+
+def unpaid(units: int) -> None:
+    """Pay nothing: work without a limit."""
+    del units
+
+
+def options(component: Component, group: Group, layout: Layout, pay: Pay = unpaid) -> tuple[Option, ...]:
     """Enumerate the options of a component on nodes of a group, best rank first; empty if there is none."""
-    where = (group, layout)
-    candidates = [[_candidates(ask, group, layout) for ask in alternatives] for alternatives in component.requests]
-    possible = [[i for i, each in enumerate(row) if each is not None] for row in candidates]
-    found: list[Option] = []
+    table = _Table.of(component, group, layout)
+    key = (component.links, component.most_results, table.key)
+    ways = layout.ways.get(key)
+    if ways is None:
+        ways = layout.ways[key] = _ways(component, table, pay)
+    pay(len(ways) * len(component.requests))
+    lines: dict[tuple[int, int, int], Line] = {}
+    found = []
+    for alternatives, masks in ways:
+        keys = tuple(enumerate(zip(alternatives, masks, strict=True)))
+        for request, (alternative, mask) in keys:
+            if (request, alternative, mask) not in lines:
+                ask = component.requests[request][alternative]
+                lines[request, alternative, mask] = table.line((request, alternative), ask, mask)
+        each = tuple(lines[request, alternative, mask] for request, (alternative, mask) in keys)
+        found.append(Option(alternatives, sum(alternatives), each))
+    return tuple(found)
+
+
+def _ways(component: Component, table: "_Table", pay: Pay) -> Ways:
+    """Enumerate choices of alternatives, and for each of them values of the attributes that have to match."""
+    possible = [[i for i, each in enumerate(row) if each is not None] for row in table.candidates]
+    narrowing, found = _Narrowing(table, pay), list[tuple[tuple[int, ...], Masks]]()
+    covers = [_Cover.of(link) for link in component.links]
+    known: dict[tuple[Masks, Masks, tuple[tuple[int, ...], ...]], tuple[Masks, ...]] = {}
     for alternatives in islice(_in_order_of_preference(possible), MOST_OPTIONS):
-        asks = [asks[choice] for asks, choice in zip(component.requests, alternatives, strict=True)]
-        chosen = [row[choice] or () for row, choice in zip(candidates, alternatives, strict=True)]
-        links = tuple(_active(component.links, alternatives))
-        for narrowed in _narrowed(asks, chosen, links, where):
-            lines = tuple(
-                _line((request, alternatives[request]), ask, types, where)
-                for request, (ask, types) in enumerate(zip(asks, narrowed, strict=True))
+        pay(len(alternatives) * (1 + len(covers) // 8))
+        needs = tuple(row[choice].needed for row, choice in zip(component.requests, alternatives, strict=True))
+        chosen = tuple(row[choice] or 0 for row, choice in zip(table.candidates, alternatives, strict=True))
+        covered = tuple(each.requests(alternatives) for each in covers)
+        left = MOST_OPTIONS - len(found)
+        if (needs, chosen, covered) not in known:
+            fitting = (
+                masks
+                for masks in narrowing.of(needs, chosen, covered)
+                if not component.most_results or table.most(needs, masks) <= component.most_results
             )
-            if not component.most_results or sum(line.needed for line in lines) <= component.most_results:
-                found.append(Option(alternatives, sum(alternatives), lines))
-            if len(found) >= MOST_OPTIONS:
-                return tuple(found)
+            known[needs, chosen, covered] = tuple(islice(fitting, left))
+        found += ((alternatives, masks) for masks in known[needs, chosen, covered][:left])
+        if len(found) >= MOST_OPTIONS:
+            break
     return tuple(found)
 
 
@@ -60,115 +102,180 @@ def _in_order_of_preference(possible: list[list[int]]) -> Iterator[tuple[int, ..
                 heappush(heap, (rank, following))
 
 
-def _active(links: tuple[Link, ...], alternatives: tuple[int, ...]) -> Iterator[tuple[Link, tuple[int, ...]]]:
-    """Constraints with the requests they cover under a choice of alternatives."""
-    for link in links:
-        covered = sorted(
-            {member.request for member in link.members if member.alternative in {-1, alternatives[member.request]}}
+class _Cover(NamedTuple):
+    """The requests that a constraint covers, each with the alternatives for which it does; None for every one."""
+
+    members: tuple[tuple[int, frozenset[int] | None], ...]
+
+    @classmethod
+    def of(cls, link: Link) -> "_Cover":
+        found: dict[int, set[int]] = {}
+        for member in link.members:
+            found.setdefault(member.request, set()).add(member.alternative)
+        return cls(tuple((key, None if -1 in named else frozenset(named)) for key, named in sorted(found.items())))
+
+    def requests(self, alternatives: tuple[int, ...]) -> tuple[int, ...]:
+        """Give the requests that it covers under a choice of alternatives."""
+        return tuple(key for key, named in self.members if named is None or alternatives[key] in named)
+
+
+@dataclass(slots=True, eq=False)
+class _Table:
+    """
+    The types that nodes of a group offer to a component; bit by bit in the order in which they are referred to.
+
+    `candidates` are the types that can serve each alternative of each request, None where the node cannot serve it.
+    `values` say per constraint which types have a value, in the order of the types, and `having` which have any.
+    """
+
+    references: tuple[int, ...]
+    totals: tuple[int, ...]
+    candidates: tuple[tuple[int | None, ...], ...] = ()
+    needs: tuple[tuple[int, ...], ...] = ()
+    kinds: tuple[ConstraintKind, ...] = ()
+    values: list[dict[object, int]] = field(default_factory=list)
+    having: list[int] = field(default_factory=list)
+    orders: list[tuple[tuple[object, ...], ...]] = field(default_factory=list)
+    _supplies: dict[int, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, component: Component, group: Group, layout: Layout) -> "_Table":
+        references = (*range(len(group.types)), *(-each - 1 for each in group.wide))
+        types = [type_at(layout, group, each) for each in references]
+        table = cls(references, tuple(each.total for each in types))
+        answers = {ask.demand: [each.verdict.get(ask.demand) for each in types] for ask in _asks(component)}
+        table.candidates = tuple(
+            tuple(table.candidate(ask, answers[ask.demand], is_unsettled=group.is_unsettled) for ask in row)
+            for row in component.requests
         )
-        if covered:
-            yield link, tuple(covered)
+        table.needs = tuple(tuple(ask.needed for ask in row) for row in component.requests)
+        table.kinds = tuple(link.kind for link in component.links)
+        for link in component.links:
+            position = layout.attributes.index(link.attribute)
+            table.orders.append(tuple(each.attributes[position] for each in types))
+            masks: dict[object, int] = {}
+            for bit, items in enumerate(table.orders[-1]):
+                for value in items:
+                    masks[value] = masks.get(value, 0) | 1 << bit
+            table.values.append(masks)
+            table.having.append(sum(1 << bit for bit, items in enumerate(table.orders[-1]) if items))
+        return table
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Give all that ways depend on: equal tables have equal ways."""
+        return self.totals, self.candidates, self.needs, tuple(self.orders)
+
+    def candidate(self, ask: Ask, verdicts: list[Verdict | None], *, is_unsettled: bool) -> int | None:
+        """Give the types that can serve a part, or None where the node cannot serve it whatever is free."""
+        usable = sum(1 << bit for bit, verdict in enumerate(verdicts) if verdict == Verdict.YES)
+        if ask.needed:
+            return usable if self.supply(usable) >= ask.needed else None
+        if is_unsettled or set(verdicts) - {Verdict.YES, Verdict.CAPACITY, None}:
+            return None
+        return usable or None
+
+    def supply(self, mask: int) -> int:
+        """How many devices types have."""
+        found = self._supplies.get(mask)
+        if found is None:
+            found = self._supplies[mask] = sum(self.totals[bit] for bit in _bits(mask))
+        return found
+
+    def most(self, needs: Masks, masks: Masks) -> int:
+        """How many devices are taken."""
+        return sum(need or self.supply(mask) for need, mask in zip(needs, masks, strict=True))
+
+    def line(self, at: tuple[int, int], ask: Ask, mask: int) -> Line:
+        """Write the line of a request."""
+        types = tuple(self.references[bit] for bit in _bits(mask))
+        return Line(*at, ask.demand, ask.needed or self.supply(mask), types, takes_each=not ask.needed)
 
 
-def _references(group: Group) -> Iterator[int]:
-    yield from range(len(group.types))
-    yield from (-each - 1 for each in group.wide)
+def _asks(component: Component) -> Iterator[Ask]:
+    return (ask for row in component.requests for ask in row)
 
 
-def _candidates(ask: Ask, group: Group, layout: Layout) -> tuple[int, ...] | None:
-    """Types that can serve a part, or None where the node cannot serve it whatever is free."""
-    answering = [(each, type_at(layout, group, each)) for each in _references(group)]
-    if ask.needed:
-        usable = tuple(each for each, device in answering if device.verdict.get(ask.demand) == Verdict.YES)
-        return usable if _supply(usable, (group, layout)) >= ask.needed else None
-    verdicts = {device.verdict[ask.demand] for _, device in answering if ask.demand in device.verdict}
-    if group.is_unsettled or verdicts - {Verdict.YES, Verdict.CAPACITY}:
-        return None
-    return tuple(each for each, device in answering if device.verdict.get(ask.demand) == Verdict.YES) or None
+def _bits(mask: int) -> Iterator[int]:
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
 
 
-def _supply(types: tuple[int, ...], where: tuple[Group, Layout]) -> int:
-    group, layout = where
-    return sum(type_at(layout, group, each).total for each in types)
+@dataclass(slots=True, eq=False)
+class _Narrowing:
+    """Chooses a value for each matchAttribute in turn, keeping only the types that have it."""
 
+    table: _Table
+    pay: Pay
+    dead_ends: int = 0
 
-def _narrowed(
-    asks: list[Ask],
-    candidates: list[tuple[int, ...]],
-    links: tuple[tuple[Link, tuple[int, ...]], ...],
-    where: tuple[Group, Layout],
-) -> Iterator[list[tuple[int, ...]]]:
-    """Choose a value for each matchAttribute in turn, keeping only the types that have it."""
-    if not links:
-        yield candidates
-        return
-    (link, covered), rest = links[0], links[1:]
-    if link.kind is ConstraintKind.DISTINCT:
-        narrowed = _with_attribute(candidates, link, covered, where)
-        if _suffices(asks, narrowed, covered, where):
-            yield from _narrowed(asks, narrowed, rest, where)
-        return
-    seen: set[tuple[tuple[int, ...], ...]] = set()
-    for value in _common_values(candidates, link, covered, where):
-        narrowed = _with_value(candidates, link, (covered, value), where)
-        key = tuple(narrowed[each] for each in covered)
-        if key not in seen and _suffices(asks, narrowed, covered, where):
+    def of(self, needs: Masks, chosen: Masks, covered: tuple[tuple[int, ...], ...]) -> Iterator[Masks]:
+        """Give the candidates that each choice of values leaves; constraints that cover nothing are passed over."""
+        links = tuple((number, requests) for number, requests in enumerate(covered) if requests)
+        return self._rest((needs, chosen), chosen, links)
+
+    def _rest(
+        self, asked: tuple[Masks, Masks], masks: Masks, links: tuple[tuple[int, tuple[int, ...]], ...]
+    ) -> Iterator[Masks]:
+        if not links:
+            yield masks
+            return
+        (number, covered), rest = links[0], links[1:]
+        self.pay(1 + len(covered) // 4)
+        seen: set[Masks] = set()
+        for kept in self._kept(number, covered, masks):
+            narrowed = list(masks)
+            for request in covered:
+                narrowed[request] &= kept
+            key = tuple(narrowed[request] for request in covered)
+            self.pay(1 + len(covered) // 4)
+            if key in seen or not self._suffices(asked, narrowed, covered):
+                continue
             seen.add(key)
-            yield from _narrowed(asks, narrowed, rest, where)
+            if self.dead_ends < _DEAD_ENDS or self._may_go_on(asked, narrowed, rest):
+                yield from self._rest(asked, tuple(narrowed), rest)
+        if not seen:
+            self.dead_ends += 1
 
+    def _kept(self, number: int, covered: tuple[int, ...], masks: Masks) -> list[int]:
+        """
+        Give the types that a choice for a constraint leaves, choice by choice.
 
-def _values(link: Link, reference: int, where: tuple[Group, Layout]) -> tuple[object, ...]:
-    group, layout = where
-    return type_at(layout, group, reference).attributes[layout.attributes.index(link.attribute)]
+        Values that devices of every covered request have come in the order of the first request's types.
+        """
+        table = self.table
+        if table.kinds[number] is ConstraintKind.DISTINCT:
+            return [table.having[number]]
+        first = masks[covered[0]]
+        found = []
+        for value, mask in table.values[number].items():
+            if all(masks[request] & mask for request in covered):
+                bit = (first & mask) & -(first & mask)
+                items = table.orders[number][bit.bit_length() - 1]
+                found.append((bit, items.index(value), mask))
+        self.pay(len(table.values[number]) // 4)
+        return [mask for *_, mask in sorted(found)]
 
+    def _suffices(self, asked: tuple[Masks, Masks], narrowed: list[int], covered: tuple[int, ...]) -> bool:
+        """Whether enough devices are left; a request for all devices must not have lost any."""
+        needs, chosen = asked
+        return all(
+            self.table.supply(narrowed[each]) >= needs[each] if needs[each] else narrowed[each] == chosen[each]
+            for each in covered
+        )
 
-def _common_values(
-    candidates: list[tuple[int, ...]], link: Link, covered: tuple[int, ...], where: tuple[Group, Layout]
-) -> list[object]:
-    """Values that devices of every covered request have, in the order of the first request's types."""
-    per_request = [
-        dict.fromkeys(value for each in candidates[request] for value in _values(link, each, where))
-        for request in covered
-    ]
-    return [value for value in per_request[0] if all(value in values for values in per_request[1:])]
-
-
-def _with_value(
-    candidates: list[tuple[int, ...]],
-    link: Link,
-    chosen: tuple[tuple[int, ...], object],
-    where: tuple[Group, Layout],
-) -> list[tuple[int, ...]]:
-    covered, value = chosen
-    narrowed = list(candidates)
-    for request in covered:
-        narrowed[request] = tuple(each for each in candidates[request] if value in _values(link, each, where))
-    return narrowed
-
-
-def _with_attribute(
-    candidates: list[tuple[int, ...]], link: Link, covered: tuple[int, ...], where: tuple[Group, Layout]
-) -> list[tuple[int, ...]]:
-    narrowed = list(candidates)
-    for request in covered:
-        narrowed[request] = tuple(each for each in candidates[request] if _values(link, each, where))
-    return narrowed
-
-
-def _suffices(
-    asks: list[Ask], narrowed: list[tuple[int, ...]], covered: tuple[int, ...], where: tuple[Group, Layout]
-) -> bool:
-    """Whether enough devices are left; a request for all devices must not have lost any."""
-    for request in covered:
-        ask = asks[request]
-        if ask.needed and _supply(narrowed[request], where) < ask.needed:
-            return False
-        if not ask.needed and narrowed[request] != _candidates(ask, *where):
-            return False
-    return True
-
-
-def _line(at: tuple[int, int], ask: Ask, types: tuple[int, ...], where: tuple[Group, Layout]) -> Line:
-    request, alternative = at
-    needed = ask.needed or _supply(types, where)
-    return Line(request, alternative, ask.demand, needed, types, takes_each=not ask.needed)
+    def _may_go_on(
+        self, asked: tuple[Masks, Masks], masks: list[int], links: tuple[tuple[int, tuple[int, ...]], ...]
+    ) -> bool:
+        """Whether each constraint that is still to come, looked at alone, leaves enough."""
+        needs, _ = asked
+        for number, covered in links:
+            kept = self._kept(number, covered, tuple(masks))
+            self.pay(1 + len(kept) * len(covered) // 4)
+            if not any(
+                all(self.table.supply(masks[each] & mask) >= max(1, needs[each]) for each in covered) for mask in kept
+            ):
+                return False
+        return True

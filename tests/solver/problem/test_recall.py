@@ -34,11 +34,15 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[Device]:
     real = selectors.Selector.evaluate
 
     def evaluate(
-        selector: selectors.Selector, driver: str, device: Device, attributes: Mapping[str, Any] | None = None
+        selector: selectors.Selector,
+        driver: str,
+        device: Device,
+        attributes: Mapping[str, Any] | None = None,
+        budget: selectors.EvaluationBudget | None = None,
     ) -> bool | selectors.SelectorFailure:
         if device not in seen:
             seen.append(device)
-        return real(selector, driver, device, attributes)
+        return real(selector, driver, device, attributes, budget)
 
     monkeypatch.setattr(selectors.Selector, "evaluate", evaluate)
     return seen
@@ -119,10 +123,14 @@ def test_a_selector_of_several_requests_is_put_to_a_device_once(monkeypatch: pyt
     real = selectors.Selector.evaluate
 
     def evaluate(
-        selector: selectors.Selector, driver: str, device: Device, attributes: Mapping[str, Any] | None = None
+        selector: selectors.Selector,
+        driver: str,
+        device: Device,
+        attributes: Mapping[str, Any] | None = None,
+        budget: selectors.EvaluationBudget | None = None,
     ) -> bool | selectors.SelectorFailure:
         asked.append(selector.expression)
-        return real(selector, driver, device, attributes)
+        return real(selector, driver, device, attributes, budget)
 
     monkeypatch.setattr(selectors.Selector, "evaluate", evaluate)
     small, large = (b.request("r", "fast", selectors=(f"{MODEL}.size() > {size}",)) for size in (2, 3))

@@ -68,7 +68,7 @@ def _again(draw: st.DrawFn, each: ResourceSlice) -> ResourceSlice:
 def look(problem: Problem) -> dict[str, object]:
     """Everything that depends on slices, in a form that can be compared."""
     layout, stock = problem.layout, problem.inventory
-    kept = {"options", "partitions", "groups", "wide_types"}
+    kept = {"options", "ways", "partitions", "groups", "wide_types"}
     found: dict[str, object] = {
         each.name: getattr(layout, each.name) for each in dataclasses.fields(layout) if each.name not in kept
     }

@@ -1,0 +1,237 @@
+"""
+Selectors put to devices, paid from a budget's allowance: what one costs is known only once it has run.
+
+All are put to the devices together first, each with a small share: that is enough where they are plain, and what a
+device publishes is read once. Those that need more take turns after that, by namespace, by claim, and then the one that
+looks cheapest: a claim with dozens of expensive selectors does not use up what another one's needs. Whatever was
+worked out is recalled by the next decision.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from typing import Final, NamedTuple
+
+from solver.domain import Budget, ResourceSlice
+from solver.feasibility import selectors
+from solver.feasibility.selectors import EvaluationBudget, EvaluationStopped, Selector
+from solver.problem.devices.inventory import Inventory
+from solver.problem.devices.recall import Begun, Recall, Selectors
+from solver.problem.requests.demand import Asking
+
+_LOOK: Final = 2
+"""Units of putting selectors to a device whose result is known from another device."""
+_COMPILE: Final = 10
+"""Units of compiling a character."""
+_TURN: Final = 10_000
+"""Units of a turn at least."""
+
+
+class Asker(NamedTuple):
+    """What wants to know: a claim, known by a number, in a namespace."""
+
+    namespace: str
+    claim: int
+
+
+@dataclass(slots=True, eq=False)
+class _Task:
+    """Selectors, the slices whose devices they were not put to yet, and what the next turn may cost."""
+
+    names: Selectors
+    compiled: list[Selector]
+    askers: Collection[Asker]
+    slices: list[ResourceSlice]
+    turn: int = _TURN
+
+    @property
+    def expected(self) -> int:
+        """Units that are to be expected, from what is seen without running it."""
+        size = sum(map(len, (*self.names[0], *self.names[1])))
+        return sum(len(each.devices) for each in self.slices) * size
+
+
+def evaluate(
+    inventory: Inventory, recall: Recall, wanted: Mapping[Selectors, Collection[Asker]], budget: Budget
+) -> frozenset[Selectors]:
+    """
+    Put selectors to all devices that they were not put to yet, as far as time and allowance reach.
+
+    Give those that did not come to an end. Selectors that do not compile are no matter here.
+    """
+    slices = [each for each, _ in inventory.spans if each.devices]
+    unfinished = {names: rest for names in wanted if (rest := recall.unknown(names, slices))}
+    run = _Run(inventory, recall, budget)
+    tasks = []
+    for names in sorted(unfinished, key=lambda names: sum(map(len, (*names[0], *names[1])))):
+        if run.is_over():
+            break
+        compiled = run.compiled(names)
+        if compiled is None:
+            del unfinished[names]
+        else:
+            tasks.append(_Task(names, compiled, wanted[names], unfinished[names]))
+    run.together(tasks)
+    run.in_turns([task for task in tasks if task.slices])
+    done = {task.names for task in tasks if not task.slices}
+    return frozenset(unfinished) - done
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    """One evaluation of many selectors."""
+
+    inventory: Inventory
+    recall: Recall
+    budget: Budget
+
+    def is_over(self) -> bool:
+        """Whether time or allowance is used up."""
+        return not self.budget.units_left or self.budget.remaining_seconds() <= 0.0
+
+    def compiled(self, names: Selectors) -> list[Selector] | None:
+        """Compile some selectors; None where one of them is wrong, which is said of its pod elsewhere."""
+        try:
+            for text in (*names[0], *names[1]):
+                self.budget.spend(_COMPILE * len(text))
+            return [selectors.compile_selector(text) for text in (*names[0], *names[1])]
+        except selectors.SelectorError:
+            return None
+
+    def together(self, tasks: list[_Task]) -> None:
+        """Put all selectors to one slice after the other, each until its share is used up."""
+        meters = {id(task): self._meter(share) for task, share in _shares(tasks, self.budget.units_left // 2)}
+        waiting = {id(task): {id(each) for each in task.slices} for task in tasks}
+        before = {key: meter.units for key, meter in meters.items()}
+        active = list(tasks)
+        for each, _ in self.inventory.spans:
+            here = [task for task in active if id(each) in waiting[id(task)]]
+            if not here:
+                continue
+            stopped = self._on(each, here, meters)
+            active = [task for task in active if id(task) not in stopped]
+            if not active or self.budget.remaining_seconds() <= 0.0:
+                break
+        for key, meter in meters.items():
+            self.budget.spend(before[key] - meter.units)
+        for task in tasks:
+            task.slices = self.recall.unknown(task.names, task.slices)
+
+    def _on(self, each: ResourceSlice, tasks: list[_Task], meters: Mapping[int, EvaluationBudget]) -> set[int]:
+        """Put selectors to every device of a slice; give those whose share ended."""
+        begun = {id(task): self.recall.begun(task.names, each) for task in tasks}
+        active, stopped = list(tasks), set[int]()
+        for task in tasks:
+            meters[id(task)].units -= _LOOK * len(each.devices)
+        for position, device in enumerate(each.devices):
+            asking = Asking(each.driver, device, dict(device.attributes))
+            is_late = self.budget.remaining_seconds() <= 0.0
+            for task in tuple(active):
+                if position < begun[id(task)].looked_at:
+                    continue
+                outcome = None if is_late else self._outcome(asking, task, meters[id(task)])
+                if outcome is None:
+                    self.recall.pause(task.names, Begun(each, position, begun[id(task)].matched))
+                    stopped.add(id(task))
+                    active.remove(task)
+                elif outcome is not False:
+                    begun[id(task)].matched[position] = outcome
+        for task in active:
+            self.recall.note(task.names, each, begun[id(task)].matched)
+        return stopped
+
+    @staticmethod
+    def _outcome(asking: Asking, task: _Task, meter: EvaluationBudget) -> bool | selectors.SelectorFailure | None:
+        """Put selectors to a device; None where the budget does not allow that."""
+        try:
+            return asking.all(task.compiled, meter) if meter.units > 0 else None
+        except EvaluationStopped:
+            return None
+
+    def in_turns(self, tasks: list[_Task]) -> None:
+        """Let those take turns that need more: by what was used so far for each namespace and claim."""
+        turns = _Turns(tasks)
+        while (task := turns.next()) is not None and not self.is_over():
+            meter = self._meter(min(task.turn, self.budget.units_left))
+            before, count = meter.units, len(task.slices)
+            stopped = self._forward(task, meter)
+            self.budget.spend(before - meter.units)
+            turns.took(before - meter.units)
+            if stopped and len(task.slices) == count:
+                task.turn *= 4  # or an evaluation that is longer than a turn would never come to its end
+
+    def _forward(self, task: _Task, meter: EvaluationBudget) -> bool:
+        """Go on with one task; give whether its turn ended before it did."""
+        while task.slices:
+            if self._on(task.slices[0], [task], {id(task): meter}):
+                return True
+            del task.slices[0]
+        return False
+
+    def _meter(self, units: int) -> EvaluationBudget:
+        return EvaluationBudget(units=units, should_stop=lambda: self.budget.remaining_seconds() <= 0.0)
+
+
+def _shares(tasks: list[_Task], units: int) -> list[tuple[_Task, int]]:
+    """Divide units by namespace, by the claims of each, and by the selectors of those."""
+    claims: defaultdict[str, Counter[int]] = defaultdict(Counter)
+    for asker in (asker for task in tasks for asker in task.askers):
+        claims[asker.namespace][asker.claim] += 1
+    of_namespace = units // max(1, len(claims))
+    return [
+        (
+            task,
+            max(
+                of_namespace // (len(claims[each.namespace]) * claims[each.namespace][each.claim])
+                for each in task.askers
+            ),
+        )
+        for task in tasks
+    ]
+
+
+@dataclass(slots=True, eq=False)
+class _Turns:
+    """Whose turn it is: of the namespace that used least, the claim that did, its cheapest selectors."""
+
+    tasks: list[_Task]
+    _namespaces: list[tuple[int, str]] = field(init=False)
+    _claims: dict[str, list[tuple[int, int]]] = field(init=False)
+    _rest: dict[Asker, list[_Task]] = field(init=False)
+    _current: Asker | None = None
+    _used: tuple[int, int] = (0, 0)
+
+    def __post_init__(self) -> None:
+        self._rest = defaultdict(list)
+        for task in sorted(self.tasks, key=lambda task: -task.expected):
+            for asker in task.askers:
+                self._rest[asker].append(task)
+        self._claims = defaultdict(list)
+        for asker in sorted(self._rest):
+            self._claims[asker.namespace].append((0, asker.claim))
+        self._namespaces = [(0, namespace) for namespace in sorted(self._claims)]
+        heapify(self._namespaces)
+
+    def next(self) -> _Task | None:
+        """Give the next task that is not done."""
+        while self._namespaces:
+            of_namespace, namespace = heappop(self._namespaces)
+            claims = self._claims[namespace]
+            while claims:
+                of_claim, number = heappop(claims)
+                rest = self._rest[Asker(namespace, number)]
+                while rest and not rest[-1].slices:
+                    rest.pop()
+                if rest:
+                    self._current, self._used = Asker(namespace, number), (of_namespace, of_claim)
+                    return rest[-1]
+        return None
+
+    def took(self, units: int) -> None:
+        """Note what the turn of the last task given cost."""
+        if self._current is None:
+            return
+        namespace, number = self._current
+        heappush(self._claims[namespace], (self._used[1] + units, number))
+        heappush(self._namespaces, (self._used[0] + units, namespace))

@@ -20,7 +20,7 @@ class Kin(NamedTuple):
 
 
 def kin_of(pod: Pod, claim: Callable[[ClaimId], Claim | None]) -> Kin:
-    """Give the kin of a pod, by its claims as they are now; `claim` looks one up. Pods of a gang are one, by its name."""
+    """Give the kin of a pod, by its claims as they are now; `claim` looks one up. Pods of a gang are one."""
     if pod.gang is not None:
         return Kin(pod.id.namespace, hash(pod.gang))
     asked = tuple(_asked(entry, claim) for entry in pod.claims)

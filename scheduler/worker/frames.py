@@ -15,6 +15,7 @@ import msgspec
 
 from scheduler.change import Change, Kind, Object
 from scheduler.cluster import Assumptions
+from solver import Learned
 from solver.domain import (
     Batch,
     Claim,
@@ -161,6 +162,7 @@ _VALUES: Final[dict[Kind, msgspec.json.Decoder[Object | None]]] = {
 _encoder: Final = msgspec.json.Encoder()
 _changes: Final = msgspec.json.Decoder(_WireChange)
 _orders: Final = msgspec.json.Decoder(Order)
+_learned: Final = msgspec.json.Decoder(tuple[Learned, ...])
 _answers: Final = msgspec.json.Decoder(Answer)
 
 
@@ -223,6 +225,17 @@ def split(received: bytes | bytearray) -> tuple[memoryview, ...]:
         bodies.append(view[_LENGTH.size : end])
         view = view[end:]
     return tuple(bodies)
+
+
+def encode_learned(learned: tuple[Learned, ...]) -> bytes:
+    """Encode what a child has learned, for its parent."""
+    return _encoder.encode(learned)
+
+
+def decode_learned(body: bytes | memoryview) -> tuple[Learned, ...]:
+    """Decode what a child has learned."""
+    learned: tuple[Learned, ...] = _learned.decode(body)
+    return learned
 
 
 def framed(body: bytes) -> bytes:

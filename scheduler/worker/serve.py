@@ -31,6 +31,7 @@ from solver.domain import (
     Policy,
     Reason,
     ReasonCode,
+    ResourceSlice,
     Snapshot,
     Unplaced,
     Violation,
@@ -70,6 +71,8 @@ class _Service:
         self._replica: Final = Cluster()
         self._engine: Final = Engine()
         self._child: Child | None = None
+        self._slices: tuple[ResourceSlice, ...] = ()
+        """Those that the child knows, so that what it has learned about them is understood."""
         self._sources: Final = selectors.DefaultSelector()
 
     def run(self, limit: int) -> None:
@@ -90,7 +93,8 @@ class _Service:
                 for raw in changes:
                     self._replica.apply(frames.decode_change(raw))
             case frames.Decide(aside=None):
-                self._connection.sendall(frames.encode(self._answer(order, self._solver)))
+                snapshot = self._replica.snapshot(order.assumptions)
+                self._connection.sendall(frames.encode(self._answer(order, snapshot, self._solver)))
             case frames.Decide():
                 self._put_aside(order)
 
@@ -100,8 +104,10 @@ class _Service:
             before = self._child
             self._forget(before)
             before.kill()
+        snapshot = self._replica.snapshot(order.assumptions)
+        self._slices = snapshot.slices
         try:
-            self._child = Child(order, partial(self._decide_aside, order), self._connection)
+            self._child = Child(order, partial(self._decide_aside, order, snapshot), self._connection)
         except OSError:  # no memory or process is left for one more
             self._connection.sendall(frames.encode(frames.Ended(id=order.id, cause=frames.Cause.MEMORY)))
             return
@@ -117,22 +123,24 @@ class _Service:
         if isinstance(result, frames.Ended):
             self._connection.sendall(frames.encode(result))
             return
-        answer, _learned = result
+        answer, learned = result
+        self._engine.learn(frames.decode_learned(learned), self._slices)
         self._connection.sendall(frames.framed(bytes(answer)))
 
     def _forget(self, child: Child) -> None:
         self._child = None
         self._sources.unregister(child)
 
-    def _decide_aside(self, order: frames.Decide) -> tuple[bytes, bytes]:
+    def _decide_aside(self, order: frames.Decide, snapshot: Snapshot) -> tuple[bytes, bytes]:
         """Decide in the child; give the answer, and what was worked out for it that the parent does not know."""
+        self._engine.learned()  # what came before is its parent's own
         is_greedy = order.aside is not None and order.aside.is_greedy
-        answer = self._answer(order, solve_greedily if is_greedy else self._solver)
+        answer = self._answer(order, snapshot, solve_greedily if is_greedy else self._solver)
         if isinstance(answer, frames.Failed) and not is_greedy:
-            answer = self._answer(order, solve_greedily)
-        return frames.encode_body(answer), b"{}"
+            answer = self._answer(order, snapshot, solve_greedily)
+        return frames.encode_body(answer), frames.encode_learned(self._engine.learned())
 
-    def _answer(self, order: frames.Decide, solver: Solve) -> frames.Decided | frames.Failed:
+    def _answer(self, order: frames.Decide, snapshot: Snapshot, solver: Solve) -> frames.Decided | frames.Failed:
         budget = Budget(
             seconds=order.seconds,
             deterministic_seconds=order.deterministic_seconds,
@@ -142,7 +150,6 @@ class _Service:
             may_leave=order.aside is None or order.aside.may_leave,
         )
         try:
-            snapshot = self._replica.snapshot(order.assumptions)
             solve_it = partial(solver, engine=self._engine)
             plan, violations = decide(snapshot, order.batch, order.policy, budget, solve_it)
         except MemoryError:

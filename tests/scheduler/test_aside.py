@@ -1,4 +1,4 @@
-"""Decisions beside the batches: what goes there, when, in what order, what becomes of it. Tests move the loop's time."""
+"""Decisions beside the batches: what goes there, when, in what order, what becomes of it. Tests move the time."""
 
 import asyncio
 from collections.abc import Callable
@@ -446,9 +446,8 @@ async def test_an_expensive_pod_is_decided_within_five_minutes_beside_an_endless
     stage, started = Stage(), asyncio.get_running_loop().time()
     stage.hall.cycle.see([seen(claim("c", namespace="modest"))])
     async with running(stage.hall):
-        hostile = [
-            stage.arrive(f"costly-20-hopeless-{n}", f"h{n}", namespace="bad", cpu=f"{n + 1}m") for n in range(30)
-        ]
+        for n in range(30):
+            stage.arrive(f"costly-20-hopeless-{n}", f"h{n}", namespace="bad", cpu=f"{n + 1}m")
         expensive = stage.arrive("costly-15-valid", "c", namespace="modest")
         number, waited = 0, 0.0
         while not stage.is_bound(expensive):

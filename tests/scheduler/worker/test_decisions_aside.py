@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.worker.frames import Cause, Decided
 from scheduler.worker.limits import Limits
-from scheduler.worker.process import AsideEndedError, Question, SolveFailedError, WorkerLostError
+from scheduler.worker.process import COMMAND, AsideEndedError, Question, SolveFailedError, WorkerLostError
 from solver.domain import Policy
 from tests.support.builders import batch, pod
 from tests.support.shell_process import LIMITS, Shell, running
@@ -150,6 +150,18 @@ async def test_a_new_order_ends_a_child_of_which_no_answer_is_wanted() -> None:
 
         assert answer.plan is not None
         await ended(child)
+
+
+async def test_the_parent_knows_what_a_child_has_learned() -> None:
+    hasty = replace(LIMITS, cost_units=1)
+    async with running(hasty, COMMAND) as shell:
+        before = await shell.decide(("p", "c"))
+        await ask(shell, "p")
+
+        after = await shell.decide(("q", "d"))
+
+    assert [each.name for each in before.costly] == ["p"]
+    assert [each.node for each in after.placements] == ["n1"]
 
 
 async def test_the_process_has_one_thread_when_it_forks() -> None:

@@ -13,7 +13,7 @@ from scheduler.worker import frames
 from scheduler.worker.limits import Limits
 from scheduler.worker.process import COMMAND, SolveFailedError, Worker, WorkerAbsentError, WorkerLostError
 from solver.domain import Policy
-from tests.support import shell_listener
+from tests.support import shell_garbler, shell_listener
 from tests.support.builders import batch, claim, claim_allocation, gpu_slice, node, placement, pod, result
 from tests.support.cluster_builders import gone, seen, unit
 from tests.support.shell_process import LIMITS, WORLD, Shell, running
@@ -244,3 +244,38 @@ async def test_who_waits_for_the_first_start_hears_of_its_failure(command: tuple
 
     assert failures
     assert not worker.is_ready
+
+
+@pytest.mark.parametrize("kind", ["garbage", "endless", "twice"])
+async def test_a_process_that_answers_nonsense_is_ended(kind: str) -> None:
+    async with running(command=shell_garbler.command(kind)) as shell:
+        pid = shell.worker.pid
+        assert pid is not None
+
+        with pytest.raises(WorkerLostError):
+            await shell.decide(("p", "c"))
+
+        await restarted(shell)
+        assert not is_alive(pid)
+
+
+async def test_a_process_that_reads_nothing_is_ended_although_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.worker.process._MOST_UNTOLD", 1)
+    monkeypatch.setattr("scheduler.worker.process._STALL_SECONDS", 0.2)
+    async with running(command=shell_garbler.command("deaf")) as shell:
+        pid = shell.worker.pid
+        assert pid is not None
+        shell.see(seen(node("a", labels={"large": "x" * 4_000_000})))
+        async with asyncio.timeout(20):
+            while is_alive(pid):  # noqa: ASYNC110 - another process ends
+                await asyncio.sleep(0.01)
+
+
+async def test_what_grows_with_the_cluster_is_allowed_for() -> None:
+    worker = Worker(LIMITS)
+    small = worker.end_seconds(LIMITS)
+    for number in range(10_000):
+        worker.note(seen(node(f"n{number}")))
+
+    assert small == pytest.approx(2.0)
+    assert worker.end_seconds(LIMITS) == pytest.approx(2.4)

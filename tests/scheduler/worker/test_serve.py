@@ -1,17 +1,14 @@
 """What the solver's process does with a plan that breaks a rule."""
 
-
 import pytest
 from msgspec import structs
 
 from scheduler.worker import serve
-from scheduler.worker.process import Limits
 from solver import solve, solve_greedily
 from solver.domain import Batch, Budget, Plan, Pod, Policy, ReasonCode, Snapshot, Violation
 from solver.verify import check as honest_check
 from tests.support.builders import batch, claim, gang, gpu_class, gpu_slice, member, node, pod, snapshot
 
-LIMITS = Limits(seconds=1.0, deterministic_seconds=1.0, workers=1, memory_limit_mib=512)
 GOOD = tuple(pod(f"good-{index}", f"c{index}") for index in range(7))
 POISON = pod("poison", "c7")
 WORLD = snapshot(node("n1"), gpu_slice("n1", count=8), gpu_class(), *(claim(f"c{index}") for index in range(8)))

@@ -6,17 +6,13 @@ Both are marked by the code of their reason. A gang is left out whole. Called by
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Final
 
 from msgspec import structs
 
-from solver.domain import Batch, Plan, PodId, Reason, ReasonCode
+from solver.domain import Batch, Plan, PodId, Reason, ReasonCode, Work
+from solver.problem.leaving import NOT_REACHED
 from solver.problem.problem import Problem
 from solver.solution import Solution
-
-NOT_REACHED: Final = Reason(
-    code=ReasonCode.BUDGET, message="the time for the decision ended before the pod was reached; it is tried again soon"
-)
 
 
 def unreached(problem: Problem, solution: Solution, missing: Mapping[int, int]) -> dict[int, tuple[Reason, ...]]:
@@ -32,10 +28,13 @@ def unreached(problem: Problem, solution: Solution, missing: Mapping[int, int]) 
     return found
 
 
-def out(plan: Plan, batch: Batch) -> Plan:
-    """Take the pods out of a plan that want a solve of their own; one gang or pod at least stays."""
-    late = {each.pod for each in plan.unplaced if NOT_REACHED in each.reasons}
+def out(plan: Plan, batch: Batch, work: Work) -> Plan:
+    """Take the pods out of a plan that want a solve of their own, and add those that were left out before."""
+    late = {waiting.pod for waiting in plan.unplaced if NOT_REACHED in waiting.reasons}
     costly = {each.pod for each in plan.unplaced if any(why.code is ReasonCode.TOO_COSTLY for why in each.reasons)}
+    answered = {each.pod for each in plan.placements} | {each.pod for each in plan.unplaced} | set(plan.later)
+    for missing in (each for stop in work.left_out.values() for each in stop.left if each.pod not in answered):
+        (costly if missing.reason.code is ReasonCode.TOO_COSTLY else late).add(missing.pod)
     if not late and not costly:
         return plan
     return structs.replace(

@@ -50,19 +50,32 @@ def solve(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engi
     a budget that replays the report. Every stage ends with the budget; one pod or gang at least is tried whatever it
     says. `engine` carries memory from one solve to the next.
     """
-    return _solved(snapshot, _each_once(batch), policy, budget.anew(), engine or Engine())
+    batch, budget, engine = _each_once(batch), budget.anew(), engine or Engine()
+    engine.trim()
+    return _reported(_solved(snapshot, batch, policy, budget, engine), batch, budget)
+
+
+def _reported(plan: Plan, batch: Batch, budget: Budget) -> Plan:
+    """Say where the decision was stopped; take the pods out that are to be decided on their own, if that is allowed."""
+    plan = left.out(plan, batch, budget.work) if budget.may_leave else plan
+    quarantined = tuple(budget.work.quarantined.values())
+    return structs.replace(
+        plan, report=structs.replace(plan.report, stopped=budget.work.stops, quarantined=quarantined)
+    )
 
 
 def _solved(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engine: Engine) -> Plan:
     """Solve a batch, or a part of it, within the budget of the whole decision."""
-    problem = prepare(holding.held(snapshot, batch, policy, engine, budget.at("holding")), batch, policy, engine)
+    seen = holding.held(snapshot, batch, policy, engine, budget.at("holding"))
+    problem = prepare(seen, batch, policy, engine, budget)
+    batch = problem.batch
     tried = greedy.candidates(problem, budget.at_least(_GREEDY_SHARE).at("greedy").should_stop)
     start = best(problem, tried)
     is_open = budget.may_leave and not tried[-1].unreached and budget.has_half()
     later = _hard_pods(problem, start, batch, budget.at("hard")) if is_open else ()
     if later:
         prompt = _solved(snapshot, batch.without(frozenset(later)), policy, replace(budget, may_leave=False), engine)
-        return left.out(structs.replace(prompt, later=later), batch)
+        return structs.replace(prompt, later=later)
     searched = last.search(problem, start, preempt.sparing(problem, budget.sparing()).at("search"))
     problem.rejected |= left.unreached(problem, searched.solution, tried[-1].unreached)
     is_proven = all(level.proven for level in searched.levels)
@@ -80,17 +93,16 @@ def _solved(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, en
     if blocked is not None:
         whole = replace(budget, may_leave=False)
         plan = _important_first(plan, batch, blocked, lambda part: _solved(snapshot, part, policy, whole, engine))
-    plan = left.out(plan, batch) if budget.may_leave else plan
-    return structs.replace(plan, report=structs.replace(plan.report, stopped=budget.work.stops))
+    return plan
 
 
 def solve_greedily(
     snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engine: Engine | None = None
 ) -> Plan:
     """Give the greedy plan alone: the fall-back while no search is available. Same contract as `solve`."""
-    engine, budget = engine or Engine(), budget.anew()
-    batch = _each_once(batch)
-    problem = prepare(holding.held(snapshot, batch, policy, engine, budget.at("holding")), batch, policy, engine)
+    batch, budget, engine = _each_once(batch), budget.anew(), engine or Engine()
+    seen = holding.held(snapshot, batch, policy, engine, budget.at("holding"))
+    problem = prepare(seen, batch, policy, engine, budget)
     tried = greedy.candidates(problem, budget.at_least(_GREEDY_SHARE).at("greedy").should_stop)
     start = best(problem, tried)
     problem.rejected |= left.unreached(problem, start, tried[-1].unreached)
@@ -99,9 +111,7 @@ def solve_greedily(
     report = SearchReport(
         status=SearchStatus.FALLBACK, levels=levels, stages=("greedy",), node_count=len(snapshot.nodes)
     )
-    plan = _plan(problem, start, report, engine, budget)
-    plan = left.out(plan, batch) if budget.may_leave else plan
-    return structs.replace(plan, report=structs.replace(report, stopped=budget.work.stops))
+    return _reported(_plan(problem, start, report, engine, budget), batch, budget)
 
 
 def _each_once(batch: Batch) -> Batch:

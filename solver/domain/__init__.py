@@ -8,7 +8,7 @@ rules, or anything mutable. Everybody may import it; it imports nobody.
 
 from solver.domain.account import Account, NearestChange, NodeKind, RequestCount
 from solver.domain.attributes import AttributeKind, AttributeValue
-from solver.domain.budget import GENEROUS_UNITS, Budget, Stop
+from solver.domain.budget import GENEROUS_UNITS, Budget, LeftOut, Quarantined, Stop, Work
 from solver.domain.burden import ClaimBurden, with_burdens
 from solver.domain.claim import (
     Allocation,
@@ -51,7 +51,6 @@ from solver.domain.plan import (
     Placement,
     Plan,
     Preemption,
-    Quarantined,
     SearchReport,
     SearchStatus,
     Unplaced,
@@ -135,6 +134,7 @@ __all__ = [
     "LabelRequirement",
     "LabelSelector",
     "LabelSelectorOperator",
+    "LeftOut",
     "Level",
     "Move",
     "Namespace",
@@ -200,6 +200,7 @@ __all__ = [
     "VolumeClaimId",
     "WeightedPodTerm",
     "Weights",
+    "Work",
     "is_met",
     "with_burdens",
 ]

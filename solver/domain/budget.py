@@ -5,6 +5,7 @@ A budget is passed down from stage to stage, and its shares all write into one `
 at the clock a stage was stopped. With that a replay stops at the same looks, whatever its clock says.
 """
 
+import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
@@ -14,27 +15,43 @@ from typing import Final
 import msgspec
 
 from solver.domain.ids import PodId
+from solver.domain.reasons import Reason
 
 GENEROUS_UNITS: Final = 120_000_000
 """Two minutes of work for what is not known yet: for a caller that waits for the answer and shares with nothing."""
+
+
+class Quarantined(msgspec.Struct, frozen=True, kw_only=True):
+    """An object on which the solver failed, a pod as "pod namespace/name", and the error: a defect to report."""
+
+    subject: str
+    error: str
+
+
+class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod that a stage left out of the plan, and why."""
+
+    pod: PodId
+    reason: Reason
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True):
     """
     Where a stage was stopped: after so many looks at the clock, to its end or until a look from which it went on.
 
-    With `pods` it was the allowance (`Budget.cost_units`) or its share of the time that ended a stage which pays from
-    it: `after` are the units paid until then, and the pods those that were left out of the plan for it.
+    With `left` it was the allowance (`Budget.cost_units`) or its share of the time that ended a stage which pays from
+    it: `after` are the units paid until then, and `left` are the pods that could not be decided about for it. What such
+    a stage does depends on what is known from decisions before, and so a replay leaves out the same pods.
     """
 
     stage: str
     after: int
     until: int = 0
-    pods: tuple[PodId, ...] = ()
+    left: tuple[LeftOut, ...] = ()
 
     def says(self, look: int) -> bool:
         """Whether the time was up at a look."""
-        return not self.pods and self.after < look and (not self.until or look < self.until)
+        return not self.left and self.after < look and (not self.until or look < self.until)
 
 
 @dataclass(slots=True, eq=False)
@@ -43,7 +60,8 @@ class Work:
 
     recorded: tuple[Stop, ...] | None = None
     spent_units: int = 0
-    left_out: list[Stop] = field(default_factory=list)
+    left_out: dict[tuple[str, tuple[LeftOut, ...]], Stop] = field(default_factory=dict)
+    quarantined: dict[str, Quarantined] = field(default_factory=dict)
     _looks: Counter[str] = field(default_factory=Counter)
     _changes: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     """By stage the looks from which on the answer was another one, the first of which is that the time is up."""
@@ -61,6 +79,10 @@ class Work:
             changes.append(look)
         return found
 
+    def leave(self, stage: str, left: tuple[LeftOut, ...]) -> None:
+        """Note the pods that a stage leaves out; once, however often it does."""
+        self.left_out.setdefault((stage, left), Stop(stage=stage, after=self.spent_units, left=left))
+
     @property
     def stops(self) -> tuple[Stop, ...]:
         """Give where stages were stopped so far, by name."""
@@ -69,7 +91,7 @@ class Work:
             for stage, changes in sorted(self._changes.items())
             for first, until in zip(changes[::2], (*changes[1::2], 0), strict=False)
         ]
-        return (*found, *self.left_out)
+        return (*found, *self.left_out.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,9 +145,16 @@ class Budget:
         """Pay for work out of the allowance; it may end below zero, by what the last piece of work took."""
         self.work.spent_units += units
 
+    @classmethod
+    def unbounded(cls) -> "Budget":
+        """Give a budget that never ends: for a case that is known to be small."""
+        return cls(seconds=1e12, cost_units=sys.maxsize)
+
     @property
     def units_left(self) -> int:
-        """What is left of the allowance, never below zero."""
+        """What is left of the allowance, never below zero; all of it in a replay, which knows what it leaves out."""
+        if self.work.recorded is not None:
+            return self.cost_units
         return max(0, self.cost_units - self.work.spent_units)
 
     def remaining_seconds(self) -> float:

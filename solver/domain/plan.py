@@ -4,7 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
-from solver.domain.budget import Stop
+from solver.domain.budget import Quarantined, Stop
 from solver.domain.burden import ClaimBurden
 from solver.domain.claim import Allocation
 from solver.domain.extended import SpecialClaim
@@ -83,13 +83,6 @@ class Level(msgspec.Struct, frozen=True, kw_only=True):
     value: int
     bound: int
     proven: bool
-
-
-class Quarantined(msgspec.Struct, frozen=True, kw_only=True):
-    """An object on which the solver failed, a pod as "pod namespace/name", and the error: a defect to report."""
-
-    subject: str
-    error: str
 
 
 class SearchReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -29,7 +29,7 @@ from solver.problem.neighbours.surroundings import Memory
 from solver.problem.neighbours.topology import Topologies
 from solver.problem.requests import demand, evaluation
 from solver.problem.requests.demand import Answers, DemandKey
-from solver.problem.requests.evaluation import Asker
+from solver.problem.requests.evaluation import Asker, Unfinished
 from solver.problem.requests.option import Ways
 
 _MOST_LAYOUTS: Final = 8
@@ -73,7 +73,6 @@ class Engine:
 
     def inventory(self, snapshot: Snapshot, owned_devices: OwnedDevices) -> Inventory:
         """Give the devices as published; rebuilt when nodes, slices or taint rules changed."""
-        self._trim()
         basis = (snapshot.nodes, snapshot.slices, snapshot.taint_rules, owned_devices)
         if (self._inventory is None or not self._is_current(basis)) and not self._restock(basis):
             nodes = self._sorted(snapshot.nodes)
@@ -93,8 +92,8 @@ class Engine:
             self._neighbours = None
         return self._known()
 
-    def _trim(self) -> None:
-        """Forget what was used least recently, beyond what may be remembered."""
+    def trim(self) -> None:
+        """Forget what was used least recently, beyond what may be remembered: before a decision, never in one."""
         self._answers.trim()
         self._ways.trim()
         self._recall.trim()
@@ -160,9 +159,7 @@ class Engine:
             return demand.ask(stock, key, self._recall)
         return demand.ask_again(stock, key, before, changed, self._recall)
 
-    def evaluate(
-        self, stock: Inventory, wanted: Mapping[Selectors, Collection[Asker]], budget: Budget
-    ) -> frozenset[Selectors]:
+    def evaluate(self, stock: Inventory, wanted: Mapping[Selectors, Collection[Asker]], budget: Budget) -> Unfinished:
         """Put selectors to all devices as far as a budget reaches; give those that did not come to an end."""
         return evaluation.evaluate(stock, self._recall, wanted, budget)
 

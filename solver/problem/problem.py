@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from solver.domain import Batch, Claim, ClaimId, DeviceClass, Pod, Policy, Reason, Snapshot, SpecialClaim
+from solver.domain import Batch, Claim, ClaimId, DeviceClass, Pod, PodId, Policy, Reason, Snapshot, SpecialClaim
 from solver.problem.devices.inventory import Inventory, Mask
 from solver.problem.devices.layout import GLOBAL, Group, Layout
 from solver.problem.devices.usage import Usage
@@ -17,7 +17,7 @@ from solver.problem.neighbours.circle import Neighbours
 from solver.problem.requests.component import Component
 from solver.problem.requests.demand import Answers, DemandKey
 from solver.problem.requests.option import Option
-from solver.problem.requests.options import options
+from solver.problem.requests.options import Pay, options, unpaid
 from solver.problem.tastes.taste import NO_TASTES, Tastes
 from solver.problem.volumes.store import Store
 from solver.problem.volumes.wish import Terms
@@ -149,6 +149,8 @@ class Problem:
     tastes: Tastes = NO_TASTES
     gangs: tuple[GangRule, ...] = ()
     neighbours: Neighbours = field(default_factory=Neighbours)
+    left: Mapping[PodId, Reason] = field(default_factory=dict)
+    """Pods that are no part of the batch any more, because time or the allowance did not reach them."""
     held: dict[int, frozenset[int]] = field(default_factory=dict)
     """By class the nodes that its pods may not use for nothing but a hold."""
 
@@ -161,12 +163,16 @@ class Problem:
         """Describe a node."""
         return self.layout.groups[self.layout.group_of[node]]
 
-    def options(self, component: int, group: Group) -> tuple[Option, ...]:
-        """Ways to serve a component on nodes of a group; kept as long as the layout."""
+    def options(self, component: int, group: Group, pay: Pay = unpaid) -> tuple[Option, ...]:
+        """
+        Ways to serve a component on nodes of a group; kept as long as the layout.
+
+        Raise `TooCostlyError` where `pay` does.
+        """
         key = (self.components[component], group.index)
         found = self.layout.options.get(key)
         if found is None:
-            found = options(self.components[component], group, self.layout)
+            found = options(self.components[component], group, self.layout, pay)
             self.layout.options[key] = found
         return found
 

@@ -55,6 +55,7 @@ class _Kept:
     slices: dict[int, tuple[ResourceSlice, Matched]] = field(default_factory=dict)
     begun: dict[int, Begun] = field(default_factory=dict)
     bytes: int = 0
+    is_compiled: bool = False
     fresh: set[int] = field(default_factory=set)
     """Slices that were worked out since `learned` was called last."""
 
@@ -104,6 +105,15 @@ class Recall:
         kept.slices[id(each)] = (each, matched)
         kept.fresh.add(id(each))
         return matched
+
+    def is_compiled(self, key: Selectors) -> bool:
+        """Whether selectors were compiled before: it costs nothing again while they are in use."""
+        kept = self._matched.get(key)
+        return kept is not None and kept.is_compiled
+
+    def compiled(self, key: Selectors) -> None:
+        """Note that selectors were compiled."""
+        self._used(key).is_compiled = True
 
     def begun(self, key: Selectors, each: ResourceSlice) -> Begun:
         """Give how far selectors were put to the devices of a slice."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from solver.domain import Batch, Namespace, Pod, PodTerm
+from solver.domain import Batch, Budget, Namespace, Pod, PodTerm
 from solver.problem.fit import NodeVerdicts
 from solver.problem.limits import Limit
 from solver.problem.neighbours import apart, ports, refusals, spreads, together
@@ -14,6 +14,7 @@ from solver.problem.neighbours.spreads import Spread
 from solver.problem.neighbours.stance import INDIFFERENT, Stance
 from solver.problem.neighbours.surroundings import Memory, Surroundings
 from solver.problem.neighbours.together import Together
+from solver.problem.quarantine import guarded, subject_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,18 +61,16 @@ class Circle:
     _refusals: dict[Stance, tuple[Refusal, ...]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, batch: Batch, namespaces: tuple[Namespace, ...], memory: Memory) -> "Circle":
+    def of(cls, batch: Batch, namespaces: tuple[Namespace, ...], memory: Memory, budget: Budget) -> "Circle":
         """Find out whom all terms and constraints are about, of running pods and of the batch."""
         audiences = Audiences({each.name: each.labels for each in namespaces})
         circle = cls(Surroundings(memory, audiences))
         for term in memory.residents.holders:
             circle.held.setdefault(audiences.number(of_term(term)), []).append(term)
         for pod in batch.pods:
-            for term in (*pod.affinity, *pod.anti_affinity):
-                audiences.number(of_term(term))
-            for constraint in pod.spread:
-                if constraint.is_required:
-                    audiences.number(of_spread(constraint, pod.id.namespace))
+            if pod.affinity or pod.anti_affinity or pod.spread:
+                with guarded(budget, subject_of(pod)):
+                    _number(audiences, pod)
         return circle
 
     def stance(self, pod: Pod) -> Stance:
@@ -116,3 +115,12 @@ class Circle:
                 groups.append(group)
         agreed.neighbours = Neighbours.of(tuple(pairs), tuple(groups), tuple(spreads.rules(stances, pods, around)))
         return agreed
+
+
+def _number(audiences: Audiences, pod: Pod) -> None:
+    """Note whom the terms and constraints of a pod are about."""
+    for term in (*pod.affinity, *pod.anti_affinity):
+        audiences.number(of_term(term))
+    for constraint in pod.spread:
+        if constraint.is_required:
+            audiences.number(of_spread(constraint, pod.id.namespace))

@@ -28,6 +28,13 @@ _TURN: Final = 10_000
 """Units of a turn at least."""
 
 
+_MUCH: Final = 50_000
+"""Units after which it is selectors that take long, and not the machine that is slow."""
+
+Unfinished = dict[Selectors, bool]
+"""Selectors that did not come to an end; whether the time alone is to blame, and not what they cost."""
+
+
 class Asker(NamedTuple):
     """What wants to know: a claim, known by a number, in a namespace."""
 
@@ -40,42 +47,43 @@ class _Task:
     """Selectors, the slices whose devices they were not put to yet, and what the next turn may cost."""
 
     names: Selectors
-    compiled: list[Selector]
     askers: Collection[Asker]
     slices: list[ResourceSlice]
+    compiled: list[Selector] | None = None
     turn: int = _TURN
+    used: int = 0
+
+    @property
+    def size(self) -> int:
+        """Characters of the selectors."""
+        return sum(map(len, (*self.names[0], *self.names[1])))
 
     @property
     def expected(self) -> int:
         """Units that are to be expected, from what is seen without running it."""
-        size = sum(map(len, (*self.names[0], *self.names[1])))
-        return sum(len(each.devices) for each in self.slices) * size
+        return sum(len(each.devices) for each in self.slices) * self.size
 
 
 def evaluate(
     inventory: Inventory, recall: Recall, wanted: Mapping[Selectors, Collection[Asker]], budget: Budget
-) -> frozenset[Selectors]:
+) -> Unfinished:
     """
     Put selectors to all devices that they were not put to yet, as far as time and allowance reach.
 
-    Give those that did not come to an end. Selectors that do not compile are no matter here.
+    Selectors that do not compile are no matter here.
     """
     slices = [each for each, _ in inventory.spans if each.devices]
     unfinished = {names: rest for names in wanted if (rest := recall.unknown(names, slices))}
+    if not unfinished:
+        return {}
     run = _Run(inventory, recall, budget)
-    tasks = []
-    for names in sorted(unfinished, key=lambda names: sum(map(len, (*names[0], *names[1])))):
-        if run.is_over():
-            break
-        compiled = run.compiled(names)
-        if compiled is None:
-            del unfinished[names]
-        else:
-            tasks.append(_Task(names, compiled, wanted[names], unfinished[names]))
+    tasks = sorted(
+        (_Task(names, wanted[names], rest) for names, rest in unfinished.items()), key=lambda task: task.size
+    )
     run.together(tasks)
     run.in_turns([task for task in tasks if task.slices])
-    done = {task.names for task in tasks if not task.slices}
-    return frozenset(unfinished) - done
+    is_late = budget.units_left > 0
+    return {task.names: is_late and task.used < _MUCH for task in tasks if task.slices}
 
 
 @dataclass(slots=True, eq=False)
@@ -90,17 +98,26 @@ class _Run:
         """Whether time or allowance is used up."""
         return not self.budget.units_left or self.budget.remaining_seconds() <= 0.0
 
-    def compiled(self, names: Selectors) -> list[Selector] | None:
-        """Compile some selectors; None where one of them is wrong, which is said of its pod elsewhere."""
+    def compile(self, task: _Task) -> int:
+        """Compile the selectors of a task, which has nothing to do where one is wrong; give what that cost."""
+        cost = 0 if self.recall.is_compiled(task.names) else _COMPILE * task.size
+        self.budget.spend(cost)
         try:
-            for text in (*names[0], *names[1]):
-                self.budget.spend(_COMPILE * len(text))
-            return [selectors.compile_selector(text) for text in (*names[0], *names[1])]
+            task.compiled = [selectors.compile_selector(text) for text in (*task.names[0], *task.names[1])]
         except selectors.SelectorError:
-            return None
+            task.slices = []  # its pod is told so elsewhere
+        self.recall.compiled(task.names)
+        task.used += cost
+        return cost
 
-    def together(self, tasks: list[_Task]) -> None:
-        """Put all selectors to one slice after the other, each until its share is used up."""
+    def together(self, everything: list[_Task]) -> None:
+        """Put all selectors to one slice after the other, each until its share is used up, those with least to read."""
+        least, tasks = 3 * self.budget.units_left // 4, list[_Task]()
+        for task in everything:
+            if self.is_over() or self.budget.units_left < least:
+                break
+            self.compile(task)
+            tasks += [task] if task.slices else []
         meters = {id(task): self._meter(share) for task, share in _shares(tasks, self.budget.units_left // 2)}
         waiting = {id(task): {id(each) for each in task.slices} for task in tasks}
         before = {key: meter.units for key, meter in meters.items()}
@@ -113,9 +130,9 @@ class _Run:
             active = [task for task in active if id(task) not in stopped]
             if not active or self.budget.remaining_seconds() <= 0.0:
                 break
-        for key, meter in meters.items():
-            self.budget.spend(before[key] - meter.units)
         for task in tasks:
+            task.used += before[id(task)] - meters[id(task)].units
+            self.budget.spend(before[id(task)] - meters[id(task)].units)
             task.slices = self.recall.unknown(task.names, task.slices)
 
     def _on(self, each: ResourceSlice, tasks: list[_Task], meters: Mapping[int, EvaluationBudget]) -> set[int]:
@@ -145,7 +162,7 @@ class _Run:
     def _outcome(asking: Asking, task: _Task, meter: EvaluationBudget) -> bool | selectors.SelectorFailure | None:
         """Put selectors to a device; None where the budget does not allow that."""
         try:
-            return asking.all(task.compiled, meter) if meter.units > 0 else None
+            return asking.all(task.compiled or [], meter) if meter.units > 0 else None
         except EvaluationStopped:
             return None
 
@@ -153,11 +170,13 @@ class _Run:
         """Let those take turns that need more: by what was used so far for each namespace and claim."""
         turns = _Turns(tasks)
         while (task := turns.next()) is not None and not self.is_over():
+            cost = self.compile(task) if task.compiled is None else 0
             meter = self._meter(min(task.turn, self.budget.units_left))
             before, count = meter.units, len(task.slices)
             stopped = self._forward(task, meter)
             self.budget.spend(before - meter.units)
-            turns.took(before - meter.units)
+            task.used += before - meter.units
+            turns.took(cost + before - meter.units)
             if stopped and len(task.slices) == count:
                 task.turn *= 4  # or an evaluation that is longer than a turn would never come to its end
 

@@ -1,0 +1,215 @@
+"""What a batch demands, interned in order of first use, and the pods of it that nothing can place."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+from solver.domain import (
+    Batch,
+    Budget,
+    Claim,
+    ClaimId,
+    DeviceClass,
+    Gang,
+    GangId,
+    Pod,
+    Policy,
+    Reason,
+    ReasonCode,
+    Snapshot,
+    SubRequest,
+)
+from solver.feasibility import claims as claim_rules
+from solver.feasibility import taints
+from solver.feasibility.device_attributes import AttributeName
+from solver.problem import following, leaving, quarantine
+from solver.problem.devices.inventory import Inventory
+from solver.problem.gangs import gangs
+from solver.problem.gangs.splits import Splits
+from solver.problem.limits import Limit
+from solver.problem.memory import Engine
+from solver.problem.neighbours.circle import Circle
+from solver.problem.problem import Part, Problem, Source
+from solver.problem.requests import burdens, component, demand, places
+from solver.problem.requests.component import Component, Cut
+from solver.problem.requests.demand import DemandKey
+from solver.problem.requests.modes import Modes
+from solver.problem.tastes import levels
+from solver.problem.volumes.store import Store
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, eq=False)
+class Outline:
+    """Interned demands, attributes and components, in order of first use; `claims` get those to be made as well."""
+
+    claims: dict[ClaimId, Claim]
+    device_classes: Mapping[str, DeviceClass]
+    modes: Modes
+    keys: levels.Keys
+    policy: Policy
+    circle: Circle
+    budget: Budget
+    demands: dict[DemandKey, int] = field(default_factory=dict)
+    attributes: dict[AttributeName, int] = field(default_factory=dict)
+    components: dict[Component, int] = field(default_factory=dict)
+    cuts: dict[ClaimId, tuple[Cut, ...]] = field(default_factory=dict)
+    shapes: dict[tuple[object, ...], tuple[Cut, ...]] = field(default_factory=dict)
+    shared_ids: dict[ClaimId, int] = field(default_factory=dict)
+    nearly_full: dict[ClaimId, int] = field(default_factory=dict)
+    splits: Splits = field(init=False)
+    burdened: burdens.Burdens | None = None
+    gangs: dict[GangId, Gang] = field(default_factory=dict)
+    rejected: dict[int, tuple[Reason, ...]] = field(default_factory=dict)
+    store: Store | None = None
+
+    def look_at(self, snapshot: Snapshot, batch: Batch, engine: Engine, stock: Inventory) -> None:
+        """Index what pods of the batch may need, and set those aside that no node can help."""
+        self.store = Store.of(snapshot, batch, stock)
+        self.splits = Splits(stock, partial(engine.answers, stock), self.demands)
+        self.burdened = burdens.Burdens.of(stock, self.claims)
+        self.reject(snapshot, batch, stock)
+
+    def reject(self, snapshot: Snapshot, batch: Batch, stock: Inventory) -> None:
+        """Set pods aside that no node can help."""
+        of_gangs = gangs.objections(snapshot, batch)
+        of_followers = following.objections(snapshot, batch)
+        for position, pod in self.each(batch):
+            found = self.attempt(position, pod, lambda: self._objections(pod, stock))  # noqa: B023 - called at once
+            reasons = (*of_gangs.get(position, ()), *of_followers.get(position, ()), *(found or ()))
+            if found is not None and reasons:
+                self.rejected[position] = reasons
+        self.rejected.update(gangs.held_up(snapshot, batch, self.rejected))
+
+    def _objections(self, pod: Pod, stock: Inventory) -> tuple[Reason, ...]:
+        reasons = claim_rules.objections(pod, self.claims, self.device_classes)
+        reasons = reasons or tuple(self._tainted(pod, stock))
+        if self.burdened is not None and not reasons:
+            reasons = tuple(self.burdened.objections(pod))
+        return reasons if self.store is None else (*self.store.objections(pod), *reasons)
+
+    def each(self, batch: Batch) -> Iterator[tuple[int, Pod]]:
+        """Give the pods that are not rejected until the time is up, one pod or gang at least; others are set aside."""
+        left = [(position, pod) for position, pod in enumerate(batch.pods) if position not in self.rejected]
+        first = left[0][1] if left else None
+        late: list[int] = []
+        for position, pod in left:
+            if pod is first or (first is not None and pod.gang is not None and pod.gang == first.gang):
+                yield position, pod
+            elif late or self.budget.should_stop():
+                late.append(position)
+            else:
+                yield position, pod
+        gangs_late = {batch.pods[position].gang for position in late} - {None}
+        late += [position for position, pod in left if pod.gang in gangs_late]
+        self.rejected.update((position, (leaving.NOT_REACHED,)) for position in late if position not in self.rejected)
+
+    def attempt(self, position: int, pod: Pod, work: Callable[[], T]) -> T | None:
+        """Work on a pod; it is set aside where that fails."""
+        with quarantine.guarded(self.budget, quarantine.subject_of(pod)):
+            return work()
+        self.rejected[position] = (quarantine.failed(pod),)
+        return None
+
+    def _tainted(self, pod: Pod, stock: Inventory) -> Iterator[Reason]:
+        """
+        Refuse to join an allocated claim one of whose devices has since got an untolerated taint.
+
+        The tolerations that count are the copies in the allocation; kube-scheduler does not look again.
+        """
+        for claim in (self.claims[each] for each in pod.claim_ids):
+            if claim.allocation is None or claim.is_reserved_for(pod.uid, pod.pod_group):
+                continue
+            for result in claim.allocation.results:
+                taint = taints.first_untolerated(stock.taints_of(result.device), result.tolerations)
+                if taint is not None:
+                    message = f"claim {claim.id.name} holds device {result.device}, which has taint {taint.key} now"
+                    yield Reason(code=ReasonCode.CLAIM_TAINTED, message=message)
+
+    def find_shared(self, batch: Batch) -> None:
+        """Claims without allocation that several pods of the batch use, and claims that cannot take all of them."""
+        joined: list[ClaimId] = []
+        entering: list[ClaimId] = []
+        self.gangs = {gang.id: gang for gang in batch.gangs}
+        self.splits.demand(self.gangs)
+        groups = places.Groups(self.claims, self.gangs)
+        for position, pod in enumerate(batch.pods):
+            if position not in self.rejected and quarantine.is_in(self.budget, quarantine.subject_of(pod)):
+                self.rejected[position] = (quarantine.failed(pod),)
+            refused = () if position in self.rejected else tuple(groups.objections(pod))
+            if refused:
+                self.rejected[position] = refused
+            if position in self.rejected:
+                continue
+            joined += places.joined(pod, self.claims)
+            entering += places.entering(pod, self.claims, self.gangs)
+        self.nearly_full = places.nearly_full(Counter(entering), groups)
+        for claim_id, count in Counter(joined).items():
+            claim = self.claims[claim_id]
+            if count > 1 and claim.allocation is None and claim.requests:  # without requests nothing is shared
+                self.shared_ids[claim_id] = len(self.shared_ids)
+
+    def gang_key(self, pod: Pod) -> tuple[object, ...]:
+        """What tells a pod of a gang from others: the gang, and the devices that it holds already."""
+        if pod.gang is None:
+            return ()
+        held = (self.claims[each].allocation for each in pod.claim_ids)
+        return (pod.gang, tuple(result.device for each in held if each is not None for result in each.results))
+
+    def places(self, problem: Problem) -> Iterator[Limit]:
+        """Limit how many pods join claims that have too few places for all."""
+        joining = ((each.index, self.scarce(problem.pod(each.members[0]))) for each in problem.classes)
+        return iter(places.limits(self.nearly_full, joining, problem.node_count))
+
+    def scarce(self, pod: Pod) -> tuple[ClaimId, ...]:
+        """Give the claims with too few places that a pod would join."""
+        if not self.nearly_full:
+            return ()
+        entering = places.entering(pod, self.claims, self.gangs)
+        return tuple(sorted(each for each in entering if each in self.nearly_full))
+
+    def unallocated(self, pod: Pod) -> tuple[ClaimId, ...]:
+        """Give the claims of a pod that have no devices yet."""
+        return tuple(each for each in pod.claim_ids if self.claims[each].allocation is None)
+
+    def demand_of(self, alternative: SubRequest) -> int:
+        """Give the number of what a part of a request demands."""
+        key = demand.key_of(alternative, self.device_classes, self.policy)
+        return self.demands.setdefault(key, len(self.demands))
+
+    def cut(self, claim_id: ClaimId) -> tuple[Cut, ...]:
+        """Cut a claim; claims of equal spec (all that come from one template) are cut once."""
+        found = self.cuts.get(claim_id)
+        if found is None:
+            claim = self.claims[claim_id]
+            shape = (claim.requests, claim.constraints)
+            if shape not in self.shapes:
+                self.shapes[shape] = component.cut(claim, self.demand_of)
+                for each in self.shapes[shape]:
+                    self.intern(each.component)
+            found = self.cuts[claim_id] = self.shapes[shape]
+        return found
+
+    def intern(self, each: Component) -> int:
+        """Give the number of a component."""
+        for link in each.links:
+            self.attributes.setdefault(link.attribute, len(self.attributes))
+        return self.components.setdefault(each, len(self.components))
+
+    def look_at_groups(self) -> None:
+        """Let attributes that group devices count where a level is about them, constrained or not."""
+        for text in self.policy.group_attributes if "broken-groups" in self.policy.levels else ():
+            self.attributes.setdefault(AttributeName.parse(text), len(self.attributes))
+
+    def parts(self, claim_ids: tuple[ClaimId, ...]) -> tuple[tuple[Part, ...], tuple[tuple[Source, ...], ...]]:
+        """Merge equal components of some claims; those that need identity stay apart."""
+        merged: defaultdict[tuple[int, tuple[int, ...]], list[Source]] = defaultdict(list)
+        for order, claim_id in enumerate(claim_ids):
+            for place, each in enumerate(self.cut(claim_id)):
+                apart = (order, place) if each.component.needs_identity else ()
+                merged[self.components[each.component], apart].append(Source(claim_id, each.positions))
+        parts = tuple(Part(index, len(sources)) for (index, _), sources in merged.items())
+        return parts, tuple(tuple(sources) for sources in merged.values())

@@ -1,0 +1,155 @@
+"""
+Which pods of a batch can be decided with what the budget allows: the selectors of their claims are evaluated first.
+
+Pods whose selectors do not come to an end are left out: as costly where the allowance ended, to be decided next where
+the time did. So are pods that are known to need more from a decision before.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from solver.domain import Batch, Budget, Claim, ClaimId, DeviceClass, Pod, PodId, Reason, ReasonCode, Request
+from solver.problem import leaving
+from solver.problem.devices.inventory import Inventory
+from solver.problem.devices.recall import Selectors
+from solver.problem.memory import Engine
+from solver.problem.requests.evaluation import Asker, Unfinished
+from solver.problem.requests.modes import Modes
+
+_STAGE: Final = "selectors"
+_WALL_SHARE: Final = 0.5
+"""Of the wall time so much at most is for selectors that are not known, and the least that follows in any case."""
+_OWN_SHARE: Final = 0.125
+
+Spec = tuple[tuple[Request, ...], tuple[object, ...]]
+"""Requests and constraints of a claim."""
+
+
+def left_out(stock: Inventory, batch: Batch, world: "World", engine: Engine, budget: Budget) -> leaving.Reasons:
+    """Evaluate what the pods of a batch need, and give those for which that did not come to an end."""
+    before = leaving.recorded(budget, _STAGE)
+    found = _Filter(world, engine, budget)
+    for pod in batch.pods:
+        if before is None or pod.id not in before:
+            found.look_at(pod)
+    unfinished = engine.evaluate(stock, found.wanted, budget.until(_WALL_SHARE).at_least(_OWN_SHARE))
+    if before is not None:
+        reasons = {pod.id: before[pod.id] for pod in batch.pods if pod.id in before}
+    else:
+        reasons = leaving.whole(batch, dict(found.reasons(batch, unfinished)))
+    leaving.noted(budget, _STAGE, reasons)
+    return reasons
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class World:
+    """What claims are resolved with: all claims, classes, and how extended resources are served."""
+
+    claims: Mapping[ClaimId, Claim]
+    classes: Mapping[str, DeviceClass]
+    modes: Modes
+
+
+@dataclass(slots=True, eq=False)
+class _Filter:
+    """Selectors of claims by what the claims ask for, and which selectors some claims of a namespace want."""
+
+    world: World
+    engine: Engine
+    budget: Budget
+    wanted: defaultdict[Selectors, set[Asker]] = field(default_factory=lambda: defaultdict(set))
+    _known: dict[Spec, tuple[int, tuple[tuple[str, Selectors], ...]]] = field(default_factory=dict)
+
+    def look_at(self, pod: Pod) -> None:
+        """Note what a pod wants to know."""
+        for claim in self._open(pod):
+            number, selectors = self._of(claim)
+            asker = Asker(pod.id.namespace, number)
+            for _, names in selectors:
+                self.wanted[names].add(asker)
+        for names in self._special(pod):
+            self.wanted[names].add(Asker(pod.id.namespace, -1))
+
+    def reasons(self, batch: Batch, unfinished: Unfinished) -> Iterator[tuple[PodId, Reason]]:
+        """Give the pods that cannot be decided about, each with the request that is to blame."""
+        for pod in batch.pods:
+            for claim in self._open(pod):
+                reason = self._too_costly(claim)
+                for name, names in self._of(claim)[1] if unfinished else ():
+                    if names in unfinished:
+                        reason = leaving.NOT_REACHED if unfinished[names] else _selectors_of(claim, name)
+                        break
+                if reason is not None:
+                    yield pod.id, reason
+                    break
+            else:
+                for names in self._special(pod) if unfinished else ():
+                    if names in unfinished:
+                        yield pod.id, leaving.NOT_REACHED if unfinished[names] else _OF_CLASSES
+                        break
+
+    def _too_costly(self, claim: Claim) -> Reason | None:
+        """Say that a claim is known to need more than the whole allowance."""
+        needs = self.engine.costs.get(spec_of(claim)) if self.engine.costs else None
+        return None if needs is None or needs < self.budget.cost_units else combinations_of(claim)
+
+    def _open(self, pod: Pod) -> Iterator[Claim]:
+        """Claims that are there and have no devices yet."""
+        for claim_id in pod.claim_ids:
+            claim = self.world.claims.get(claim_id)
+            if claim is not None and claim.allocation is None and claim.requests:
+                yield claim
+
+    def _of(self, claim: Claim) -> tuple[int, tuple[tuple[str, Selectors], ...]]:
+        key = spec_of(claim)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = (len(self._known), tuple(_selectors(claim, self.world.classes)))
+        return found
+
+    def _special(self, pod: Pod) -> Iterator[Selectors]:
+        for mode in self.world.modes.of(pod):
+            for _, name in mode.served:
+                yield (self.world.classes[name].selectors, ())
+
+
+def spec_of(claim: Claim) -> Spec:
+    """Give what all claims of one template have in common."""
+    return claim.requests, claim.constraints
+
+
+def _selectors(claim: Claim, classes: Mapping[str, DeviceClass]) -> Iterator[tuple[str, Selectors]]:
+    for request in claim.requests:
+        for alternative in request.alternatives:
+            device_class = classes.get(alternative.device_class)
+            if device_class is not None:
+                name = f"{request.name}/{alternative.name}" if alternative.name else request.name
+                yield name, (device_class.selectors, alternative.selectors)
+
+
+def _selectors_of(claim: Claim, request: str) -> Reason:
+    message = (
+        f"claim {claim.id.name}, request {request}: its selectors cost more, over the devices of the cluster, than one "
+        "decision may spend; hint: compare attributes with == before matches(), and avoid long patterns and loops"
+    )
+    return Reason(code=ReasonCode.TOO_COSTLY, message=message)
+
+
+_OF_CLASSES: Final = Reason(
+    code=ReasonCode.TOO_COSTLY,
+    message="the selectors of the device classes of its extended resources cost more, over the devices of the cluster, "
+    "than one decision may spend",
+)
+
+
+def combinations_of(claim: Claim) -> Reason:
+    """Say that the ways to serve a claim are too many."""
+    alternatives = max((len(request.alternatives) for request in claim.requests), default=0)
+    message = (
+        f"claim {claim.id.name}: its {len(claim.requests)} requests with up to {alternatives} alternatives under "
+        f"{len(claim.constraints)} constraints can be combined in more ways than one decision may look at; "
+        "hint: fewer firstAvailable alternatives, or requests that no constraint joins in claims of their own"
+    )
+    return Reason(code=ReasonCode.TOO_COSTLY, message=message)

@@ -1,0 +1,58 @@
+"""
+What goes wrong with one object stays its own: the solver goes on without it, and reports the error.
+
+A pod on which the solver fails is no part of the plan and says so; nothing else of the batch is lost.
+"""
+
+import traceback
+from types import TracebackType
+from typing import Final
+
+from solver.domain import Budget, Pod, Quarantined, Reason, ReasonCode
+
+_LONGEST: Final = 500
+
+
+class guarded:  # noqa: N801 - reads as the verb that it is: with guarded(...)
+    """Notes what goes wrong in its block with an object, and goes on; but for memory that ends, which no object is."""
+
+    def __init__(self, budget: Budget, subject: str) -> None:
+        """Name the object."""
+        self._budget = budget
+        self._subject = subject
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        """End, and take the error in."""
+        if not isinstance(error, Exception) or isinstance(error, MemoryError):
+            return False
+        found = Quarantined(subject=self._subject, error=told(error))
+        self._budget.work.quarantined.setdefault(self._subject, found)
+        return True
+
+
+def told(error: Exception) -> str:
+    """Say what was raised, and where."""
+    frames = traceback.extract_tb(error.__traceback__)
+    at = f" ({frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}"[:_LONGEST] + at
+
+
+def subject_of(pod: Pod) -> str:
+    """Name a pod in a report."""
+    return f"pod {pod.id}"
+
+
+def is_in(budget: Budget, subject: str) -> bool:
+    """Whether something went wrong with an object."""
+    return subject in budget.work.quarantined
+
+
+def failed(pod: Pod) -> Reason:
+    """Say to a pod that the solver failed on it."""
+    message = f"the solver failed on pod {pod.id.name}, which is left out; the error is in the scheduler's log"
+    return Reason(code=ReasonCode.SOLVER_FAILED, message=message)

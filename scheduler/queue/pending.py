@@ -101,26 +101,28 @@ class Pending:
         """
         Take up to `limit` pods that are ready, in queue order; empty where none is.
 
-        Priorities are strict. Within the priority that is cut off by the limit, pods that were never tried keep a
-        share of one in `NEW_SHARE`, so that a crowd of retried ones does not starve them. A gang is taken whole, those
-        of its pods too that rest or wait; one that is larger than the limit is taken alone. While it is open how many
-        of some equal pods can be placed, none of lower priority is taken.
+        Priorities are strict. Where more pods are ready than the limit, the namespaces of one priority take turns
+        (`lanes`), and pods that were never tried keep a share of one in `NEW_SHARE`, so that retried ones do not starve
+        them; of those a batch has few of each namespace while they find no place. A gang is taken whole, those of its
+        pods too that rest or wait; one that is larger than the limit is taken alone. While it is open how many of some
+        equal pods can be placed, or retried ones are left for the next batch, none of lower priority is taken.
         """
         self._reconsider(now)
         standing = self._standing
         standing.advance(now)
-        number, least = standing.waiting.count(), None
+        number, turns = standing.waiting.count(), standing.turns(limit)
         taken: list[Entry] = []
         while len(taken) < limit:
-            entry = standing.next(len(taken))
-            if entry is None or (least is not None and entry.pod.priority < least):
+            entry = standing.next(turns, len(taken))
+            if entry is None or turns.is_over(entry.pod.priority):
                 break
             together = self._together(entry)
             if not together or (taken and len(taken) + len(together) > limit):
                 break
             if standing.has_more(entry):
-                least = entry.pod.priority
+                turns.keep_for(entry.pod.priority)
             for each in together:
+                turns.note(each.pod.id.namespace, each.kind if each.attempts else None)
                 standing.take(each, number)
             taken += together
         return Batch(pods=tuple(entry.pod for entry in sorted(taken, key=lambda entry: entry.rank)))
@@ -134,6 +136,8 @@ class Pending:
         for pod in pods:
             entry = self._standing.entries.get(pod)
             if entry is not None and entry.state is State.IN_FLIGHT:
+                if entry.attempts:
+                    self._standing.retries.placed(pod.namespace, entry.kind)
                 self._standing.placed(entry)
 
     def in_flight(self, pod: PodId, uid: str) -> Pod | None:
@@ -166,6 +170,8 @@ class Pending:
         entry.codes = frozenset(reason.code for reason in reasons)
         entry.is_completing = self._musters.is_partial(entry.pod)
         entry.is_told = self._musters.is_missing_some(entry.pod)
+        if entry.attempts and not entry.codes & RETRIED:
+            self._standing.retries.failed(pod.namespace, entry.kind)
         is_early = entry.codes == {ReasonCode.CLAIM_MISSING} and entry.early < MOST_EARLY
         entry.early += is_early
         self._standing.settle(entry)

@@ -61,7 +61,7 @@ T = TypeVar("T")
 _NOT_LISTED: Final = "not listed yet"
 _RETRY_SECONDS: Final = 5.0
 _FIRST_WORKER_SECONDS: Final = 30.0
-"""How long a start that only takes long is waited for: on a loaded machine the fall-back would be no quicker."""
+"""How long a start that only takes long is waited for: what decides without it places no pod with a claim."""
 _FINISH_SECONDS: Final = 15.0
 """How long writes under way may take after SIGTERM; less than a pod's usual grace period of 30 s."""
 _STOPPED, _LOST, _MISCONFIGURED = 0, 1, 2
@@ -308,7 +308,7 @@ class Process:
         """Wait until all kinds are listed, the solver runs, and a leader before us cannot write any more."""
         await asyncio.gather(*(self._listed(reflector) for reflector in reflectors))
         _log.info(logs.SYNCED)
-        with contextlib.suppress(TimeoutError):  # the fall-back decides until it is there
+        with contextlib.suppress(TimeoutError):  # without it few pods are decided about
             async with asyncio.timeout(_FIRST_WORKER_SECONDS):
                 await parts.worker.wait_until_tried()
         if elector is not None:

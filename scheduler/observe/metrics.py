@@ -56,6 +56,7 @@ class Metrics:
         GCCollector(registry=self.registry)
         self._add_pods()
         self._add_decisions()
+        self._add_decisions_aside()
         self._add_writes()
         self.build: Final = Info("dovetail_build", "The version that runs.", registry=self.registry)
         self.build.info({"version": version})
@@ -142,6 +143,12 @@ class Metrics:
             "dovetail_fallback_seconds",
             "Seconds for which the solver's process has not decided; 0 while it works.",
         )
+        self.worker_restarts = self._counter(
+            "dovetail_worker_restarts", "Times that the solver's process was started again."
+        )
+
+    def _add_decisions_aside(self) -> None:
+        """Add the series about decisions beside the batches."""
         self.aside_decisions = self._counter(
             "dovetail_aside_decisions",
             "Decisions beside the batches: decided, parked (broke a limit: it rests for minutes), divided (to find "
@@ -158,9 +165,6 @@ class Metrics:
         self.parked_specs = self._gauge(
             "dovetail_parked_specs",
             "Specs of pods whose last decision broke a limit of time or memory, or ended the solver's process.",
-        )
-        self.worker_restarts = self._counter(
-            "dovetail_worker_restarts", "Times that the solver's process was started again."
         )
 
     def _add_writes(self) -> None:

@@ -29,6 +29,8 @@ class Life:
         self._has_ended: Final = asyncio.Event()
         self._waiting: Final[dict[int, asyncio.Future[frames.Answer]]] = {}
         self._is_deaf = False
+        self.has_answered = False
+        """Whether it has decided about a batch: it has looked at the whole cluster."""
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -90,6 +92,7 @@ class Life:
                 answer = await frames.read_answer(self._reader)
                 if isinstance(answer, frames.Ready):
                     raise frames.GarbledError("the process says for a second time that it has started")
+                self.has_answered |= isinstance(answer, frames.Decided)
                 future = self._waiting.get(answer.id)
                 if future is not None and not future.done():
                     future.set_result(answer)

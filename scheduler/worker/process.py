@@ -7,12 +7,8 @@ Orders are answered by id: a batch, decided by one task at a time, and beside it
 import asyncio
 import contextlib
 import itertools
-import os
-import signal
-import socket
 import sys
-from asyncio.subprocess import DEVNULL, Process
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, assert_never
 
@@ -22,6 +18,7 @@ from scheduler.worker import frames
 from scheduler.worker.feed import Feed
 from scheduler.worker.life import Life
 from scheduler.worker.limits import Limits
+from scheduler.worker.starting import Starter, fork_server
 from solver.domain import Batch, Policy
 
 COMMAND: Final = (sys.executable, "-m", "scheduler.worker")
@@ -42,14 +39,12 @@ check of the plan, writing it down. The stages of the solver look at the budget,
 """
 _OVERRUN_SECONDS_PER_OBJECT: Final = 40e-6
 """And so many more for each object of the cluster: all of that grows with it, and takes about half of this for each."""
+_COLD_SECONDS_PER_OBJECT: Final = 2e-3
+"""And so many more in the first decision of a process: it looks at every object for the first time, about 1 ms each."""
 _LEAST_WAIT_SECONDS: Final = 0.05
 """CPU time is looked at no more often than this."""
 _STARVED_FACTOR: Final = 3.0
 """Wall seconds for each of these CPU seconds, where other processes have the cores."""
-_ENVIRONMENT: Final = {
-    "MALLOC_ARENA_MAX": "2",  # arenas of 64 MiB per thread would eat the memory limit
-    "OPENBLAS_NUM_THREADS": "1",  # a fork takes none of its threads along
-}
 
 
 class WorkerError(Exception):
@@ -155,9 +150,7 @@ class Worker:
         """Keep a process alive; start another when it ends, after a pause that doubles while none lives long."""
         while True:
             try:
-                async with self._fork_server() as (server, control):
-                    while server.returncode is None and await self._live(control):
-                        await self._pause()
+                await self._breed()
             except OSError as error:  # no memory, process or file is left: others may end and give some back
                 self._on_failure(error)
                 self._tried.set()
@@ -192,7 +185,9 @@ class Worker:
 
     def end_seconds(self, limits: Limits) -> float:
         """Give the CPU seconds of one thread after which a solve is stuck, for the cluster as large as it is."""
-        return limits.seconds + _OVERRUN_SECONDS + _OVERRUN_SECONDS_PER_OBJECT * self._feed.count
+        is_warm = self._life is not None and self._life.has_answered
+        per_object = _OVERRUN_SECONDS_PER_OBJECT if is_warm else _COLD_SECONDS_PER_OBJECT
+        return limits.seconds + _OVERRUN_SECONDS + per_object * self._feed.count
 
     async def _ask(self, question: Question, aside: frames.Aside | None, end_seconds: float) -> frames.Decided:
         life = self._life
@@ -256,45 +251,16 @@ class Worker:
             self._ready.clear()
         life.end()
 
-    @contextlib.asynccontextmanager
-    async def _fork_server(self) -> AsyncIterator[tuple[Process, socket.socket]]:
-        """Start the process that workers are forked from (`fork_server`) for the block, which it does not outlive."""
-        ours, theirs = socket.socketpair()
-        with ours, theirs:
-            server = await asyncio.create_subprocess_exec(
-                *self._command,
-                str(theirs.fileno()),
-                str(self._limits.memory_limit_mib),
-                pass_fds=(theirs.fileno(),),
-                stdin=DEVNULL,
-                env=os.environ | _ENVIRONMENT,
-            )
-            theirs.close()  # or the end of the process would not close the connection
-            try:  # with no wait since the process is there: a cancellation would leave it to itself
-                yield server, ours
-            finally:
-                if server.returncode is None:
-                    # Not Process.kill: it would wait for the process itself, and steal its status from the watcher.
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(server.pid, signal.SIGKILL)
-                await server.wait()
+    async def _breed(self) -> None:
+        """Start the process that workers are forked from, and one worker after the other until one does not come up."""
+        async with fork_server(self._command, self._limits.memory_limit_mib) as starter:
+            while starter.is_running and await self._live(starter):
+                await self._pause()
 
-    async def _live(self, control: socket.socket) -> bool:
-        """Have a worker forked and keep it fed until it ends; give whether it could be brought up."""
-        ours, theirs = socket.socketpair()
-        with ours:
-            with theirs:
-                socket.send_fds(control, [b"+"], [theirs.fileno()])
-            ours.setblocking(False)  # noqa: FBT003 - the library's own signature
-            reader, writer = await asyncio.open_connection(sock=ours)
-            with contextlib.closing(writer):
-                try:
-                    async with asyncio.timeout(_START_SECONDS):
-                        pid = await _first_word(reader)
-                except (TimeoutError, asyncio.IncompleteReadError) as error:
-                    raise OSError(f"the solver's process did not start: {error!r}") from error
-                async with Life.begun(pid, reader, writer) as life:
-                    return await self._keep(life)
+    async def _live(self, starter: Starter) -> bool:
+        """Have one worker started and kept fed until it ends; give whether it came up."""
+        async with starter.started() as life:
+            return await self._keep(life)
 
     async def _keep(self, life: Life) -> bool:
         self._life = life
@@ -361,13 +327,6 @@ class Worker:
             chunk = tuple(frames.encode_change(change) for change in changes[start : start + _CHUNK])
             life.writer.write(frames.encode(frames.Apply(chunk)))
             await life.writer.drain()
-
-
-async def _first_word(reader: asyncio.StreamReader) -> int:
-    answer = await frames.read_answer(reader)
-    if not isinstance(answer, frames.Ready):
-        raise frames.GarbledError("the process answers before it says that it has started")
-    return answer.pid
 
 
 def _ignore(_: object) -> None:

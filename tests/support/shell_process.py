@@ -13,7 +13,7 @@ from tests.support.builders import batch, claim, gpu_class, gpu_slice, node, pod
 from tests.support.cluster_builders import seen
 from tests.support.shell_worker import COMMAND as MISBEHAVING
 
-LIMITS = Limits(seconds=1.0, deterministic_seconds=1.0, workers=1, memory_limit_mib=512)
+LIMITS = Limits(seconds=20.0, deterministic_seconds=1.0, workers=1, memory_limit_mib=512)
 WORLD = (node("n1", cpu=8), gpu_slice("n1", count=2), gpu_class(), claim("c"), claim("d"))
 
 

@@ -173,7 +173,7 @@ async def test_the_process_has_one_thread_when_it_forks() -> None:
 
 async def test_a_process_that_spins_is_ended_soon_after_its_budget() -> None:
     async with running(SHORT) as shell:
-        with pytest.raises(WorkerLostError, match=r"no plan within 1\.1 s"):
+        with pytest.raises(WorkerLostError, match=r"no plan within 1\.\d s"):
             await shell.decide(("spin",))
 
 

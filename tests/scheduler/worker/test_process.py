@@ -271,11 +271,14 @@ async def test_a_process_that_reads_nothing_is_ended_although_nothing_is_asked(m
                 await asyncio.sleep(0.01)
 
 
-async def test_what_grows_with_the_cluster_is_allowed_for() -> None:
-    worker = Worker(LIMITS)
-    small = worker.end_seconds(LIMITS)
-    for number in range(10_000):
-        worker.note(seen(node(f"n{number}")))
+async def test_what_grows_with_the_cluster_is_allowed_for_and_most_in_the_first_decision() -> None:
+    async with running() as shell:
+        first = shell.worker.end_seconds(LIMITS)
+        await shell.decide(("p", "c"))
+        small = shell.worker.end_seconds(LIMITS)
+        for number in range(995):
+            shell.worker.note(seen(node(f"m{number}")))
 
-    assert small == pytest.approx(2.0)
-    assert worker.end_seconds(LIMITS) == pytest.approx(2.4)
+        assert first == pytest.approx(LIMITS.seconds + 1.0 + 5 * 0.002)
+        assert small == pytest.approx(LIMITS.seconds + 1.0 + 5 * 0.00004)
+        assert shell.worker.end_seconds(LIMITS) == pytest.approx(LIMITS.seconds + 1.0 + 1000 * 0.00004)

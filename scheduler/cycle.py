@@ -24,12 +24,13 @@ import msgspec
 
 from scheduler.aside import Asides, Ask
 from scheduler.change import Change, Kind, Object
-from scheduler.cluster import Cluster, Transition, Unit, split_held, split_plan
+from scheduler.cluster import Cluster, Intake, Transition, Unit, split_held, split_plan
 from scheduler.commit.commit import Commit
 from scheduler.commit.evictions import Evictions
 from scheduler.commit.outcome import Bound, Halted, Outcome, PartlyBound, Refused, Undone, Yielded
 from scheduler.commit.repair.repairs import Repairs
 from scheduler.commit.telling.groups import Groups
+from scheduler.commit.telling.quarantine import Quarantine
 from scheduler.commit.telling.reports import Reports
 from scheduler.commit.telling.tally import Tally
 from scheduler.commit.waiting.waits import Waits
@@ -74,6 +75,7 @@ class Parts:
     evictions: Evictions
     asides: Asides
     reports: Reports
+    quarantine: Quarantine
     tally: Tally
     metrics: Metrics
 
@@ -92,6 +94,7 @@ class Cycle:
         self._policies: Final = dict(policies)
         self._max_pods: Final = max_pods
         self._clock: Final = clock
+        self._intake: Final = Intake(parts.cluster)
         self._changed: Final = asyncio.Event()
         self._ended: Final = asyncio.Event()
         self._turn: Final = asyncio.Lock()
@@ -106,17 +109,27 @@ class Cycle:
     def see(self, changes: Sequence[Change]) -> None:
         """Take what a watch told."""
         parts, now = self._parts, self._clock()
-        for change in changes:
-            transitions = parts.cluster.apply(change)
+        for told in changes:
+            change, transitions, problem = self._intake.take(told)
+            (parts.quarantine.unusable(told, problem) if problem else parts.quarantine.usable(told))
             if not transitions:
                 continue
             parts.worker.note(change)
-            if change.kind is Kind.PODS:
-                self._see_pod(change.value, transitions, now)
-            elif change.kind is Kind.NODES:
-                (self._nodes.discard if change.value is None else self._nodes.add)(change.key)
-            self._wake(transitions)
-            parts.waits.see(change)
+            try:
+                self._follow(change, transitions, now)
+            except Exception:  # noqa: BLE001 - whatever one object raises, all others are followed
+                parts.quarantine.unusable(change, traceback.format_exc(limit=-1).strip().rpartition("\n")[2])
+                if change.kind is Kind.PODS:
+                    parts.pending.drop(PodId(*change.key.split("/", 1)))
+
+    def _follow(self, change: Change, transitions: Sequence[Transition], now: float) -> None:
+        """Have the queue and those that wait follow what the mirror has taken."""
+        if change.kind is Kind.PODS:
+            self._see_pod(change.value, transitions, now)
+        elif change.kind is Kind.NODES:
+            (self._nodes.discard if change.value is None else self._nodes.add)(change.key)
+        self._wake(transitions)
+        self._parts.waits.see(change)
 
     async def decide(self) -> None:
         """Decide about pods for ever."""
@@ -129,10 +142,6 @@ class Cycle:
             for part in self._divide(self._parts.asides.divert(self._without_late(batch), self)):
                 for apart in split_held(part, self._parts.cluster.nominated()):
                     await self._decide_whole(apart)
-
-    async def decide_aside(self) -> None:
-        """Decide for ever about pods that no batch waits for."""
-        await self._parts.asides.run(self)
 
     async def finish(self, seconds: float) -> bool:
         """Wait for the writes that are under way, at most so long; give whether all have ended. Cancel the rest."""

@@ -140,7 +140,7 @@ def _untolerated(mirror: Mirror, device: Device, result: DeviceResult) -> Taint 
 
 def _rule_taints(mirror: Mirror, device: DeviceId) -> Iterator[Taint]:
     """Give the taints that DeviceTaintRules add; one without a selector selects nothing (KEP-5055)."""
-    for rule in mirror.taint_rules.values():
+    for rule in mirror.taint_rules_in_force():
         wanted = (rule.driver, rule.pool, rule.device)
         if not rule.selects_nothing and all(each in {None, own} for each, own in zip(wanted, device, strict=True)):
             yield rule.taint

@@ -11,12 +11,13 @@ from scheduler.cluster import company, contention, gangs, sharing, specials, vac
 from scheduler.cluster.gangs import Standing
 from scheduler.cluster.holdings import Duplicate
 from scheduler.cluster.ledger import Assumptions, Ledger
-from scheduler.cluster.mirror import Mirror
+from scheduler.cluster.mirror import Mirror, split_key
 from scheduler.cluster.nominations import Nominations
 from scheduler.cluster.storage import KINDS, Storage
 from scheduler.cluster.table import Table
 from scheduler.cluster.transition import Transition
 from scheduler.cluster.unit import Unit
+from scheduler.interning import Interner
 from solver.domain import (
     Claim,
     ClaimId,
@@ -56,6 +57,8 @@ class Cluster:
         self._ledger = Ledger()
         self._nominations = Nominations()
         self._storage = Storage()
+        self.interner = Interner()
+        """Keeps equal parts of the objects once."""
 
     def apply(self, change: Change) -> tuple[Transition, ...]:
         """
@@ -66,17 +69,35 @@ class Cluster:
         Echoes of assumed writes confirm them here: a pod's binding and a claim's allocation each on its own.
         Raises `TypeError` where the value is not of the change's kind, which is a bug of the caller.
         """
+        self.interner.share(change.value)
         match change.kind:
             case Kind.PODS:
-                return self._apply_pod(PodId(*_split(change.key)), _expect(change.value, Pod))
+                return self._apply_pod(PodId(*split_key(change.key)), _expect(change.value, Pod))
             case Kind.CLAIMS:
-                return self._apply_claim(ClaimId(*_split(change.key)), _expect(change.value, Claim))
+                return self._apply_claim(ClaimId(*split_key(change.key)), _expect(change.value, Claim))
             case kind if kind in gangs.KINDS:
                 return self._mirror.gangs.apply(kind, change.key, change.value)
             case kind if kind in KINDS:
                 return self._storage.apply(kind, change.key, change.value)
             case _:
                 return self._apply_other(change)
+
+    def seen(self, kind: Kind, key: str) -> Object | None:
+        """Give an object as the watch last gave it, without assumptions."""
+        if kind in gangs.KINDS:
+            return self._mirror.gangs.seen(kind, key)
+        return self._storage.seen(kind, key) if kind in KINDS else self._mirror.seen(kind, key)
+
+    def mend(self, kind: Kind, key: str, value: Object | None) -> None:
+        """Have an object as it was, with every index made again: `apply` has raised on it. Costs all objects' work."""
+        if kind in gangs.KINDS:
+            self._mirror.gangs.put_back(kind, key, value)
+        elif kind in KINDS:
+            self._storage.put_back(kind, key, value)
+        else:
+            self._mirror = self._mirror.anew(kind, key, value)
+            self._believe(tuple(self._mirror.pods), (*self._mirror.claims, *self._ledger.special_ids()))
+            self._mirror.holdings.recall(None)
 
     def snapshot(self, assumptions: Assumptions | None = None) -> Snapshot:
         """
@@ -94,7 +115,7 @@ class Cluster:
             nodes=mirror.nodes.values(),
             slices=mirror.slices.values(),
             classes=mirror.classes.values(),
-            taint_rules=mirror.taint_rules.values(),
+            taint_rules=mirror.taint_rules_in_force(),
             claims=mirror.believed_claims.values(),
             pods=mirror.seated.values(),
             namespaces=mirror.namespaces.values(),
@@ -367,11 +388,6 @@ def _swap(table: Table[str, T], key: str, after: T | None) -> T | None:
     if before != after:
         table.replace(key, after)
     return before
-
-
-def _split(key: str) -> tuple[str, str]:
-    namespace, _, name = key.partition("/")
-    return namespace, name
 
 
 def _expect(value: Object | None, kind: type[T]) -> T | None:

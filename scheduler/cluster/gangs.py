@@ -53,6 +53,23 @@ class Gangs:
             self._groups[gang_id] = value
         return (Transition(kind=kind, key=key, before=before, after=value),)
 
+    def recall(self, former: "Gangs") -> None:
+        """Take over the PodGroups of another that is indexed anew."""
+        self._groups.update(former._groups)  # noqa: SLF001 - one of its own kind
+
+    def put_back(self, kind: Kind, key: str, group: Object | None) -> None:
+        """Have a PodGroup again as it was, or none."""
+        namespace, _, name = key.partition("/")
+        gang_id = GangId(namespace, name, _SOURCES[kind])
+        self._groups.pop(gang_id, None)
+        if isinstance(group, PodGroup):
+            self._groups[gang_id] = group
+
+    def seen(self, kind: Kind, key: str) -> PodGroup | None:
+        """Give a PodGroup by its kind and key."""
+        namespace, _, name = key.partition("/")
+        return self._groups.get(GangId(namespace, name, _SOURCES[kind]))
+
     def believe(self, before: Pod | None, after: Pod | None) -> None:
         """Take a pod as it is believed to be now."""
         for each in (before, after):

@@ -30,7 +30,7 @@ class Holdings:
     held: a driver that alters or withdraws a held device frees nothing (k/k#140802).
     """
 
-    __slots__ = ("_altered", "_charged", "_consumed", "_contested", "_draws", "_holders", "_inventory")
+    __slots__ = ("_altered", "_charged", "_consumed", "_contested", "_draws", "_former", "_holders", "_inventory")
 
     def __init__(self, inventory: Inventory) -> None:
         self._inventory = inventory
@@ -40,6 +40,11 @@ class Holdings:
         self._charged: dict[CounterId, int] = {}
         self._contested: set[DeviceId] = set()
         self._altered: set[DeviceId] = set()
+        self._former: dict[DeviceId, Draws] = {}
+
+    def recall(self, former: "Holdings | None") -> None:
+        """Charge devices as others did that are indexed anew, until this is called with None."""
+        self._former = former._draws if former is not None else {}  # noqa: SLF001 - one of its own kind
 
     def holders(self, device: DeviceId) -> Mapping[ClaimId, tuple[DeviceResult, ...]]:
         """Give the claims that hold a device, with their results on it."""
@@ -112,9 +117,13 @@ class Holdings:
             del self._consumed[device]
 
     def _charge(self, device: DeviceId) -> None:
-        listing = None if device in self._draws else self._inventory.find(device)
-        if listing is not None:
-            self._draws[device] = drawn(device, listing.device)
+        if device in self._draws:
+            return
+        listing, draws = self._inventory.find(device), self._former.get(device)
+        if listing is not None or draws is not None:
+            self._draws[device] = (
+                drawn(device, listing.device) if listing is not None and draws is None else draws or ()
+            )
             for counter, amount in self._draws[device]:
                 amounts.add(self._charged, counter, amount)
 

@@ -114,6 +114,10 @@ class Ledger:
         """Give the claim that is believed under a stand-in id."""
         return self._specials.get(key)
 
+    def special_ids(self) -> tuple[ClaimId, ...]:
+        """Give the stand-in ids under which claims are believed."""
+        return tuple(self._specials)
+
     def settle_special(self, claim: Claim) -> ClaimId | None:
         """Drop the stand-in of a claim that the watch shows allocated as assumed; give its id."""
         for key, known in self._specials.items() if claim.is_special else ():
@@ -292,5 +296,5 @@ def _allocated_otherwise(claim: ClaimId, assumed: Allocation, seen: Allocation) 
 def _is_at_least(version: str, other: str) -> bool:
     """Compare resourceVersions as integers, which they are by KEP-5504; others are only equal or unknown."""
     if version.isdecimal() and other.isdecimal():
-        return int(version) >= int(other)
+        return (len(version), version) >= (len(other), other)  # without int(), which refuses 4,301 digits
     return version == other

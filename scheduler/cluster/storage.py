@@ -1,11 +1,11 @@
 """Volumes and what is known of storage: as the watches gave them, and with assumed bindings laid over."""
 
 from collections.abc import Container, Iterable, Iterator
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
-from scheduler.change import Kind, Object
+from scheduler.change import Kind, Object, StorageObject
 from scheduler.cluster.table import Table
 from scheduler.cluster.transition import Transition
 from solver.domain import (
@@ -88,6 +88,29 @@ class Storage:
             case _:
                 raise TypeError(f"a change of {kind} carries a {type(after).__name__}: decode it as its own kind")
         return changed
+
+    def seen(self, kind: Kind, key: str) -> StorageObject | None:
+        """Give an object as the watch last gave it."""
+        return self._tables()[kind].get(key)
+
+    def put_back(self, kind: Kind, key: str, value: Object | None) -> None:
+        """Have an object again as it was, or none."""
+        self._tables()[kind].replace(key, value)
+        if kind is Kind.VOLUMES:
+            self._believe_volume(key)
+        elif kind is Kind.VOLUME_CLAIMS:
+            self._believe_claim(key)
+
+    def _tables(self) -> dict[Kind, Table[str, Any]]:
+        return {
+            Kind.VOLUMES: self.volumes,
+            Kind.VOLUME_CLAIMS: self.claims,
+            Kind.STORAGE_CLASSES: self._classes,
+            Kind.NODE_DRIVERS: self._drivers,
+            Kind.STORAGE_CAPACITIES: self._capacities,
+            Kind.STORAGE_DRIVERS: self._storage_drivers,
+            Kind.ATTACHMENTS: self._attachments,
+        }
 
     def assume(self, placement: Placement) -> tuple[Transition, ...]:
         """Believe what a placement makes of its volume claims."""

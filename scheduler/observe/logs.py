@@ -28,6 +28,9 @@ LEADER_LOST: Final = "leader_lost"
 RELISTED: Final = "relisted"
 WATCH_FAILED: Final = "watch_failed"
 OBJECT_UNREADABLE: Final = "object_unreadable"
+MEMORY_SHORT: Final = "memory_short"
+MEMORY_ENOUGH: Final = "memory_enough"
+OBJECT_READABLE: Final = "object_readable"
 DEVICE_HELD_TWICE: Final = "device_held_twice"
 
 # Deciding

@@ -192,10 +192,29 @@ class Metrics:
         self.write_concurrency = self._gauge(
             "dovetail_write_concurrency", "Writes that may be under way at once, as adapted to the API server."
         )
+        self.shed_objects = self._gauge(
+            "dovetail_shed_objects",
+            "Waiting pods and unallocated claims that are not taken in, because memory for them is used up.",
+            ("resource",),
+            (Kind.PODS, Kind.CLAIMS),
+        )
+        self.waiting_bytes = self._gauge(
+            "dovetail_waiting_objects_bytes",
+            "Estimated memory of waiting pods and unallocated claims, in both processes.",
+        )
+        self.memory_resident = self._gauge(
+            "dovetail_memory_resident_bytes", "Resident memory of the scheduler and its solver's process together."
+        )
         self.watch_relists = self._counter(
             "dovetail_watch_relists",
             "Times that a kind was listed again because its watch could not be resumed.",
             ("resource",),
+            tuple(Kind),
+        )
+        self.quarantined_objects = self._gauge(
+            "dovetail_quarantined_objects",
+            "Objects that cannot be read or used now: nothing is decided with them, what they hold counts.",
+            ("kind",),
             tuple(Kind),
         )
         self.events_dropped = self._counter(

@@ -1,5 +1,6 @@
 """Pods that wait to be placed by us: which are ready, which rest, and which wait for something to change."""
 
+import contextlib
 from collections.abc import Collection, Iterable
 from typing import Final
 
@@ -96,6 +97,14 @@ class Pending:
         self._musters.leave(entry.pod)
         self._wake_gang(entry.pod.gang)
         self._users.leave(entry.pod)
+
+    def drop(self, pod: PodId) -> None:
+        """Let a pod go that raised while it was taken in, so that it may stand in some places and not in others."""
+        entry = self._standing.entries.get(pod)
+        if entry is not None:
+            with contextlib.suppress(Exception):
+                self.remove(pod)
+            self._standing.entries.pop(pod, None)
 
     def take_batch(self, now: float, limit: int) -> Batch:
         """

@@ -31,7 +31,13 @@ class Shapes:
         self._is_overdue: Final = is_overdue
 
     def of(self, pod: Pod) -> Hashable | None:
-        """Give what is equal for equal pods, and None for a pod like no other."""
+        """Give what is equal for equal pods, and None for a pod like no other; one that raises is like no other."""
+        try:
+            return self._of(pod)
+        except Exception:  # noqa: BLE001 - whatever one pod raises, the others are put back and decided
+            return None
+
+    def _of(self, pod: Pod) -> Hashable | None:
         if _is_special(pod) or self._is_apart(pod):
             return None
         asked: list[Hashable] = []

@@ -140,6 +140,11 @@ class _WireChange(msgspec.Struct, frozen=True, kw_only=True):
     value: msgspec.Raw
 
 
+class _Name(msgspec.Struct, frozen=True, kw_only=True):
+    kind: Kind
+    key: str
+
+
 _VALUES: Final[dict[Kind, msgspec.json.Decoder[Object | None]]] = {
     Kind.NODES: msgspec.json.Decoder(Node | None),
     Kind.PODS: msgspec.json.Decoder(Pod | None),
@@ -161,14 +166,26 @@ _VALUES: Final[dict[Kind, msgspec.json.Decoder[Object | None]]] = {
 }
 _encoder: Final = msgspec.json.Encoder()
 _changes: Final = msgspec.json.Decoder(_WireChange)
+_names: Final = msgspec.json.Decoder(_Name)
 _orders: Final = msgspec.json.Decoder(Order)
 _learned: Final = msgspec.json.Decoder(tuple[Learned, ...])
 _answers: Final = msgspec.json.Decoder(Answer)
 
 
 def encode_change(change: Change) -> msgspec.Raw:
-    """Encode one change for `Apply`."""
-    return msgspec.Raw(_encoder.encode(change))
+    """Encode one change for `Apply`. A value that JSON has no form for is left out: `decode_change` refuses it then."""
+    try:
+        return msgspec.Raw(_encoder.encode(change))
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001 - whatever one object raises, the others are told
+        return msgspec.Raw(_encoder.encode(_Name(kind=change.kind, key=change.key)))
+
+
+def identify(raw: msgspec.Raw) -> tuple[Kind, str]:
+    """Give which object a change of an `Apply` is about, of which the value cannot be decoded."""
+    name = _names.decode(raw)
+    return name.kind, name.key
 
 
 def decode_change(raw: msgspec.Raw) -> Change:

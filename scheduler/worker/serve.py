@@ -18,7 +18,9 @@ from typing import Final
 
 import msgspec
 
-from scheduler.cluster import Cluster
+from scheduler.change import Change
+from scheduler.closed import closed
+from scheduler.cluster import Cluster, Intake
 from scheduler.worker import frames
 from scheduler.worker.child import Child, limit_memory
 from solver import Engine, solve, solve_greedily, verify
@@ -69,6 +71,7 @@ class _Service:
         self._connection: Final = connection
         self._solver: Final = solver
         self._replica: Final = Cluster()
+        self._intake: Final = Intake(self._replica)
         self._engine: Final = Engine()
         self._child: Child | None = None
         self._slices: tuple[ResourceSlice, ...] = ()
@@ -91,7 +94,7 @@ class _Service:
         match order:
             case frames.Apply(changes=changes):
                 for raw in changes:
-                    self._replica.apply(frames.decode_change(raw))
+                    _apply(self._intake, self._replica, raw)
             case frames.Decide(aside=None):
                 snapshot = self._replica.snapshot(order.assumptions)
                 self._connection.sendall(frames.encode(self._answer(order, snapshot, self._solver)))
@@ -158,6 +161,25 @@ class _Service:
             return frames.Failed(id=order.id, message=traceback.format_exc(limit=-20))
         seconds = time.monotonic() - budget.started
         return frames.Decided(id=order.id, plan=plan, violations=violations, seconds=seconds)
+
+
+def _apply(intake: Intake, replica: Cluster, raw: msgspec.Raw) -> None:
+    """
+    Take one change; one that raises is its object's own problem, as it is in the shell.
+
+    The same change comes again with every new process: it must not end this one.
+    """
+    try:
+        change = frames.decode_change(raw)
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001 - an object that does not survive the pipe counts as it did before
+        kind, key = frames.identify(raw)
+        last = replica.seen(kind, key)
+        if last is None:
+            return
+        change = Change(kind=kind, key=key, value=closed(last, f"{type(error).__name__}: {error}"))
+    intake.take(change)
 
 
 def decide(

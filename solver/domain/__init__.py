@@ -56,13 +56,14 @@ from solver.domain.plan import (
     Unplaced,
     Violation,
 )
-from solver.domain.pod import PREEMPTIBLE, ContainerRequests, Controller, Pod, PodClaim, Unhealthy
+from solver.domain.pod import FILLS_NODE, PREEMPTIBLE, ContainerRequests, Controller, Pod, PodClaim, Unhealthy
 from solver.domain.preemption import DisruptionBudget, PreemptionRules, Victim
 from solver.domain.quantity import Quantity, QuantityError
 from solver.domain.reasons import Reason, ReasonCode
 from solver.domain.selection import (
     BINDING_FAILED_TAINT,
     SUSPECT_TAINT,
+    UNREADABLE_TAINT,
     NodeSelector,
     NodeSelectorOperator,
     NodeSelectorRequirement,
@@ -89,6 +90,7 @@ from solver.domain.volumes import (
 __all__ = [
     "ANY_ADDRESS",
     "BINDING_FAILED_TAINT",
+    "FILLS_NODE",
     "GENEROUS_UNITS",
     "PACK",
     "PASSED_OVER",
@@ -96,6 +98,7 @@ __all__ = [
     "SPREAD",
     "SUSPECT_TAINT",
     "TOPOLOGY",
+    "UNREADABLE_TAINT",
     "Account",
     "Allocation",
     "AllocationMode",

@@ -159,6 +159,10 @@ def _alternative_objections(
         message = f"{where}: device class {alternative.device_class} does not exist: {near}"
         yield Reason(code=ReasonCode.CLASS_MISSING, message=message)
         return
+    if device_class.invalid:
+        message = f"{where}: device class {device_class.name} cannot be read, and is waited for: {device_class.invalid}"
+        yield Reason(code=ReasonCode.CLASS_MISSING, message=message)
+        return
     if alternative.allocation_mode not in set(AllocationMode):
         message = f"{where}: allocation mode {alternative.allocation_mode} is not known"
         yield Reason(code=ReasonCode.CLAIM_INVALID, message=message)

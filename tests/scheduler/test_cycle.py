@@ -20,6 +20,7 @@ from scheduler.commit.outcome import Bound, Halted, Outcome, PartlyBound, Refuse
 from scheduler.commit.repair.repairs import Repairs
 from scheduler.commit.shunned.avoidance import Avoidance
 from scheduler.commit.telling.groups import Groups
+from scheduler.commit.telling.quarantine import Quarantine
 from scheduler.commit.telling.reports import Reports
 from scheduler.commit.telling.tally import Tally
 from scheduler.commit.waiting.waits import Waits
@@ -173,6 +174,7 @@ class Hall:
                 self.metrics,
             ),
             reports=cast("Reports", self.telling),
+            quarantine=Quarantine(self.metrics, lambda _, message: self.telling.told.append(("event", message))),
             tally=Tally(self.metrics),
             metrics=self.metrics,
         )
@@ -206,7 +208,7 @@ class Noting:
 
 @asynccontextmanager
 async def running(hall: Hall) -> AsyncIterator[None]:
-    tasks = (asyncio.create_task(hall.cycle.decide()), asyncio.create_task(hall.cycle.decide_aside()))
+    tasks = (asyncio.create_task(hall.cycle.decide()), asyncio.create_task(hall.parts.asides.run(hall.cycle)))
     try:
         await settle()
         yield
@@ -632,3 +634,56 @@ async def test_of_how_many_nodes_a_reason_counts_some_is_what_the_decision_saw(m
         await settle()
 
     assert hall.telling.told[0] == ("p", "waits on 1: Insufficient cpu")
+
+
+DEFECTS = [
+    (Cluster, "apply", lambda change: change.key),
+    (Pending, "offer", lambda pod, _: pod.id),
+    (Pending, "wake", lambda transition: transition.key),
+    (Waits, "see", lambda change: change.key),
+]
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "about"), DEFECTS, ids=[f"{each.__name__}.{name}" for each, name, _ in DEFECTS]
+)
+async def test_whatever_one_object_raises_on_its_way_the_others_are_decided(
+    monkeypatch: pytest.MonkeyPatch, place: type, name: str, about: Callable[..., object]
+) -> None:
+    honest = getattr(place, name)
+
+    def method(own: object, *arguments: object) -> object:
+        is_meant = str(about(*arguments)) == "default/hostile"
+        changed = arguments[0]
+        value = getattr(changed, "value", getattr(changed, "after", changed))
+        if is_meant and value is not None and not getattr(value, "invalid", ""):
+            raise ZeroDivisionError("a defect")
+        return honest(own, *arguments)
+
+    monkeypatch.setattr(Backoff, "end", lambda _, now, __: now)
+    hall = Hall()
+    hostile, good = pod("hostile"), pod("good")
+    async with running(hall):
+        with monkeypatch.context() as defect:
+            defect.setattr(place, name, method)
+            hall.cycle.see([seen(hostile), seen(good)])
+            await settle()
+        assert "good" in {each.placements[0].pod.name for each in hall.committing.units}
+        assert "hostile" not in {each.placements[0].pod.name for each in hall.committing.units}
+        assert hall.series("dovetail_quarantined_objects", kind="pods") == 1
+        hall.cycle.see([seen(msgspec.structs.replace(hostile, labels=(("repaired", "yes"),)))])
+        await settle()
+    assert {each.placements[0].pod.name for each in hall.committing.units} == {"good", "hostile"}
+    assert hall.series("dovetail_quarantined_objects", kind="pods") == 0
+
+
+async def test_a_pod_that_cannot_be_told_from_others_is_like_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def spec(_: Pod) -> object:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("scheduler.queue.shapes._spec", spec)
+    hall = Hall()
+    async with running(hall):
+        hall.arrive(pod("p", node_selector={"zone": "nowhere"}), pod("q"))
+        await settle()
+    assert [each.placements[0].pod.name for each in hall.committing.units] == ["q"]

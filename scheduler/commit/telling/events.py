@@ -10,6 +10,10 @@ from scheduler.commit.telling.conditions import shortened
 from scheduler.kube.encode import NOTE_BYTES, EventRecord, ObjectReference
 from solver.domain import DeviceId, Pod
 
+_CONTROLLER: Final = "dovetail.dev/scheduler"
+"""Who tells of objects that are not pods."""
+_LONGEST_INSTANCE: Final = 128
+
 
 class Narrator:
     """Makes events in the name of one scheduler process; `instance` tells it from its other replicas."""
@@ -59,19 +63,31 @@ class Narrator:
         """Say that a pod was given its node by hand, so that nobody allocates its claims."""
         return self._event(pod, now, ("Warning", "BoundWithoutDevices", "Scheduling"), message)
 
+    def unreadable(self, regarding: ObjectReference, message: str, now: dt.datetime) -> EventRecord:
+        """Say that an object cannot be read, and what counts meanwhile."""
+        return self._about(regarding, now, ("Warning", "Unreadable", "Reading"), message)
+
     def _event(self, pod: Pod, now: dt.datetime, kind: tuple[str, str, str], note: str) -> EventRecord:
+        regarding = ObjectReference(namespace=pod.id.namespace, name=pod.id.name, uid=pod.uid)
+        event = self._about(regarding, now, kind, note)
+        instance = f"{pod.scheduler_name}-{self._instance}"
+        return msgspec.structs.replace(event, reporting_controller=pod.scheduler_name, reporting_instance=instance)
+
+    def _about(
+        self, regarding: ObjectReference, now: dt.datetime, kind: tuple[str, str, str], note: str
+    ) -> EventRecord:
         event_type, reason, action = kind
         # The name must be new in the namespace: `<pod>.<hex of nanoseconds>`, never the same number twice.
         nanoseconds = max(int(now.timestamp() * 1e9), self._last_nanoseconds + 1)
         self._last_nanoseconds = nanoseconds
         return EventRecord(
-            name=f"{pod.id.name[:200]}.{nanoseconds:x}",
-            regarding=ObjectReference(namespace=pod.id.namespace, name=pod.id.name, uid=pod.uid),
+            name=f"{regarding.name[:200]}.{nanoseconds:x}",
+            regarding=regarding,
             type=event_type,
             reason=reason,
             action=action,
             note=shortened(note, NOTE_BYTES),
-            reporting_controller=pod.scheduler_name,
-            reporting_instance=f"{pod.scheduler_name}-{self._instance}",
+            reporting_controller=_CONTROLLER,
+            reporting_instance=f"dovetail-{self._instance}"[:_LONGEST_INSTANCE],
             first_seen=now,
         )

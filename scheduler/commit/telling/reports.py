@@ -21,7 +21,7 @@ from scheduler.commit.telling.outbox import Outbox, Telling
 from scheduler.commit.writer import GateClosedError, Writer
 from scheduler.kube import writes
 from scheduler.kube.client import Client
-from scheduler.kube.encode import EventRecord
+from scheduler.kube.encode import EventRecord, ObjectReference
 from scheduler.kube.errors import KubeError
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics
@@ -126,6 +126,10 @@ class Reports:
     def misplaced(self, pod: Pod, message: str) -> None:
         """Tell that a pod was given its node by hand although it has claims that nobody allocates then."""
         self._add(self._narrator.misplaced(pod, message, _now()))
+
+    def unreadable(self, regarding: ObjectReference, message: str) -> None:
+        """Tell that an object cannot be read."""
+        self._add(self._narrator.unreadable(regarding, message, _now()))
 
     def forget(self, pod_uid: str) -> None:
         """Drop what was and would be told about a pod that is gone or bound."""

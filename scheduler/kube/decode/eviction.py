@@ -19,5 +19,5 @@ def seconds(timestamp: str | None) -> int:
     """Give a metav1.Time as seconds since the epoch; 0 where there is none, or none that can be read."""
     try:
         return int(dt.datetime.fromisoformat(timestamp).timestamp()) if timestamp else 0
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0

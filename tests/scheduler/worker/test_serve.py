@@ -1,13 +1,20 @@
 """What the solver's process does with a plan that breaks a rule."""
 
+import socket
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
 import pytest
 from msgspec import structs
 
-from scheduler.worker import serve
+from scheduler.change import Change
+from scheduler.cluster import Assumptions, Cluster, Intake, Transition
+from scheduler.worker import frames, serve
 from solver import solve, solve_greedily
 from solver.domain import Batch, Budget, Plan, Pod, Policy, ReasonCode, Snapshot, Violation
 from solver.verify import check as honest_check
 from tests.support.builders import batch, claim, gang, gpu_class, gpu_slice, member, node, pod, snapshot
+from tests.support.cluster_builders import seen
 
 GOOD = tuple(pod(f"good-{index}", f"c{index}") for index in range(7))
 POISON = pod("poison", "c7")
@@ -89,6 +96,60 @@ def test_what_is_held_and_who_is_overdue_stays_so_in_a_half(monkeypatch: pytest.
 def test_alone_it_gets_no_plan() -> None:
     plan, _ = decided(POISON)
     assert plan is None
+
+
+def test_a_change_that_raises_ends_no_process_and_the_next_ones_are_applied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same change is fed to every process that follows: it would end each of them."""
+    honest = Cluster.apply
+
+    def apply(own: Cluster, change: Change) -> tuple[Transition, ...]:
+        if isinstance(change.value, Pod) and change.value.id == POISON.id and not change.value.invalid:
+            raise ZeroDivisionError
+        return honest(own, change)
+
+    monkeypatch.setattr(Cluster, "apply", apply)
+    there = [structs.replace(each, node_name="n1") for each in (GOOD[0], POISON, GOOD[1])]
+    changes = [frames.encode_change(each) for each in (seen(node("n1")), *map(seen, there))]
+    plan = answered(changes, pod("new"))
+    assert plan is not None
+    assert [each.node for each in plan.placements] == ["n1"]
+
+
+def test_what_does_not_survive_the_pipe_counts_as_it_did_before() -> None:
+    replica, there = Cluster(), structs.replace(GOOD[0], node_name="n1", requests=(("cpu", 3),))
+    intake = Intake(replica)
+    serve._apply(intake, replica, frames.encode_change(seen(there)))  # noqa: SLF001 - what `serve` does with each
+    unspeakable = structs.replace(there, labels=(("x", "\ud800"),))
+    serve._apply(intake, replica, frames.encode_change(seen(unspeakable)))  # noqa: SLF001
+    serve._apply(intake, replica, frames.encode_change(seen(structs.replace(POISON, creation="\ud800"))))  # noqa: SLF001
+    (found,) = replica.snapshot().pods
+    assert (found.requests, bool(found.invalid)) == (there.requests, True)
+
+
+def answered(changes: list[msgspec.Raw], *pods: Pod) -> Plan | None:
+    """Run the process's loop in a thread: feed it, have it decide, and close the pipe."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs, ThreadPoolExecutor(1) as pool:
+        service = serve._Service(theirs, solve)  # noqa: SLF001 - without the limit of the whole process
+        loop = pool.submit(service.run, 0)
+        order = frames.Decide(
+            id=0,
+            cost_units=1_000_000,
+            batch=Batch(pods=pods),
+            assumptions=Assumptions(),
+            policy=Policy(),
+            seconds=60.0,
+            deterministic_seconds=1.0,
+            seed=0,
+            workers=1,
+        )
+        ours.sendall(frames.encode(frames.Apply(tuple(changes))) + frames.encode(order))
+        stream = ours.makefile("rb")
+        answers = [frames._answers.decode(stream.read(int.from_bytes(stream.read(8)))) for _ in range(2)]  # noqa: SLF001
+        ours.shutdown(socket.SHUT_WR)
+        loop.result(60)
+    assert isinstance(answers[1], frames.Decided)
+    return answers[1].plan
 
 
 def test_a_plan_that_leaves_hard_pods_for_later_breaks_no_rule() -> None:

@@ -1,7 +1,7 @@
 """The story on one page: problem → greedy → bounds → exact search → plan."""
 
-from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -28,6 +28,7 @@ from solver.extract import Extracted, aftermath
 from solver.extract.settling import settle, told
 from solver.greedy import tracking
 from solver.preemption import holding, preempt
+from solver.problem import quarantine
 from solver.problem.memory import Engine
 from solver.problem.prepare import prepare
 from solver.problem.problem import PodClass, Problem
@@ -181,32 +182,58 @@ def _unplaced(
 ) -> tuple[Unplaced, ...]:
     """Explain every pod without a place, in batch order; those that time does not reach only wait."""
     placed = Counter(problem.classes[choice.pod_class].family for choice in solution.choices)
-    proven: defaultdict[str, bool] = defaultdict(bool, ((level.name, level.proven) for level in report.levels))
-    reasons = dict(problem.rejected)
-    before, later = Explanation(problem, tracking.trackers(problem)), _Later(problem, solution, extracted)
-    winners = Winners.of(problem, extracted.placements)
-    of_gangs = GangReasons.of(problem, solution, before)
+    reasons, explaining = dict(problem.rejected), _Explaining.of(problem, solution, report, extracted)
     for family in problem.families:
         first = family[0]
         waiting = [each for each in first.members[placed[first.index] :] if each not in reasons]
         if waiting and budget.should_stop():
             reasons.update((position, (NOT_EXPLAINED,)) for position in waiting)
         elif waiting:
-            level = next(each.name for each in problem.placed_levels if first.index in each.worth)
-            found = before.reasons(family, is_proven=proven[level])
-            found = of_gangs.added(family, found)
-            if found[0].code in LOST:
-                found = (found[0], *later.reasons(family))
-                nodes = before.fitting(family).tolist()
-                kinds = {problem.pod(position).id.namespace: problem.pod(position) for position in waiting}
-                named = {namespace: winners.named(found, nodes, pod) for namespace, pod in kinds.items()}
-                reasons.update((position, named[problem.pod(position).id.namespace]) for position in waiting)
-            else:
-                reasons.update((position, found) for position in waiting)
+            reasons.update((position, (quarantine.failed(problem.pod(position)),)) for position in waiting)
+            with quarantine.guarded(budget, quarantine.subject_of(problem.pod(waiting[0]))):
+                reasons.update(explaining.reasons(family, waiting))
     return tuple(
         Unplaced(pod=problem.pod(position).id, pod_uid=problem.pod(position).uid, reasons=reasons[position])
         for position in sorted(reasons)
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Explaining:
+    """What the reasons of a batch's pods are taken from."""
+
+    problem: Problem
+    proven: Mapping[str, bool]
+    before: Explanation
+    later: "_Later"
+    of_gangs: GangReasons
+    winners: Winners
+
+    @classmethod
+    def of(cls, problem: Problem, solution: Solution, report: SearchReport, extracted: Extracted) -> "_Explaining":
+        before = Explanation(problem, tracking.trackers(problem))
+        return cls(
+            problem=problem,
+            proven={level.name: level.proven for level in report.levels},
+            before=before,
+            later=_Later(problem, solution, extracted),
+            of_gangs=GangReasons.of(problem, solution, before),
+            winners=Winners.of(problem, extracted.placements),
+        )
+
+    def reasons(self, family: tuple[PodClass, ...], waiting: Sequence[int]) -> dict[int, tuple[Reason, ...]]:
+        """Give the reasons of pods of a family by position; those in its namespace are named that won."""
+        problem, first = self.problem, family[0]
+        level = next(each.name for each in problem.placed_levels if first.index in each.worth)
+        found = self.before.reasons(family, is_proven=self.proven.get(level, False))
+        found = self.of_gangs.added(family, found)
+        if found[0].code not in LOST:
+            return dict.fromkeys(waiting, found)
+        found = (found[0], *self.later.reasons(family))
+        nodes = self.before.fitting(family).tolist()
+        kinds = {problem.pod(position).id.namespace: problem.pod(position) for position in waiting}
+        named = {namespace: self.winners.named(found, nodes, pod) for namespace, pod in kinds.items()}
+        return {position: named[problem.pod(position).id.namespace] for position in waiting}
 
 
 @dataclass(slots=True, eq=False)

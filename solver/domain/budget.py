@@ -81,7 +81,9 @@ class Work:
 
     def leave(self, stage: str, left: tuple[LeftOut, ...]) -> None:
         """Note the pods that a stage leaves out; once, however often it does."""
-        self.left_out.setdefault((stage, left), Stop(stage=stage, after=self.spent_units, left=left))
+        before = (each for each in self.recorded or () if (each.stage, each.left) == (stage, left))
+        new = Stop(stage=stage, after=self.spent_units, left=left)
+        self.left_out.setdefault((stage, left), next(before, new))
 
     @property
     def stops(self) -> tuple[Stop, ...]:

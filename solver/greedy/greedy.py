@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solver.greedy import units
-from solver.greedy.placing import Condition, Cost, Kept, Served
+from solver.greedy.placing import Condition, Cost, Kept, Served, reach
 from solver.greedy.rating import FIRST, FREE, NEVER, RANK, Rating, Standing, score, spread_score
 from solver.greedy.tracking import Tracker, trackers
 from solver.greedy.units import Saved
@@ -83,6 +83,9 @@ class Greedy:
     standings: dict[tuple[int, tuple[Part, ...]], Standing] = field(default_factory=dict)
     anchors: dict[int, Mask] = field(default_factory=dict)
     trackers: list[Tracker] = field(default_factory=list)
+    stop: Callable[[], bool] = _never
+    is_cut: bool = False
+    """Whether time ended while nodes were rated: those that were not are passed over."""
     spreads: bool = field(init=False)
     preferring: Tally = field(init=False)
     scoring: Tally = field(init=False)
@@ -122,15 +125,20 @@ class Greedy:
 
     def run(self, stop: Callable[[], bool] = _never) -> Solution:
         """Place what can be placed, or what could be by the time that `stop` says that it is up: one unit at least."""
+        self.stop = stop
         self.start()
         waiting = units.units(self.problem, self.sequence())
         waiting.sort(key=lambda unit: unit.rule is None or unit.rule.classes[0] not in self.first)
         for number, unit in enumerate(waiting):
-            if number and stop():
-                families = (family for each in waiting[number:] for family in each.families)
+            before = len(self.solution.choices)
+            is_over = bool(number) and stop()
+            if not is_over:
+                units.place(self, unit)
+            if is_over or self.is_cut:
+                is_done = not is_over and (number == 0 or len(self.solution.choices) > before)
+                families = (family for each in waiting[number + is_done :] for family in each.families)
                 self.solution.unreached = Counter(family[0].family for family in families)
                 return self.solution
-            units.place(self, unit)
         while not stop() and self._try_again():
             pass
         return self.solution
@@ -324,7 +332,10 @@ class Greedy:
                 grown[: len(scores)] = scores
             scores = self.scores[key] = grown
         missing = wanted[scores[wanted] < 0]
-        for number in np.unique(missing).tolist() if len(missing) else ():
+        for count, number in enumerate(np.unique(missing).tolist() if len(missing) else ()):
+            if count and self.stop():
+                self.is_cut = True
+                return np.where(scores < 0, NEVER, scores)
             served = self._serve(parts, number)
             scores[number] = NEVER if served is None else self._rated(number, served.cost)
         return scores
@@ -376,22 +387,3 @@ class Greedy:
 def _first(tier: Tier) -> tuple[int, bool]:
     """Order tiers the first one first."""
     return -tier.priority, not tier.is_overdue
-
-
-def reach(problem: Problem, choice: SharedChoice) -> Mask:
-    """Nodes from which a shared claim can be used once allocated as chosen."""
-    mask = np.ones(problem.node_count, dtype=np.bool_)
-    here = np.zeros(problem.node_count, dtype=np.bool_)
-    here[choice.node] = True
-    for reference in (each for copies in choice.picks for pick in copies for line in pick.lines for each, _ in line):
-        if reference >= 0:
-            return here
-        wide = -reference - 1
-        if any(problem.inventory.records[i].device.binds_to_node for i in problem.layout.wide_members[wide]):
-            return here
-        nodes = problem.layout.wide_nodes[wide]
-        if nodes is not None:
-            reached = np.zeros(problem.node_count, dtype=np.bool_)
-            reached[list(nodes)] = True
-            mask &= reached
-    return mask

@@ -13,6 +13,9 @@ from solver.problem.requests.option import Line, Option
 MOST_STEPS: Final = 400
 """Options tried for one pod on one node before giving up; the exact model has no such limit."""
 
+_MOST_WORK: Final = 200_000
+"""Types looked at for one pod on one node before giving up: steps over many requests and types are long."""
+
 Counts = tuple[tuple[tuple[int, int], ...], ...]
 """Per line, pairs of type and number of devices."""
 
@@ -26,10 +29,16 @@ class Attempt:
     local: list[int]
     wide: list[int]
     steps: int = MOST_STEPS
+    work: int = _MOST_WORK
     rank: int = 0
     opened: int = 0
     value: int = 0
     suspects: int = 0
+
+    def step(self) -> bool:
+        """Begin one step more, unless there were enough of them."""
+        self.steps -= 1
+        return self.steps >= 0 and self.work >= 0
 
     def left(self, budget: int) -> int:
         """Units left of a budget."""
@@ -99,6 +108,7 @@ def _pick_line(attempt: Attempt, line: Line) -> tuple[tuple[int, int], ...] | No
     devices = {each: type_at(layout, attempt.group, each) for each in line.types}
     counts: list[tuple[int, int]] = []
     needed = line.needed
+    attempt.work -= len(line.types)
     for each in sorted(line.types, key=lambda each: _eagerness(attempt, devices[each], each, line)):
         most = attempt.most(devices[each], line.demand)
         if line.takes_each and most < devices[each].total:
@@ -136,6 +146,7 @@ class _Singly:
     chosen: list[list[int]] = field(default_factory=list)
     used: Counter[int] = field(default_factory=Counter)
     values: defaultdict[int, set[object]] = field(default_factory=lambda: defaultdict(set))
+    distinct: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
     def pick(self) -> Counts | None:
         self.chosen = [[] for _ in self.option.lines]
@@ -154,8 +165,7 @@ class _Singly:
             # Types of one line are taken in order, so that no set of devices is tried twice.
             if (chosen and each < chosen[-1]) or not self._may_use(slots[0], each, device):
                 continue
-            self.attempt.steps -= 1
-            if self.attempt.steps < 0:
+            if not self.attempt.step():
                 return False
             saved, values = self.attempt.save(), {key: set(known) for key, known in self.values.items()}
             self._use(slots[0], each, device)
@@ -169,6 +179,7 @@ class _Singly:
 
     def _may_use(self, index: int, each: int, device: DeviceType) -> bool:
         line = self.option.lines[index]
+        self.attempt.work -= 1
         if self.attempt.most(device, line.demand) < 1:
             return False
         if self.chosen[index].count(each) >= device.total if device.is_shareable else self.used[each] >= device.total:
@@ -187,9 +198,15 @@ class _Singly:
 
     def _distinct_values(self, request: int, device: DeviceType) -> list[tuple[int, tuple[object, ...]]]:
         """Values that no other device of a distinctAttribute may have, by the constraint's number."""
+        if request not in self.distinct:
+            self.distinct[request] = self._links(request)
+        return [(number, device.attributes[position]) for number, position in self.distinct[request]]
+
+    def _links(self, request: int) -> list[tuple[int, int]]:
+        """Give the distinctAttributes of a request: by number, with the position of the attribute."""
         attributes, alternative = self.attempt.problem.layout.attributes, self.option.alternatives[request]
         return [
-            (number, device.attributes[attributes.index(link.attribute)])
+            (number, attributes.index(link.attribute))
             for number, link in enumerate(self.component.links)
             if link.kind is ConstraintKind.DISTINCT
             and any(each.request == request and each.alternative in {-1, alternative} for each in link.members)

@@ -6,15 +6,20 @@ node is whole. Equal conditions give equal answers, so answers are kept: a batch
 thousands of nodes asks a few dozen different questions.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import NamedTuple
 
+import numpy as np
+
 from solver.greedy.picking import Attempt, pick_lines
+from solver.problem.devices.inventory import Mask
 from solver.problem.devices.layout import Group, type_at
 from solver.problem.problem import Part, Problem, State
 from solver.problem.requests.component import Component
 from solver.problem.requests.option import Option
-from solver.solution import Pick
+from solver.solution import Pick, SharedChoice
 
 
 class Condition(NamedTuple):
@@ -98,8 +103,7 @@ def _serve_rest(attempt: Attempt, rest: list[tuple[int, _Copy]], found: dict[int
         return True
     (position, (component, options)), later = rest[0], rest[1:]
     for index in _by_preference(attempt, options):
-        attempt.steps -= 1
-        if attempt.steps < 0:
+        if not attempt.step():
             return False
         saved = attempt.save()
         lines = pick_lines(attempt, component, options[index])
@@ -112,17 +116,27 @@ def _serve_rest(attempt: Attempt, rest: list[tuple[int, _Copy]], found: dict[int
     return False
 
 
-def _by_preference(attempt: Attempt, options: tuple[Option, ...]) -> list[int]:
-    """Best rank first, then as the requests stand, then the scarcest devices, so that larger groups stay whole."""
-    if len(options) == 1:
-        return [0]
+def _by_preference(attempt: Attempt, options: tuple[Option, ...]) -> Iterator[int]:
+    """
+    Best rank first, then as the requests stand, then the scarcest devices, so that larger groups stay whole.
 
-    def supply(option: Option) -> int:
-        types = {(each, line.demand) for line in option.lines for each in line.types}
-        devices = [(type_at(attempt.problem.layout, attempt.group, each), demand) for each, demand in types]
-        return sum(attempt.most(device, demand) * device.value for device, demand in devices)
+    Options come in the first two orders; what is left is counted for those that are equal in both, and only when it is
+    their turn: of thousands of options the first few mostly do.
+    """
+    for _, equal in groupby(range(len(options)), key=lambda index: options[index].alternatives):
+        indices = list(equal)
+        if len(indices) > 1:
+            supplies = {index: _supply(attempt, options[index]) for index in indices}
+            indices.sort(key=lambda index: (supplies[index], index))
+        yield from indices
 
-    return sorted(range(len(options)), key=lambda i: (options[i].rank, options[i].alternatives, supply(options[i]), i))
+
+def _supply(attempt: Attempt, option: Option) -> int:
+    """Give what the devices are worth that an option could take."""
+    types = {(each, line.demand) for line in option.lines for each in line.types}
+    attempt.work -= len(types)
+    devices = [(type_at(attempt.problem.layout, attempt.group, each), demand) for each, demand in types]
+    return sum(attempt.most(device, demand) * device.value for device, demand in devices)
 
 
 @dataclass(slots=True, eq=False)
@@ -138,3 +152,22 @@ class Kept:
         if key not in self.answers:
             self.answers[key] = serve(self.problem, parts, condition)
         return self.answers[key]
+
+
+def reach(problem: Problem, choice: SharedChoice) -> Mask:
+    """Nodes from which a shared claim can be used once allocated as chosen."""
+    mask = np.ones(problem.node_count, dtype=np.bool_)
+    here = np.zeros(problem.node_count, dtype=np.bool_)
+    here[choice.node] = True
+    for reference in (each for copies in choice.picks for pick in copies for line in pick.lines for each, _ in line):
+        if reference >= 0:
+            return here
+        wide = -reference - 1
+        if any(problem.inventory.records[i].device.binds_to_node for i in problem.layout.wide_members[wide]):
+            return here
+        nodes = problem.layout.wide_nodes[wide]
+        if nodes is not None:
+            reached = np.zeros(problem.node_count, dtype=np.bool_)
+            reached[list(nodes)] = True
+            mask &= reached
+    return mask

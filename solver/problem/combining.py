@@ -61,7 +61,8 @@ def _enumerated(problem: Problem, budget: Budget) -> dict[int, _GivenUp]:
             for group in sorted(groups[index]):
                 problem.options(index, problem.layout.groups[group], purse.pay)
         except TooCostlyError:
-            failed[index] = _GivenUp(purse.is_late and allowed - purse.left < _MUCH, allowed - purse.left)
+            spent = allowed - purse.left
+            failed[index] = _GivenUp(purse.is_late and spent < _MUCH, spent if purse.is_late else allowed)
     return failed
 
 

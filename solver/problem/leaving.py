@@ -13,6 +13,9 @@ NOT_REACHED: Final = Reason(
     code=ReasonCode.BUDGET, message="the time for the decision ended before the pod was reached; it is tried again soon"
 )
 
+CODES: Final = frozenset({ReasonCode.BUDGET, ReasonCode.TOO_COSTLY})
+"""Codes of pods that want a solve of their own."""
+
 Reasons = dict[PodId, Reason]
 
 

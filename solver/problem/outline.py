@@ -139,18 +139,28 @@ class Outline:
         for position, pod in enumerate(batch.pods):
             if position not in self.rejected and quarantine.is_in(self.budget, quarantine.subject_of(pod)):
                 self.rejected[position] = (quarantine.failed(pod),)
-            refused = () if position in self.rejected else tuple(groups.objections(pod))
-            if refused:
-                self.rejected[position] = refused
             if position in self.rejected:
                 continue
-            joined += places.joined(pod, self.claims)
-            entering += places.entering(pod, self.claims, self.gangs)
+            found = self.attempt(position, pod, lambda: self._joining(pod, groups))  # noqa: B023 - called at once
+            if found is not None and found[0]:
+                self.rejected[position] = found[0]
+            elif found is not None:
+                joined += found[1]
+                entering += found[2]
         self.nearly_full = places.nearly_full(Counter(entering), groups)
         for claim_id, count in Counter(joined).items():
             claim = self.claims[claim_id]
             if count > 1 and claim.allocation is None and claim.requests:  # without requests nothing is shared
                 self.shared_ids[claim_id] = len(self.shared_ids)
+
+    def _joining(
+        self, pod: Pod, groups: places.Groups
+    ) -> tuple[tuple[Reason, ...], tuple[ClaimId, ...], tuple[ClaimId, ...]]:
+        """Give what speaks against a pod as a consumer of its claims; those that it joins, and takes a place in."""
+        refused = tuple(groups.objections(pod))
+        if refused:
+            return refused, (), ()
+        return (), places.joined(pod, self.claims), places.entering(pod, self.claims, self.gangs)
 
     def gang_key(self, pod: Pod) -> tuple[object, ...]:
         """What tells a pod of a gang from others: the gang, and the devices that it holds already."""

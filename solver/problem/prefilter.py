@@ -10,12 +10,24 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from solver.domain import Batch, Budget, Claim, ClaimId, DeviceClass, Pod, PodId, Reason, ReasonCode, Request
-from solver.problem import leaving
+from solver.domain import (
+    Batch,
+    Budget,
+    Claim,
+    ClaimId,
+    DeviceClass,
+    Pod,
+    PodId,
+    Quarantined,
+    Reason,
+    ReasonCode,
+    Request,
+)
+from solver.problem import leaving, quarantine
 from solver.problem.devices.inventory import Inventory
 from solver.problem.devices.recall import Selectors
 from solver.problem.memory import Engine
-from solver.problem.requests.evaluation import Asker, Unfinished
+from solver.problem.requests.evaluation import Asker, Ending, Unfinished
 from solver.problem.requests.modes import Modes
 
 _STAGE: Final = "selectors"
@@ -74,26 +86,34 @@ class _Filter:
 
     def reasons(self, batch: Batch, unfinished: Unfinished) -> Iterator[tuple[PodId, Reason]]:
         """Give the pods that cannot be decided about, each with the request that is to blame."""
-        for pod in batch.pods:
-            for claim in self._open(pod):
-                reason = self._too_costly(claim)
-                for name, names in self._of(claim)[1] if unfinished else ():
-                    if names in unfinished:
-                        reason = leaving.NOT_REACHED if unfinished[names] else _selectors_of(claim, name)
-                        break
-                if reason is not None:
-                    yield pod.id, reason
-                    break
-            else:
-                for names in self._special(pod) if unfinished else ():
-                    if names in unfinished:
-                        yield pod.id, leaving.NOT_REACHED if unfinished[names] else _OF_CLASSES
-                        break
+        for pod in batch.pods if unfinished or self.engine.costs else ():
+            reason = next(self._against(pod, unfinished), None)
+            if reason is not None:
+                yield pod.id, reason
 
-    def _too_costly(self, claim: Claim) -> Reason | None:
-        """Say that a claim is known to need more than the whole allowance."""
-        needs = self.engine.costs.get(spec_of(claim)) if self.engine.costs else None
-        return None if needs is None or needs < self.budget.cost_units else combinations_of(claim)
+    def _against(self, pod: Pod, unfinished: Unfinished) -> Iterator[Reason]:
+        for claim in self._open(pod):
+            if self._is_known_too_costly(claim):
+                yield combinations_of(claim)
+            for name, names in self._of(claim)[1]:
+                if names in unfinished:
+                    yield self._reason(pod, unfinished[names], _selectors_of(claim, name))
+        for names in self._special(pod):
+            if names in unfinished:
+                yield self._reason(pod, unfinished[names], _OF_CLASSES)
+
+    def _reason(self, pod: Pod, ending: Ending, too_costly: Reason) -> Reason:
+        """Say why the selectors of a pod did not come to an end."""
+        if ending.error:
+            subject = quarantine.subject_of(pod)
+            found = Quarantined(subject=subject, error=ending.error)
+            self.budget.work.quarantined.setdefault(subject, found)
+            return quarantine.failed(pod)
+        return leaving.NOT_REACHED if ending.is_late else too_costly
+
+    def _is_known_too_costly(self, claim: Claim) -> bool:
+        """Whether half of the allowance was not enough for a claim before: the rest is for the others."""
+        return bool(self.engine.costs) and 2 * self.engine.costs.get(spec_of(claim), 0) >= self.budget.cost_units
 
     def _open(self, pod: Pod) -> Iterator[Claim]:
         """Claims that are there and have no devices yet."""

@@ -13,7 +13,7 @@ from solver.domain import (
     Reason,
     Snapshot,
 )
-from solver.problem import classing, combining, fit, prefilter, tying
+from solver.problem import classing, combining, fit, leaving, prefilter, tying
 from solver.problem.devices import states
 from solver.problem.devices.inventory import Inventory
 from solver.problem.memory import Engine
@@ -65,12 +65,12 @@ class _Preparation:
 
     def _without(self, batch: Batch, left: Mapping[PodId, Reason]) -> Problem:
         """Build a problem of all pods but some, which are in it as rejected unless they may be left."""
-        if self.budget.may_leave or not left:
-            return replace(_built(self, batch.without(left), {}), left=left)
+        gone = {key: why for key, why in left.items() if self.budget.may_leave and why.code in leaving.CODES}
+        rest = batch.without(gone)
         rejected: dict[int, tuple[Reason, ...]] = {
-            position: (left[pod.id],) for position, pod in enumerate(batch.pods) if pod.id in left
+            position: (left[pod.id],) for position, pod in enumerate(rest.pods) if pod.id in left
         }
-        return _built(self, batch, rejected)
+        return replace(_built(self, rest, rejected), left=gone)
 
 
 def _built(case: _Preparation, batch: Batch, rejected: dict[int, tuple[Reason, ...]]) -> Problem:

@@ -18,6 +18,7 @@ from solver.feasibility import selectors
 from solver.feasibility.selectors import EvaluationBudget, EvaluationStopped, Selector
 from solver.problem.devices.inventory import Inventory
 from solver.problem.devices.recall import Begun, Recall, Selectors
+from solver.problem.quarantine import told
 from solver.problem.requests.demand import Asking
 
 _LOOK: Final = 2
@@ -31,8 +32,15 @@ _TURN: Final = 10_000
 _MUCH: Final = 50_000
 """Units after which it is selectors that take long, and not the machine that is slow."""
 
-Unfinished = dict[Selectors, bool]
-"""Selectors that did not come to an end; whether the time alone is to blame, and not what they cost."""
+
+class Ending(NamedTuple):
+    """Why selectors did not come to an end: the time alone, or an error that nothing expects; else what they cost."""
+
+    is_late: bool = False
+    error: str = ""
+
+
+Unfinished = dict[Selectors, Ending]
 
 
 class Asker(NamedTuple):
@@ -52,6 +60,7 @@ class _Task:
     compiled: list[Selector] | None = None
     turn: int = _TURN
     used: int = 0
+    error: str = ""
 
     @property
     def size(self) -> int:
@@ -83,7 +92,9 @@ def evaluate(
     run.together(tasks)
     run.in_turns([task for task in tasks if task.slices])
     is_late = budget.units_left > 0
-    return {task.names: is_late and task.used < _MUCH for task in tasks if task.slices}
+    return {
+        task.names: Ending(is_late and task.used < _MUCH, task.error) for task in tasks if task.slices or task.error
+    }
 
 
 @dataclass(slots=True, eq=False)
@@ -133,7 +144,7 @@ class _Run:
         for task in tasks:
             task.used += before[id(task)] - meters[id(task)].units
             self.budget.spend(before[id(task)] - meters[id(task)].units)
-            task.slices = self.recall.unknown(task.names, task.slices)
+            task.slices = [] if task.error else self.recall.unknown(task.names, task.slices)
 
     def _on(self, each: ResourceSlice, tasks: list[_Task], meters: Mapping[int, EvaluationBudget]) -> set[int]:
         """Put selectors to every device of a slice; give those whose share ended."""
@@ -165,6 +176,11 @@ class _Run:
             return asking.all(task.compiled or [], meter) if meter.units > 0 else None
         except EvaluationStopped:
             return None
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - it is the problem of the pods with these selectors, and of no other
+            task.error = told(error)
+            return None
 
     def in_turns(self, tasks: list[_Task]) -> None:
         """Let those take turns that need more: by what was used so far for each namespace and claim."""
@@ -183,7 +199,9 @@ class _Run:
     def _forward(self, task: _Task, meter: EvaluationBudget) -> bool:
         """Go on with one task; give whether its turn ended before it did."""
         while task.slices:
-            if self._on(task.slices[0], [task], {id(task): meter}):
+            if task.error:
+                task.slices = []
+            elif self._on(task.slices[0], [task], {id(task): meter}):
                 return True
             del task.slices[0]
         return False

@@ -102,7 +102,7 @@ class Asides:
         now, costly = self._clock(), decision.costly.pods
         namespaces = {pod.id.namespace for pod in costly}
         for namespace in namespaces:
-            self._credit.spend(namespace, decision.seconds / len(namespaces), now)
+            self._credit.spend(namespace, decision.cost_seconds / len(namespaces), now)
         self._add(costly, now)
         if decision.suspects.pods:
             self._queue.suspect(decision.suspects.pods)

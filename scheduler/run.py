@@ -195,7 +195,6 @@ class Process:
         """Schedule as the leader. What was known before is not used: everything is listed anew."""
         gate: Gate = OpenGate() if elector is None else LeaderGate(elector, self._timing())
         parts = assemble(self._settings, self._client, gate, elector, metrics=self.metrics, health=self._health)
-        worker = parts.worker
         parts.groups.connect(served.path(Kind.POD_GROUPS))
         policies = {name: self._settings.policy(name) for name in self._settings.scheduler_names}
         cycle = Cycle(parts, policies, self._settings.batch.max_pods)
@@ -218,7 +217,7 @@ class Process:
         async with asyncio.TaskGroup() as group:
             keeping = [] if elector is None else [group.create_task(elector.hold())]
             keeping += [group.create_task(each.run()) for each in reflectors]
-            keeping.append(group.create_task(worker.run()))
+            keeping.append(group.create_task(parts.worker.run()))
             if await _unless_stopped(stop, self._wait_until_ready(reflectors, elector, parts)):
                 leftovers = Leftovers(parts.cluster, parts.pending, parts.commit.specials)
                 readmission = Readmission(
@@ -227,7 +226,7 @@ class Process:
                     see,
                     metrics=self.metrics,
                     check=self._health.ready("memory"),
-                    worker_pid=lambda: worker.pid,
+                    worker_pid=lambda: parts.worker.pid,
                 )
                 behind = (parts.repairs.run(), leftovers.run(), strays.run(), parts.groups.run(), readmission.run())
                 working = [group.create_task(each) for each in (cycle.decide(), parts.asides.run(cycle), *behind)]

@@ -171,7 +171,7 @@ class SolverLimits(_Section, frozen=True):
     """
 
     costly_seconds: Annotated[float, Meta(gt=0, le=600)] = 20.0
-    """Seconds of wall time for one decision beside the batches. A pod that needs more rests, and its condition says why."""
+    """Seconds for one decision beside the batches. A pod that needs more rests, and its condition says why."""
 
     costly_memory_limit_mib: Mebibytes = msgspec.field(default=512, name="costlyMemoryLimitMiB")
     """Mebibytes of address space that such a process may take beyond what the solver's process has."""

@@ -55,6 +55,8 @@ _MOST_OBJECTS: Final = 10_000
 """Objects of a cluster whose snapshot the shell's own process reads for that; in a larger one all pods wait."""
 _COVER_SECONDS: Final = 0.2
 _COVER_UNITS: Final = 20_000
+_UNIT_SECONDS: Final = 1e-6
+"""What a unit of an allowance takes, about."""
 _ABSENCE_SECONDS: Final = 0.25
 """While there is no process the shell looks for cheap pods as often as this."""
 
@@ -64,6 +66,7 @@ class Decision:
     """
     A checked plan for a batch, and the wall seconds that it took; the other pods stand in one of the other batches.
 
+    Of the seconds at most `cost_seconds` went into what was not known yet.
     `later` want a decision of their own next. `costly` and `suspects` want one aside, because they are too costly to be
     decided with others, or were there when the process ended. `deferred` wait for the process to be there again.
     """
@@ -71,6 +74,7 @@ class Decision:
     batch: Batch
     plan: Plan
     seconds: float
+    cost_seconds: float = 0.0
     later: Batch = _NOBODY
     costly: Batch = _NOBODY
     suspects: Batch = _NOBODY
@@ -185,10 +189,12 @@ class Decider:
         def only(pods: Collection[PodId]) -> Batch:
             return batch.without(chosen - set(pods))
 
+        seconds = self._clock() - started
         return Decision(
             batch=batch.without({*plan.later, *plan.costly, *suspects}),
             plan=plan,
-            seconds=self._clock() - started,
+            seconds=seconds,
+            cost_seconds=min(seconds, self._limits.cost_units * _UNIT_SECONDS),
             later=only(plan.later),
             costly=only(plan.costly),
             suspects=only(suspects),

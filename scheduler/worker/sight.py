@@ -40,8 +40,7 @@ class Sight:
         if self._starts:
             self._metrics.worker_restarts.inc()
         self._starts += 1
-        if self._covering_since is None:
-            self._check.succeed()
+        self.solved()
 
     def not_started(self, error: Exception) -> None:
         """Note that the process could not be started; it is tried again."""
@@ -49,7 +48,7 @@ class Sight:
         self.covers("the solver's process could not be started")
 
     def solved(self) -> None:
-        """Note that the solver gave a plan."""
+        """Note that the solver gave a plan, or can give one."""
         self._covering_since = None
         self._check.succeed()
 

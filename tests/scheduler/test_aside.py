@@ -82,7 +82,9 @@ class Slow(Deciding):
     def decided(self, batch: Batch, costly: set[PodId], policy: Policy) -> Decision:
         now = batch.without(costly)
         plan = solve_greedily(self.cluster.snapshot(), now, policy, Budget())
-        return Decision(batch=now, plan=plan, seconds=0.1, costly=batch.without({each.id for each in now.pods}))
+        return Decision(
+            batch=now, plan=plan, seconds=0.1, cost_seconds=0.1, costly=batch.without({each.id for each in now.pods})
+        )
 
 
 def _seconds(each: Pod) -> float:

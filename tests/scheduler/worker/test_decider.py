@@ -142,11 +142,13 @@ async def test_how_long_the_process_has_not_decided_is_shown() -> None:
         assert "only pods without claims to allocate are decided about" in at.check.message
 
 
-async def test_the_process_is_well_again_with_its_next_plan() -> None:
+async def test_the_process_is_well_again_when_the_next_one_is_fed() -> None:
     async with desk() as at:
         await at.decide(pod("exit"))
+        at.clock.advance(7.0)
+        assert at.series("dovetail_fallback_seconds") == 7.0
+
         await at.worker.wait_until_ready()
-        await at.decide(FITS)
 
         assert at.series("dovetail_fallback_seconds") == 0
         assert at.check.message == ""

@@ -19,6 +19,7 @@ from scheduler.change import Change, Kind, Object
 from scheduler.closed import cut
 from scheduler.kube import errors, paths
 from scheduler.kube.decode.envelopes import Event, Raw, read_event, read_page
+from scheduler.kube.decode.json_parts import Softened
 from scheduler.kube.decode.objects import identify, read
 from scheduler.kube.decode.shared import Wire
 from scheduler.kube.errors import DecodeError
@@ -146,7 +147,7 @@ class Mirrored:
             raise DecodeError(self.kind.value, "list", "(page)", str(error)) from error
         received = Received()
         for item in page.items:
-            self._put(item, received)
+            self._put(item, page.soft, received)
         self._continue = page.continue_token
         if not self._continue:
             self._end_listing(page.resource_version, received)
@@ -172,7 +173,7 @@ class Mirrored:
     def _take(self, event: Event, received: Received) -> None:
         match event.type:
             case "ADDED" | "MODIFIED":
-                self._put(event.object, received)
+                self._put(event.object, event.soft, received)
             case "DELETED":
                 self._remove(event.object, received)
             case "BOOKMARK":
@@ -183,7 +184,7 @@ class Mirrored:
                 # A type of event that a newer server may send says nothing that we know how to use.
                 return
 
-    def _put(self, raw: Raw, received: Received) -> None:
+    def _put(self, raw: Raw, soft: Softened | None, received: Received) -> None:
         """Hand over an object as it is now, or what stands for it."""
         try:
             identity = identify(raw)
@@ -203,7 +204,7 @@ class Mirrored:
             # It was deleted and made anew while we did not watch.
             self._forget(key, received)
             known = None
-        value, problem = read(self.kind, raw, known.value if known is not None else None)
+        value, problem = read(self.kind, raw, known.value if known is not None else None, soft)
         if known is not None and known.value == value:
             value = known.value  # the mirror keeps the object that it has: no second copy
         kept = None if isinstance(value, Pod) and value.is_terminal else value

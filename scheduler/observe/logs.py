@@ -5,6 +5,7 @@ Log lines: one event a line, its name from this file, the rest in named fields.
 Code asks for a logger with `logs.logger()` and binds what it knows (`pod=…`, `node=…`).
 """
 
+import io
 import logging
 import sys
 from typing import Any, Final, TextIO
@@ -12,6 +13,7 @@ from typing import Any, Final, TextIO
 import msgspec
 import structlog
 
+from scheduler.observe import terminal
 from scheduler.settings import LogFormat, Logging
 
 # The life of the process
@@ -110,9 +112,8 @@ def _rendering(log_format: LogFormat, stream: TextIO) -> tuple[structlog.typing.
     """Give the last processors; an exception becomes text, without the values of its variables (they hold tokens)."""
     if log_format is LogFormat.CONSOLE:
         return (
-            structlog.dev.ConsoleRenderer(
-                colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback, pad_event_to=18
-            ),
+            _escaped,
+            structlog.dev.ConsoleRenderer(colors=stream.isatty(), exception_formatter=_traceback, pad_event_to=18),
         )
     return (
         structlog.processors.format_exc_info,
@@ -120,7 +121,19 @@ def _rendering(log_format: LogFormat, stream: TextIO) -> tuple[structlog.typing.
     )
 
 
+def _escaped(_: object, __: str, fields: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Escape texts of users before they are coloured; what is no text is written as its `repr`, which escapes too."""
+    return {key: terminal.escaped(value) if isinstance(value, str) else value for key, value in fields.items()}
+
+
+def _traceback(stream: TextIO, exc_info: structlog.typing.ExcInfo) -> None:
+    """Write an exception, whose message may be a user's, with its lines."""
+    found = io.StringIO()
+    structlog.dev.plain_traceback(found, exc_info)
+    stream.write(terminal.escaped(found.getvalue(), keep="\n"))
+
+
 def _to_json(fields: dict[str, Any], **_: object) -> str:
     """Write one line; the event stands first, and what JSON has no form for is written as its text."""
     first = {key: fields[key] for key in ("timestamp", "level", "event") if key in fields}
-    return msgspec.json.encode({**first, **fields}, enc_hook=str).decode()
+    return terminal.escaped_json(msgspec.json.encode({**first, **fields}, enc_hook=str).decode())

@@ -16,6 +16,11 @@ import msgspec
 T = TypeVar("T")
 
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+(?P<end>"?)|[\[\]{},:]', re.DOTALL)
+_STOP: Final = re.compile(
+    rb'(?:[^"\[\]{}]++|"(?:[^"\\]++|\\(?!u[dD][89a-fA-F]).)*+")*+(?P<stop>[\[\]{}]|"(?:[^"\\]++|\\.)*+")', re.DOTALL
+)
+"""Everything up to the next bracket, or to the next string with an escaped surrogate."""
+_REST: Final = re.compile(rb'(?:[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
 _ESCAPE: Final = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>u[dD][89a-fA-F])|.)", re.DOTALL
 )
@@ -85,7 +90,7 @@ def soften(raw: bytes) -> Softened:
         parts.append(raw[start:end])
 
     done = depth = hard_from = 0
-    for token, start, end in _tokens(raw):
+    for token, start, end in _stops(raw, 0):
         if token in _OPEN:
             depth += 1
             if depth == _DEEPEST:
@@ -96,7 +101,7 @@ def soften(raw: bytes) -> Softened:
                 replaced(hard_from, end)
                 done = end
             depth -= 1
-        elif depth < _DEEPEST and token[:1] == b'"' and _has_lone_surrogate(token):
+        elif depth < _DEEPEST and _has_lone_surrogate(token):
             pieces.append(raw[done:start])
             replaced(start, end)
             done = end
@@ -112,32 +117,45 @@ def _split(raw: bytes, bracket: bytes) -> Iterator[bytes]:
     body = raw.strip()
     if body[:1] != bracket:
         raise BrokenJsonError(f"it does not begin with {bracket.decode()}")
-    depth, begun = 0, 1
-    for token, start, end in _tokens(body):
-        depth += (token in _OPEN) - (token in _CLOSE)
-        if (depth == 1 and token == b",") or depth == 0:
-            if (part := body[begun:start].strip()) or token == b",":
+    at = begun = 1
+    while found := _TOKEN.search(body, at):
+        token, at = found[0], found.end()
+        if token in _OPEN:
+            at = _end_of(body, found.start())
+        elif token in _CLOSE or token == b",":
+            if (part := body[begun : found.start()].strip()) or token == b",":
                 yield part
-            begun = end
-        if depth == 0:
+            begun = at
+        elif token[:1] == b'"' and not found["end"]:
+            raise BrokenJsonError("a string has no end")
+        if token in _CLOSE:
+            if token != _CLOSE[_OPEN.index(bracket)]:
+                raise BrokenJsonError("its brackets do not match")
             return
     raise BrokenJsonError("it ends too early")
 
 
-def _tokens(raw: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """Give brackets, commas, colons and strings with where they stand; all brackets match at the end."""
+def _end_of(raw: bytes, start: int) -> int:
+    """Give where the array or object ends that begins there."""
+    depth = 0
+    for token, _, end in _stops(raw, start):
+        depth += (token in _OPEN) - (token in _CLOSE)
+        if depth == 0:
+            return end
+    raise BrokenJsonError("it ends too early")
+
+
+def _stops(raw: bytes, at: int) -> Iterator[tuple[bytes, int, int]]:
+    """Give brackets, and strings with an escaped surrogate, with where they stand; all brackets match at the end."""
     expected: list[bytes] = []
-    for found in _TOKEN.finditer(raw):
-        token = found[0]
+    while found := _STOP.match(raw, at):
+        token, at = found["stop"], found.end()
         if token in _OPEN:
             expected.append(_CLOSE[_OPEN.index(token)])
-        elif token in _CLOSE:
-            if not expected or expected.pop() != token:
-                raise BrokenJsonError("its brackets do not match")
-        elif token[:1] == b'"' and not found["end"]:
-            raise BrokenJsonError("a string has no end")
-        yield token, found.start(), found.end()
-    if expected:
+        elif token in _CLOSE and (not expected or expected.pop() != token):
+            raise BrokenJsonError("its brackets do not match")
+        yield token, found.start("stop"), at
+    if expected or not _REST.fullmatch(raw, at):
         raise BrokenJsonError("it ends too early")
 
 

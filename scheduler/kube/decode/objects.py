@@ -16,6 +16,7 @@ from scheduler.kube.decode.budgets import decode_budget
 from scheduler.kube.decode.claims import decode_claim
 from scheduler.kube.decode.classes import decode_class, decode_taint_rule
 from scheduler.kube.decode.gangs import decode_coscheduling_group, decode_pod_group
+from scheduler.kube.decode.json_parts import Softened
 from scheduler.kube.decode.nodes import decode_namespace, decode_node
 from scheduler.kube.decode.pods import decode_pod
 from scheduler.kube.decode.shared import MalformedError, Wire
@@ -127,14 +128,14 @@ def decode(kind: Kind, raw: bytes | msgspec.Raw) -> Object:
     return value
 
 
-def read(kind: Kind, raw: bytes | msgspec.Raw, last: Object | None = None) -> Reading:
+def read(kind: Kind, raw: bytes | msgspec.Raw, last: Object | None = None, soft: Softened | None = None) -> Reading:
     """
     Decode one object of the kind, or give what stands for it, with why. Never raises.
 
-    `last` is what this gave for the same object (uid) before.
+    `last` is what this gave for the same object (uid) before; `soft` says that the object was softened already.
     """
     try:
-        value = _whole(kind, raw)
+        value = _whole(kind, raw, soft)
     except Exception as error:  # noqa: BLE001 - whatever one object raises is its own problem
         return _stand_in(kind, raw, last, _problem(kind, raw, error))
     if isinstance(value, Claim) and value.invalid:
@@ -143,15 +144,22 @@ def read(kind: Kind, raw: bytes | msgspec.Raw, last: Object | None = None) -> Re
     return Reading(value, None)
 
 
-def _whole(kind: Kind, raw: bytes | msgspec.Raw) -> Object:
+def _whole(kind: Kind, raw: bytes | msgspec.Raw, soft: Softened | None) -> Object:
     """Decode an object as a whole; one that the decoder cannot read as it stands is softened first."""
+    if soft is not None and soft.mark.encode() in bytes(raw):
+        return _hardened(_DECODERS[kind](raw), soft)
     try:
         return _DECODERS[kind](raw)
     except msgspec.ValidationError:
         raise
     except (msgspec.DecodeError, RecursionError):
         soft = json_parts.soften(bytes(raw))
-    value = parameters.restored(_DECODERS[kind](soft.text), soft)
+    return _hardened(_DECODERS[kind](soft.text), soft)
+
+
+def _hardened(value: Object, soft: Softened) -> Object:
+    """Give an object that was decoded from softened JSON as if it had not been."""
+    value = parameters.restored(value, soft)
     if soft.mark.encode() in msgspec.json.encode(value):
         raise MalformedError(_WHOLE, "a text in it is no valid Unicode, or is nested too deep")
     return value

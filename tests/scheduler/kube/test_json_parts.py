@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scheduler.kube.decode.json_parts import BrokenJsonError, elements, members, soften, trimmed, walk
@@ -32,6 +32,7 @@ def test_an_object_is_split_into_its_members(*, value: dict[str, Any], blanks: b
     assert {key: json.loads(each) for key, each in members(spelled(value, blanks=blanks)).items()} == value
 
 
+@example("a text", 0)
 @given(JSON, st.integers(0, 200))
 def test_what_was_softened_is_restored(value: Any, depth: int) -> None:
     text = b"[" * depth + spelled(value, blanks=True) + b"]" * depth

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scheduler.change import Change, Kind
 from scheduler.kube.errors import DecodeError, Gone, ServerError
 from scheduler.kube.watch import Mirrored, Received
-from solver.domain import Namespace
-from tests.support.kube_objects import bookmark, encoded, line, namespace, page
+from solver.domain import Claim, Namespace
+from tests.support.kube_objects import bookmark, claim, encoded, line, namespace, page
 
 
 def listed(*items: dict[str, Any], version: int = 10, kind: Kind = Kind.NAMESPACES) -> Mirrored:
@@ -299,3 +299,28 @@ def test_whatever_happens_the_changes_add_up_to_what_is_there(seed: int) -> None
         assert {key: dict(value.labels) for key, value in believed.items()} == {  # type: ignore[attr-defined] # Namespace
             key: value["metadata"]["labels"] for key, value in truth.items()
         }
+
+
+def test_opaque_parameters_are_handed_on_as_they_came_beside_other_claims() -> None:
+    """A page is softened as a whole; each claim gets its own parameters back."""
+    deep = {name: f'{{"{name}":' + "[" * 2000 + "]" * 2000 + "}" for name in "abc"}
+    bodies = []
+    for name, parameters in deep.items():
+        config = [{"opaque": {"driver": "d", "parameters": "HERE"}}]
+        bodies.append(encoded(claim(name, config=config)).replace(b'"HERE"', parameters.encode()))
+    mirrored = Mirrored(Kind.CLAIMS)
+    mirrored.start_listing()
+    received = mirrored.receive_page(b'{"metadata":{},"items":[' + b",".join((*bodies, encoded(claim("d")))) + b"]}")
+    assert (received.problems, len(received.changes)) == ([], 4)
+    given = {each.value.id.name: each.value.config for each in received.changes if isinstance(each.value, Claim)}
+    assert {name: config[0].parameters for name, config in given.items() if config} == deep
+    assert given["d"] == ()
+
+
+def test_an_object_that_is_no_json_hides_no_other_object() -> None:
+    mirrored = Mirrored(Kind.NAMESPACES)
+    mirrored.start_listing()
+    items = (encoded(namespace("a")), b'{"metadata":{"name":"bad","labels":{"x":nonsense}}}', encoded(namespace("b")))
+    received = mirrored.receive_page(b'{"metadata":{"resourceVersion":"7"},"items":[' + b",".join(items) + b"]}")
+    assert keys(received.changes) == [("a", True), ("bad", True), ("b", True)]
+    assert [problem.key for problem in received.problems] == ["bad"]

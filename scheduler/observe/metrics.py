@@ -57,6 +57,7 @@ class Metrics:
         self._add_pods()
         self._add_decisions()
         self._add_decisions_aside()
+        self._add_memory()
         self._add_writes()
         self.build: Final = Info("dovetail_build", "The version that runs.", registry=self.registry)
         self.build.info({"version": version})
@@ -167,6 +168,22 @@ class Metrics:
             "Specs of pods whose last decision broke a limit of time or memory, or ended the solver's process.",
         )
 
+    def _add_memory(self) -> None:
+        """Add the series about what is kept in memory."""
+        self.shed_objects = self._gauge(
+            "dovetail_shed_objects",
+            "Waiting pods and unallocated claims that are not taken in, because memory for them is used up.",
+            ("resource",),
+            (Kind.PODS, Kind.CLAIMS),
+        )
+        self.waiting_bytes = self._gauge(
+            "dovetail_waiting_objects_bytes",
+            "Estimated memory of waiting pods and unallocated claims, in both processes.",
+        )
+        self.memory_resident = self._gauge(
+            "dovetail_memory_resident_bytes", "Resident memory of the scheduler and its solver's process together."
+        )
+
     def _add_writes(self) -> None:
         """Add the series about the API server, in both directions."""
         self.commit_seconds = self._histogram(
@@ -191,19 +208,6 @@ class Metrics:
         )
         self.write_concurrency = self._gauge(
             "dovetail_write_concurrency", "Writes that may be under way at once, as adapted to the API server."
-        )
-        self.shed_objects = self._gauge(
-            "dovetail_shed_objects",
-            "Waiting pods and unallocated claims that are not taken in, because memory for them is used up.",
-            ("resource",),
-            (Kind.PODS, Kind.CLAIMS),
-        )
-        self.waiting_bytes = self._gauge(
-            "dovetail_waiting_objects_bytes",
-            "Estimated memory of waiting pods and unallocated claims, in both processes.",
-        )
-        self.memory_resident = self._gauge(
-            "dovetail_memory_resident_bytes", "Resident memory of the scheduler and its solver's process together."
         )
         self.watch_relists = self._counter(
             "dovetail_watch_relists",

@@ -11,17 +11,20 @@ The cycle carries the plans out as it does its own. Only what a decision cost is
 import asyncio
 import contextlib
 import time
+import traceback
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import partial
 from typing import Final, Protocol
 
 from scheduler.cluster import Cluster, split_held
+from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics
-from scheduler.queue import AsideQueue, Backoff, Credit, Job, Parking, Pending, kin_of
+from scheduler.queue import AsideQueue, Backoff, Credit, Job, Kin, Parking, Pending, kin_of
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.frames import Cause
 from scheduler.worker.process import AsideEndedError, SolveFailedError, WorkerError
 from solver.domain import Batch, Pod, Policy, Reason, ReasonCode
+
+_log: Final = logs.logger()
 
 Ask = Callable[[Batch, Policy], Awaitable[Decision]]
 """Asks for a plan for a batch, as `Decider.decide` does."""
@@ -71,10 +74,9 @@ class Asides:
         self._tell: Final = tell
         self._metrics: Final = metrics
         self._clock: Final = clock
-        self._kin_of: Final = partial(kin_of, claim=cluster.claim)
         self._credit: Final = Credit(share)
         self._parking: Final = Parking(_BACKOFF)
-        self._queue: Final = AsideQueue(self._credit, self._kin_of)
+        self._queue: Final = AsideQueue(self._credit, self._kin)
         self._lost: Final[dict[frozenset[str], int]] = {}
         self._changed: Final = asyncio.Event()
         metrics.aside_pods.set_function(lambda: len(self._queue))
@@ -91,8 +93,8 @@ class Asides:
         if not pods:
             return batch
         for pod in pods:
-            if self._parking.until(self._kin_of(pod), now) is not None:
-                carrier.give_up((pod,), self._parking.why(self._kin_of(pod)))
+            if self._parking.until(self._kin(pod), now) is not None:
+                carrier.give_up((pod,), self._parking.why(self._kin(pod)))
             else:
                 self._add((pod,), now)
         return batch.without({pod.id for pod in pods})
@@ -121,7 +123,7 @@ class Asides:
         if not any(reason.code in _PARKS for reason in reasons):
             return None, reasons
         now = self._clock()
-        until = self._parking.until(self._kin_of(pod), now)
+        until = self._parking.until(self._kin(pod), now)
         if until is None:
             return None, reasons
         first, *others = reasons
@@ -137,6 +139,9 @@ class Asides:
             outcome = "failed"
             try:
                 outcome = await self._decide(job, carrier)
+            except Exception:  # noqa: BLE001 - a defect that meets one decision must not end all others
+                _log.error(logs.SOLVER_FAILED, error=traceback.format_exc(limit=-20), batch=len(job.pods))
+                self._park(job, (*job.pods, *job.rest), _WHY[Cause.CRASH], carrier)
             finally:
                 seconds = self._clock() - started
                 if job.kin is not None:
@@ -207,9 +212,14 @@ class Asides:
             self._queue.suspect(pods)
             return "divided"
         cause = error.cause if isinstance(error, AsideEndedError) else Cause.CRASH
-        self._parking.broke(job.kin, (_WHY[cause],), self._clock())
-        carrier.give_up([*pods, *self._present(job.rest)], (_WHY[cause],))
+        self._park(job, [*pods, *job.rest], _WHY[cause], carrier)
         return "parked"
+
+    def _park(self, job: Job, pods: Iterable[Pod], why: Reason, carrier: Carrier) -> None:
+        """Let the kin of a job rest, and put its pods back."""
+        for kin in {self._kin(pod) for pod in job.pods}:
+            self._parking.broke(kin, (why,), self._clock())
+        carrier.give_up(self._present(pods), (why,))
 
     def _lose(self, job: Job, pods: Sequence[Pod], error: WorkerError, carrier: Carrier) -> str:
         """Decide again where the whole process ended, by a batch most likely; not for ever."""
@@ -221,8 +231,15 @@ class Asides:
         (self._queue.add if job.kin is not None else self._queue.suspect)([*pods, *job.rest])
         return "lost"
 
+    def _kin(self, pod: Pod) -> Kin:
+        """Give the kin of a pod; one that raises is like no other."""
+        try:
+            return kin_of(pod, self._cluster.claim)
+        except Exception:  # noqa: BLE001 - whatever one pod raises, the others are decided
+            return Kin(pod.id.namespace, hash(pod.uid))
+
     def _is_for_aside(self, pod: Pod, now: float) -> bool:
-        kin = self._kin_of(pod)
+        kin = self._kin(pod)
         is_in_debt = self._credit.is_in_debt(kin.namespace, now) and not self._parking.is_proven(kin)
         return self._parking.is_known(kin) or is_in_debt
 

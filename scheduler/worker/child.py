@@ -150,7 +150,7 @@ def _restrict(limits: frames.Aside, threads: int) -> None:
     Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, limits.end_seconds)
-    cpu_seconds = math.ceil(limits.end_seconds) * threads
+    cpu_seconds = math.ceil(limits.cpu_seconds) * threads
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
     limit_memory(limits.memory_limit_mib)
 

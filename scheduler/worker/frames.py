@@ -58,12 +58,13 @@ class Aside(msgspec.Struct, frozen=True, kw_only=True):
     """
     What a child of the worker may use for one decision.
 
-    `end_seconds` are wall seconds after which the kernel ends it, and CPU seconds for each thread of the search.
+    The kernel ends it after `end_seconds` of wall time, or `cpu_seconds` of CPU time for each thread of the search.
     `memory_limit_mib` is MiB of address space beyond what it has at its start. With `may_leave` its plan may leave pods
     for later or as too costly; `is_greedy` asks for the greedy plan alone.
     """
 
     end_seconds: float
+    cpu_seconds: float
     memory_limit_mib: int
     may_leave: bool = False
     is_greedy: bool = False

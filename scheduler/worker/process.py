@@ -175,7 +175,8 @@ class Worker:
         """
         end_seconds = self.end_seconds(question.limits)
         aside = frames.Aside(
-            end_seconds=end_seconds * _STARVED_FACTOR / 2,
+            end_seconds=end_seconds * _STARVED_FACTOR,
+            cpu_seconds=end_seconds,
             memory_limit_mib=question.limits.memory_limit_mib,
             may_leave=question.may_leave,
             is_greedy=question.is_greedy,

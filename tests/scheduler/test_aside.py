@@ -346,6 +346,24 @@ async def test_a_decision_that_was_ended_says_why(error: WorkerError, said: str)
         assert "it is tried again in 30 s" in stage.told(costly)[-1]
 
 
+async def test_a_defect_that_meets_one_decision_ends_no_other() -> None:
+    stage = Stage()
+
+    def fail(each: Pod) -> WorkerError | None:
+        if each.id.name == "costly-bad":
+            raise ZeroDivisionError
+        return None
+
+    stage.deciding.breaks = fail
+    async with running(stage.hall):
+        bad, good = stage.arrive("costly-bad", "a", cpu="1m"), stage.arrive("costly-good", "b", cpu="2m")
+        for _ in range(3):
+            await settle()
+
+        assert stage.is_bound(good)
+        assert stage.state(bad) is State.BACKING_OFF
+
+
 async def test_what_ended_a_decision_is_decided_greedily_the_next_time() -> None:
     stage, failures = Stage(), [AsideEndedError(Cause.CRASH)]
     stage.deciding.breaks = lambda _: failures.pop() if failures else None

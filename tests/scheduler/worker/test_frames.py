@@ -85,7 +85,7 @@ def test_orders_are_received_in_order_until_the_other_end_closes() -> None:
         seed=1,
         workers=2,
         cost_units=5,
-        aside=frames.Aside(end_seconds=1.5, memory_limit_mib=64),
+        aside=frames.Aside(end_seconds=1.5, cpu_seconds=0.5, memory_limit_mib=64),
     )
     with ours, theirs:
         ours.sendall(frames.encode(apply) + frames.encode(decide))

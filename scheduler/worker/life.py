@@ -28,7 +28,7 @@ class Life:
         self._handle: Final = os.pidfd_open(pid)
         self._has_ended: Final = asyncio.Event()
         self._waiting: Final[dict[int, asyncio.Future[frames.Answer]]] = {}
-        self._is_deaf = False
+        self._is_silent = False
         self.has_answered = False
         """Whether it has decided about a batch: it has looked at the whole cluster."""
 
@@ -46,6 +46,7 @@ class Life:
             life.end()
             hearing.cancel()
             await asyncio.gather(hearing, return_exceptions=True)
+            life._fall_silent(ConnectionResetError("the process was ended"))
             await life.wait()
             loop.remove_reader(life._handle)
             os.close(life._handle)
@@ -57,7 +58,7 @@ class Life:
         The future raises `OSError` or `asyncio.IncompleteReadError` when the process ends before, or sends nonsense.
         """
         future = asyncio.get_running_loop().create_future()
-        if self._is_deaf:
+        if self._is_silent:
             future.set_exception(ConnectionResetError("the process has ended"))
         else:
             self._waiting[order] = future
@@ -98,7 +99,11 @@ class Life:
                     future.set_result(answer)
         except (OSError, asyncio.IncompleteReadError) as error:
             self.end()
-            self._is_deaf = True
-            for future in tuple(self._waiting.values()):
-                if not future.done():
-                    future.set_exception(error)
+            self._fall_silent(error)
+
+    def _fall_silent(self, error: Exception) -> None:
+        """Let everything that waits for an answer know that none comes."""
+        self._is_silent = True
+        for future in tuple(self._waiting.values()):
+            if not future.done():
+                future.set_exception(error)

@@ -6,14 +6,15 @@ The two loops, on one page.
     commit   check · write · confirm or forget · put back
 
 They overlap: the writes of the last plan go on while the next batch is solved. When nothing is under way a pod is
-decided at once; a batch collects only while a solve or the writes of the plan before the last are.
+decided at once; a batch collects only while a solve or the writes of the plan before the last are. What is costly to
+decide about is decided beside the batches (`aside`), and carried out between two of them.
 """
 
 import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -21,6 +22,7 @@ from typing import Final, assert_never
 
 import msgspec
 
+from scheduler.aside import Asides, Ask
 from scheduler.backoff import doubled, jittered
 from scheduler.change import Change, Kind, Object
 from scheduler.cluster import Cluster, Intake, Transition, Unit, split_held, split_plan
@@ -50,6 +52,10 @@ _DEFECT: Final = (
     Reason(code=ReasonCode.SOLVER_FAILED, message="an unexpected error ended the decision; it is tried again"),
 )
 
+_OVERTAKEN: Final = Reason(
+    code=ReasonCode.CONFLICT, message="the cluster changed while the decision was made; it is made anew"
+)
+
 _log: Final = logs.logger()
 
 
@@ -68,6 +74,7 @@ class Parts:
     repairs: Repairs
     groups: Groups
     evictions: Evictions
+    asides: Asides
     reports: Reports
     quarantine: Quarantine
     tally: Tally
@@ -95,6 +102,7 @@ class Cycle:
         self._confined: Final = partial(Confined, parts.metrics)
         self._changed: Final = asyncio.Event()
         self._ended: Final = asyncio.Event()
+        self._turn: Final = asyncio.Lock()
         self._commits: Final = Tasks(parts.metrics, Part.COMMIT, self._ended.set)
         self._nodes: Final[set[str]] = set()
         parts.tally.connect(parts.pending.counts)
@@ -135,10 +143,10 @@ class Cycle:
             await self._wait_for_work()
             await self._wait_for_room()
             await asyncio.sleep(0)  # a crowd whose claims are late is put back, batch after batch, without any wait
+            await self._parts.decider.wait_until_able()
             batch = self._parts.pending.take_batch(self._clock(), self._max_pods)
-            for part in self._divide(self._without_late(batch)):
-                part_gangs = self._parts.cluster.gangs(part.pods)
-                whole = msgspec.structs.replace(part, gangs=part_gangs)
+            for part in self._divide(self._parts.asides.divert(self._without_late(batch), self)):
+                whole = msgspec.structs.replace(part, gangs=self._parts.cluster.gangs(part.pods))
                 for apart in split_held(whole, self._parts.cluster.nominated()):
                     await self._decide_whole(apart)
 
@@ -166,21 +174,59 @@ class Cycle:
     async def _decide_whole(self, rest: Batch) -> None:
         """Decide until nothing is left: what is hard comes after what is not, and gets a budget of its own."""
         while rest.pods:
-            rest = await self._decide(rest)
+            async with self._turn:
+                started, decision = self._clock(), None
+                with self._confined(Part.DECISION, pods=[str(pod.id) for pod in rest.pods]):
+                    batch, policy = self._prepared(rest, started)
+                    decision = await self._parts.decider.decide(batch, policy)
+                if decision is None:
+                    self.give_up(rest.pods, _DEFECT)
+                    return
+                self._carry_out(decision, started)
+            self._parts.asides.take_in(decision)
+            self._parts.pending.give_back(decision.deferred.pods, self._clock())
+            rest = decision.later
 
-    async def _decide(self, batch: Batch) -> Batch:
-        """Decide about a batch, begin what was decided, and give the pods that a decision of their own is left for."""
-        started, profile = self._clock(), batch.pods[0].scheduler_name
-        decided = None
-        with self._confined(Part.DECISION, pods=[str(pod.id) for pod in batch.pods]):
-            decided = await self._decided(batch, profile, started)
-        if decided is None:
-            for pod in batch.pods:
-                self._put_back(pod, _DEFECT, started)
-            return Batch(pods=())
-        decision, units = decided
+    async def decide_with(self, batch: Batch, ask: Ask) -> Decision:
+        """
+        Decide about a batch aside, and begin what was decided where it still holds.
+
+        Batches have been decided and assumed meanwhile. What they took is seen in the turn between two of them: then
+        the plan is checked whole against the cluster as it is now, and the next batch knows what it takes.
+        """
+        started = self._clock()
+        batch, policy = self._prepared(batch, started)
+        decision = await ask(batch, policy)
+        async with self._turn:
+            if await self._parts.decider.holds(decision, policy):
+                self._carry_out(decision, started)
+            else:
+                self.give_up(decision.batch.pods, (_OVERTAKEN,))
+        return decision
+
+    def give_up(self, pods: Iterable[Pod], reasons: Sequence[Reason]) -> None:
+        """Put pods back that could not be decided about."""
+        for pod in pods:
+            self._put_back(pod, reasons, self._clock())
+
+    def _prepared(self, batch: Batch, now: float) -> tuple[Batch, Policy]:
+        """Say of a batch of one profile what its pods' history is, and by which rules it is decided."""
+        batch = msgspec.structs.replace(batch, gangs=self._parts.cluster.gangs(batch.pods))
+        profile = batch.pods[0].scheduler_name
+        batch = self._parts.waits.restraint.applied(self._parts.passed_over.marked(batch, now))
+        return batch, self._parts.evictions.allowed(profile, self._policies[profile])
+
+    def _carry_out(self, decision: Decision, started: float) -> None:
+        """Assume what was decided and begin to write it; put back who has no place."""
         batch, plan = decision.batch, decision.plan
-        pods = {pod.id: pod for pod in batch.pods}
+        if not batch.pods:
+            return
+        profile, pods, units = batch.pods[0].scheduler_name, {pod.id: pod for pod in batch.pods}, None
+        with self._confined(Part.DECISION, pods=[str(pod.id) for pod in batch.pods]):
+            units = split_plan(plan, batch)
+        if units is None:
+            self.give_up(batch.pods, _DEFECT)
+            return
         self._begin(units, pods, started)
         for preemption in plan.preemptions:
             with self._confined(Part.DECISION, preemptors=[str(each.pod) for each in preemption.placements]):
@@ -197,14 +243,6 @@ class Cycle:
         if is_released:
             self._release()
         self._parts.tally.decided(batch, plan, decision.seconds, writing=len(self._commits))
-        return decision.later
-
-    async def _decided(self, batch: Batch, profile: str, started: float) -> tuple[Decision, tuple[Unit, ...]]:
-        batch = msgspec.structs.replace(batch, gangs=self._parts.cluster.gangs(batch.pods))
-        batch = self._parts.waits.restraint.applied(self._parts.passed_over.marked(batch, started))
-        policy = self._parts.evictions.allowed(profile, self._policies[profile])
-        decision = await self._parts.decider.decide(batch, policy)
-        return decision, split_plan(decision.plan, decision.batch)
 
     def _begin(self, units: Sequence[Unit], pods: Mapping[PodId, Pod], started: float) -> None:
         """Assume what a plan places, and begin to write it."""
@@ -304,7 +342,6 @@ class Cycle:
             pod = pods[placement.pod]
             with self._confined(Part.SETTLEMENT, pod=str(pod.id)):
                 self._parts.tally.bound(pod, started)
-                self._parts.decider.forget(pod.uid)
                 self._parts.reports.bound(pod, placement.node)
         _log.debug(logs.UNIT_COMMITTED, pods=_names(placements))
 
@@ -315,7 +352,8 @@ class Cycle:
 
     def _put_back(self, pod: Pod, reasons: Sequence[Reason], started: float, node_count: int | None = None) -> None:
         """Put a pod back; of the nodes that a decision saw, there may be more or fewer by now."""
-        if not self._parts.pending.put_back(pod.id, pod.uid, reasons, self._clock()):
+        until, reasons = self._parts.asides.rest(pod, reasons)
+        if not self._parts.pending.put_back(pod.id, pod.uid, reasons, self._clock(), until):
             self._forget(pod.uid)  # deleted or bound meanwhile: nobody is told, and nothing is remembered again
             return
         self._changed.set()
@@ -351,7 +389,7 @@ class Cycle:
     def _forget(self, pod_uid: str) -> None:
         self._parts.tally.gone(pod_uid)
         self._parts.reports.forget(pod_uid)
-        self._parts.decider.forget(pod_uid)
+        self._parts.asides.forget(pod_uid)
         if self._parts.passed_over.gone(pod_uid):
             self._release()
 
@@ -386,11 +424,10 @@ class Cycle:
             await self._ended.wait()
 
     def _divide(self, batch: Batch) -> Iterator[Batch]:
-        """Split a batch by profile, and then as the solver's process bears it."""
+        """Split a batch by profile, and then by who has to go before the others."""
         by_profile = sorted(batch.pods, key=lambda pod: pod.scheduler_name)  # stable: the queue's order within
         for _, pods in groupby(by_profile, key=lambda pod: pod.scheduler_name):
-            for part in self._parts.decider.divide(Batch(pods=tuple(pods))):
-                yield from self._parts.passed_over.divided(part, self._clock())
+            yield from self._parts.passed_over.divided(Batch(pods=tuple(pods)), self._clock())
 
 
 def _names(placements: Sequence[Placement]) -> list[str]:

@@ -44,6 +44,7 @@ WORKER_STARTED: Final = "worker_started"
 WORKER_LOST: Final = "worker_lost"
 FALLBACK: Final = "fallback"
 SOLVER_FAILED: Final = "solver_failed"
+DECISION_ENDED: Final = "decision_ended"
 SNAPSHOT_SAVED: Final = "snapshot_saved"
 
 # Writing

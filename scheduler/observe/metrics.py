@@ -74,6 +74,8 @@ class Metrics:
         GCCollector(registry=self.registry)
         self._add_pods()
         self._add_decisions()
+        self._add_decisions_aside()
+        self._add_memory()
         self._add_writes()
         self._add_objects()
         self.defects = self._counter(
@@ -165,10 +167,46 @@ class Metrics:
         )
         self.fallback_seconds = self._gauge(
             "dovetail_fallback_seconds",
-            "Seconds for which only the greedy fall-back has decided; 0 while the solver works.",
+            "Seconds for which the solver's process has not decided; 0 while it works.",
         )
         self.worker_restarts = self._counter(
             "dovetail_worker_restarts", "Times that the solver's process was started again."
+        )
+
+    def _add_decisions_aside(self) -> None:
+        """Add the series about decisions beside the batches."""
+        self.aside_decisions = self._counter(
+            "dovetail_aside_decisions",
+            "Decisions beside the batches: decided, parked (broke a limit: it rests for minutes), divided (to find "
+            "the pod that ends the process), lost (the process ended), gone (its pods are), failed.",
+            ("outcome",),
+            ("decided", "parked", "divided", "lost", "gone", "failed"),
+        )
+        self.aside_seconds = self._counter(
+            "dovetail_aside_seconds", "Wall seconds of decisions beside the batches, of which there is one at a time."
+        )
+        self.aside_pods = self._gauge(
+            "dovetail_aside_pods", "Pods that wait for a decision beside the batches: costly ones, and suspects."
+        )
+        self.parked_specs = self._gauge(
+            "dovetail_parked_specs",
+            "Specs of pods whose last decision broke a limit of time or memory, or ended the solver's process.",
+        )
+
+    def _add_memory(self) -> None:
+        """Add the series about what is kept in memory."""
+        self.shed_objects = self._gauge(
+            "dovetail_shed_objects",
+            "Waiting pods and unallocated claims that are not taken in, because memory for them is used up.",
+            ("resource",),
+            (Kind.PODS, Kind.CLAIMS),
+        )
+        self.waiting_bytes = self._gauge(
+            "dovetail_waiting_objects_bytes",
+            "Estimated memory of waiting pods and unallocated claims, in both processes.",
+        )
+        self.memory_resident = self._gauge(
+            "dovetail_memory_resident_bytes", "Resident memory of the scheduler and its solver's process together."
         )
 
     def _add_writes(self) -> None:
@@ -199,19 +237,6 @@ class Metrics:
 
     def _add_objects(self) -> None:
         """Add the series about what is watched and kept of it, and what is told."""
-        self.shed_objects = self._gauge(
-            "dovetail_shed_objects",
-            "Waiting pods and unallocated claims that are not taken in, because memory for them is used up.",
-            ("resource",),
-            (Kind.PODS, Kind.CLAIMS),
-        )
-        self.waiting_bytes = self._gauge(
-            "dovetail_waiting_objects_bytes",
-            "Estimated memory of waiting pods and unallocated claims, in both processes.",
-        )
-        self.memory_resident = self._gauge(
-            "dovetail_memory_resident_bytes", "Resident memory of the scheduler and its solver's process together."
-        )
         self.watch_relists = self._counter(
             "dovetail_watch_relists",
             "Times that a kind was listed again because its watch could not be resumed.",

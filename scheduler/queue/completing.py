@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from scheduler.queue.shapes import spec_of
+from scheduler.queue.shapes import spec
 from solver.domain import Batch, Claim, ClaimId, Gang, GangId, Pod, PodId
 
 HEIR_SECONDS: Final = 600.0
@@ -118,7 +118,7 @@ class Completing:
                 return None
             asked.append((claim.requests, claim.constraints))
         is_whole = all(entry.claim is not None or entry.is_skipped for entry in pod.claims)
-        return (pod.priority, *spec_of(pod), *asked) if is_whole else None
+        return (pod.priority, *spec(pod), *asked) if is_whole else None
 
     def _prune(self, gang: GangId, now: float) -> None:
         places = self._gangs[gang]

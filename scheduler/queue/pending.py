@@ -111,26 +111,28 @@ class Pending:
         """
         Take up to `limit` pods that are ready, in queue order; empty where none is.
 
-        Priorities are strict. Within the priority that is cut off by the limit, pods that were never tried keep a
-        share of one in `NEW_SHARE`, so that a crowd of retried ones does not starve them. A gang is taken whole, those
-        of its pods too that rest or wait; one that is larger than the limit is taken alone. While it is open how many
-        of some equal pods can be placed, none of lower priority is taken.
+        Priorities are strict. Where more pods are ready than the limit, the namespaces of one priority take turns
+        (`lanes`), and pods that were never tried keep a share of one in `NEW_SHARE`, so that retried ones do not starve
+        them; of those a batch has few of each namespace while they find no place. A gang is taken whole, those of its
+        pods too that rest or wait; one that is larger than the limit is taken alone. While it is open how many of some
+        equal pods can be placed, or retried ones are left for the next batch, none of lower priority is taken.
         """
         self._reconsider(now)
         standing = self._standing
         standing.advance(now)
-        number, least = standing.waiting.count(), None
+        number, turns = standing.waiting.count(), standing.turns(limit)
         taken: list[Entry] = []
         while len(taken) < limit:
-            entry = standing.next(len(taken))
-            if entry is None or (least is not None and entry.pod.priority < least):
+            entry = standing.next(turns, len(taken))
+            if entry is None or turns.is_over(entry.pod.priority):
                 break
             together = self._together(entry)
             if not together or (taken and len(taken) + len(together) > limit):
                 break
             if standing.has_more(entry):
-                least = entry.pod.priority
+                turns.keep_for(entry.pod.priority)
             for each in together:
+                turns.note(each.pod.id.namespace, each.kind if each.attempts else None)
                 standing.take(each, number)
             taken += together
         return Batch(pods=tuple(entry.pod for entry in sorted(taken, key=lambda entry: entry.rank)))
@@ -144,11 +146,29 @@ class Pending:
         for pod in pods:
             entry = self._standing.entries.get(pod)
             if entry is not None and entry.state is State.IN_FLIGHT:
+                if entry.attempts:
+                    self._standing.retries.placed(pod.namespace, entry.kind)
                 self._standing.placed(entry)
 
-    def put_back(self, pod: PodId, uid: str, reasons: Collection[Reason], now: float) -> bool:
+    def in_flight(self, pod: PodId, uid: str) -> Pod | None:
+        """Give a pod that was taken and is still ours to place, as it is now."""
+        entry = self._standing.entries.get(pod)
+        is_here = entry is not None and entry.pod.uid == uid and entry.state is State.IN_FLIGHT
+        return entry.pod if entry is not None and is_here else None
+
+    def give_back(self, pods: Iterable[Pod], now: float) -> None:
+        """Put pods back that were taken and not decided about: they stand where they stood."""
+        for pod in pods:
+            if self.in_flight(pod.id, pod.uid) is not None:
+                self._standing.activate(self._standing.entries[pod.id], now)
+
+    def put_back(
+        self, pod: PodId, uid: str, reasons: Collection[Reason], now: float, until: float | None = None
+    ) -> bool:
         """
         Put a pod back that was taken and not placed; give whether it is still ours to place.
+
+        With `until` it rests for so long, whatever happens meanwhile.
 
         It rests for its backoff where another attempt may do better by itself, or where something happened since it
         was taken that would have woken it; else it waits for such a thing, or for the sweep. It need not rest where
@@ -160,12 +180,16 @@ class Pending:
         entry.codes = frozenset(reason.code for reason in reasons)
         entry.is_completing = self._musters.is_completing(entry.pod, now)
         entry.is_told = self._musters.is_missing_some(entry.pod)
+        if entry.attempts and not entry.codes & RETRIED:
+            self._standing.retries.failed(pod.namespace, entry.kind)
         is_early = entry.codes == {ReasonCode.CLAIM_MISSING} and entry.early < MOST_EARLY
         entry.early += is_early
         self._standing.settle(entry)
         if not is_early and not entry.is_told:  # before all exists nothing was tried
             entry.attempts += 1
             entry.not_before = now if _is_restless(entry) else self._backoff.end(now, entry.attempts)
+        if until is not None:
+            entry.not_before, entry.is_due = until, False
         if entry.pod.scheduling_gates:
             self._standing.activate(entry, now)
         elif self._is_awake(entry):

@@ -46,7 +46,7 @@ class Shapes:
             if wanted is None:
                 return None
             asked.append(wanted)
-        return (pod.scheduler_name, pod.priority, self._is_overdue(pod), *spec_of(pod), *_company(pod), *asked)
+        return (pod.scheduler_name, pod.priority, self._is_overdue(pod), *spec(pod), *company(pod), *asked)
 
     def _asked(self, entry: PodClaim, pod: Pod) -> Hashable | None:
         """Give what one entry of the pod's claims asks for, None where it is not merely to be allocated for the pod."""
@@ -66,8 +66,8 @@ def _is_untouched(claim: Claim) -> bool:
     return claim.allocation is None and not (claim.reserved_for or claim.is_deleting or claim.invalid)
 
 
-def spec_of(pod: Pod) -> tuple[Hashable, ...]:
-    """Give what of a pod's spec decides where it can be placed, apart from its claims and from other pods."""
+def spec(pod: Pod) -> tuple[Hashable, ...]:
+    """Give what of a pod's spec decides where it may run, its claims and its company apart."""
     return (
         pod.preemption_policy,
         pod.requests,
@@ -80,7 +80,7 @@ def spec_of(pod: Pod) -> tuple[Hashable, ...]:
     )
 
 
-def _company(pod: Pod) -> tuple[Hashable, ...]:
+def company(pod: Pod) -> tuple[Hashable, ...]:
     """Whom it runs with, keeps away from or spreads among, by its own word; and as what others of its kind see it."""
     if not (pod.affinity or pod.anti_affinity or pod.spread):
         return ()

@@ -26,6 +26,7 @@ API_VERSION: Final = "config.dovetail.dev/v1alpha1"
 KIND: Final = "DovetailConfiguration"
 
 Seconds = Annotated[float, Meta(gt=0, le=86400)]
+Mebibytes = Annotated[int, Meta(ge=256, le=1_048_576)]
 Name = Annotated[str, Meta(max_length=253, pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")]
 ObjectName = Annotated[str, Meta(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 Namespace = Annotated[str, Meta(max_length=63, pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$")]
@@ -130,12 +131,24 @@ class SolverLimits(_Section, frozen=True):
     workers: Annotated[int, Meta(ge=1, le=64)] = 1
     """Threads of the search. One is fastest for small models; more than the container has cores slows it down."""
 
-    memory_limit_mib: Annotated[int, Meta(ge=256, le=1_048_576)] = msgspec.field(default=1024, name="memoryLimitMiB")
+    memory_limit_mib: Mebibytes = msgspec.field(default=1024, name="memoryLimitMiB")
     """
     Mebibytes of address space that the solver's process may take beyond what it has at its start. Keep it, and half
     a gibibyte for the rest, below the container's limit: a batch that is too large then ends the solver's process and
     not the whole pod.
     """
+
+    cost_milliseconds: Annotated[int, Meta(ge=1, le=60_000)] = 100
+    """
+    Milliseconds, counted in steps, that a batch may spend on selectors never evaluated on these devices and on ways to
+    serve a claim. Pods that need more are decided beside the batches, so that no other pod waits for them.
+    """
+
+    costly_seconds: Annotated[float, Meta(gt=0, le=600)] = 20.0
+    """Seconds for one decision beside the batches. A pod that needs more rests, and its condition says why."""
+
+    costly_memory_limit_mib: Mebibytes = msgspec.field(default=512, name="costlyMemoryLimitMiB")
+    """Mebibytes of address space that such a process may take beyond what the solver's process has."""
 
     snapshot_folder: str = ""
     """
@@ -221,6 +234,12 @@ class QueueTimes(_Section, frozen=True):
     it goes before all of its priority, and nodes are held for it: what becomes free there is given to nobody else until
     it fits. Shorter keeps large pods from waiting behind a stream of small ones, and leaves more devices idle
     meanwhile.
+    """
+
+    costly_share: Annotated[float, Meta(gt=0, le=1)] = 0.1
+    """
+    The part of the time that the pods of a namespace may use for decisions beside the batches (`solver.costlySeconds`).
+    It is paid afterwards: after 20 s it waits for up to 200 s. The namespace comes first that was served longest ago.
     """
 
     retry_after_seconds: Seconds = 300.0

@@ -22,6 +22,11 @@ class Feed:
         """Give the number of changes that `take` would give."""
         return len(self._untold)
 
+    @property
+    def count(self) -> int:
+        """The number of objects that a replica holds."""
+        return len(self._last)
+
     def note(self, change: Change) -> None:
         """Take a change that the mirror took."""
         key = (change.kind, change.key)

@@ -109,10 +109,14 @@ class Outline:
 
     def attempt(self, position: int, pod: Pod, work: Callable[[], T]) -> T | None:
         """Work on a pod; it is set aside where that fails."""
-        with quarantine.guarded(self.budget, quarantine.subject_of(pod)):
+        try:
             return work()
-        self.rejected[position] = (quarantine.failed(pod),)
-        return None
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever one pod raises must not stop the decision about the others
+            quarantine.note(self.budget, quarantine.subject_of(pod), error)
+            self.rejected[position] = (quarantine.failed(pod),)
+            return None
 
     def _tainted(self, pod: Pod, stock: Inventory) -> Iterator[Reason]:
         """
@@ -136,9 +140,9 @@ class Outline:
         entering: list[ClaimId] = []
         self.gangs = {gang.id: gang for gang in batch.gangs}
         self.splits.demand(self.gangs)
-        groups = places.Groups(self.claims, self.gangs)
+        groups, is_any_in = places.Groups(self.claims, self.gangs), bool(self.budget.work.quarantined)
         for position, pod in enumerate(batch.pods):
-            if position not in self.rejected and quarantine.is_in(self.budget, quarantine.subject_of(pod)):
+            if is_any_in and position not in self.rejected and quarantine.is_in(self.budget, pod):
                 self.rejected[position] = (quarantine.failed(pod),)
             if position in self.rejected:
                 continue

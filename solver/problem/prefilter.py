@@ -64,6 +64,10 @@ class World:
     modes: Modes
 
 
+_Asked = tuple[int, tuple[tuple[str, Selectors], ...]]
+"""The number of a specification, and its selectors by the name of the request."""
+
+
 @dataclass(slots=True, eq=False)
 class _Filter:
     """Selectors of claims by what the claims ask for, and which selectors some claims of a namespace want."""
@@ -72,7 +76,9 @@ class _Filter:
     engine: Engine
     budget: Budget
     wanted: defaultdict[Selectors, set[Asker]] = field(default_factory=lambda: defaultdict(set))
-    _known: dict[Spec, tuple[int, tuple[tuple[str, Selectors], ...]]] = field(default_factory=dict)
+    _known: dict[Spec, _Asked] = field(default_factory=dict)
+    _same: dict[tuple[int, int], _Asked] = field(default_factory=dict)
+    """By the identity of requests and constraints, which claims of one template mostly share."""
 
     def look_at(self, pod: Pod) -> None:
         """Note what a pod wants to know."""
@@ -122,11 +128,13 @@ class _Filter:
             if claim is not None and claim.allocation is None and claim.requests:
                 yield claim
 
-    def _of(self, claim: Claim) -> tuple[int, tuple[tuple[str, Selectors], ...]]:
-        key = spec_of(claim)
-        found = self._known.get(key)
+    def _of(self, claim: Claim) -> _Asked:
+        same = (id(claim.requests), id(claim.constraints))
+        found = self._same.get(same)
         if found is None:
-            found = self._known[key] = (len(self._known), tuple(_selectors(claim, self.world.classes)))
+            key = spec_of(claim)
+            new = (len(self._known), tuple(_selectors(claim, self.world.classes)))
+            found = self._same[same] = self._known.setdefault(key, new)
         return found
 
     def _special(self, pod: Pod) -> Iterator[Selectors]:

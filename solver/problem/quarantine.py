@@ -30,9 +30,13 @@ class guarded:  # noqa: N801 - reads as the verb that it is: with guarded(...)
         """End, and take the error in."""
         if not isinstance(error, Exception) or isinstance(error, MemoryError):
             return False
-        found = Quarantined(subject=self._subject, error=told(error))
-        self._budget.work.quarantined.setdefault(self._subject, found)
+        note(self._budget, self._subject, error)
         return True
+
+
+def note(budget: Budget, subject: str, error: Exception) -> None:
+    """Report what went wrong with an object; the first error counts."""
+    budget.work.quarantined.setdefault(subject, Quarantined(subject=subject, error=told(error)))
 
 
 def told(error: Exception) -> str:
@@ -47,9 +51,9 @@ def subject_of(pod: Pod) -> str:
     return f"pod {pod.id}"
 
 
-def is_in(budget: Budget, subject: str) -> bool:
-    """Whether something went wrong with an object."""
-    return subject in budget.work.quarantined
+def is_in(budget: Budget, pod: Pod) -> bool:
+    """Whether something went wrong with a pod."""
+    return subject_of(pod) in budget.work.quarantined
 
 
 def failed(pod: Pod) -> Reason:

@@ -17,7 +17,8 @@ from scheduler.kube.backoff import Backoff as WatchBackoff
 from scheduler.kube.client import Client
 from scheduler.kube.errors import AnswerLost, Unreachable
 from scheduler.queue import Backoff as QueueBackoff
-from scheduler.worker.process import Limits, Worker
+from scheduler.worker.limits import Limits
+from scheduler.worker.process import Worker
 from solver.domain import Placement, Pod, PodId
 from tests.support.builders import pod
 from tests.support.shell_clock import VirtualClock

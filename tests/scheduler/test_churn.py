@@ -3,12 +3,14 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, cast
 
 import msgspec
 import pytest
 
+from scheduler.aside import Asides
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster, Unit
 from scheduler.cluster.company import MOST_NEWCOMERS
@@ -75,10 +77,7 @@ class Deciding:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster, self.count = cluster, 0
 
-    def divide(self, batch: Batch) -> tuple[Batch, ...]:
-        return (batch,) if batch.pods else ()
-
-    def forget(self, _: str) -> None:
+    async def wait_until_able(self) -> None:
         pass
 
     async def decide(self, batch: Batch, policy: Policy) -> Decision:
@@ -136,7 +135,8 @@ class Town:
         avoidance = Avoidance(60.0, self.metrics)
         waits = Waits(self.cluster, self.reports, avoidance, timeout_seconds=600.0, clock=lambda: self.now)
         pending = Pending(OURS, musters=Musters(lambda gang: self.cluster.gang_standing(gang, OURS)))
-        completing = Completing(self.cluster.claim)
+        completing, deciding = Completing(self.cluster.claim), cast("Decider", Deciding(self.cluster))
+        told = partial(self.reports.waits, node_count=0)
         self.parts = Parts(
             cluster=self.cluster,
             pending=pending,
@@ -144,7 +144,8 @@ class Town:
             completing=completing,
             quarantine=Quarantine(self.metrics, lambda _, __: None),
             worker=cast("Worker", Absent()),
-            decider=cast("Decider", Deciding(self.cluster)),
+            decider=deciding,
+            asides=Asides(self.cluster, pending, deciding, told, self.metrics, share=0.1, clock=lambda: self.now),
             commit=cast("Commit", Committing()),
             waits=waits,
             repairs=Repairs(self.cluster, pending, cast("Withdrawal", None), self.reports, self.metrics),

@@ -2,14 +2,17 @@
 
 import asyncio
 import math
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import msgspec
 import pytest
 
+from scheduler.aside import Asides
 from scheduler.cluster import Cluster, Unit
 from scheduler.commit.commit import Commit
 from scheduler.commit.evictions import Evictions
@@ -47,13 +50,12 @@ class Deciding:
         self.batches: list[Batch] = []
         self.may_solve = asyncio.Event()
         self.may_solve.set()
-        self.forgotten: list[str] = []
 
-    def divide(self, batch: Batch) -> tuple[Batch, ...]:
-        return (batch,) if batch.pods else ()
+    async def wait_until_able(self) -> None:
+        pass
 
-    def forget(self, pod_uid: str) -> None:
-        self.forgotten.append(pod_uid)
+    async def wait_until_ready(self) -> None:
+        pass
 
     async def decide(self, batch: Batch, policy: Policy) -> Decision:
         self.batches.append(batch)
@@ -140,7 +142,7 @@ class Repairing:
 class Hall:
     """A cycle with the real mirror and queue, and doors that do as a test wants."""
 
-    def __init__(self, max_pods: int = 100) -> None:
+    def __init__(self, max_pods: int = 100, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = VirtualClock(0.0)
         self.cluster = Cluster()
         self.completing = Completing(self.cluster.claim)
@@ -162,6 +164,15 @@ class Hall:
             worker=cast("Worker", Noting()),
             decider=cast("Decider", self.deciding),
             commit=cast("Commit", self.committing),
+            asides=Asides(
+                self.cluster,
+                self.pending,
+                cast("Decider", self.deciding),
+                partial(cast("Reports", self.telling).waits, node_count=0),
+                self.metrics,
+                share=0.1,
+                clock=clock,
+            ),
             waits=self.waits,
             repairs=cast("Repairs", self.repairing),
             groups=Groups(
@@ -183,7 +194,7 @@ class Hall:
             metrics=self.metrics,
         )
         self.parts = parts
-        self.cycle = Cycle(parts, self.policies, max_pods, sleep=self.pause)
+        self.cycle = Cycle(parts, self.policies, max_pods, clock, sleep=self.pause)
         self.cycle.see([seen(node("n1", cpu=8)), seen(gpu_slice("n1", count=4)), seen(gpu_class())])
 
     @property
@@ -217,13 +228,14 @@ class Noting:
 
 @asynccontextmanager
 async def running(hall: Hall) -> AsyncIterator[None]:
-    task = asyncio.create_task(hall.cycle.decide())
+    tasks = (asyncio.create_task(hall.cycle.decide()), asyncio.create_task(hall.parts.asides.run(hall.cycle)))
     try:
         await settle()
         yield
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         hall.committing.may_write.set()
         await hall.cycle.finish(1.0)
 
@@ -461,7 +473,6 @@ async def test_a_pod_that_is_gone_is_not_decided_about() -> None:
         pass
 
     assert hall.deciding.names == []
-    assert "uid-default-p" in hall.deciding.forgotten
 
 
 async def test_pods_of_others_are_none_of_our_business() -> None:

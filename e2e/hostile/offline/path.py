@@ -26,6 +26,7 @@ from scheduler.worker import frames
 from solver import Engine, solve
 from solver.account import explain_pod
 from solver.domain import (
+    GENEROUS_UNITS,
     Batch,
     Budget,
     ConsumerReference,
@@ -105,15 +106,19 @@ class Path:
         return decided
 
     def _decide_whole(self, rest: Batch) -> Iterator[Decided]:
-        """Decide about a batch, and then about those that the plan leaves for later."""
+        """Decide about a batch, and then about those that the plan leaves for later, or for a decision aside."""
+        may_leave = True
         while rest.pods:
             order = self._sent(msgspec.structs.replace(rest, gangs=self.cluster.gangs(rest.pods)))
             snapshot = self.replica.snapshot(order.assumptions)
-            plan = solve(snapshot, order.batch, order.policy, _budget(), self._engine)
-            later = frozenset(plan.later)
+            plan = solve(snapshot, order.batch, order.policy, _budget(may_leave=may_leave), self._engine)
+            later = frozenset((*plan.later, *plan.costly))
+            may_leave = not plan.costly
             batch = order.batch.without(later)
             violations = check(snapshot, batch, plan, order.policy)
-            answer = msgspec.json.decode(frames.encode(frames.Decided(plan=plan))[_LENGTH_BYTES:], type=frames.Answer)
+            answer = msgspec.json.decode(
+                frames.encode(frames.Decided(id=1, plan=plan))[_LENGTH_BYTES:], type=frames.Answer
+            )
             assert isinstance(answer, frames.Decided)
             assert answer.plan is not None
             self._take(batch, answer.plan)
@@ -123,6 +128,8 @@ class Path:
     def _sent(self, batch: Batch) -> frames.Decide:
         """Send a batch through a frame, as to the solver's process."""
         order = frames.Decide(
+            id=1,
+            cost_units=GENEROUS_UNITS,
             batch=batch,
             assumptions=self.cluster.assumptions(),
             policy=self._policy,
@@ -159,7 +166,7 @@ class Path:
         """Account for the first pods of a batch, as `dovetail explain` does."""
         for pod in decided.batch.pods[:limit]:
             batch = Batch(pods=(pod,), gangs=decided.batch.gangs_of((pod,)))
-            explain_pod(decided.snapshot, batch, pod, self._policy, _budget())
+            explain_pod(decided.snapshot, batch, pod, self._policy, _budget(may_leave=True))
 
 
 def told(reasons: Sequence[Reason], node_count: int) -> str:
@@ -178,4 +185,4 @@ def failed(plan: Plan) -> Iterable[str]:
     )
 
 
-_budget = partial(Budget, seconds=_SECONDS, deterministic_seconds=_DETERMINISTIC_SECONDS, may_leave=True)
+_budget = partial(Budget, seconds=_SECONDS, deterministic_seconds=_DETERMINISTIC_SECONDS)

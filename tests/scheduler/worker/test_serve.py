@@ -2,7 +2,6 @@
 
 import socket
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -10,20 +9,13 @@ from msgspec import structs
 
 from scheduler.change import Change
 from scheduler.cluster import Assumptions, Cluster, Intake, Transition
-from scheduler.observe.health import Health
-from scheduler.observe.metrics import Metrics
 from scheduler.worker import frames, serve
-from scheduler.worker.decider import Decider
-from scheduler.worker.process import Limits, Worker
-from scheduler.worker.sight import Sight
 from solver import solve, solve_greedily
 from solver.domain import Batch, Budget, Plan, Pod, Policy, ReasonCode, Snapshot, Violation
 from solver.verify import check as honest_check
 from tests.support.builders import batch, claim, gang, gpu_class, gpu_slice, member, node, pod, snapshot
 from tests.support.cluster_builders import seen
-from tests.support.shell_clock import VirtualClock
 
-LIMITS = Limits(seconds=1.0, deterministic_seconds=1.0, workers=1, memory_limit_mib=512)
 GOOD = tuple(pod(f"good-{index}", f"c{index}") for index in range(7))
 POISON = pod("poison", "c7")
 WORLD = snapshot(node("n1"), gpu_slice("n1", count=8), gpu_class(), *(claim(f"c{index}") for index in range(8)))
@@ -138,8 +130,11 @@ def answered(changes: list[msgspec.Raw], *pods: Pod) -> Plan | None:
     """Run the process's loop in a thread: feed it, have it decide, and close the pipe."""
     ours, theirs = socket.socketpair()
     with ours, theirs, ThreadPoolExecutor(1) as pool:
-        loop = pool.submit(serve._serve, theirs, 0, solve)  # noqa: SLF001 - without the limit of the whole process
+        service = serve._Service(theirs, solve)  # noqa: SLF001 - without the limit of the whole process
+        loop = pool.submit(service.run, 0)
         order = frames.Decide(
+            id=0,
+            cost_units=1_000_000,
             batch=Batch(pods=pods),
             assumptions=Assumptions(),
             policy=Policy(),
@@ -155,32 +150,6 @@ def answered(changes: list[msgspec.Raw], *pods: Pod) -> Plan | None:
         loop.result(60)
     assert isinstance(answers[1], frames.Decided)
     return answers[1].plan
-
-
-async def test_the_others_are_placed_after_a_few_decisions_and_only_the_guilty_pod_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    metrics = Metrics()
-    worker = Worker(LIMITS, ["unused"])
-    sight = Sight(metrics, Health().ready("solver"), tmp_path, VirtualClock())
-    decider = Decider(worker, Cluster(), LIMITS, sight)
-
-    async def decide(pods: Batch, _assumptions: object, _policy: Policy) -> frames.Decided:
-        plan, violations = decided(*pods.pods)
-        return frames.Decided(plan=plan, violations=violations)
-
-    monkeypatch.setattr(worker, "decide", decide)
-    waiting, rounds = [*GOOD, POISON], 0
-    while len(waiting) > 1:
-        rounds += 1
-        assert rounds < 12
-        placed = set()
-        for part in decider.divide(batch(*waiting)):
-            decision = await decider.decide(part, Policy())
-            placed |= {each.pod for each in decision.plan.placements}
-        waiting = [each for each in waiting if each.id not in placed]
-
-    assert waiting == [POISON]
 
 
 def test_a_plan_that_leaves_hard_pods_for_later_breaks_no_rule() -> None:

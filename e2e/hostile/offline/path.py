@@ -178,4 +178,6 @@ def failed(plan: Plan) -> Iterable[str]:
     )
 
 
-_budget = partial(Budget, seconds=_SECONDS, deterministic_seconds=_DETERMINISTIC_SECONDS, may_leave=True)
+_budget = partial(
+    Budget, seconds=_SECONDS, deterministic_seconds=_DETERMINISTIC_SECONDS, may_leave=True, is_forgiving=True
+)

@@ -30,11 +30,10 @@ from scheduler.commit.telling.reports import Reports
 from scheduler.commit.telling.tally import Tally
 from scheduler.commit.waiting.waits import Waits
 from scheduler.commit.writer import Writer
-from scheduler.cycle import Cycle
+from scheduler.cycle import Cycle, Parts
 from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.observe.metrics import Metrics
-from scheduler.parts import Parts
 from scheduler.queue import Completing, Musters, PassedOver, Pending
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.feed import Feed

@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 
 from scheduler.queue.line import Line, Rank
 
-FEWEST_RETRIED: Final = 64
-"""Retried pods of one namespace in a batch, at least: as many as a crowd has ahead, and some 30 ms of a decision."""
-FEWEST_OF_ALL: Final = 256
-"""Retried pods of all namespaces in a batch, at least."""
+FEWEST_RETRIED: Final = 16
+"""Kinds of retried pods of one namespace in a batch, at least: some 20 ms of a decision."""
+FEWEST_OF_ALL: Final = 64
+"""Kinds of retried pods of all namespaces in a batch, at least."""
 _MANY: Final = 1 << 30
 """As many as there are."""
 _ALL: Final = ""

@@ -17,7 +17,7 @@ from typing import Final
 from msgspec import structs
 
 from scheduler.cluster import Cluster
-from scheduler.worker import record, serve
+from scheduler.worker import recheck, record, serve
 from scheduler.worker.limits import Limits
 from scheduler.worker.process import (
     AsideEndedError,
@@ -154,8 +154,8 @@ class Decider:
         return self._checked(batch, policy, answer.plan, answer.violations, started, is_alone=is_costly)
 
     async def holds(self, decision: Decision, policy: Policy) -> bool:
-        """Whether a plan that was made aside keeps every rule on the cluster as it is by now, checked independently."""
-        snapshot = self._cluster.snapshot()
+        """Whether a plan that was made aside keeps every rule on the cluster as it is by now, selectors apart."""
+        snapshot = recheck.without_selectors(self._cluster.snapshot(), decision.plan)
         violations = await asyncio.to_thread(verify.check, snapshot, decision.batch, decision.plan, policy)
         return not violations
 
@@ -230,6 +230,8 @@ class Decider:
     def _is_cheap(self, pod: Pod) -> bool:
         if pod.gang is not None or any(each.claim is None and not each.is_skipped for each in pod.claims):
             return False
+        if any("/" in resource for resource, _ in pod.requests):
+            return False  # a class may stand for it, and the class's selectors for devices
         found = (self._cluster.claim(key) for key in pod.claim_ids)
         return all(claim is not None and claim.allocation is not None for claim in found)
 

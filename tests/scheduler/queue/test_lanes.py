@@ -78,19 +78,19 @@ def test_within_a_namespace_who_came_first_is_first(pending: Pending) -> None:
 def test_pods_that_fit_nowhere_are_fewer_in_a_batch_the_more_often_they_failed(pending: Pending) -> None:
     retry(pending, 1000)
     sizes = []
-    for now in (20.0, 40.0, 60.0, 80.0, 100.0):
+    for now in (20.0, 40.0, 60.0, 80.0, 100.0, 120.0, 140.0):
         taken = pending.take_batch(now, 1000)
         sizes.append(len(taken.pods))
         fail(pending, taken, now)
         pending.wake(became(None, node(f"n{now}")))
 
-    assert sizes == [1000, 500, 250, 125, FEWEST_RETRIED]
+    assert sizes == [1000, 500, 250, 125, 62, 31, FEWEST_RETRIED]
 
 
 def test_a_fresh_pod_is_decided_with_few_of_those_that_fit_nowhere(pending: Pending) -> None:
     retry(pending, 1500)
     now = 20.0
-    for _ in range(4):
+    for _ in range(7):
         pending.wake(became(None, node(f"n{now}")))
         fail(pending, pending.take_batch(now, 1000), now)
         now += 20.0
@@ -105,7 +105,7 @@ def test_namespaces_together_have_few_of_them_too(pending: Pending) -> None:
     for number in range(10):
         offer(pending, f"team-{number}", 150, 0.0)
     fail(pending, pending.take_batch(0.0, 1500), 0.0)
-    for _ in range(6):
+    for _ in range(9):
         pending.wake(became(None, node(f"n{now}")))
         fail(pending, pending.take_batch(now, 1500), now)
         now += 20.0
@@ -117,7 +117,7 @@ def test_namespaces_together_have_few_of_them_too(pending: Pending) -> None:
 def test_they_are_more_again_once_they_find_a_place(pending: Pending) -> None:
     retry(pending, 1500)
     now = 20.0
-    for _ in range(5):
+    for _ in range(8):
         pending.wake(became(None, node(f"n{now}")))
         fail(pending, pending.take_batch(now, 1000), now)
         now += 20.0
@@ -137,7 +137,7 @@ def test_what_is_left_of_them_is_not_overtaken_by_a_lower_priority(pending: Pend
     offer(pending, "full", 500, 0.0, priority=5)
     fail(pending, pending.take_batch(0.0, 500), 0.0)
     now = 20.0
-    for _ in range(4):
+    for _ in range(7):
         pending.wake(became(None, node(f"n{now}")))
         fail(pending, pending.take_batch(now, 1000), now)
         now += 20.0

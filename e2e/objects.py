@@ -26,6 +26,10 @@ CLUSTER_SCOPED = frozenset(
         "CSINode",
         "CSIDriver",
         "PriorityClass",
+        "VolumeAttachment",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "CustomResourceDefinition",
     }
 )
 PLURALS = {
@@ -51,6 +55,13 @@ PLURALS = {
     "PodGroup": "podgroups",
     "PriorityClass": "priorityclasses",
     "PodDisruptionBudget": "poddisruptionbudgets",
+    "VolumeAttachment": "volumeattachments",
+    "ServiceAccount": "serviceaccounts",
+    "Role": "roles",
+    "RoleBinding": "rolebindings",
+    "ClusterRole": "clusterroles",
+    "ClusterRoleBinding": "clusterrolebindings",
+    "CustomResourceDefinition": "customresourcedefinitions",
 }
 
 

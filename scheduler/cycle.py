@@ -3,72 +3,47 @@ The two loops, on one page.
 
     see      changes of the watch → mirror, queue, solver's replica
     decide   take a batch · solve · split into units · assume
-    commit   check · write · confirm or forget · put back
+    commit   check · write · confirm or forget · put back (`settlement`)
 
 They overlap: the writes of the last plan go on while the next batch is solved. When nothing is under way a pod is
-decided at once; a batch collects only while a solve or the writes of the plan before the last are.
+decided at once; a batch collects only while a solve or the writes of the plan before the last are. What is costly to
+decide about is decided beside the batches (`aside`), and carried out between two of them.
 """
 
 import asyncio
 import contextlib
 import time
-import traceback
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
-from typing import Final, assert_never
+from typing import Final
 
 import msgspec
 
+from scheduler.aside import Ask
 from scheduler.change import Change, Kind, Object
-from scheduler.cluster import Cluster, Transition, Unit, split_held, split_plan
-from scheduler.commit.commit import Commit
-from scheduler.commit.evictions import Evictions
-from scheduler.commit.outcome import Bound, Halted, Outcome, PartlyBound, Refused, Undone, Yielded
-from scheduler.commit.repair.repairs import Repairs
-from scheduler.commit.telling.groups import Groups
-from scheduler.commit.telling.reports import Reports
-from scheduler.commit.telling.tally import Tally
-from scheduler.commit.waiting.waits import Waits
+from scheduler.cluster import Intake, Transition, Unit, split_held, split_plan
 from scheduler.observe import logs
-from scheduler.observe.metrics import Metrics
-from scheduler.queue import PassedOver, Pending, Shapes, State
-from scheduler.worker.decider import Decider, Decision
-from scheduler.worker.process import Worker
-from solver.domain import Batch, ClaimId, Placement, Pod, PodId, Policy, Reason, ReasonCode
+from scheduler.observe.defects import Confined, Tasks
+from scheduler.observe.metrics import Part
+from scheduler.parts import Parts
+from scheduler.queue import Shapes
+from scheduler.settlement import Settlement, names
+from scheduler.worker.decider import Decision
+from solver.domain import Batch, ClaimId, Pod, PodId, Policy, Reason, ReasonCode
 from solver.feasibility import claims
 
 _UNITS_BEHIND: Final = 64
 """Units of earlier plans that may still be written when the next batch is taken: stragglers hold nobody up."""
-_QUEUES: Final = {
-    State.ACTIVE: "active",
-    State.BACKING_OFF: "backoff",
-    State.WAITING: "unschedulable",
-    State.GATED: "gated",
-}
+_DEFECT: Final = (
+    Reason(code=ReasonCode.SOLVER_FAILED, message="an unexpected error ended the decision; it is tried again"),
+)
+
+_OVERTAKEN: Final = Reason(
+    code=ReasonCode.CONFLICT, message="the cluster changed while the decision was made; it is made anew"
+)
 
 _log: Final = logs.logger()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """What the loops connect."""
-
-    cluster: Cluster
-    pending: Pending
-    passed_over: PassedOver
-    worker: Worker
-    decider: Decider
-    commit: Commit
-    waits: Waits
-    repairs: Repairs
-    groups: Groups
-    evictions: Evictions
-    reports: Reports
-    tally: Tally
-    metrics: Metrics
 
 
 class Cycle:
@@ -80,17 +55,22 @@ class Cycle:
         policies: Mapping[str, Policy],
         max_pods: int,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._parts: Final = parts
         self._policies: Final = dict(policies)
         self._max_pods: Final = max_pods
         self._clock: Final = clock
+        self._intake: Final = Intake(parts.cluster)
+        self._settlement: Final = Settlement(parts, self._wake, self._put_back, clock=clock, sleep=sleep)
+        self._confined: Final = partial(Confined, parts.metrics)
         self._changed: Final = asyncio.Event()
         self._ended: Final = asyncio.Event()
-        self._commits: Final[set[asyncio.Task[None]]] = set()
+        self._turn: Final = asyncio.Lock()
+        self._commits: Final = Tasks(parts.metrics, Part.COMMIT, self._ended.set)
         self._nodes: Final[set[str]] = set()
-        for state, name in _QUEUES.items():
-            parts.metrics.pending_pods.labels(name).set_function(partial(self._count, state))
+        parts.tally.connect(parts.pending.counts)
         self._last_units = 0
         parts.waits.connect(self.see, self._ended.set)
         parts.pending.connect(Shapes(parts.cluster.claim, self._is_apart, self._is_overdue).of)
@@ -98,17 +78,29 @@ class Cycle:
     def see(self, changes: Sequence[Change]) -> None:
         """Take what a watch told."""
         parts, now = self._parts, self._clock()
-        for change in changes:
-            transitions = parts.cluster.apply(change)
+        for told in changes:
+            change, transitions, problem = self._intake.take(told)
+            (parts.quarantine.unusable(told, problem) if problem else parts.quarantine.usable(told))
             if not transitions:
                 continue
             parts.worker.note(change)
-            if change.kind is Kind.PODS:
-                self._see_pod(change.value, transitions, now)
-            elif change.kind is Kind.NODES:
-                (self._nodes.discard if change.value is None else self._nodes.add)(change.key)
-            self._wake(transitions)
-            parts.waits.see(change)
+            try:
+                self._follow(change, transitions, now)
+            except Exception as error:  # noqa: BLE001 - whatever one object raises, all others are followed
+                parts.quarantine.unusable(change, f"{type(error).__name__}: {error}")
+                if change.kind is Kind.PODS:
+                    parts.pending.drop(PodId(*change.key.split("/", 1)))
+
+    def _follow(self, change: Change, transitions: Sequence[Transition], now: float) -> None:
+        """Have the queue and those that wait follow what the mirror has taken."""
+        if change.kind is Kind.PODS:
+            self._see_pod(change.value, transitions, now)
+        elif change.kind is Kind.NODES:
+            (self._nodes.discard if change.value is None else self._nodes.add)(change.key)
+        elif change.kind is Kind.POD_GROUPS:
+            self._parts.groups.see(transitions[0])
+        self._wake(transitions)
+        self._parts.waits.see(change)
 
     async def decide(self) -> None:
         """Decide about pods for ever."""
@@ -116,21 +108,18 @@ class Cycle:
             await self._wait_for_work()
             await self._wait_for_room()
             await asyncio.sleep(0)  # a crowd whose claims are late is put back, batch after batch, without any wait
+            await self._parts.decider.wait_until_able()
             batch = self._parts.pending.take_batch(self._clock(), self._max_pods)
-            for part in self._divide(self._without_late(batch)):
-                for apart in split_held(part, self._parts.cluster.nominated()):
+            for part in self._divide(self._parts.asides.divert(self._without_late(batch), self)):
+                whole = msgspec.structs.replace(part, gangs=self._parts.cluster.gangs(part.pods))
+                for apart in split_held(whole, self._parts.cluster.nominated()):
                     await self._decide_whole(apart)
 
     async def finish(self, seconds: float) -> bool:
         """Wait for the writes that are under way, at most so long; give whether all have ended. Cancel the rest."""
-        if self._commits:
-            await asyncio.wait(self._commits, timeout=seconds)
-        rest = tuple(self._commits)
-        for commit in rest:
-            commit.cancel()
-        await asyncio.gather(*rest, return_exceptions=True)
+        have_ended = await self._commits.finish(seconds)
         await self._parts.evictions.finish()
-        return not rest
+        return have_ended
 
     def _without_late(self, batch: Batch) -> Batch:
         """Put back whose claims are still to be made, as nearly every pod's are at first: the solver knows no more."""
@@ -150,39 +139,94 @@ class Cycle:
     async def _decide_whole(self, rest: Batch) -> None:
         """Decide until nothing is left: what is hard comes after what is not, and gets a budget of its own."""
         while rest.pods:
-            rest = await self._decide(rest)
+            async with self._turn:
+                started, decision = self._clock(), None
+                with self._confined(Part.DECISION, pods=[str(pod.id) for pod in rest.pods]):
+                    batch, policy = self._prepared(rest, started)
+                    decision = await self._parts.decider.decide(batch, policy)
+                if decision is None:
+                    self.give_up(rest.pods, _DEFECT)
+                    return
+                self._carry_out(decision, started)
+            self._parts.asides.take_in(decision)
+            self._parts.pending.give_back(decision.deferred.pods, self._clock())
+            rest = decision.later
 
-    async def _decide(self, batch: Batch) -> Batch:
-        """Decide about a batch, begin what was decided, and give the pods that a decision of their own is left for."""
+    async def decide_with(self, batch: Batch, ask: Ask) -> Decision:
+        """
+        Decide about a batch aside, and begin what was decided where it still holds.
+
+        Batches have been decided and assumed meanwhile. What they took is seen in the turn between two of them: then
+        the plan is checked whole against the cluster as it is now, and the next batch knows what it takes.
+        """
         started = self._clock()
+        batch, policy = self._prepared(batch, started)
+        decision = await ask(batch, policy)
+        async with self._turn:
+            if await self._parts.decider.holds(decision, policy):
+                self._carry_out(decision, started)
+            else:
+                self.give_up(decision.batch.pods, (_OVERTAKEN,))
+        return decision
+
+    def give_up(self, pods: Iterable[Pod], reasons: Sequence[Reason]) -> None:
+        """Put pods back that could not be decided about."""
+        for pod in pods:
+            self._put_back(pod, reasons, self._clock())
+
+    def _prepared(self, batch: Batch, now: float) -> tuple[Batch, Policy]:
+        """Say of a batch of one profile what its pods' history is, and by which rules it is decided."""
         batch = msgspec.structs.replace(batch, gangs=self._parts.cluster.gangs(batch.pods))
         profile = batch.pods[0].scheduler_name
-        batch = self._parts.waits.restraint.applied(self._parts.passed_over.marked(batch, started))
-        policy = self._parts.evictions.allowed(profile, self._policies[profile])
-        decision = await self._parts.decider.decide(batch, policy)
-        batch = decision.batch
-        pods = {pod.id: pod for pod in batch.pods}
-        self._parts.pending.placed(each.pod for each in decision.plan.placements)
-        units = split_plan(decision.plan, batch)
-        for unit in units:
-            self._wake(self._parts.cluster.assume(unit))
-        self._parts.commit.begin(units)
-        for unit in units:
-            task = asyncio.create_task(self._commit(unit, pods, started))
-            self._commits.add(task)
-            task.add_done_callback(self._end)
-        self._last_units = len(units)
-        for preemption in decision.plan.preemptions:
-            self._wake(self._parts.evictions.begin(profile, preemption, pods))
-        is_released = self._parts.passed_over.decided(batch, decision.plan, self._clock())
-        for unplaced in decision.plan.unplaced:
-            self._put_back(pods[unplaced.pod], unplaced.reasons, started, decision.plan.report.node_count)
-            self._parts.repairs.loosen(pods[unplaced.pod], unplaced.reasons)
-        self._parts.groups.decided(batch, decision.plan)
+        batch = self._parts.waits.restraint.applied(self._parts.passed_over.marked(batch, now))
+        return batch, self._parts.evictions.allowed(profile, self._policies[profile])
+
+    def _carry_out(self, decision: Decision, started: float) -> None:
+        """Assume what was decided and begin to write it; put back who has no place."""
+        batch, plan = decision.batch, decision.plan
+        if not batch.pods:
+            return
+        profile, pods, units = batch.pods[0].scheduler_name, {pod.id: pod for pod in batch.pods}, None
+        with self._confined(Part.DECISION, pods=[str(pod.id) for pod in batch.pods]):
+            units = split_plan(plan, batch)
+        if units is None:
+            self.give_up(batch.pods, _DEFECT)
+            return
+        self._begin(units, pods, started)
+        for preemption in plan.preemptions:
+            with self._confined(Part.DECISION, preemptors=[str(each.pod) for each in preemption.placements]):
+                self._wake(self._parts.evictions.begin(profile, preemption, pods))
+        is_released = False
+        with self._confined(Part.DECISION):
+            is_released = self._parts.passed_over.decided(batch, plan, self._clock())
+        for unplaced in plan.unplaced:
+            with self._confined(Part.DECISION, pod=str(unplaced.pod)):
+                self._put_back(pods[unplaced.pod], unplaced.reasons, started, plan.report.node_count)
+                self._parts.repairs.loosen(pods[unplaced.pod], unplaced.reasons)
+        with self._confined(Part.DECISION, gangs=[str(gang.id) for gang in batch.gangs]):
+            self._parts.groups.decided(batch, plan)
         if is_released:
             self._release()
-        self._report(decision, profile)
-        return decision.later
+        self._parts.tally.decided(batch, plan, decision.seconds, writing=len(self._commits))
+
+    def _begin(self, units: Sequence[Unit], pods: Mapping[PodId, Pod], started: float) -> None:
+        """Assume what a plan places, and begin to write it."""
+        with self._confined(Part.DECISION):
+            self._parts.pending.placed(each.pod for unit in units for each in unit.placements)
+        units = [unit for unit in units if self._is_assumed(unit, pods, started)]
+        with self._confined(Part.DECISION):  # the commit of a unit that has not begun fails, and is recovered
+            self._parts.commit.begin(units)
+        for unit in units:
+            self._commits.begin(self._settlement.commit(unit, pods, started))
+        self._last_units = len(units)
+
+    def _is_assumed(self, unit: Unit, pods: Mapping[PodId, Pod], started: float) -> bool:
+        """Assume a unit; where that is not possible its pods go back."""
+        with self._confined(Part.DECISION, pods=names(unit.placements)):
+            self._wake(self._parts.cluster.assume(unit))
+            return True
+        self._settlement.give_up(unit, _DEFECT, pods, started)
+        return False
 
     def _is_apart(self, pod: Pod) -> bool:
         """Whether a pod has a history that its equals do not have: it may not evict for a while, or holds nodes."""
@@ -191,88 +235,34 @@ class Cycle:
     def _is_overdue(self, pod: Pod) -> bool:
         return self._parts.passed_over.is_overdue(pod, self._clock())
 
-    async def _commit(self, unit: Unit, pods: Mapping[PodId, Pod], started: float) -> None:
-        try:
-            await self._parts.reports.hush(placement.pod_uid for placement in unit.placements)
-            async with self._parts.repairs.hands_off(unit.claims):
-                outcome = await self._parts.commit.commit(unit)
-        except Exception:  # noqa: BLE001 - a defect that meets one unit must not end all others
-            _log.error(logs.UNIT_FAILED, pods=_names(unit.placements), error=traceback.format_exc(limit=-20))
-            reason = Reason(code=ReasonCode.API_ERROR, message="an unexpected error ended the writes for the pod")
-            outcome = Undone(unit=unit, reasons=(reason,))
-        finally:
-            self._parts.commit.end(unit)
-        self._settle(outcome, pods, started)
-
-    def _settle(self, outcome: Outcome, pods: Mapping[PodId, Pod], started: float) -> None:
-        """Confirm or forget what was assumed, and put back who was not bound."""
-        metrics = self._parts.metrics
-        self._parts.groups.settled(outcome, pods)
-        match outcome:
-            case Bound(unit=unit, seconds=seconds):
-                metrics.commit_seconds.observe(seconds)
-                self._bound(unit.placements, pods, started)
-            case Refused(unit=unit, reasons=reasons) | Undone(unit=unit, reasons=reasons):
-                metrics.commit_conflicts.inc()
-                event = logs.UNIT_CONFLICT if isinstance(outcome, Refused) else logs.UNIT_FAILED
-                log = _log.warning if any(each.code is ReasonCode.API_ERROR for each in reasons) else _log.info
-                log(event, pods=_names(unit.placements), reasons=[each.message for each in reasons])
-                self._give_up(unit, reasons, pods, started)
-            case Yielded(unit=unit, devices=devices, reasons=reasons):
-                metrics.commit_conflicts.inc()
-                metrics.duplicate_devices.inc(len(devices))
-                _log.warning(logs.DEVICE_HELD_TWICE, pods=_names(unit.placements), devices=[str(d) for d in devices])
-                for placement in unit.placements:
-                    self._parts.reports.yielded(pods[placement.pod], devices)
-                self._give_up(unit, reasons, pods, started)
-            case PartlyBound(unit=unit, bound=bound, unbound=unbound):
-                metrics.commit_conflicts.inc()
-                self._bound(bound, pods, started)
-                for placement, reason in unbound:
-                    _log.info(logs.UNIT_FAILED, pods=[str(placement.pod)], reasons=[reason.message])
-                    self._give_up(Unit(placements=(placement,)), (reason,), pods, started)
-            case Halted(unit=unit):
-                _log.debug(logs.UNIT_FAILED, pods=_names(unit.placements), reasons=["no write may start any more"])
-            case _:
-                assert_never(outcome)
-
-    def _bound(self, placements: Sequence[Placement], pods: Mapping[PodId, Pod], started: float) -> None:
-        for placement in placements:
-            pod = pods[placement.pod]
-            self._parts.tally.bound(pod, started)
-            self._parts.decider.forget(pod.uid)
-            self._parts.reports.bound(pod, placement.node)
-        _log.debug(logs.UNIT_COMMITTED, pods=_names(placements))
-
-    def _give_up(self, unit: Unit, reasons: Sequence[Reason], pods: Mapping[PodId, Pod], started: float) -> None:
-        self._wake(self._parts.cluster.forget(unit))
-        for placement in unit.placements:
-            self._put_back(pods[placement.pod], reasons, started)
-
     def _put_back(self, pod: Pod, reasons: Sequence[Reason], started: float, node_count: int | None = None) -> None:
         """Put a pod back; of the nodes that a decision saw, there may be more or fewer by now."""
-        if not self._parts.pending.put_back(pod.id, pod.uid, reasons, self._clock()):
+        until, reasons = self._parts.asides.rest(pod, reasons)
+        if not self._parts.pending.put_back(pod.id, pod.uid, reasons, self._clock(), until):
             self._forget(pod.uid)  # deleted or bound meanwhile: nobody is told, and nothing is remembered again
             return
-        self._count_incoming(pod.id, "ScheduleAttemptFailure")
-        self._parts.tally.failed(pod, reasons, started)
-        self._parts.reports.waits(pod, reasons, len(self._nodes) if node_count is None else node_count)
         self._changed.set()
+        with self._confined(Part.SETTLEMENT, pod=str(pod.id)):
+            self._parts.tally.queued(self._parts.pending.state(pod.id), "ScheduleAttemptFailure")
+            self._parts.tally.failed(pod, reasons, started)
+            self._parts.reports.waits(pod, reasons, len(self._nodes) if node_count is None else node_count)
 
     def _see_pod(self, after: Object | None, transitions: Sequence[Transition], now: float) -> None:
         """Offer a pod to the queue, or let it go; what is remembered of pods that left the queue is dropped."""
         pending = self._parts.pending
         if isinstance(after, Pod):
             is_known = pending.state(after.id) is not None
-            pending.offer(after, now)
+            before = transitions[0].before
+            pending.offer(after, now, before if isinstance(before, Pod) else None)
             if pending.state(after.id) is not None:
                 self._parts.tally.seen(after)
                 if not is_known:
-                    self._count_incoming(after.id, "PodAdd")
+                    self._parts.tally.queued(pending.state(after.id), "PodAdd")
         for transition in transitions:
             before = transition.before
             if not isinstance(before, Pod):
                 continue
+            self._parts.completing.see(before, after if isinstance(after, Pod) else None, now)
             is_here = isinstance(after, Pod) and after.uid == before.uid
             if after is None:  # a namesake is the queue's own to tell apart
                 pending.remove(before.id)
@@ -281,25 +271,16 @@ class Cycle:
             if after is None and before.gang is not None:
                 self._parts.groups.left(before.gang)
 
-    def _count_incoming(self, pod: PodId, event: str) -> None:
-        """Count a pod that was put into a queue, by kube-scheduler's names of queue and event."""
-        state = self._parts.pending.state(pod)
-        if state in _QUEUES:
-            self._parts.metrics.incoming_pods.labels(_QUEUES[state], event).inc()
-
     def _forget(self, pod_uid: str) -> None:
         self._parts.tally.gone(pod_uid)
         self._parts.reports.forget(pod_uid)
-        self._parts.decider.forget(pod_uid)
+        self._parts.asides.forget(pod_uid)
         if self._parts.passed_over.gone(pod_uid):
             self._release()
 
     def _release(self) -> None:
         self._parts.pending.release()
         self._changed.set()
-
-    def _count(self, state: State) -> int:
-        return self._parts.pending.counts()[state]
 
     def _wake(self, transitions: Sequence[Transition]) -> None:
         for transition in transitions:
@@ -309,10 +290,6 @@ class Cycle:
             if transition.conflict is not None:
                 _log.warning(logs.UNIT_CONFLICT, key=transition.key, reasons=[transition.conflict.message])
         self._changed.set()
-
-    def _end(self, task: asyncio.Task[None]) -> None:
-        self._commits.discard(task)
-        self._ended.set()
 
     async def _wait_for_work(self) -> None:
         while True:
@@ -332,37 +309,7 @@ class Cycle:
             await self._ended.wait()
 
     def _divide(self, batch: Batch) -> Iterator[Batch]:
-        """Split a batch by profile, and then as the solver's process bears it."""
+        """Split a batch by profile, and then by who has to go before the others."""
         by_profile = sorted(batch.pods, key=lambda pod: pod.scheduler_name)  # stable: the queue's order within
         for _, pods in groupby(by_profile, key=lambda pod: pod.scheduler_name):
-            for part in self._parts.decider.divide(Batch(pods=tuple(pods))):
-                yield from self._parts.passed_over.divided(part, self._clock())
-
-    def _report(self, decision: Decision, profile: str) -> None:
-        """Write the line and the series of one cycle."""
-        metrics, plan, counts = self._parts.metrics, decision.plan, self._parts.pending.counts()
-        metrics.batch_pods.observe(len(decision.batch.pods))
-        metrics.solver_seconds.labels(plan.report.status).observe(decision.seconds)
-        metrics.placed_pods.inc(len(plan.placements))
-        for code, count in Counter(unplaced.reasons[0].code for unplaced in plan.unplaced).items():
-            metrics.unplaced_pods.labels(code).inc(count)
-        gaps = {level.name: abs(level.bound - level.value) / max(1, abs(level.bound)) for level in plan.report.levels}
-        for name, gap in gaps.items():
-            metrics.solver_gap.labels(name).set(gap)
-        _log.info(
-            logs.CYCLE,
-            profile=profile,
-            batch=len(decision.batch.pods),
-            placed=len(plan.placements),
-            unplaced=len(plan.unplaced),
-            seconds=round(decision.seconds, 4),
-            deterministic_seconds=round(plan.report.deterministic_seconds, 4),
-            status=plan.report.status,
-            gap={name: round(gap, 4) for name, gap in gaps.items()},
-            writing=len(self._commits),
-            pending=sum(counts[state] for state in _QUEUES),
-        )
-
-
-def _names(placements: Sequence[Placement]) -> list[str]:
-    return [str(placement.pod) for placement in placements]
+            yield from self._parts.passed_over.divided(Batch(pods=tuple(pods)), self._clock())

@@ -11,55 +11,40 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
-import tempfile
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
-from functools import partial
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from scheduler.assembly import assemble
 from scheduler.change import Change, Kind, without_ended
 from scheduler.cluster import Cluster
-from scheduler.commit.commit import Commit
-from scheduler.commit.evictions import Evictions
 from scheduler.commit.gates import LeaderGate, OpenGate
-from scheduler.commit.pace import Limit, Pace
 from scheduler.commit.repair.leftovers import Leftovers
-from scheduler.commit.repair.repairs import Repairs
+from scheduler.commit.repair.readmission import Readmission
 from scheduler.commit.repair.strays import Strays
-from scheduler.commit.shunned.avoidance import Avoidance
 from scheduler.commit.shunned.suspicion import Suspicion
-from scheduler.commit.telling.allowance import Allowance
-from scheduler.commit.telling.events import Narrator
-from scheduler.commit.telling.groups import Groups
-from scheduler.commit.telling.reports import Reports
-from scheduler.commit.telling.tally import Tally
 from scheduler.commit.waiting.recall import recall
-from scheduler.commit.waiting.waits import Waits
-from scheduler.commit.writer import Gate, Writer
-from scheduler.cycle import Cycle, Parts
+from scheduler.commit.writer import Gate
+from scheduler.cycle import Cycle
 from scheduler.kube import discovery
 from scheduler.kube.client import Client
 from scheduler.kube.elector import LeaderElector, LeadershipLost, new_identity
-from scheduler.kube.errors import ConfigurationError, Gone, KubeError
+from scheduler.kube.errors import ConfigurationError, KubeError
 from scheduler.kube.lease import Timing
-from scheduler.kube.reflector import Reflector
 from scheduler.observe import logs
-from scheduler.observe.health import Health, State, serving
+from scheduler.observe.health import Health, serving
 from scheduler.observe.metrics import Metrics
-from scheduler.queue import Backoff, Musters, PassedOver, Pending
+from scheduler.parts import Parts
+from scheduler.queue.shedding import Shedding
 from scheduler.settings import Address, Settings, parse_address
-from scheduler.worker.decider import Decider
-from scheduler.worker.process import Limits, Worker
-from scheduler.worker.sight import Sight
+from scheduler.watches import Watches
 
 T = TypeVar("T")
 
-_NOT_LISTED: Final = "not listed yet"
 _RETRY_SECONDS: Final = 5.0
 _FIRST_WORKER_SECONDS: Final = 30.0
-"""How long a start that only takes long is waited for: on a loaded machine the fall-back would be no quicker."""
+"""How long a start that only takes long is waited for: what decides without it places no pod with a claim."""
 _FINISH_SECONDS: Final = 15.0
 """How long writes under way may take after SIGTERM; less than a pod's usual grace period of 30 s."""
 _STOPPED, _LOST, _MISCONFIGURED = 0, 1, 2
@@ -207,29 +192,42 @@ class Process:
     async def _lead(self, stop: asyncio.Event, served: discovery.Served, elector: LeaderElector | None) -> int:
         """Schedule as the leader. What was known before is not used: everything is listed anew."""
         gate: Gate = OpenGate() if elector is None else LeaderGate(elector, self._timing())
-        parts, worker = self._assemble(gate, elector)
+        parts = assemble(self._settings, self._client, gate, elector, metrics=self.metrics, health=self._health)
         parts.groups.connect(served.path(Kind.POD_GROUPS))
         policies = {name: self._settings.policy(name) for name in self._settings.scheduler_names}
         cycle = Cycle(parts, policies, self._settings.batch.max_pods)
-        suspicion = Suspicion(parts.cluster, self._settings.commit.suspect_device_seconds)
+        shedding = self._shedding(parts.cluster)
+        suspicion = Suspicion(parts.cluster, self._settings.commit.suspect_device_seconds, self.metrics)
         suspicion.connect(cycle.see)
-        strays = Strays(parts.cluster, parts.reports, self._settings.scheduler_names)
+        strays = Strays(parts.cluster, parts.reports, self._settings.scheduler_names, self.metrics)
 
         def see(changes: Sequence[Change]) -> None:
-            left = without_ended(changes)
+            left: list[Change] = []
+            for change in without_ended(changes):
+                parts.quarantine.isolate(change, lambda each: left.extend(shedding.admit(each)))
             cycle.see(left)
-            strays.see(left)
-            suspicion.see(changes)
+            for change in left:
+                parts.quarantine.isolate(change, strays.see)
+            for change in changes:
+                parts.quarantine.isolate(change, suspicion.see)
 
-        reflectors = self._reflectors(served, see)
+        watches = Watches((self._client, served, see), self._health, self.metrics, parts.quarantine)
         async with asyncio.TaskGroup() as group:
             keeping = [] if elector is None else [group.create_task(elector.hold())]
-            keeping += [group.create_task(each.run()) for each in reflectors]
-            keeping.append(group.create_task(worker.run()))
-            if await _unless_stopped(stop, self._wait_until_ready(reflectors, elector, parts)):
-                leftovers = Leftovers(parts.cluster, parts.pending, parts.commit.specials)
-                behind = (parts.repairs.run(), leftovers.run(), strays.run(), parts.groups.run())
-                working = [group.create_task(each) for each in (cycle.decide(), *behind)]
+            keeping += [group.create_task(each.run()) for each in watches.reflectors]
+            keeping.append(group.create_task(parts.worker.run()))
+            if await _unless_stopped(stop, self._wait_until_ready(watches, elector, parts)):
+                leftovers = Leftovers(parts.cluster, parts.pending, parts.commit.specials, self.metrics)
+                readmission = Readmission(
+                    self._client,
+                    shedding,
+                    see,
+                    metrics=self.metrics,
+                    check=self._health.ready("memory"),
+                    worker_pid=lambda: parts.worker.pid,
+                )
+                behind = (parts.repairs.run(), leftovers.run(), strays.run(), parts.groups.run(), readmission.run())
+                working = [group.create_task(each) for each in (cycle.decide(), parts.asides.run(cycle), *behind)]
                 keeping.append(group.create_task(parts.reports.run()))
                 await stop.wait()
                 _log.info(logs.STOPPING)
@@ -243,103 +241,21 @@ class Process:
         _log.info(logs.STOPPED)
         return _STOPPED
 
-    def _assemble(self, gate: Gate, elector: LeaderElector | None) -> tuple[Parts, Worker]:
-        settings, metrics = self._settings, self.metrics
-        cluster = Cluster()
-        pending = _queue(settings, cluster)
-        pace = Pace(Limit(most=settings.commit.max_concurrency))
-        metrics.write_concurrency.set_function(lambda: pace.limit)
-        writer = Writer(pace, gate, settings.commit.request_timeout_seconds)
-        reports = Reports(
-            self._client, writer, metrics, Narrator(socket.gethostname()), Allowance(settings.commit.status_share)
-        )
-        writer.connect(partial(_count_write, metrics, reports))
-        waits = Waits(
-            cluster,
-            reports,
-            Avoidance(settings.commit.avoid_failed_device_seconds),
-            timeout_seconds=settings.commit.binding_timeout_seconds,
-        )
-        commit = Commit(self._client, cluster, writer, waits)
-        limits = Limits(
-            seconds=settings.solver.budget_seconds,
-            deterministic_seconds=settings.solver.deterministic_seconds,
-            workers=settings.solver.workers,
-            memory_limit_mib=settings.solver.memory_limit_mib,
-        )
-        folder = Path(settings.solver.snapshot_folder or tempfile.gettempdir())
-        sight = Sight(metrics, self._health.ready("solver"), folder)
-        worker = Worker(limits, on_start=sight.started, on_failure=sight.not_started)
-        return Parts(
-            cluster=cluster,
-            pending=pending,
-            passed_over=PassedOver(settings.queue.max_passed_over_seconds),
-            worker=worker,
-            decider=Decider(worker, cluster, limits, sight),
-            commit=commit,
-            waits=waits,
-            groups=Groups(self._client, writer, cluster, (reports, metrics)),
-            repairs=Repairs(cluster, pending, commit.withdrawal, reports, metrics),
-            evictions=Evictions(self._client, writer, cluster, reports, metrics, record=elector),
-            reports=reports,
-            tally=Tally(metrics),
-            metrics=metrics,
-        ), worker
+    def _shedding(self, cluster: Cluster) -> Shedding:
+        budget_bytes = self._settings.queue.max_waiting_mib * 1024 * 1024
+        return Shedding(self._settings.scheduler_names, budget_bytes, cluster.interner)
 
-    def _reflectors(self, served: discovery.Served, see: Callable[[Sequence[Change]], None]) -> list[Reflector]:
-        def on_error(kind: Kind, error: Exception) -> None:
-            if isinstance(error, Gone):
-                self.metrics.watch_relists.labels(kind).inc()
-                _log.info(logs.RELISTED, kind=kind, error=str(error))
-            else:
-                event = logs.WATCH_FAILED if isinstance(error, KubeError) else logs.OBJECT_UNREADABLE
-                _log.warning(event, kind=kind, error=str(error))
-                check = self._health.ready(kind)
-                if check.state is State.FAILED:
-                    check.fail(f"{_NOT_LISTED}: {error}")
-
-        return [Reflector(self._client, kind, see, on_error, path=path) for kind, path in served.paths]
-
-    async def _wait_until_ready(
-        self, reflectors: Iterable[Reflector], elector: LeaderElector | None, parts: Parts
-    ) -> None:
+    async def _wait_until_ready(self, watches: Watches, elector: LeaderElector | None, parts: Parts) -> None:
         """Wait until all kinds are listed, the solver runs, and a leader before us cannot write any more."""
-        await asyncio.gather(*(self._listed(reflector) for reflector in reflectors))
+        await watches.listed()
         _log.info(logs.SYNCED)
-        with contextlib.suppress(TimeoutError):  # the fall-back decides until it is there
+        with contextlib.suppress(TimeoutError):  # without it few pods are decided about
             async with asyncio.timeout(_FIRST_WORKER_SECONDS):
                 await parts.worker.wait_until_tried()
         if elector is not None:
             await elector.settled()
         told = parts.passed_over, parts.reports
         await recall(self._client, parts.cluster, told, self._settings.scheduler_names)
-
-    async def _listed(self, reflector: Reflector) -> None:
-        check = self._health.ready(reflector.kind)
-        check.fail(_NOT_LISTED)
-        await reflector.synced.wait()
-        check.succeed()
-
-
-def _count_write(metrics: Metrics, reports: Reports, is_status: bool) -> None:  # noqa: FBT001 - a callback
-    """Count a write that is sent; those that place pods earn what may be told."""
-    metrics.writes.labels("telling" if is_status else "placing").inc()
-    if not is_status:
-        reports.earn()
-
-
-def _queue(settings: Settings, cluster: Cluster) -> Pending:
-    """Make the queue of pods that wait."""
-    return Pending(
-        settings.scheduler_names,
-        backoff=Backoff(
-            initial_seconds=settings.queue.initial_backoff_seconds,
-            ceiling_seconds=settings.queue.max_backoff_seconds,
-        ),
-        sweep_seconds=settings.queue.retry_after_seconds,
-        musters=Musters(lambda gang: cluster.gang_standing(gang, settings.scheduler_names)),
-        muster_seconds=settings.queue.report_missing_members_seconds,
-    )
 
 
 async def _unless_stopped(stop: asyncio.Event, wanted: Coroutine[Any, Any, T]) -> tuple[T] | None:

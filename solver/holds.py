@@ -4,7 +4,7 @@ Which nodes to hold for pods that were passed over too long and have no place in
 A pod is given the node that lacks the fewest devices for it once the plan is carried out, of those on which it would
 fit if everything that ends by itself had ended; what a controller keeps on every node (a DaemonSet's pods) and static
 pods stay. A gang is given as many nodes as it takes, in the same order. A hold that was there already stays while it
-can still come true. No more than a share of the nodes is held at once, but always one pod or gang.
+can still come true. No more than a share of the nodes is held at once, and for one namespace (`domain.HoldBounds`).
 """
 
 from collections import Counter
@@ -15,7 +15,20 @@ from typing import Final
 import numpy as np
 from msgspec import structs
 
-from solver.domain import PASSED_OVER, Batch, Budget, Claim, Hold, Plan, Pod, PodId, Reason, ReasonCode, Snapshot
+from solver.domain import (
+    PASSED_OVER,
+    Batch,
+    Budget,
+    Claim,
+    Hold,
+    HoldBounds,
+    Plan,
+    Pod,
+    PodId,
+    Reason,
+    ReasonCode,
+    Snapshot,
+)
 from solver.extract import Extracted, aftermath
 from solver.feasibility import nearness
 from solver.greedy import Greedy, Order, units
@@ -28,8 +41,9 @@ from solver.problem.problem import Part, PodClass, Problem, State
 from solver.problem.requests.option import Line
 from solver.solution import Choice, Solution
 
-_MOST_SHARE: Final = 10
-"""At most one node in so many is held."""
+_MOST_IN_VAIN: Final = 8
+_MOST_IN_VAIN_OF_ALL: Final = 64
+"""Pods and gangs that are tried in vain for one namespace, and for all, before the rest waits for another decision."""
 _LASTING: Final = frozenset({"DaemonSet", "Node"})
 """Kinds of owners whose pods do not end by themselves."""
 _NEVER: Final = 1 << 30
@@ -45,7 +59,8 @@ def extended(
         return plan
     after = aftermath.after(problem, solution, extracted)
     holds = _chosen(after, [pod for pod in problem.batch.pods if pod.id in waiting], engine, budget)
-    reasons = {uid: _told(hold) for hold in holds for uid in hold.uids}
+    tells_nodes = problem.policy.tells_inventory
+    reasons = {uid: _told(hold, tells_nodes=tells_nodes) for hold in holds for uid in hold.uids}
     unplaced = tuple(
         structs.replace(each, reasons=(*each.reasons, reasons[each.pod_uid])) if each.pod_uid in reasons else each
         for each in plan.unplaced
@@ -53,10 +68,10 @@ def extended(
     return structs.replace(plan, unplaced=unplaced, holds=holds)
 
 
-def _told(hold: Hold) -> Reason:
-    shown = nearness.listed(sorted(hold.nodes))
+def _told(hold: Hold, *, tells_nodes: bool) -> Reason:
     noun = "node" if len(hold.nodes) == 1 else "nodes"
-    message = f"{PASSED_OVER}: {noun} {shown} held for it until it fits there"
+    shown = f"{noun} {nearness.listed(sorted(hold.nodes))}" if tells_nodes else f"{len(hold.nodes)} {noun}"
+    message = f"{PASSED_OVER}: {shown} held for it until it fits there"
     return Reason(code=ReasonCode.HOLDING, message=message)
 
 
@@ -70,16 +85,52 @@ def _chosen(after: Problem, waiting: Sequence[Pod], engine: Engine, budget: Budg
     mine = {pod.uid for group in groups for pod in group}
     before = {hold.uids[0]: hold for hold in after.batch.holds if set(hold.uids) & mine}
     others = [hold for hold in after.batch.holds if not set(hold.uids) & mine]
-    held = {name for hold in others for name in hold.nodes}
-    most = max(1, after.node_count // _MOST_SHARE)
+    shares = _Shares(after.policy.holds, after.node_count)
+    for hold in others:
+        shares.take(hold)
     found: list[Hold] = []
     for group in groups:
         earlier = _earlier(before, group)
-        hold = earlier if budget.should_stop() else _hold(after, group, (*others, *found), engine, earlier)
-        if hold is not None and (not held or len(held) + len(hold.nodes) <= most):
-            held.update(hold.nodes)
-            found.append(hold)
+        if not shares.is_open(group[0].id.namespace, is_known=earlier is not None):
+            continue
+        chosen = earlier if budget.should_stop() else _hold(after, group, (*others, *found), engine, earlier)
+        if chosen is not None and shares.fits(chosen):
+            shares.take(chosen)
+            found.append(chosen)
+        else:
+            shares.in_vain[group[0].id.namespace] += 1
     return tuple(found)
+
+
+@dataclass(slots=True, eq=False)
+class _Shares:
+    """What is held of the nodes, by namespace, and which pods were tried in vain: each costs a problem of its own."""
+
+    bounds: HoldBounds
+    node_count: int
+    held: Counter[str] = field(default_factory=Counter)
+    in_vain: Counter[str] = field(default_factory=Counter)
+
+    def is_open(self, namespace: str, *, is_known: bool) -> bool:
+        """Whether one more node might be held for a namespace; who held one before is always asked again."""
+        is_full = self.held.total() >= self.bounds.most(self.node_count) or self.held[
+            namespace
+        ] >= self.bounds.most_of_namespace(self.node_count)
+        is_spent = self.in_vain[namespace] >= _MOST_IN_VAIN or self.in_vain.total() >= _MOST_IN_VAIN_OF_ALL
+        return not is_full and (is_known or not is_spent)
+
+    def fits(self, hold: Hold) -> bool:
+        """Whether a hold is within the bounds, or a gang's and the only one."""
+        if len(hold.nodes) > 1 and not self.held:
+            return len(hold.nodes) <= self.bounds.most_of_gang(self.node_count)
+        namespace, count = hold.pod.namespace, len(hold.nodes)
+        return self.held.total() + count <= self.bounds.most(self.node_count) and self.held[
+            namespace
+        ] + count <= self.bounds.most_of_namespace(self.node_count)
+
+    def take(self, hold: Hold) -> None:
+        """Count a hold."""
+        self.held[hold.pod.namespace] += len(hold.nodes)
 
 
 def _groups(pods: Sequence[Pod]) -> list[tuple[Pod, ...]]:
@@ -117,7 +168,7 @@ def _hold(
     return Hold(
         pod=group[0].id,
         uids=tuple(pod.uid for pod in group),
-        priority=group[0].priority,
+        priority=min(pod.priority for pod in group),
         nodes=tuple(after.inventory.nodes[node].name for node in nodes),
         requests=_most_asked(drained, choices),
         takes_devices=any(drained.parts_of(each) for each in drained.classes),

@@ -11,6 +11,7 @@ from solver import extract, greedy, holds, left
 from solver.domain import (
     Batch,
     Budget,
+    Level,
     Plan,
     PodId,
     Policy,
@@ -33,6 +34,8 @@ from solver.problem.memory import Engine
 from solver.problem.prepare import prepare
 from solver.problem.problem import PodClass, Problem
 from solver.search import bound, exact, hard, last
+from solver.search.errors import SearchError
+from solver.search.staged import Searched
 from solver.search.values import best, values
 from solver.solution import Solution
 
@@ -77,7 +80,7 @@ def _solved(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, en
     if later:
         prompt = _solved(snapshot, batch.without(frozenset(later)), policy, replace(budget, may_leave=False), engine)
         return structs.replace(prompt, later=later)
-    searched = last.search(problem, start, preempt.sparing(problem, budget.sparing()).at("search"))
+    searched, defect = _searched(problem, start, budget)
     problem.rejected |= left.unreached(problem, searched.solution, tried[-1].unreached)
     is_proven = all(level.proven for level in searched.levels)
     report = SearchReport(
@@ -88,6 +91,7 @@ def _solved(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, en
         row_count=searched.size[1],
         deterministic_seconds=searched.deterministic_seconds,
         node_count=len(snapshot.nodes),
+        defect=defect,
     )
     written = _plan(problem, searched.solution, report, engine, budget)
     plan, blocked = preempt.extended(problem, written, budget.at("preemption"), engine)
@@ -107,23 +111,46 @@ def solve_greedily(
     tried = greedy.candidates(problem, budget.at_least(_GREEDY_SHARE).at("greedy").should_stop)
     start = best(problem, tried)
     problem.rejected |= left.unreached(problem, start, tried[-1].unreached)
-    nothing = bound.Bounds((None,) * len(values(problem, start)), (0, 0))
-    levels = exact.levels_from_bounds(problem, values(problem, start), nothing)
     report = SearchReport(
-        status=SearchStatus.FALLBACK, levels=levels, stages=("greedy",), node_count=len(snapshot.nodes)
+        status=SearchStatus.FALLBACK,
+        levels=_unproven(problem, start),
+        stages=("greedy",),
+        node_count=len(snapshot.nodes),
     )
     return _reported(_plan(problem, start, report, engine, budget), batch, budget)
 
 
+def _searched(problem: Problem, start: Solution, budget: Budget) -> tuple[Searched, str]:
+    """Search from a first solution; where the search contradicts itself give that one, and what was wrong."""
+    try:
+        return last.search(problem, start, preempt.sparing(problem, budget.sparing()).at("search")), ""
+    except SearchError as error:
+        if not budget.is_forgiving:
+            raise
+        return Searched(start, _unproven(problem, start), (), (0, 0)), f"{type(error).__name__}: {error}"
+
+
+def _unproven(problem: Problem, solution: Solution) -> tuple[Level, ...]:
+    """Give the levels of a solution of which no search has shown how good it is."""
+    known = values(problem, solution)
+    return exact.levels_from_bounds(problem, known, bound.Bounds((None,) * len(known), (0, 0)))
+
+
 def _each_once(batch: Batch) -> Batch:
-    """Drop repetitions of a pod: every pod gets one answer."""
+    """Drop repetitions of a pod: every pod gets one answer; and let no pod of a gang go by more than the gang's own."""
     pods = {pod.id: pod for pod in reversed(batch.pods)}
-    return batch if len(pods) == len(batch.pods) else structs.replace(batch, pods=tuple(reversed(pods.values())))
+    once = batch if len(pods) == len(batch.pods) else structs.replace(batch, pods=tuple(reversed(pods.values())))
+    return once.levelled()
 
 
 def _hard_pods(problem: Problem, start: Solution, batch: Batch, budget: Budget) -> tuple[PodId, ...]:
     """Name the pods that are hard and share nothing with the others, gangs whole: members that fit nowhere too."""
-    classes = hard.hard(problem, start, budget)
+    try:
+        classes = hard.hard(problem, start, budget)
+    except SearchError:
+        if not budget.is_forgiving:
+            raise
+        return ()
     left = {problem.pod(position).id for index in classes for position in problem.classes[index].members}
     gangs = {pod.gang for pod in batch.pods if pod.id in left and pod.gang is not None}
     later = tuple(pod.id for pod in batch.pods if pod.id in left or pod.gang in gangs)
@@ -182,7 +209,7 @@ def _unplaced(
 ) -> tuple[Unplaced, ...]:
     """Explain every pod without a place, in batch order; those that time does not reach only wait."""
     placed = Counter(problem.classes[choice.pod_class].family for choice in solution.choices)
-    reasons, explaining = dict(problem.rejected), _Explaining.of(problem, solution, report, extracted)
+    reasons, explaining = dict(problem.rejected), _Explaining.of(problem, (solution, report, extracted), budget)
     for family in problem.families:
         first = family[0]
         waiting = [each for each in first.members[placed[first.index] :] if each not in reasons]
@@ -210,13 +237,14 @@ class _Explaining:
     winners: Winners
 
     @classmethod
-    def of(cls, problem: Problem, solution: Solution, report: SearchReport, extracted: Extracted) -> "_Explaining":
-        before = Explanation(problem, tracking.trackers(problem))
+    def of(cls, problem: Problem, found: tuple[Solution, SearchReport, Extracted], budget: Budget) -> "_Explaining":
+        solution, report, extracted = found
+        before = Explanation(problem, tracking.trackers(problem), budget)
         return cls(
             problem=problem,
             proven={level.name: level.proven for level in report.levels},
             before=before,
-            later=_Later(problem, solution, extracted),
+            later=_Later(problem, solution, extracted, budget),
             of_gangs=GangReasons.of(problem, solution, before),
             winners=Winners.of(problem, extracted.placements),
         )
@@ -243,11 +271,12 @@ class _Later:
     problem: Problem
     solution: Solution
     extracted: Extracted
+    budget: Budget
     explanation: Explanation | None = None
 
     def reasons(self, family: tuple[PodClass, ...]) -> tuple[Reason, ...]:
         if self.explanation is None:
             left = aftermath.after(self.problem, self.solution, self.extracted)
-            self.explanation = Explanation(left, tracking.after(self.problem, self.solution))
+            self.explanation = Explanation(left, tracking.after(self.problem, self.solution), self.budget)
         then = tuple(self.explanation.problem.classes[each.index] for each in family)
         return tuple(reason for reason in self.explanation.reasons(then, is_proven=True) if reason.code not in LOST)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from e2e.bench import measure, table
+from e2e.bench import measure, memory, table
 from e2e.bench.measure import Effort, Measure
 from e2e.bench.workloads import Workload, workloads
 from solver.domain import Policy
@@ -18,6 +18,9 @@ WIDTH = 100
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 1 when a plan is worse than a greedy one, differs between runs or breaks a rule."""
     options = _parser().parse_args(arguments)
+    if options.memory:
+        Console(width=WIDTH).print(memory.render(memory.measure()))
+        return 0
     measured = measure.read(options.show) if options.show else tuple(_measured(options))
     if options.json:
         measure.write(options.json, measured)
@@ -58,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--priorities", choices=("strict", "sum"), default="strict", help="one level for each priority, or their sum"
     )
+    parser.add_argument("--memory", action="store_true", help="solve nothing, measure memory for each object instead")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured")
     parser.add_argument("--show", type=Path, metavar="FILE", help="solve nothing, show what --json wrote")
     return parser

@@ -223,10 +223,14 @@ async def changes(
             async with opened.get(path, params=query, timeout=aiohttp.ClientTimeout(total=None)) as answer:
                 answer.raise_for_status()
                 async for line in _lines(answer.content):
-                    event = decode_event(line)
-                    if event.type == "ERROR":
+                    try:
+                        event = decode_event(line)
+                        item = decode(event.object) if event.type != "ERROR" else None
+                    except RecursionError:  # the API admits objects that are nested deeper than this can read
+                        continue
+                    if item is None:
                         break
-                    yield event.type, decode(event.object)
+                    yield event.type, item
         await asyncio.sleep(0.2)
 
 

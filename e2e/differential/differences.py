@@ -270,6 +270,44 @@ More of the list, shown by `tests/properties/test_go_allocator.py`, which compar
 allocator and Dovetail give on one node.
 """
 
+OF_EXPRESSIONS: Final = (
+    Difference(
+        name="costly operations",
+        rule="CEL selectors of devices whose single operations are large",
+        theirs="only the cost of the whole expression counts, so that one operation can take seconds on each device",
+        ours="an operation of more than about 20 ms fails on the device: a regular expression whose program is larger "
+        "than 1,000,000 divided by the bytes of its text, a URL or named format of more than 30,000 characters",
+        reason="what runs cannot be stopped midway, and pods of others wait meanwhile; texts of devices have at most "
+        "64 characters and never come near it",
+        more=More.KUBE_SCHEDULER,
+    ),
+    Difference(
+        name="large patterns",
+        rule="regular expressions in CEL selectors",
+        theirs="every pattern that Go's regexp compiles",
+        ours="a pattern with thousands of repetitions, or with dozens of Unicode classes, is no valid selector",
+        reason="compiling it takes longer than 20 ms",
+        more=More.KUBE_SCHEDULER,
+    ),
+    Difference(
+        name="deep values",
+        rule="CEL selectors that nest lists, maps and optionals in each other",
+        theirs="values of any depth",
+        ours="100 levels, and 60 where format() writes them",
+        reason="no device publishes a nested value",
+        more=More.KUBE_SCHEDULER,
+    ),
+    Difference(
+        name="long versions and time zones",
+        rule="semver(), isSemver(), getHours() and the like in CEL selectors",
+        theirs="texts of any length",
+        ours="versions of at most 1,024 characters, names of time zones of at most 64",
+        reason="versions of devices have at most 64 characters",
+        more=More.KUBE_SCHEDULER,
+    ),
+)
+"""What only expressions show: tests/solver/feasibility/cel asks for each."""
+
 
 def directions(theirs: Verdict, ours: Verdict) -> frozenset[More]:
     """Say which sides find nodes that the other does not."""

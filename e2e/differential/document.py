@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from e2e.differential.differences import DIFFERENCES, OF_ALLOCATIONS, Difference, More
+from e2e.differential.differences import DIFFERENCES, OF_ALLOCATIONS, OF_EXPRESSIONS, Difference, More
 
 ISSUES: Final = "https://github.com/kubernetes/kubernetes/issues"
 OPENING: Final = """\
@@ -28,7 +28,7 @@ def markdown() -> str:
 def _sections() -> Iterator[str]:
     for side, heading in SECTIONS:
         yield f"## {heading}\n"
-        for each in (*DIFFERENCES, *OF_ALLOCATIONS):
+        for each in (*DIFFERENCES, *OF_ALLOCATIONS, *OF_EXPRESSIONS):
             if each.more is side:
                 yield from _entry(each)
 

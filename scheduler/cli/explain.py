@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from scheduler.cli.options import add_cluster, add_format, refuse, say, settings_for
+from scheduler.observe import terminal
 from scheduler.settings import load
 
 _PLACED, _WAITS = 0, 1
@@ -99,13 +100,14 @@ def _doubt(options: argparse.Namespace, wanted: str) -> None:
 def _not_waiting(key: tuple[str, str], pods: Any) -> int:
     """Say what a pod does that is not among those that wait."""
     found = next((each for each in pods if tuple(each.id) == key), None)
-    name = "/".join(key)
+    name = terminal.escaped("/".join(key))
     if found is None:
         return refuse(f"explain: pod {name} does not exist")
     if found.node_name:
-        sys.stdout.write(f"Pod {name} is bound to node {found.node_name}.\n")
+        sys.stdout.write(f"Pod {name} is bound to node {terminal.escaped(found.node_name)}.\n")
         return _PLACED
     if found.scheduling_gates:
-        sys.stdout.write(f"Pod {name} is gated by {', '.join(found.scheduling_gates)}: nobody looks at it before.\n")
+        gates = terminal.escaped(", ".join(found.scheduling_gates))
+        sys.stdout.write(f"Pod {name} is gated by {gates}: nobody looks at it before.\n")
         return _WAITS
     return refuse(f"explain: pod {name} does not wait for a node (it has ended, or is being deleted)")

@@ -1,30 +1,58 @@
 """Arguments to a command; what is wrong with them to one line and exit status 2."""
 
 import argparse
+import os
 import sys
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final, NoReturn
 
 from scheduler.cli import config, defrag, explain, replay, run, simulate, version
+from scheduler.cli.options import WRONG, refuse, say
+from scheduler.observe import terminal
 from scheduler.settings import SettingsError
 
 _COMMANDS: Final = (run, simulate, explain, defrag, replay, config, version)
 _DEFAULT: Final = "run"
-_WRONG_USE: Final = 2
+_DEFECT: Final = 70
+"""The exit status after a failure that is our own (EX_SOFTWARE of sysexits.h)."""
+_READER_GONE: Final = 141
+"""As a shell gives it for a command that SIGPIPE ended."""
+_LONGEST: Final = 500
+"""Characters of what a failure says."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and give its exit status: 2 for wrong use, 130 when it was interrupted."""
+    """Run one command and give its exit status: 2 for wrong use, 70 for a defect, 130 when it was interrupted."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     options = _parser().parse_args(_with_command(words))
     try:
         status: int = options.execute(options)
     except SettingsError as error:
-        sys.stderr.write(f"dovetail: {error}\n")
-        return _WRONG_USE
+        return refuse(str(error))
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter's own last flush fails
+        return _READER_GONE
+    except Exception as error:  # noqa: BLE001 - whatever it is, the user gets a line and a status
+        return _defect(error, options)
     return status
+
+
+def _defect(error: Exception, options: argparse.Namespace) -> int:
+    """Say in one line what failed and what to do about it; the traceback, with the user's values, only on request."""
+    if options.debug:
+        sys.stderr.write(terminal.escaped("".join(traceback.format_exception(error)), keep="\n"))
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    hint = "" if options.debug else "; --debug adds where it comes from"
+    say(
+        f"{options.command}: failed with {type(error).__name__}{place}: {str(error)[:_LONGEST] or 'no message'}. "
+        f"This is a defect of Dovetail: please report it with the input that caused it{hint}"
+    )
+    return _DEFECT
 
 
 def _with_command(words: list[str]) -> list[str]:
@@ -39,7 +67,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Write the line and exit."""
-        self.exit(_WRONG_USE, f"{self.prog}: {message} (see {self.prog} --help)\n")
+        self.exit(WRONG, terminal.escaped(f"{self.prog}: {message} (see {self.prog} --help)") + "\n")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -50,7 +78,9 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=version.line())
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
     for command in _COMMANDS:
         command.add(commands)
+    for each in commands.choices.values():
+        each.add_argument("--debug", action="store_true", help="print the traceback of a defect")
     return parser

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from scheduler.observe import terminal
 from scheduler.settings import Overrides, Settings, load
 
 WRONG: Final = 2
@@ -53,8 +54,8 @@ def settings_for(config: Path | None, scheduler_name: str | None) -> tuple[str, 
 
 
 def say(message: str) -> None:
-    """Write a line beside the output."""
-    sys.stderr.write(f"dovetail: {message}\n")
+    """Write a line beside the output, in which texts of users are escaped."""
+    sys.stderr.write(f"dovetail: {terminal.escaped(message)}\n")
 
 
 def refuse(message: str) -> int:

@@ -88,7 +88,7 @@ def show(found: Any, form: str) -> int:
     from scheduler.simulation.answers import output, printing, table  # noqa: PLC0415 - as above
 
     for defect in found.defects:
-        say(f"defect: {defect}")
+        say(f"defect: {defect}; please report it with the file that --save writes")
     if form == "table":
         table.show(found, sys.stdout)
     else:

@@ -7,7 +7,7 @@ from scheduler.cluster.contention import duplicates
 from scheduler.cluster.mirror import Mirror
 from scheduler.cluster.storage import Storage
 from scheduler.cluster.unit import Unit
-from solver.domain import Placement, Reason, ReasonCode
+from solver.domain import Placement, Reason, ReasonCode, wording
 
 
 def objections(mirror: Mirror, storage: Storage, unit: Unit) -> tuple[Reason, ...]:
@@ -48,8 +48,10 @@ def _about_gangs(mirror: Mirror, unit: Unit) -> Iterator[str]:
         gang = mirror.gangs.gang(planned.id)
         if gang.invalid:
             yield gang.invalid
-        others = sum(pod.id not in own for pod in mirror.gangs.running(planned.id))
-        arriving = sum(pod.id in left for pod in mirror.gangs.members(planned.id))
+        roster = mirror.gangs.roster(planned.id)
+        mine = [pod for key in own if (pod := roster.members.get(key)) is not None]
+        others = roster.running - sum(bool(pod.node_name) and not pod.is_deleting for pod in mine)
+        arriving = sum(pod.id in left for pod in mine)
         if others + arriving < gang.min_count:
             message = f"{others} of its pods run and {arriving} more are planned"
             yield f"gang {planned.id.name} would be partial: {message}, {gang.min_count} have to run together"
@@ -69,4 +71,4 @@ def _about_pod(mirror: Mirror, placement: Placement) -> Iterator[str]:
     elif pod.scheduling_gates:
         yield f"pod {placement.pod} has the scheduling gate {pod.scheduling_gates[0]}"
     elif pod.invalid:
-        yield f"pod {placement.pod} can no longer be read: {pod.invalid}"
+        yield f"pod {placement.pod} can no longer be read: {wording.quoted(pod.invalid)}"

@@ -21,6 +21,7 @@ from solver.domain import (
     NodeSelector,
     Placement,
     Taint,
+    wording,
 )
 from solver.feasibility import affinity, taints
 
@@ -94,7 +95,7 @@ def _about_new(mirror: Mirror, planned: ClaimAllocation) -> Iterator[str]:
     elif claim.is_deleting:
         yield "is being deleted"
     elif claim.invalid:
-        yield f"can no longer be read: {claim.invalid}"
+        yield f"can no longer be read: {wording.quoted(claim.invalid)}"
     elif claim.allocation is not None and not is_same(planned.allocation, claim.allocation):
         yield "was allocated by somebody else"
 
@@ -140,7 +141,7 @@ def _untolerated(mirror: Mirror, device: Device, result: DeviceResult) -> Taint 
 
 def _rule_taints(mirror: Mirror, device: DeviceId) -> Iterator[Taint]:
     """Give the taints that DeviceTaintRules add; one without a selector selects nothing (KEP-5055)."""
-    for rule in mirror.taint_rules.values():
+    for rule in mirror.taint_rules_in_force():
         wanted = (rule.driver, rule.pool, rule.device)
         if not rule.selects_nothing and all(each in {None, own} for each, own in zip(wanted, device, strict=True)):
             yield rule.taint

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from scheduler.cluster import company
 from scheduler.cluster.mirror import Mirror
 from scheduler.cluster.unit import Unit
-from solver.domain import Node, Pod, PodId
+from solver.domain import Node, Pod, PodId, wording
 
 
 def about_neighbours(mirror: Mirror, unit: Unit) -> Iterator[str]:
@@ -23,7 +23,8 @@ def _about_ports(mirror: Mirror, pod: Pod, node: Node, own: set[PodId]) -> Itera
     taken = company.port_taken(pod, others)
     if taken is not None:
         port, holder = taken
-        yield f"host port {port.port} ({port.protocol}) of node {node.name} was taken by pod {holder.id}"
+        whom = wording.seen(holder.id, pod.id.namespace)
+        yield f"host port {port.port} ({port.protocol}) of node {node.name} was taken by {whom}"
 
 
 def _about_company(mirror: Mirror, pod: Pod, node: Node, own: set[PodId]) -> Iterator[str]:
@@ -34,5 +35,6 @@ def _about_company(mirror: Mirror, pod: Pod, node: Node, own: set[PodId]) -> Ite
             continue
         term = company.kept_apart(pod, node, other, there, mirror.namespaces)
         if term is not None:
-            yield f"pod {other.id} is on node {there.name}, and its anti-affinity or that of pod {pod.id} forbids that"
+            whom = wording.seen(other.id, pod.id.namespace)
+            yield f"{whom} is on node {there.name}, and its anti-affinity or that of pod {pod.id} forbids that"
             return

@@ -50,7 +50,7 @@ def about_room(mirror: Mirror, unit: Unit) -> Iterator[str]:
             continue
         allocatable, used = dict(node.allocatable), mirror.occupancy.used(name)
         for resource, amount in sorted(wanted.items()):
-            taken = mirror.occupancy.pod_count(name) if resource == PODS else used.get(resource, 0)
+            taken = used.get(resource, 0) + (mirror.occupancy.pod_count(name) if resource == PODS else 0)
             left = allocatable.get(resource, 0) - taken + own.get(name, {}).get(resource, 0)
             if amount > left:
                 yield f"node {name} has {max(0, left)} of {resource} left, {amount} {_planned(amount)}"

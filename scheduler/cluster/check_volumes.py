@@ -6,7 +6,7 @@ from typing import Final
 from scheduler.cluster.mirror import Mirror
 from scheduler.cluster.storage import Storage
 from scheduler.cluster.unit import Unit
-from solver.domain import Pod, VolumeClaimId
+from solver.domain import Pod, VolumeClaimId, wording
 
 _ONE_POD: Final = "ReadWriteOncePod"
 
@@ -25,7 +25,8 @@ def about_exclusive(mirror: Mirror, storage: Storage, unit: Unit) -> Iterator[st
         for other in mirror.company.newcomers(mirror.believed_pods):
             taken = wanted & _plain(other) if other.id != placement.pod else None
             if taken:
-                yield f"volume claim {min(taken)} is for one pod, and pod {other.id} on node {other.node_name} uses it"
+                whom = wording.seen(other.id, placement.pod.namespace)
+                yield f"volume claim {min(taken)} is for one pod, and {whom} on node {other.node_name} uses it"
                 break
 
 

@@ -1,6 +1,6 @@
 """The public door of the mirror: changes in, snapshots and checks out, assumptions in between."""
 
-from collections.abc import Collection, Container, Iterable
+from collections.abc import Callable, Collection, Container, Iterable
 from typing import TypeVar
 
 import msgspec
@@ -11,12 +11,14 @@ from scheduler.cluster import company, contention, gangs, sharing, specials, vac
 from scheduler.cluster.gangs import Standing
 from scheduler.cluster.holdings import Duplicate
 from scheduler.cluster.ledger import Assumptions, Ledger
-from scheduler.cluster.mirror import Mirror
+from scheduler.cluster.mirror import Mirror, split_key
 from scheduler.cluster.nominations import Nominations
+from scheduler.cluster.roster import Roster
+from scheduler.cluster.staleness import Staleness
 from scheduler.cluster.storage import KINDS, Storage
-from scheduler.cluster.table import Table
 from scheduler.cluster.transition import Transition
 from scheduler.cluster.unit import Unit
+from scheduler.interning import Interner
 from solver.domain import (
     Claim,
     ClaimId,
@@ -48,14 +50,18 @@ class Cluster:
     """
     The cluster as it is believed to be: what the watches gave, with unconfirmed writes laid over.
 
-    Not safe for threads; every call ends quickly and touches nothing outside.
+    Not safe for threads; every call ends quickly and touches nothing outside. `clock` gives monotonic seconds, for how
+    long nominations stand; without one they never grow stale.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = lambda: 0.0) -> None:
         self._mirror = Mirror()
         self._ledger = Ledger()
         self._nominations = Nominations()
+        self._staleness = Staleness(clock)
         self._storage = Storage()
+        self.interner = Interner()
+        """Keeps equal parts of the objects once."""
 
     def apply(self, change: Change) -> tuple[Transition, ...]:
         """
@@ -66,17 +72,35 @@ class Cluster:
         Echoes of assumed writes confirm them here: a pod's binding and a claim's allocation each on its own.
         Raises `TypeError` where the value is not of the change's kind, which is a bug of the caller.
         """
+        self.interner.share(change.value)
         match change.kind:
             case Kind.PODS:
-                return self._apply_pod(PodId(*_split(change.key)), _expect(change.value, Pod))
+                return self._apply_pod(PodId(*split_key(change.key)), _expect(change.value, Pod))
             case Kind.CLAIMS:
-                return self._apply_claim(ClaimId(*_split(change.key)), _expect(change.value, Claim))
+                return self._apply_claim(ClaimId(*split_key(change.key)), _expect(change.value, Claim))
             case kind if kind in gangs.KINDS:
                 return self._mirror.gangs.apply(kind, change.key, change.value)
             case kind if kind in KINDS:
                 return self._storage.apply(kind, change.key, change.value)
             case _:
                 return self._apply_other(change)
+
+    def seen(self, kind: Kind, key: str) -> Object | None:
+        """Give an object as the watch last gave it, without assumptions."""
+        if kind in gangs.KINDS:
+            return self._mirror.gangs.seen(kind, key)
+        return self._storage.seen(kind, key) if kind in KINDS else self._mirror.seen(kind, key)
+
+    def mend(self, kind: Kind, key: str, value: Object | None) -> None:
+        """Have an object as it was, with every index made again: `apply` has raised on it. Costs all objects' work."""
+        if kind in gangs.KINDS:
+            self._mirror.gangs.put_back(kind, key, value)
+        elif kind in KINDS:
+            self._storage.put_back(kind, key, value)
+        else:
+            self._mirror = self._mirror.anew(kind, key, value)
+            self._believe(tuple(self._mirror.pods), (*self._mirror.claims, *self._ledger.special_ids()))
+            self._mirror.holdings.recall(None)
 
     def snapshot(self, assumptions: Assumptions | None = None) -> Snapshot:
         """
@@ -94,13 +118,13 @@ class Cluster:
             nodes=mirror.nodes.values(),
             slices=mirror.slices.values(),
             classes=mirror.classes.values(),
-            taint_rules=mirror.taint_rules.values(),
+            taint_rules=mirror.taint_rules_in_force(),
             claims=mirror.believed_claims.values(),
             pods=mirror.seated.values(),
             namespaces=mirror.namespaces.values(),
             draws=mirror.holdings.altered() if assumptions is None else assumptions.draws,
             budgets=mirror.budgets.values(),
-            nominated=mirror.nominated.values(),
+            nominated=self._fresh(self._stale() if assumptions is None else assumptions.stale),
             gangs=mirror.gangs.in_use(),
             leaving=self._nominations.export()[1],
         )
@@ -111,11 +135,14 @@ class Cluster:
         nominations, leaving = self._nominations.export()
         draws, volumes = self._mirror.holdings.altered(), self._storage.export()
         exported = msgspec.structs.replace(self._ledger.export(), draws=draws, volumes=volumes)
-        return msgspec.structs.replace(exported, nominations=nominations, leaving=leaving)
+        return msgspec.structs.replace(exported, nominations=nominations, leaving=leaving, stale=self._stale())
 
     def preempt(self, preemption: Preemption) -> tuple[Transition, ...]:
         """Believe that its pods are nominated and its victims about to leave, until the watch shows it."""
-        return self._believe(self._nominations.begin(preemption), ())
+        touched = self._nominations.begin(preemption)
+        for key in (*touched, *(victim.pod for victim in preemption.victims)):
+            self._nominations.settle(key, self._mirror.pods.get(key))  # one may be gone since it was decided
+        return self._believe(touched, ())
 
     def withdraw(self, preemption: Preemption) -> tuple[Transition, ...]:
         """Stop believing in what of a preemption no watch has shown."""
@@ -126,8 +153,15 @@ class Cluster:
         self._nominations.stays(pod, uid)
 
     def nominated(self) -> tuple[Pod, ...]:
-        """Give the pods without a node that have one nominated, of any scheduler, sorted by key."""
-        return self._mirror.nominated.values()
+        """Give the pods of any scheduler that have a node nominated, not for too long, and none yet, sorted by key."""
+        return self._fresh(self._stale())
+
+    def _stale(self) -> tuple[PodId, ...]:
+        return self._staleness.stale(self._mirror, self._nominations)
+
+    def _fresh(self, stale: Collection[PodId]) -> tuple[Pod, ...]:
+        every = self._mirror.nominated.values()
+        return tuple(pod for pod in every if pod.id not in stale) if stale else every
 
     def awaited(self, transition: Transition) -> tuple[PodId, ...]:
         """Give the pods with a node nominated that a transition may let in: nobody is to leave there any more."""
@@ -281,14 +315,18 @@ class Cluster:
         """Give the pods that name a gang, as they are believed to be, sorted by key."""
         return self._mirror.gangs.members(gang)
 
+    def gang_roster(self, gang: GangId) -> Roster:
+        """Give what is counted among the pods that name a gang, as they are believed to be."""
+        return self._mirror.gangs.roster(gang)
+
     def pods_using(self, claim: ClaimId) -> tuple[Pod, ...]:
         """Give the pods that reference a claim, as they are believed to be, sorted by key."""
         pods = self._mirror.believed_pods
         return tuple(pods[key] for key in sorted(self._mirror.users.get(claim, ())))
 
-    def special_claims(self, pod_uid: str) -> tuple[Claim, ...]:
+    def special_claims(self, pod: PodId, uid: str) -> tuple[Claim, ...]:
         """Give the claims that are there for the extended resources of a pod, as the watch last gave them."""
-        return specials.of_pod(self._mirror, pod_uid)
+        return specials.of_pod(self._mirror, pod, uid)
 
     def left_behind(self) -> tuple[tuple[Claim, Pod], ...]:
         """Give the claims for extended resources of pods that are not believed to be bound, with their pods."""
@@ -327,15 +365,15 @@ class Cluster:
         before: Object | None
         match change.kind:
             case Kind.NODES:
-                before = _swap(mirror.nodes, key, _expect(value, Node))
+                before = mirror.nodes.swap(key, _expect(value, Node))
             case Kind.NAMESPACES:
-                before = _swap(mirror.namespaces, key, _expect(value, Namespace))
+                before = mirror.namespaces.swap(key, _expect(value, Namespace))
             case Kind.CLASSES:
-                before = _swap(mirror.classes, key, _expect(value, DeviceClass))
+                before = mirror.classes.swap(key, _expect(value, DeviceClass))
             case Kind.BUDGETS:
-                before = _swap(mirror.budgets, key, _expect(value, DisruptionBudget))
+                before = mirror.budgets.swap(key, _expect(value, DisruptionBudget))
             case Kind.TAINT_RULES:
-                before = _swap(mirror.taint_rules, key, _expect(value, DeviceTaintRule))
+                before = mirror.taint_rules.swap(key, _expect(value, DeviceTaintRule))
             case _:
                 before = mirror.slices.get(key)
                 if before != value:
@@ -360,18 +398,6 @@ class Cluster:
         shown = self._ledger.lay_over_claim(claim) if claim is not None else self._ledger.special(key)
         before = self._mirror.believe_claim(key, shown)
         return Transition(kind=Kind.CLAIMS, key=str(key), before=before, after=shown, conflict=conflict)
-
-
-def _swap(table: Table[str, T], key: str, after: T | None) -> T | None:
-    before = table.get(key)
-    if before != after:
-        table.replace(key, after)
-    return before
-
-
-def _split(key: str) -> tuple[str, str]:
-    namespace, _, name = key.partition("/")
-    return namespace, name
 
 
 def _expect(value: Object | None, kind: type[T]) -> T | None:

@@ -37,6 +37,10 @@ class Company:
             if is_seen and not had:
                 self._newcomers.append(key)
 
+    def recall(self, former: "Company") -> None:
+        """Take over the newcomers of another that is indexed anew."""
+        self._newcomers = former._newcomers  # noqa: SLF001 - one of its own kind
+
     def of(self, node: Node) -> dict[PodId, Pod]:
         """Give the pods on a node."""
         return self.on(node.name)

@@ -1,14 +1,16 @@
 """Whether the devices of a unit are also held by others: alone, over their capacity, or over shared counters."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from scheduler.cluster import amounts
 from scheduler.cluster.holdings import Draws, Duplicate, drawn, is_share
 from scheduler.cluster.mirror import Mirror
 from scheduler.cluster.unit import Unit
-from solver.domain import ClaimId, CounterId, DeviceId, DeviceResult, PoolId, Quantity
+from solver.domain import ClaimId, CounterId, DeviceId, DeviceResult, PoolId, Quantity, wording
 from solver.domain.quantity import format_nano
 
+_SHOWN: Final = 4
 Wanted = dict[DeviceId, list[DeviceResult]]
 """What a unit takes, by device; results with admin access take nothing."""
 
@@ -28,24 +30,28 @@ def duplicates(mirror: Mirror, unit: Unit) -> tuple[Duplicate, ...]:
     found: list[Duplicate] = []
     for device, results in wanted.items():
         others = tuple(sorted(mirror.holdings.holders(device).keys() - own))
-        held = _held_alone(mirror, device, results, others)
+        held = _held_alone(mirror, device, results, others, unit.namespace)
         found += [held] if held is not None else _over_capacity(mirror, device, results, own)
     found += _over_counters(mirror, wanted, own)
     return tuple(found)
 
 
 def _held_alone(
-    mirror: Mirror, device: DeviceId, results: list[DeviceResult], others: tuple[ClaimId, ...]
+    mirror: Mirror, device: DeviceId, results: list[DeviceResult], others: tuple[ClaimId, ...], reader: str
 ) -> Duplicate | None:
     holders = mirror.holdings.holders(device)
     alone = tuple(claim for claim in others if not all(is_share(each) for each in holders[claim]))
     if not all(is_share(each) for each in results):
         if others:
-            return Duplicate(device=device, claims=others, message=f"device {device} is held by {_names(others)}")
+            return Duplicate(
+                device=device, claims=others, message=f"device {device} is held by {_names(others, reader)}"
+            )
         if len(results) > 1:
             return Duplicate(device=device, claims=(), message=f"device {device} is planned {len(results)} times")
     if alone:
-        return Duplicate(device=device, claims=alone, message=f"device {device} is held alone by {_names(alone)}")
+        return Duplicate(
+            device=device, claims=alone, message=f"device {device} is held alone by {_names(alone, reader)}"
+        )
     return None
 
 
@@ -115,5 +121,7 @@ def _draws(mirror: Mirror, device: DeviceId) -> Draws:
     return drawn(device, listing.device) if listing is not None else mirror.holdings.draws(device)
 
 
-def _names(claims: tuple[ClaimId, ...]) -> str:
-    return ("claim " if len(claims) == 1 else "claims ") + ", ".join(str(claim) for claim in claims)
+def _names(claims: tuple[ClaimId, ...], reader: str) -> str:
+    if len(claims) == 1:
+        return wording.seen(claims[0], reader)
+    return f"claims {wording.several(claims, reader, _SHOWN)}"

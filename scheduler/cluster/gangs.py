@@ -5,18 +5,21 @@ What a gang demands is composed here, of its object and of what its pods' annota
 object is missing, the gang says so and none of its pods is placed.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from scheduler.change import Kind, Object
+from scheduler.cluster.roster import Roster
 from scheduler.cluster.transition import Transition
-from solver.domain import Gang, GangId, GangLevel, Pod, PodGroup, PodId
+from solver.domain import Gang, GangId, Pod, PodGroup
 
 KINDS: Final = frozenset({Kind.POD_GROUPS, Kind.COSCHEDULING_GROUPS})
 """The kinds that this part of the mirror holds."""
 SCHEDULING_GROUP: Final = "scheduling.k8s.io"
 COSCHEDULING_GROUP: Final = "scheduling.x-k8s.io"
 MINIMUM_ANNOTATION: Final = "dovetail.dev/gang-minimum"
+_MOST_NAMED: Final = 3
+"""Values that a message names of those that disagree; the others are counted."""
 _SOURCES: Final = {Kind.POD_GROUPS: SCHEDULING_GROUP, Kind.COSCHEDULING_GROUPS: COSCHEDULING_GROUP}
 
 
@@ -32,8 +35,9 @@ class Gangs:
 
     def __init__(self) -> None:
         self._groups: Final[dict[GangId, PodGroup]] = {}
-        self._members: Final[dict[GangId, dict[PodId, Pod]]] = {}
+        self._rosters: Final[dict[GangId, Roster]] = {}
         self._composed: Final[dict[GangId, Gang]] = {}
+        self._seated: Final[set[GangId]] = set()
         self._in_use: tuple[Gang, ...] | None = ()
 
     def apply(self, kind: Kind, key: str, value: Object | None) -> tuple[Transition, ...]:
@@ -53,32 +57,57 @@ class Gangs:
             self._groups[gang_id] = value
         return (Transition(kind=kind, key=key, before=before, after=value),)
 
+    def recall(self, former: "Gangs") -> None:
+        """Take over the PodGroups of another that is indexed anew."""
+        self._groups.update(former._groups)  # noqa: SLF001 - one of its own kind
+
+    def put_back(self, kind: Kind, key: str, group: Object | None) -> None:
+        """Have a PodGroup again as it was, or none."""
+        namespace, _, name = key.partition("/")
+        gang_id = GangId(namespace, name, _SOURCES[kind])
+        self._groups.pop(gang_id, None)
+        if isinstance(group, PodGroup):
+            self._groups[gang_id] = group
+
+    def seen(self, kind: Kind, key: str) -> PodGroup | None:
+        """Give a PodGroup by its kind and key."""
+        namespace, _, name = key.partition("/")
+        return self._groups.get(GangId(namespace, name, _SOURCES[kind]))
+
     def believe(self, before: Pod | None, after: Pod | None) -> None:
         """Take a pod as it is believed to be now."""
-        for each in (before, after):
-            if each is not None and each.gang is not None:
-                self._composed.pop(each.gang, None)
-                self._in_use = None
-        if before is not None and before.gang is not None:
-            members = self._members.get(before.gang, {})
-            members.pop(before.id, None)
-            if not members:
-                self._members.pop(before.gang, None)
-        if after is not None and after.gang is not None and not after.is_terminal:
-            self._members.setdefault(after.gang, {})[after.id] = after
+        old = before if before is not None and before.gang is not None and not before.is_terminal else None
+        new = after if after is not None and after.gang is not None and not after.is_terminal else None
+        if old is not None and new is not None and old.gang == new.gang:
+            self._replace(old.gang, old, new)
+        else:
+            self._replace(old.gang if old is not None else None, old, None)
+            self._replace(new.gang if new is not None else None, None, new)
+
+    def _replace(self, gang: GangId | None, before: Pod | None, after: Pod | None) -> None:
+        if gang is None:
+            return
+        roster = self._rosters.setdefault(gang, Roster())
+        if not roster.replace(before, after):
+            return
+        self._composed.pop(gang, None)
+        self._in_use = None
+        (self._seated.add if roster.seated else self._seated.discard)(gang)
+        if not roster.members:
+            del self._rosters[gang]
 
     def group(self, gang: GangId) -> PodGroup | None:
         """Give the object that describes a gang."""
         return self._groups.get(gang)
 
-    def members(self, gang: GangId) -> tuple[Pod, ...]:
-        """Give the pods that name a gang, sorted by key."""
-        found = self._members.get(gang, {})
-        return tuple(found[key] for key in sorted(found))
+    def roster(self, gang: GangId) -> Roster:
+        """Give what is counted of a gang's members; empty for one that no pod names."""
+        return self._rosters.get(gang) or Roster()
 
-    def running(self, gang: GangId) -> tuple[Pod, ...]:
-        """Give the members that hold a node and are not being deleted."""
-        return tuple(pod for pod in self._members.get(gang, {}).values() if pod.node_name and not pod.is_deleting)
+    def members(self, gang: GangId) -> tuple[Pod, ...]:
+        """Give the pods that name a gang, sorted by key: not for what happens at every event."""
+        found = self.roster(gang).members
+        return tuple(found[key] for key in sorted(found))
 
     def standing(self, gang: GangId, scheduler_names: Collection[str]) -> Standing:
         """Say how far a gang is from being decidable: members that run, or wait for one of these schedulers, count."""
@@ -87,8 +116,7 @@ class Gangs:
             return Standing(missing=1, is_partial=False)
         if not composed.min_count:
             return Standing(missing=0, is_partial=False)
-        waiting = sum(_is_waiting(pod, scheduler_names) for pod in self._members.get(gang, {}).values())
-        missing = composed.min_count - composed.running_count - waiting
+        missing = composed.min_count - composed.running_count - self.roster(gang).waiting(scheduler_names)
         return Standing(missing=max(0, missing), is_partial=composed.is_partial)
 
     def gangs(self, pods: Iterable[Pod]) -> tuple[Gang, ...]:
@@ -98,75 +126,78 @@ class Gangs:
     def in_use(self) -> tuple[Gang, ...]:
         """Give every gang of which pods hold a node, sorted by key; the same tuple while nothing has changed."""
         if self._in_use is None:
-            held = sorted(key for key, pods in self._members.items() if any(pod.node_name for pod in pods.values()))
-            self._in_use = tuple(self.gang(key) for key in held)
+            self._in_use = tuple(self.gang(key) for key in sorted(self._seated))
         return self._in_use
 
     def gang(self, gang: GangId) -> Gang:
         """Give a gang; it is composed when something of it changed since the last time."""
-        if gang not in self._members and gang not in self._groups:
-            return self._compose(gang)
+        if gang not in self._rosters and gang not in self._groups:
+            return _composed(gang, None, Roster())
         if gang not in self._composed:
-            self._composed[gang] = self._compose(gang)
+            self._composed[gang] = _composed(gang, self._groups.get(gang), self.roster(gang))
         return self._composed[gang]
 
-    def _compose(self, gang: GangId) -> Gang:
-        group, members = self._groups.get(gang), self.members(gang)
-        notes = [(pod, pod.gang_note) for pod in members if pod.gang_note is not None]
-        minima: dict[int, str] = {} if group is None else {group.min_count: f"PodGroup {group.id.name}"}
-        levels = group.levels if group is not None else ()
-        told: dict[tuple[GangLevel, ...], str] = {}
-        wrong = [f"PodGroup {group.id.name}: {group.invalid}"] if group is not None and group.invalid else []
-        for pod, note in notes:
-            if note.invalid:
-                wrong.append(f"pod {pod.id.name}: {note.invalid}")
-            if note.min_count:
-                minima.setdefault(note.min_count, f"pod {pod.id.name}")
-            if note.levels:
-                told.setdefault(note.levels, f"pod {pod.id.name}")
-        is_absent = group is None and (gang.source == SCHEDULING_GROUP or not minima)
-        invalid = (
-            "; ".join(wrong) or _disagreement(gang, minima, told, members) or (_absence(gang) if is_absent else "")
-        )
-        return Gang(
-            id=gang,
-            uid=group.uid if group is not None else "",
-            min_count=next(iter(minima), 0),
-            member_count=sum(not pod.is_deleting for pod in members),
-            running_count=len(self.running(gang)),
-            levels=tuple(dict.fromkeys((*levels, *next(iter(told), ())))),
-            claims=group.claims if group is not None else (),
-            priority=max((pod.priority for pod in members), default=0),
-            creation=group.creation if group is not None else "",
-            invalid=invalid,
-            is_absent=is_absent and not wrong,
-            disruption=group.disruption if group is not None else "",
-        )
+
+def _composed(gang: GangId, group: PodGroup | None, roster: Roster) -> Gang:
+    """Compose a gang, at a cost that does not grow with its members."""
+    minima = _minima(group, roster)
+    told = roster.levels.first()
+    wrong = _wrong(group, roster)
+    is_absent = group is None and (gang.source == SCHEDULING_GROUP or not minima)
+    return Gang(
+        id=gang,
+        uid=group.uid if group is not None else "",
+        min_count=minima[0][0] if minima else 0,
+        member_count=roster.existing,
+        running_count=roster.running,
+        levels=tuple(dict.fromkeys((*(group.levels if group is not None else ()), *(told[0][0] if told else ())))),
+        claims=group.claims if group is not None else (),
+        priority=roster.priority,
+        creation=group.creation if group is not None else "",
+        invalid=wrong or _disagreement(gang, minima, roster) or (_absence(gang) if is_absent else ""),
+        is_absent=is_absent and not wrong,
+        disruption=group.disruption if group is not None else "",
+    )
 
 
-def _is_waiting(pod: Pod, scheduler_names: Collection[str]) -> bool:
-    is_open = not (pod.node_name or pod.is_deleting or pod.scheduling_gates)
-    return is_open and pod.scheduler_name in scheduler_names
+def _minima(group: PodGroup | None, roster: Roster) -> list[tuple[int, str]]:
+    """Give the first minima that are named, the object's before all others, each with the one that names it."""
+    said = [(count, f"pod {pod.name}") for count, pod in roster.minima.first(_MOST_NAMED + 1)]
+    if group is None:
+        return said
+    return [(group.min_count, f"PodGroup {group.id.name}"), *(each for each in said if each[0] != group.min_count)]
 
 
-def _disagreement(
-    gang: GangId, minima: dict[int, str], told: dict[tuple[GangLevel, ...], str], members: tuple[Pod, ...]
-) -> str:
+def _wrong(group: PodGroup | None, roster: Roster) -> str:
+    """Say what cannot be read: of the object, and of the first pod."""
+    wrong = [f"PodGroup {group.id.name}: {group.invalid}"] if group is not None and group.invalid else []
+    for pod in roster.invalid.first():
+        note = roster.members[pod].gang_note
+        more = f" (and {len(roster.invalid) - 1} more pods)" if len(roster.invalid) > 1 else ""
+        wrong.append(f"pod {pod.name}: {note.invalid if note is not None else ''}{more}")
+    return "; ".join(wrong)
+
+
+def _disagreement(gang: GangId, minima: list[tuple[int, str]], roster: Roster) -> str:
     """Say what is said of a gang in different ways; empty where all agree."""
     if len(minima) > 1:
-        said = ", ".join(f"{count} by {who}" for count, who in sorted(minima.items()))
+        known = len(roster.minima) + (minima[0][0] not in roster.minima)
+        said = _listed([f"{count} by {who}" for count, who in minima], known, "numbers")
         return f"the minimum of gang {gang.name} is said to be {said}: make them agree"
-    if len(told) > 1:
-        said = " and ".join(sorted(told.values()))
+    if len(roster.levels) > 1:
+        said = " and ".join(f"pod {pod.name}" for _, pod in roster.levels.first(2))
         return f"{said} say different things about the topology of gang {gang.name}: make them agree"
-    names = sorted({pod.scheduler_name for pod in _unplaced(members)})
-    if len(names) > 1:
-        return f"the pods of gang {gang.name} name several schedulers: {', '.join(names)}"
+    if len(roster.schedulers) > 1:
+        names = [name for name, _ in roster.schedulers.first(_MOST_NAMED)]
+        said = _listed(names, len(roster.schedulers), "schedulers")
+        return f"the pods of gang {gang.name} name several schedulers: {said}"
     return ""
 
 
-def _unplaced(members: tuple[Pod, ...]) -> Iterator[Pod]:
-    return (pod for pod in members if not (pod.node_name or pod.is_deleting))
+def _listed(said: Sequence[str], known: int, what: str) -> str:
+    """List the first few of so many, and count the others."""
+    named = ", ".join(said[:_MOST_NAMED])
+    return f"{named} and {known - _MOST_NAMED} other {what}" if known > _MOST_NAMED else named
 
 
 def _absence(gang: GangId) -> str:

@@ -28,7 +28,7 @@ def split_held(batch: Batch, nominated: Sequence[Pod]) -> Iterator[Batch]:
         yield batch
         return
     units: defaultdict[GangId | PodId, list[Pod]] = defaultdict(list)
-    for pod in batch.pods:
+    for pod in batch.levelled().pods:
         units[pod.id if pod.gang is None else pod.gang].append(pod)
     waiting = {pod.id: pod.priority for pod in nominated}
     rows = [(_side(unit, waiting), unit) for unit in units.values()]

@@ -30,16 +30,33 @@ class Holdings:
     held: a driver that alters or withdraws a held device frees nothing (k/k#140802).
     """
 
-    __slots__ = ("_altered", "_charged", "_consumed", "_contested", "_draws", "_holders", "_inventory")
+    __slots__ = (
+        "_alone",
+        "_altered",
+        "_charged",
+        "_consumed",
+        "_contested",
+        "_draws",
+        "_former",
+        "_holders",
+        "_inventory",
+    )
 
     def __init__(self, inventory: Inventory) -> None:
         self._inventory = inventory
         self._holders: dict[DeviceId, dict[ClaimId, tuple[DeviceResult, ...]]] = {}
+        self._alone: dict[DeviceId, int] = {}
+        """How many claims hold a device and not merely shares of it."""
         self._consumed: dict[DeviceId, dict[str, int]] = {}
         self._draws: dict[DeviceId, Draws] = {}
         self._charged: dict[CounterId, int] = {}
         self._contested: set[DeviceId] = set()
         self._altered: set[DeviceId] = set()
+        self._former: dict[DeviceId, Draws] = {}
+
+    def recall(self, former: "Holdings | None") -> None:
+        """Charge devices as others did that are indexed anew, until this is called with None."""
+        self._former = former._draws if former is not None else {}  # noqa: SLF001 - one of its own kind
 
     def holders(self, device: DeviceId) -> Mapping[ClaimId, tuple[DeviceResult, ...]]:
         """Give the claims that hold a device, with their results on it."""
@@ -89,7 +106,9 @@ class Holdings:
 
     def _set(self, claim: ClaimId, device: DeviceId, results: tuple[DeviceResult, ...]) -> None:
         holders = self._holders.setdefault(device, {})
-        self._consume(device, holders.pop(claim, ()), -1)
+        before = holders.pop(claim, ())
+        self._consume(device, before, -1)
+        amounts.add(self._alone, device, _holds_alone(results) - _holds_alone(before))
         if results:
             holders[claim] = results
             self._consume(device, results, 1)
@@ -98,7 +117,7 @@ class Holdings:
         else:
             del self._holders[device]
             self._discharge(device)
-        if len(holders) > 1 and any(not is_share(each) for held in holders.values() for each in held):
+        if len(holders) > 1 and self._alone.get(device):
             self._contested.add(device)
         else:
             self._contested.discard(device)
@@ -112,9 +131,13 @@ class Holdings:
             del self._consumed[device]
 
     def _charge(self, device: DeviceId) -> None:
-        listing = None if device in self._draws else self._inventory.find(device)
-        if listing is not None:
-            self._draws[device] = drawn(device, listing.device)
+        if device in self._draws:
+            return
+        listing, draws = self._inventory.find(device), self._former.get(device)
+        if listing is not None or draws is not None:
+            self._draws[device] = (
+                drawn(device, listing.device) if listing is not None and draws is None else draws or ()
+            )
             for counter, amount in self._draws[device]:
                 amounts.add(self._charged, counter, amount)
 
@@ -130,6 +153,10 @@ class Holdings:
         self._altered.discard(device)
         for counter, amount in self._draws.pop(device, ()):
             amounts.add(self._charged, counter, -amount)
+
+
+def _holds_alone(results: tuple[DeviceResult, ...]) -> bool:
+    return not all(is_share(each) for each in results)
 
 
 def is_share(result: DeviceResult) -> bool:

@@ -14,7 +14,7 @@ class PoolFacts(msgspec.Struct, frozen=True, kw_only=True):
     What the slices of one pool say together (resource.k8s.io/v1 ResourcePool).
 
     `generation` is the highest one over all of its slices; `is_complete` says that as many slices of it exist as
-    each of them announces. `counters` are what that generation publishes, sorted.
+    each of them announces, and that all can be read. `counters` are what that generation publishes, sorted.
     """
 
     generation: int
@@ -41,7 +41,7 @@ def pool_facts(slices: Collection[ResourceSlice]) -> PoolFacts:
     }
     return PoolFacts(
         generation=generation,
-        is_complete=all(each.slice_count == len(newest) for each in newest),
+        is_complete=all(each.slice_count == len(newest) and not each.invalid for each in newest),
         counters=tuple(sorted(counters.items(), key=itemgetter(0))),
     )
 

@@ -66,6 +66,8 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
     draws: tuple[tuple[DeviceId, tuple[tuple[CounterId, int], ...]], ...] = ()
     nominations: tuple[Nomination, ...] = ()
     leaving: tuple[PodId, ...] = ()
+    stale: tuple[PodId, ...] = ()
+    """Pods whose nomination does not count any more."""
     volumes: tuple[VolumeAssumption, ...] = ()
 
 
@@ -76,12 +78,14 @@ class Ledger:
     A pod's placement and a claim's allocation are confirmed separately, as their echoes come on separate watches.
     """
 
-    __slots__ = ("_claims", "_pods", "_specials")
+    __slots__ = ("_claims", "_pods", "_specials", "_specials_of")
 
     def __init__(self) -> None:
         self._pods: dict[PodId, PodAssumption] = {}
         self._claims: dict[ClaimId, ClaimAssumption] = {}
         self._specials: dict[ClaimId, Claim] = {}
+        self._specials_of: dict[str, dict[ClaimId, None]] = {}
+        """The same by the uid of the pod, which every change of a pod asks for."""
 
     def export(self) -> Assumptions:
         """Give everything that is assumed and not confirmed."""
@@ -103,33 +107,50 @@ class Ledger:
         touched_claims |= {
             key for key in specials.keys() | self._specials.keys() if specials.get(key) != self._specials.get(key)
         }
-        self._pods, self._claims, self._specials = pods, claims, specials
+        self._pods, self._claims = pods, claims
+        self._specials.clear()
+        self._specials_of.clear()
+        for claim in specials.values():
+            self.assume_special(claim)
         return touched_pods, touched_claims
 
     def assume_special(self, claim: Claim) -> None:
         """Believe that a claim for extended resources is there, allocated and reserved, under its stand-in id."""
         self._specials[claim.id] = claim
+        self._specials_of.setdefault(claim.owner_pod_uid, {})[claim.id] = None
 
     def special(self, key: ClaimId) -> Claim | None:
         """Give the claim that is believed under a stand-in id."""
         return self._specials.get(key)
 
+    def special_ids(self) -> tuple[ClaimId, ...]:
+        """Give the stand-in ids under which claims are believed."""
+        return tuple(self._specials)
+
     def settle_special(self, claim: Claim) -> ClaimId | None:
         """Drop the stand-in of a claim that the watch shows allocated as assumed; give its id."""
-        for key, known in self._specials.items() if claim.is_special else ():
-            if known.owner_pod_uid != claim.owner_pod_uid or known.allocation is None or claim.allocation is None:
+        for key in self._specials_of.get(claim.owner_pod_uid, ()) if claim.is_special else ():
+            known = self._specials[key]
+            if known.id.namespace != claim.id.namespace or known.allocation is None or claim.allocation is None:
                 continue
             if is_same(known.allocation, claim.allocation):
-                del self._specials[key]
+                self._drop_special(key)
                 return key
         return None
 
     def forget_special(self, pod_uid: str) -> tuple[ClaimId, ...]:
         """Withdraw what is assumed to be made for a pod; give the stand-in ids."""
-        gone = tuple(key for key, known in self._specials.items() if known.owner_pod_uid == pod_uid)
+        gone = tuple(self._specials_of.get(pod_uid, ()))
         for key in gone:
-            del self._specials[key]
+            self._drop_special(key)
         return gone
+
+    def _drop_special(self, key: ClaimId) -> None:
+        known = self._specials.pop(key)
+        of_pod = self._specials_of[known.owner_pod_uid]
+        del of_pod[key]
+        if not of_pod:
+            del self._specials_of[known.owner_pod_uid]
 
     def assume_pod(self, placement: Placement) -> None:
         """Believe that a pod is bound to its node."""
@@ -292,5 +313,5 @@ def _allocated_otherwise(claim: ClaimId, assumed: Allocation, seen: Allocation) 
 def _is_at_least(version: str, other: str) -> bool:
     """Compare resourceVersions as integers, which they are by KEP-5504; others are only equal or unknown."""
     if version.isdecimal() and other.isdecimal():
-        return int(version) >= int(other)
+        return (len(version), version) >= (len(other), other)  # without int(), which refuses 4,301 digits
     return version == other

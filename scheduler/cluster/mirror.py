@@ -1,5 +1,9 @@
 """The mirror: objects as the watch gave them and as they are believed to be, with everything indexed from them."""
 
+from collections.abc import Iterator
+from typing import Any
+
+from scheduler.change import Kind, Object
 from scheduler.cluster.company import Company
 from scheduler.cluster.gangs import Gangs
 from scheduler.cluster.holdings import Holdings
@@ -7,6 +11,7 @@ from scheduler.cluster.inventory import Inventory, device_ids
 from scheduler.cluster.occupancy import Occupancy, holds_node
 from scheduler.cluster.table import Table
 from solver.domain import (
+    UNREADABLE_TAINT,
     Claim,
     ClaimId,
     DeviceClass,
@@ -17,7 +22,12 @@ from solver.domain import (
     Pod,
     PodId,
     ResourceSlice,
+    Taint,
+    TaintEffect,
 )
+
+Owner = tuple[str, str]
+"""Namespace and uid of a pod: an owner reference never leaves its namespace, whatever uid it gives."""
 
 
 class Mirror:
@@ -48,20 +58,82 @@ class Mirror:
         self.gangs = Gangs()
         self.company = Company()
         self.users: dict[ClaimId, set[PodId]] = {}
-        self.specials: dict[str, dict[ClaimId, Claim]] = {}
-        """Claims that are there for the extended resources of pods, by the uid of the pod."""
+        self.specials: dict[Owner, dict[ClaimId, Claim]] = {}
+        """Claims that are there for the extended resources of pods, by the pod that owns them."""
+        self.withheld: dict[ClaimId, tuple[DeviceTaintRule, ...]] = {}
+        """Taints on the pools, or all devices of the drivers, of which claims hold devices that cannot be read."""
+
+    def seen(self, kind: Kind, key: str) -> Object | None:
+        """Give an object of the kinds that are tables of the mirror, as the watch last gave it."""
+        match kind:
+            case Kind.PODS:
+                return self.pods.get(PodId(*split_key(key)))
+            case Kind.CLAIMS:
+                return self.claims.get(ClaimId(*split_key(key)))
+            case Kind.SLICES:
+                return self.slices.get(key)
+            case _:
+                return self._tables()[kind].get(key)
+
+    def anew(self, kind: Kind, key: str, value: Object | None) -> "Mirror":
+        """
+        Give a mirror of the same objects, one of them as it was, and nothing believed: every index is made again.
+
+        For an object that raised while it was indexed, so that it is not known how far that came.
+        """
+        self._put_back(kind, key, value)
+        fresh = Mirror()
+        fresh.nodes, fresh.namespaces, fresh.classes = self.nodes, self.namespaces, self.classes
+        fresh.taint_rules, fresh.budgets, fresh.pods = self.taint_rules, self.budgets, self.pods
+        for each in self.slices.values():
+            fresh.see_slice(each.name, each)
+        for claim_key, claim in self.claims.items():
+            fresh.see_claim(claim_key, claim)
+        fresh.gangs.recall(self.gangs)
+        fresh.company.recall(self.company)
+        fresh.holdings.recall(self.holdings)
+        return fresh
+
+    def taint_rules_in_force(self) -> tuple[DeviceTaintRule, ...]:
+        """Give the DeviceTaintRules, and those that withhold what claims hold of which not all can be read."""
+        rules = self.taint_rules.values()
+        return (*rules, *(rule for own in self.withheld.values() for rule in own)) if self.withheld else rules
+
+    def _put_back(self, kind: Kind, key: str, value: Object | None) -> None:
+        if kind is Kind.PODS:
+            self.pods.pop(PodId(*split_key(key)), None)
+            if isinstance(value, Pod):
+                self.pods[value.id] = value
+        elif kind is Kind.CLAIMS:
+            self.claims.pop(ClaimId(*split_key(key)), None)
+            if isinstance(value, Claim):
+                self.claims[value.id] = value
+        elif kind is Kind.SLICES:
+            self.slices.replace(key, value if isinstance(value, ResourceSlice) else None)
+        else:
+            self._tables()[kind].replace(key, value)
+
+    def _tables(self) -> dict[Kind, Table[str, Any]]:
+        return {
+            Kind.NODES: self.nodes,
+            Kind.NAMESPACES: self.namespaces,
+            Kind.CLASSES: self.classes,
+            Kind.TAINT_RULES: self.taint_rules,
+            Kind.BUDGETS: self.budgets,
+        }
 
     def see_claim(self, key: ClaimId, after: Claim | None) -> None:
         """Take a claim as the watch gave it; nothing is believed of it yet."""
         before = self.claims.pop(key, None)
         if before is not None and before.is_special:
-            self.specials[before.owner_pod_uid].pop(key, None)
-            if not self.specials[before.owner_pod_uid]:
-                del self.specials[before.owner_pod_uid]
+            owner = (key.namespace, before.owner_pod_uid)
+            self.specials[owner].pop(key, None)
+            if not self.specials[owner]:
+                del self.specials[owner]
         if after is not None:
             self.claims[key] = after
             if after.is_special:
-                self.specials.setdefault(after.owner_pod_uid, {})[key] = after
+                self.specials.setdefault((key.namespace, after.owner_pod_uid), {})[key] = after
 
     def see_slice(self, name: str, after: ResourceSlice | None) -> None:
         """Take a slice as it is now."""
@@ -98,6 +170,9 @@ class Mirror:
         """Take a claim as it is believed to be now; give what it was."""
         before = self.believed_claims.get(key)
         self.believed_claims.replace(key, after)
+        self.withheld.pop(key, None)
+        if after is not None and after.invalid and (rules := tuple(withholding(after))):
+            self.withheld[key] = rules
         self.holdings.replace(
             key, before.allocation if before is not None else None, after.allocation if after is not None else None
         )
@@ -114,6 +189,21 @@ class Mirror:
                 del self.users[claim]
         for claim in new:
             self.users.setdefault(claim, set()).add(key)
+
+
+def withholding(claim: Claim) -> Iterator[DeviceTaintRule]:
+    """Give a rule for each device that a claim holds and that cannot be read: nothing of its pool is given out."""
+    for result in claim.allocation.results if claim.allocation is not None else ():
+        if result.device.driver and not result.device.device and not result.admin_access:
+            taint = Taint(key=UNREADABLE_TAINT, effect=TaintEffect.NO_SCHEDULE)
+            name = f"{UNREADABLE_TAINT}/{claim.id}"
+            yield DeviceTaintRule(name=name, taint=taint, driver=result.device.driver, pool=result.device.pool or None)
+
+
+def split_key(key: str) -> tuple[str, str]:
+    """Split `namespace/name`."""
+    namespace, _, name = key.partition("/")
+    return namespace, name
 
 
 def _is_nominated(pod: Pod) -> bool:

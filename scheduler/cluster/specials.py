@@ -6,7 +6,7 @@ import msgspec
 
 from scheduler.cluster.mirror import Mirror
 from scheduler.cluster.occupancy import holds_node
-from solver.domain import Claim, ClaimAllocation, ClaimId, ConsumerReference, Placement, Pod, SpecialClaim
+from solver.domain import Claim, ClaimAllocation, ClaimId, ConsumerReference, Placement, Pod, PodId, SpecialClaim
 
 
 def planned(placement: Placement, special: SpecialClaim, allocations: Mapping[ClaimId, ClaimAllocation]) -> Claim:
@@ -19,14 +19,15 @@ def planned(placement: Placement, special: SpecialClaim, allocations: Mapping[Cl
     )
 
 
-def of_pod(mirror: Mirror, pod_uid: str) -> tuple[Claim, ...]:
-    """Give the claims of one pod that are there."""
-    return tuple(mirror.specials.get(pod_uid, {}).values())
+def of_pod(mirror: Mirror, pod: PodId, uid: str) -> tuple[Claim, ...]:
+    """Give the claims of one pod that are there: of its namespace, with its uid as their controller."""
+    return tuple(mirror.specials.get((pod.namespace, uid), {}).values())
 
 
 def left_behind(mirror: Mirror) -> tuple[tuple[Claim, Pod], ...]:
     """Give the claims whose pods are not believed to be bound: an earlier attempt made them, and none is under way."""
     if not mirror.specials:
         return ()
-    waiting = [pod for pod in mirror.believed_pods.values() if pod.uid in mirror.specials and not holds_node(pod)]
-    return tuple((claim, pod) for pod in waiting for claim in of_pod(mirror, pod.uid) if not claim.is_deleting)
+    pods = mirror.believed_pods.values()
+    waiting = [pod for pod in pods if (pod.id.namespace, pod.uid) in mirror.specials and not holds_node(pod)]
+    return tuple((claim, pod) for pod in waiting for claim in of_pod(mirror, pod.id, pod.uid) if not claim.is_deleting)

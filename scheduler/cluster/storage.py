@@ -1,11 +1,11 @@
 """Volumes and what is known of storage: as the watches gave them, and with assumed bindings laid over."""
 
 from collections.abc import Container, Iterable, Iterator
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
-from scheduler.change import Kind, Object
+from scheduler.change import Kind, Object, StorageObject
 from scheduler.cluster.table import Table
 from scheduler.cluster.transition import Transition
 from solver.domain import (
@@ -20,6 +20,7 @@ from solver.domain import (
     VolumeBinding,
     VolumeClaim,
     VolumeClaimId,
+    wording,
 )
 
 S = TypeVar("S", Volume, VolumeClaim, StorageClass, NodeDrivers, StorageCapacity, StorageDriver, VolumeAttachment)
@@ -65,6 +66,8 @@ class Storage:
         self._storage_drivers: Table[str, StorageDriver] = Table()
         self._attachments: Table[str, VolumeAttachment] = Table()
         self._assumed: dict[tuple[str, VolumeClaimId], VolumeAssumption] = {}
+        self._claims_of: dict[str, dict[VolumeClaimId, None]] = {}
+        """What is assumed by the pod's uid, which every change of a pod asks for."""
         self._assumed_of: dict[tuple[Kind, str], dict[str, VolumeAssumption]] = {}
         """The same by what they are about, and then by the pod's uid."""
 
@@ -89,6 +92,29 @@ class Storage:
                 raise TypeError(f"a change of {kind} carries a {type(after).__name__}: decode it as its own kind")
         return changed
 
+    def seen(self, kind: Kind, key: str) -> StorageObject | None:
+        """Give an object as the watch last gave it."""
+        return self._tables()[kind].get(key)
+
+    def put_back(self, kind: Kind, key: str, value: Object | None) -> None:
+        """Have an object again as it was, or none."""
+        self._tables()[kind].replace(key, value)
+        if kind is Kind.VOLUMES:
+            self._believe_volume(key)
+        elif kind is Kind.VOLUME_CLAIMS:
+            self._believe_claim(key)
+
+    def _tables(self) -> dict[Kind, Table[str, Any]]:
+        return {
+            Kind.VOLUMES: self.volumes,
+            Kind.VOLUME_CLAIMS: self.claims,
+            Kind.STORAGE_CLASSES: self._classes,
+            Kind.NODE_DRIVERS: self._drivers,
+            Kind.STORAGE_CAPACITIES: self._capacities,
+            Kind.STORAGE_DRIVERS: self._storage_drivers,
+            Kind.ATTACHMENTS: self._attachments,
+        }
+
     def assume(self, placement: Placement) -> tuple[Transition, ...]:
         """Believe what a placement makes of its volume claims."""
         if not placement.volumes:
@@ -99,7 +125,7 @@ class Storage:
 
     def forget(self, pod_uid: str) -> tuple[Transition, ...]:
         """Believe nothing more for a pod: its placement came to nothing, or is in the API by now."""
-        gone = [each for key, each in self._assumed.items() if key[0] == pod_uid]
+        gone = [self._assumed[pod_uid, claim] for claim in self._claims_of.get(pod_uid, ())]
         for each in gone:
             self._drop(each)
         return self._believe([each.binding for each in gone])
@@ -163,15 +189,20 @@ class Storage:
         elif volume.is_deleting:
             yield f"volume {binding.volume} is being deleted"
         elif volume.claim is not None and not volume.is_bound_to(claim):
-            yield f"volume {binding.volume} was taken for claim {volume.claim}"
+            yield f"volume {binding.volume} was taken for {wording.seen(volume.claim, binding.claim.namespace)}"
 
     def _note(self, assumption: VolumeAssumption) -> None:
         self._assumed[assumption.pod_uid, assumption.binding.claim] = assumption
+        self._claims_of.setdefault(assumption.pod_uid, {})[assumption.binding.claim] = None
         for subject in _subjects(assumption.binding):
             self._assumed_of.setdefault(subject, {})[assumption.pod_uid] = assumption
 
     def _drop(self, assumption: VolumeAssumption) -> None:
         self._assumed.pop((assumption.pod_uid, assumption.binding.claim), None)
+        claims = self._claims_of.get(assumption.pod_uid, {})
+        claims.pop(assumption.binding.claim, None)
+        if not claims:
+            self._claims_of.pop(assumption.pod_uid, None)
         for subject in _subjects(assumption.binding):
             about = self._assumed_of.get(subject, {})
             about.pop(assumption.pod_uid, None)

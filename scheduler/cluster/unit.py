@@ -60,6 +60,12 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
                 found.setdefault(claim, {})[for_groups.get((placement.pod, claim), own)] = None
         return {claim: tuple(consumers) for claim, consumers in found.items()}
 
+    @property
+    def namespace(self) -> str:
+        """The namespace of its pods, whose readers are told what becomes of it; empty for pods of several."""
+        found = {placement.pod.namespace for placement in self.placements}
+        return next(iter(found)) if len(found) == 1 else ""
+
     def idle_groups(self, given_up: Collection[PodId], members: Callable[[GangId], Iterable[Pod]]) -> frozenset[str]:
         """
         Give the uids of PodGroups that it reserves claims for and none of whose `members` runs, or is about to.

@@ -23,7 +23,7 @@ def awaited(mirror: Mirror, nominations: Nominations, transition: Transition) ->
         if left and pod.nominated_node_name != left:
             continue
         there = mirror.company.on(pod.nominated_node_name)
-        if not any(_leaves(each, pod, nominations) for each in there.values()):
+        if not any(leaves(each, pod, nominations) for each in there.values()):
             yield pod.id
 
 
@@ -37,5 +37,6 @@ def _makes_room(transition: Transition) -> bool:
     return False
 
 
-def _leaves(each: Pod, pod: Pod, nominations: Nominations) -> bool:
+def leaves(each: Pod, pod: Pod, nominations: Nominations) -> bool:
+    """Whether a pod is about to leave for one of a higher priority."""
     return each.priority < pod.priority and (each.is_deleting or nominations.is_leaving(each.id))

@@ -6,9 +6,9 @@ When it goes wrong before a binding, what was written is taken back.
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeVar, assert_never
+from typing import Final, assert_never
 
 from scheduler.cluster import Cluster, Unit
 from scheduler.commit.companions import Companions, LeanedOn
@@ -25,9 +25,8 @@ from scheduler.commit.waiting.readiness import has_conditions
 from scheduler.commit.waiting.waits import Failed, Ready, Stopped, Waits
 from scheduler.commit.writer import GateClosedError, Writer
 from scheduler.kube.client import Client
+from scheduler.observe.defects import together
 from solver.domain import Claim, ClaimId, GangId, Placement, Reason, ReasonCode
-
-T = TypeVar("T")
 
 
 class Commit:
@@ -81,7 +80,8 @@ class Commit:
         before = [self._gangs.get(gang.id) for gang in unit.gangs]
         self._gangs.update((gang.id, settled) for gang in unit.gangs)
         try:
-            if reasons := await self._wait_for_others([each for each in before if each is not None], leaned_on):
+            gangs = [each for each in before if each is not None]
+            if reasons := await self._wait_for_others(gangs, leaned_on, unit.namespace):
                 return Refused(unit=unit, reasons=reasons)
             return await self._commit_next(unit)
         finally:
@@ -91,14 +91,28 @@ class Commit:
                 if self._gangs.get(gang.id) is settled:
                     del self._gangs[gang.id]
 
-    async def _wait_for_others(self, gangs: Sequence[asyncio.Event], leaned_on: LeanedOn) -> tuple[Reason, ...]:
+    async def recover(self, unit: Unit) -> Outcome:
+        """
+        Find out what became of a unit whose commit or settlement a defect has ended: a live read of every pod decides.
+
+        Waits as long as the API server does not answer. What was written for pods that are not bound is taken back.
+        """
+        try:
+            found = await together(self._pods.find(placement) for placement in unit.placements)
+            return await self._conclude(unit, unit.claims, found, None)
+        except GateClosedError:
+            return Halted(unit=unit)
+
+    async def _wait_for_others(
+        self, gangs: Sequence[asyncio.Event], leaned_on: LeanedOn, reader: str
+    ) -> tuple[Reason, ...]:
         """Wait for units before, for minutes where these wait for devices: decisions go on meanwhile."""
         if not gangs and not leaned_on:
             return ()
         with self._waits.aside():
             for each in gangs:
                 await each.wait()
-            return await self._companions.wait(leaned_on)
+            return await self._companions.wait(leaned_on, reader)
 
     async def _commit_next(self, unit: Unit) -> Outcome:
         """Commit a unit when the units of its gangs before it have come to an end."""
@@ -152,7 +166,7 @@ class Commit:
         if isinstance(plan, Reason):
             await self.specials.drop(unit.placements, ())
             return Refused(unit=unit, reasons=self._cluster.check_gangs(unit) or (plan,))
-        written = await _together(self._claims.write(write) for write in plan.claims)
+        written = await together(self._claims.write(write) for write in plan.claims)
         self._end_allocating(own)
         failed = [each for each in written if isinstance(each, NotWritten)]
         if failed:
@@ -190,8 +204,8 @@ class Commit:
         if reasons := await self.specials.announce(unit):
             kept = await self._take_back(unit, step.written, unit.placements)
             return Undone(unit=unit, reasons=reasons, kept=kept)
-        bindings = await _together(self._pods.bind(placement) for placement in step.bindings)
-        return await self._conclude(unit, step.written, bindings, started)
+        bindings = await together(self._pods.bind(placement) for placement in step.bindings)
+        return await self._conclude(unit, tuple(_touched(step.written)), bindings, started)
 
     async def _wait_for_allocations(self, unit: Unit) -> None:
         """Wait until claims that an earlier unit still allocates, and this one only reserves, are written."""
@@ -209,16 +223,17 @@ class Commit:
     async def _conclude(
         self,
         unit: Unit,
-        written: Sequence[Written | NotWritten],
+        touched: Sequence[ClaimId],
         bindings: Sequence[Placement | NotBound],
-        started: float,
+        started: float | None,
     ) -> Outcome:
+        """Say what bindings came to; take back what was written (claims that are `touched`) for pods given up."""
         unbound = [each for each in bindings if isinstance(each, NotBound)]
         if not unbound:
-            return Bound(unit=unit, seconds=self._clock() - started)
+            return Bound(unit=unit, seconds=None if started is None else self._clock() - started)
         bound = tuple(each for each in bindings if isinstance(each, Placement))
         given_up = [each for each in unbound if not (bound and _is_held(unit, each))]
-        kept = await self._take_back(unit, written, [each.placement for each in given_up])
+        kept = await self._take_back_claims(unit, touched, [each.placement for each in given_up])
         if not bound:
             return Undone(unit=unit, reasons=tuple(each.reason for each in unbound), kept=kept)
         pairs = tuple((each.placement, each.reason) for each in unbound)
@@ -236,7 +251,11 @@ class Commit:
 
         Allocations go that the unit made, and those of `failed` claims whoever made them, unless others use them.
         """
-        claims = tuple(_touched(written))
+        return await self._take_back_claims(unit, tuple(_touched(written)), placements, failed)
+
+    async def _take_back_claims(
+        self, unit: Unit, claims: Sequence[ClaimId], placements: Sequence[Placement], failed: Sequence[ClaimId] = ()
+    ) -> tuple[ClaimId, ...]:
         mine = {claim for placement in placements for claim in placement.claims}
         allocated = {*(each.claim for each in unit.allocations), *failed}
         kept = await self.withdrawal.take_back(
@@ -280,19 +299,3 @@ def _touched(written: Iterable[Written | NotWritten]) -> Iterable[ClaimId]:
                     yield write.claim.id
             case _:
                 assert_never(each)
-
-
-async def _together(coroutines: Iterable[Coroutine[Any, Any, T]]) -> tuple[T, ...]:
-    """
-    Run all to their end and give their results, in order.
-
-    An error is raised only when all have ended: what is still being written must be known before it is taken back.
-    """
-    pending = tuple(coroutines)
-    if len(pending) == 1:
-        return (await pending[0],)
-    results = await asyncio.gather(*pending, return_exceptions=True)
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-    return tuple(results)  # type: ignore[arg-type]  # the exceptions among them were raised above

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from scheduler.cluster import Cluster, Unit
 from scheduler.commit.leaning import Kind, Leaning, first
-from solver.domain import Pod, PodId, PodTerm, Reason, ReasonCode
+from solver.domain import Pod, PodId, PodTerm, Reason, ReasonCode, wording
 
 LeanedOn = tuple[tuple[PodId, asyncio.Event], ...]
 """Pods that a unit has to be with, each with the end of its commit."""
@@ -81,14 +81,17 @@ class Companions:
             if self._under_way.get(placement.pod) is begun.settled:
                 del self._under_way[placement.pod]
 
-    async def wait(self, leaned_on: LeanedOn) -> tuple[Reason, ...]:
-        """Wait for the pods that a unit leans on; say which of them did not get to their nodes."""
+    async def wait(self, leaned_on: LeanedOn, reader: str) -> tuple[Reason, ...]:
+        """Wait for the pods that a unit leans on; say to a namespace which of them did not get to their nodes."""
         for _, settled in leaned_on:
             await settled.wait()
         if leaned_on:
             await asyncio.sleep(0)  # whoever commits them forgets first what came to nothing
         return tuple(
-            Reason(code=ReasonCode.CONFLICT, message=f"pod {key}, which it has to be with, was not bound after all")
+            Reason(
+                code=ReasonCode.CONFLICT,
+                message=f"{wording.seen(key, reader)}, which it has to be with, was not bound after all",
+            )
             for key, _ in leaned_on
             if (pod := self._cluster.pod(key)) is None or not pod.node_name
         )

@@ -6,7 +6,6 @@ Whatever goes wrong later leaves a pod that waits with a node nominated, and is 
 force: what a PodDisruptionBudget refuses stays, and no victim goes unless the server would let all of them go.
 """
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,13 +16,15 @@ from msgspec.structs import replace
 
 from scheduler.cluster import Cluster, Transition
 from scheduler.commit.eviction_bound import Bound, Record
+from scheduler.commit.telling.conditions import LONGEST_BYTES, shortened
 from scheduler.commit.telling.reports import Reports
 from scheduler.commit.writer import GateClosedError, Writer
 from scheduler.kube import eviction_writes
 from scheduler.kube.client import Client
 from scheduler.kube.errors import KubeError
 from scheduler.observe import logs
-from scheduler.observe.metrics import Metrics
+from scheduler.observe.defects import Confined, Tasks, together
+from scheduler.observe.metrics import Metrics, Part
 from solver.domain import Placement, Pod, PodId, Policy, Preemption, Victim
 
 _log: Final = logs.logger()
@@ -33,6 +34,8 @@ _log: Final = logs.logger()
 class _Case:
     preemption: Preemption
     pods: Mapping[PodId, Pod]
+    number: int
+    """What the log lines about its pods have in common: no line names the pods of the other side."""
 
     @property
     def first(self) -> Placement:
@@ -65,7 +68,8 @@ class Evictions:
         self._reports: Final = reports
         self._metrics: Final = metrics
         self._wall: Final = wall
-        self._tasks: Final[set[asyncio.Task[None]]] = set()
+        self._count = 0
+        self._tasks: Final = Tasks(metrics, Part.EVICTION)
         self._bound: Final = Bound(record, clock, wall)
 
     def allowed(self, profile: str, policy: Policy) -> Policy:
@@ -79,7 +83,8 @@ class Evictions:
     def begin(self, profile: str, preemption: Preemption, pods: Mapping[PodId, Pod]) -> tuple[Transition, ...]:
         """Believe in a preemption and start to carry it out; give what looks different now."""
         self._metrics.preemption_attempts.inc()
-        case = _Case(preemption, pods)
+        self._count += 1
+        case = _Case(preemption, pods, self._count)
         if not preemption.victims and all(
             pods[each.pod].nominated_node_name == each.node for each in preemption.placements
         ):
@@ -88,19 +93,23 @@ class Evictions:
             self._metrics.preemption_victims.observe(len(preemption.victims))
             self._bound.spend(profile, len(preemption.victims))
         transitions = self._cluster.preempt(preemption)
-        task = asyncio.create_task(self._carry_out(case))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.begin(self._carry_out(case))
         return transitions
 
     async def finish(self) -> None:
         """End what is under way; the next leader decides anew about pods that wait."""
-        tasks = tuple(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.finish()
 
     async def _carry_out(self, case: _Case) -> None:
+        """Carry a preemption out; one that a defect ends is believed no more, and its pods are decided anew."""
+        is_over = False
+        with Confined(self._metrics, Part.EVICTION, pod=str(case.first.pod)):
+            await self._carry_on(case)
+            is_over = True
+        if not is_over:
+            self._cluster.withdraw(case.preemption)
+
+    async def _carry_on(self, case: _Case) -> None:
         preemption, evicted = case.preemption, set[PodId]()
         try:
             for placement in preemption.placements:
@@ -110,15 +119,22 @@ class Evictions:
             _log.info(logs.PREEMPTION_ENDED, pod=str(case.first.pod), error=str(error))
             return
         try:
-            if self._still_stands(case) and await self._all_may_go(preemption):
+            if self._still_stands(case) and await self._all_may_go(case):
+                self._log_begin(case)
                 await self._bound.keep()
-                await asyncio.gather(*(self._evict(case, victim, evicted) for victim in preemption.victims))
+                await together(self._evict(case, victim, evicted) for victim in preemption.victims)
         except (KubeError, GateClosedError) as error:
             _log.info(logs.PREEMPTION_ENDED, pod=str(case.first.pod), error=str(error))
         finally:
             for victim in preemption.victims:
                 if victim.pod not in evicted:  # of the others the watch tells that they leave
                     self._cluster.stays(victim.pod, victim.pod_uid)
+
+    def _log_begin(self, case: _Case) -> None:
+        """Log a preemption about the pod that waits; those that go have lines of their own, with the same number."""
+        pod, count = str(case.first.pod), len(case.preemption.victims)
+        if count:
+            _log.info(logs.PREEMPTING, pod=pod, node=case.first.node, victims=count, preemption=case.number)
 
     async def _nominate(self, placement: Placement, seconds: float) -> None:
         await eviction_writes.nominate(
@@ -137,14 +153,17 @@ class Evictions:
                 return False
         return True
 
-    async def _all_may_go(self, preemption: Preemption) -> bool:
+    async def _all_may_go(self, case: _Case) -> bool:
         """Ask the server about each victim without evicting it; nobody goes where one may not."""
-        for victim in preemption.victims:
+        for victim in case.preemption.victims:
             try:
                 await self._writer.write(partial(self._try, victim))
             except eviction_writes.Shielded as error:
                 self._metrics.evictions.labels("shielded").inc()
-                _log.info(logs.EVICTION_REFUSED, pod=str(victim.pod), error=str(error))
+                _log.info(logs.EVICTION_REFUSED, pod=str(victim.pod), error=str(error), preemption=case.number)
+                return False
+            except KubeError as error:  # about this victim: the preemptor's own line does not name it
+                _log.warning(logs.EVICTION_REFUSED, pod=str(victim.pod), error=str(error), preemption=case.number)
                 return False
         return True
 
@@ -162,7 +181,7 @@ class Evictions:
             return
         evicted.add(victim.pod)
         self._metrics.evictions.labels("evicted").inc()
-        _log.info(logs.EVICTED, pod=str(victim.pod), node=victim.node, preemptor=str(case.first.pod))
+        _log.info(logs.EVICTED, pod=str(victim.pod), node=victim.node, preemption=case.number)
         preemptor = case.pods[case.first.pod]
         if pod is not None:
             self._reports.preempted(pod, preemptor, victim)
@@ -178,5 +197,5 @@ class Evictions:
         await eviction_writes.evict(self._client, victim, timeout_seconds=seconds)
 
     async def _mark(self, victim: Victim, scheduler_name: str, seconds: float) -> None:
-        message = f"{scheduler_name}: {victim.message}"
+        message = shortened(f"{scheduler_name}: {victim.message}", LONGEST_BYTES)
         await eviction_writes.mark_preempted(self._client, victim, message, timeout_seconds=seconds)

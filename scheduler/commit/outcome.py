@@ -8,10 +8,10 @@ from solver.domain import ClaimId, DeviceId, Placement, Reason
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """Every pod of the unit is bound. `seconds` ran from the first write to the last binding."""
+    """Every pod of the unit is bound. `seconds` ran from the first write to the last binding; None: not known."""
 
     unit: Unit
-    seconds: float
+    seconds: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,11 @@ everything else is for the caller to judge.
 """
 
 import asyncio
-import random
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol, TypeVar
 
+from scheduler.backoff import doubled, jittered
 from scheduler.commit.pace import Pace, Turns
 from scheduler.kube.errors import KubeError, TooManyRequests, Unreachable
 
@@ -100,8 +100,7 @@ class Writer:
 
     async def pause(self, attempt: int) -> None:
         """Wait before another attempt (0, 1, …): short, doubling, jittered, so that rivals do not stay in step."""
-        seconds = min(_FIRST_PAUSE_SECONDS * 2**attempt, _LONGEST_PAUSE_SECONDS)
-        await self._sleep(seconds * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret
+        await self._sleep(jittered(doubled(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS, attempt)))
 
     async def _patiently(self, request: Callable[[], Awaitable[T]]) -> T:
         for attempt in range(_TRIES - 1):

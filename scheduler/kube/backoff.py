@@ -2,6 +2,7 @@
 
 import random
 
+from scheduler.backoff import doubled, jittered
 from scheduler.kube.errors import ApiError
 
 
@@ -15,16 +16,16 @@ class Backoff:
     def __init__(self, first: float = 0.5, longest: float = 30.0, source: random.Random | None = None) -> None:
         self._first = first
         self._longest = longest
-        self._next = first
+        self._failures = 0
         self._random = source or random.Random()  # noqa: S311 - spreads load, keeps no secret
 
     def reset(self) -> None:
         """Start over: something worked."""
-        self._next = self._first
+        self._failures = 0
 
     def seconds(self, error: Exception | None = None) -> float:
         """Say how long to wait now."""
-        wait = self._next * self._random.uniform(0.5, 1.0)
-        self._next = min(self._next * 2, self._longest)
+        wait = jittered(doubled(self._first, self._longest, self._failures), self._random)
+        self._failures += 1
         asked = error.retry_after_seconds if isinstance(error, ApiError) else 0.0
         return max(wait, asked * self._random.uniform(1.0, 1.2))

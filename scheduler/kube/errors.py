@@ -49,10 +49,15 @@ class LeadershipLost(KubeError):
 
 
 class DecodeError(KubeError):
-    """An object of the API cannot be read: `kind` and `key` name it, `field` is the path in it."""
+    """
+    An object of the API cannot be read: `kind` and `key` name it, `field` is the path in it.
 
-    def __init__(self, kind: str, key: str, field: str, message: str) -> None:
+    `uid` is the object's, empty where that is not known.
+    """
+
+    def __init__(self, kind: str, key: str, field: str, message: str, uid: str = "") -> None:
         super().__init__(f"{kind} {key}: {field}: {message}")
+        self.uid = uid
         self.kind = kind
         self.key = key
         self.field = field

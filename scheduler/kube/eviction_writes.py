@@ -7,6 +7,7 @@ import msgspec
 
 from scheduler.kube import encode, paths, pod_status
 from scheduler.kube.client import Client
+from scheduler.kube.decode.eviction import RESERVED
 from scheduler.kube.errors import ApiError, Conflict, KubeError, NotFound, ServerError, TooManyRequests
 from scheduler.kube.writes import WRITE_SECONDS
 from solver.domain import PodId, Victim
@@ -28,14 +29,31 @@ async def nominate(
     await pod_status.patch(client, (pod, pod_uid), {"nominatedNodeName": node}, timeout_seconds=timeout_seconds)
 
 
+async def reserve(
+    client: Client, pod: tuple[PodId, str], node: str | None, *, timeout_seconds: float = WRITE_SECONDS
+) -> None:
+    """
+    Hold room on a node for a waiting pod (key, uid) by a condition of its status; None takes the condition away.
+
+    Raises `Conflict` where the pod of this name is another one by now.
+    """
+    condition: dict[str, Any] = {"type": RESERVED}
+    if node is None:
+        condition["$patch"] = "delete"
+    else:
+        moment = encode.timestamp(dt.datetime.now(dt.UTC))
+        condition |= {"status": "True", "reason": "Defragmentation", "message": node, "lastTransitionTime": moment}
+    await pod_status.patch(client, pod, {"conditions": [condition]}, timeout_seconds=timeout_seconds)
+
+
 async def evict(
     client: Client, victim: Victim, *, is_trial: bool = False, timeout_seconds: float = WRITE_SECONDS
 ) -> None:
     """
     Evict a pod with the grace that it asks for, or try whether that would be allowed.
 
-    Raises `Shielded` where a PodDisruptionBudget forbids it. A pod that is gone, or whose name another one has, is
-    evicted already.
+    Raises `Shielded` where a PodDisruptionBudget forbids it, unless the victim may break that: then it is deleted, as
+    kube-scheduler does. A pod that is gone, or whose name another one has, is evicted already.
     """
     options: dict[str, Any] = {"preconditions": {"uid": victim.pod_uid}}
     if is_trial:
@@ -56,9 +74,24 @@ async def evict(
         if "UID" not in error.message:
             raise
     except (TooManyRequests, ServerError) as error:
-        if _is_shielded(error):
+        if not _is_shielded(error):
+            raise
+        if not victim.breaks_budgets:
             raise Shielded(error.message) from error
-        raise
+        await _delete(client, victim, options, timeout_seconds)
+
+
+async def _delete(client: Client, victim: Victim, options: dict[str, Any], timeout_seconds: float) -> None:
+    body = {"apiVersion": "v1", "kind": "DeleteOptions", **options}
+    try:
+        await client.request(
+            "DELETE", paths.pod(victim.pod), body=msgspec.json.encode(body), timeout_seconds=timeout_seconds
+        )
+    except NotFound:
+        return
+    except Conflict as error:
+        if "UID" not in error.message:
+            raise
 
 
 def _is_shielded(error: ApiError) -> bool:

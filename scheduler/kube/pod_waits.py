@@ -6,6 +6,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from scheduler.kube.client import Client
+from scheduler.kube.decode import json_parts
+from scheduler.kube.decode.envelopes import read_page
 from scheduler.kube.errors import DecodeError
 from solver.domain import PodId
 
@@ -48,13 +50,7 @@ class _Pod(msgspec.Struct, frozen=True):
     status: _Status = _Status()
 
 
-class _ListMetadata(msgspec.Struct, frozen=True, rename={"following": "continue"}):
-    following: str = ""
-
-
-class _Pods(msgspec.Struct, frozen=True):
-    metadata: _ListMetadata = _ListMetadata()
-    items: list[_Pod] | None = None
+_pod: Final = msgspec.json.Decoder(_Pod)
 
 
 async def read(client: Client) -> tuple[Wait, ...]:
@@ -63,13 +59,21 @@ async def read(client: Client) -> tuple[Wait, ...]:
     query = {"fieldSelector": "spec.nodeName=", "limit": _PAGE}
     while True:
         try:
-            page = msgspec.json.decode(await client.request("GET", _PATH, query=query), type=_Pods)
-        except msgspec.MsgspecError as error:
+            page = read_page(await client.request("GET", _PATH, query=query))
+        except ValueError as error:
             raise DecodeError("pod", _PATH, "(whole answer)", str(error)) from error
-        found += (wait for pod in page.items or () if (wait := _wait(pod)) is not None)
-        if not page.metadata.following:
+        found += (wait for raw in page.items if (wait := _read_wait(raw)) is not None)
+        if not page.continue_token:
             return tuple(found)
-        query["continue"] = page.metadata.following
+        query["continue"] = page.continue_token
+
+
+def _read_wait(raw: bytes | msgspec.Raw) -> Wait | None:
+    """Read one pod; of one that cannot be read it is not known since when it waits."""
+    try:
+        return _wait(json_parts.decode(_pod, raw)[0])
+    except Exception:  # noqa: BLE001 - whatever is wrong with one pod, the others were told
+        return None
 
 
 def _wait(pod: _Pod) -> Wait | None:

@@ -18,6 +18,8 @@ WATCH_SECONDS: Final = (240, 480)
 """A watch is asked to end after a time between these, so that watches do not all end together."""
 _SILENCE_SECONDS: Final = 30.0
 """How much longer than that we listen before we take the connection for dead."""
+_RELIST_SECONDS: Final = 300.0
+"""Lines that cannot be read at all make us list again this often at most."""
 _SHORT_SECONDS: Final = 1.0
 """A watch that brings nothing and ends sooner counts as a failure, or we would ask in a tight loop."""
 
@@ -26,9 +28,11 @@ class Reflector:
     """
     Lists and watches one kind for ever and hands every change over.
 
-    `on_changes` gets what one read gave, in order, on the event loop's thread; it must not raise. `on_error` gets
-    whatever went wrong, with the kind: an object that cannot be read, a listing or watch that failed and is tried
-    again. `synced` is set after the first whole listing has been handed over.
+    `on_changes` gets what one read gave, in order, on the event loop's thread. `on_error` gets whatever went wrong,
+    with the kind: a listing or watch that failed and is tried again, an object without a name. `on_unreadable` gets an
+    object that cannot be read, once for each of its versions (without it, `on_error` does), `on_readable` the key of
+    one that can be read again, or is gone. `synced` is set after the first whole listing has been handed over. Whatever
+    is raised on the way, the task goes on.
     """
 
     def __init__(
@@ -39,6 +43,8 @@ class Reflector:
         on_error: Callable[[Kind, Exception], None],
         *,
         path: str | None = None,
+        on_unreadable: Callable[[Kind, DecodeError], None] | None = None,
+        on_readable: Callable[[Kind, str], None] | None = None,
     ) -> None:
         """`path` is the collection's, where `discovery` found another than `paths.COLLECTIONS` has."""
         self.kind = kind
@@ -47,10 +53,14 @@ class Reflector:
         self._path = path if path is not None else paths.COLLECTIONS[kind]
         self._on_changes = on_changes
         self._on_error = on_error
+        self._on_unreadable = on_unreadable or on_error
+        self._on_readable = on_readable or _ignore
+        self._relisted_at = -_RELIST_SECONDS
         self._mirrored = Mirrored(kind)
         self._mirrored.start_listing()
         self._can_stream = True
         self._backoff = Backoff()
+        self._defects = Backoff()
 
     @property
     def resource_version(self) -> str:
@@ -64,6 +74,10 @@ class Reflector:
                 await self._step()
             except KubeError as error:
                 await self._recover(error)
+            except Exception as error:  # noqa: BLE001 - a defect that one object meets must not end the task
+                self._mirrored.distrust()
+                self._on_error(self.kind, error)
+                await asyncio.sleep(self._defects.seconds())
 
     async def _step(self) -> None:
         """Send one question and take the whole of its answer."""
@@ -101,16 +115,30 @@ class Reflector:
                 finally:
                     self._hand_over(received)
                 heard = True
+                self._list_again_after(received)
                 if not self._mirrored.needs_listing:
                     self._backoff.reset()
         if not heard and time.monotonic() - started < _SHORT_SECONDS:
             await asyncio.sleep(self._backoff.seconds())
 
+    def _list_again_after(self, received: Received) -> None:
+        """Raise for a line that could not be read, so that everything is listed again; not time after time."""
+        if received.torn is None:
+            return
+        if time.monotonic() - self._relisted_at >= _RELIST_SECONDS:
+            self._relisted_at = time.monotonic()
+            raise received.torn
+        self._on_error(self.kind, received.torn)
+
     def _hand_over(self, received: Received) -> None:
+        for problem in received.nameless:
+            self._on_error(self.kind, problem)
+        for problem in received.problems:
+            self._on_unreadable(self.kind, problem)
+        for key in received.readable:
+            self._on_readable(self.kind, key)
         if received.changes:
             self._on_changes(received.changes)
-        for problem in received.problems:
-            self._on_error(self.kind, problem)
         if self._mirrored.is_synced and not self.synced.is_set():
             self.synced.set()
 
@@ -124,3 +152,7 @@ class Reflector:
 
 def _watch_seconds() -> int:
     return random.randint(*WATCH_SECONDS)  # noqa: S311 - spreads load, keeps no secret
+
+
+def _ignore(_kind: Kind, _key: str) -> None:
+    """Nothing has to be done."""

@@ -4,14 +4,17 @@ Writes for the claims that stand behind extended resources (KEP-5004): make, ann
 Errors are those of `errors`; as everywhere, `AnswerLost` and `ServerError` leave open whether the write has acted.
 """
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
+from scheduler.change import Kind
 from scheduler.kube import paths, pod_status
 from scheduler.kube.client import Client
-from scheduler.kube.decode.claims import SPECIAL, decode_claim
-from scheduler.kube.errors import AnswerLost, Conflict, NotFound
+from scheduler.kube.decode import json_parts
+from scheduler.kube.decode.claims import SPECIAL
+from scheduler.kube.decode.objects import decode
+from scheduler.kube.errors import AnswerLost, Conflict, DecodeError, NotFound
 from scheduler.kube.writes import WRITE_SECONDS
 from solver.domain import AllocationMode, Claim, ClaimId, PodId, Request, RequestMapping, SpecialClaim
 
@@ -50,8 +53,8 @@ async def create_claim(
     path = paths.claims(pod.namespace)
     answer = await client.request("POST", path, body=body, timeout_seconds=timeout_seconds)
     try:
-        return decode_claim(answer)
-    except msgspec.MsgspecError as error:
+        return cast("Claim", decode(Kind.CLAIMS, answer))
+    except DecodeError as error:
         raise AnswerLost(f"POST {path}: the answer cannot be read: {error}") from error
 
 
@@ -79,8 +82,8 @@ async def announce_claim(
     """
     answer = await pod_status.patch(client, pod, announcement(claim, mappings), timeout_seconds=timeout_seconds)
     try:
-        announced = _pod.decode(answer).status.extended
-    except msgspec.MsgspecError as error:
+        announced = json_parts.decode(_pod, answer)[0].status.extended
+    except (ValueError, RecursionError) as error:
         raise AnswerLost(f"PATCH {paths.pod(pod[0], 'status')}: the answer cannot be read: {error}") from error
     if announced is None or announced.resource_claim_name != claim.name:
         raise NotServedError(_NO_GATE)

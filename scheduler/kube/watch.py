@@ -5,38 +5,30 @@ List and watch of one kind without I/O: what to ask next, and what the answers m
 sendInitialEvents, KEP-3157) or in pages, goes on from the last resourceVersion by watches, and starts over when the
 server has forgotten that version (410). After a listing, whatever was known and is not in it any more is handed over
 as gone; objects whose resourceVersion has not changed are not decoded again.
+
+An object that cannot be read is in quarantine: what stands for it is handed over (`decode.stand_ins`), it is told once
+for each of its versions, and it is read again when it changes. It has no influence on any other object.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
-from scheduler.change import Change, Kind
+from scheduler.change import Change, Kind, Object
+from scheduler.closed import cut
 from scheduler.kube import errors, paths
-from scheduler.kube.decode.objects import decode, identify
+from scheduler.kube.decode.envelopes import Event, Raw, read_event, read_page
+from scheduler.kube.decode.json_parts import Softened
+from scheduler.kube.decode.objects import identify, read
 from scheduler.kube.decode.shared import Wire
 from scheduler.kube.errors import DecodeError
+from solver.domain import Pod
 
 PAGE_SIZE: Final = 500
 _ANY_VERSION: Final = "0"
 """Where to go on after a listing without a version: anything the server has."""
 _INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
-
-
-class _ListMetadata(Wire, frozen=True):
-    resource_version: str = ""
-    continue_token: str = msgspec.field(name="continue", default="")
-
-
-class _List(Wire, frozen=True):
-    metadata: _ListMetadata = _ListMetadata()
-    items: list[msgspec.Raw] | None = None
-
-
-class _Event(Wire, frozen=True):
-    type: str
-    object: msgspec.Raw
 
 
 class _BookmarkMetadata(Wire, frozen=True):
@@ -48,17 +40,38 @@ class _Bookmark(Wire, frozen=True):
     metadata: _BookmarkMetadata
 
 
-_list = msgspec.json.Decoder(_List)
-_event = msgspec.json.Decoder(_Event)
 _bookmark = msgspec.json.Decoder(_Bookmark)
 
 
 class Received:
-    """What an answer came to: the changes in order, and the objects that cannot be read."""
+    """
+    What an answer came to: the changes in order.
+
+    `problems` are the objects that cannot be read, `readable` the keys of those that left quarantine: they can be read
+    again or are gone. `nameless` are objects whose name cannot be read. `torn` is a line that belongs to no object that
+    could be named: what it told is lost.
+    """
 
     def __init__(self) -> None:
         self.changes: list[Change] = []
         self.problems: list[DecodeError] = []
+        self.nameless: list[DecodeError] = []
+        self.readable: list[str] = []
+        self.torn: DecodeError | None = None
+
+
+class _Known(NamedTuple):
+    """
+    What is known of an object: whether it was handed over, and what counts if its next version cannot be read.
+
+    `value` is shared with the mirror, and None for a pod that holds no room, of which nothing counts.
+    """
+
+    uid: str
+    version: str
+    value: Object | None
+    is_readable: bool
+    is_there: bool
 
 
 class Mirrored:
@@ -73,8 +86,10 @@ class Mirrored:
         self.kind = kind
         self.resource_version = ""
         self.is_synced = False
-        self._known: dict[str, tuple[str, str]] = {}
+        self._known: dict[str, _Known] = {}
         self._seen: set[str] | None = None
+        self._has_nameless = False
+        """Whether the present listing had objects that could not be named: they may be any that it did not show."""
         self._continue = ""
 
     # what to ask
@@ -89,6 +104,12 @@ class Mirrored:
         self.resource_version = ""
         self._continue = ""
         self._seen = set()
+        self._has_nameless = False
+
+    def distrust(self) -> None:
+        """Take nothing for handed over: the next listing gives every object again."""
+        self._known = {key: known._replace(version="") for key, known in self._known.items()}
+        self.start_listing()
 
     def page_query(self) -> dict[str, str]:
         """Ask for the next page of a listing."""
@@ -121,36 +142,38 @@ class Mirrored:
     def receive_page(self, body: bytes) -> Received:
         """Take one page. Raises DecodeError if it is no list."""
         try:
-            page = _list.decode(body)
-        except msgspec.MsgspecError as error:
+            page = read_page(body)
+        except ValueError as error:
             raise DecodeError(self.kind.value, "list", "(page)", str(error)) from error
         received = Received()
-        for item in page.items or ():
-            self._put(item, received)
-        self._continue = page.metadata.continue_token
+        for item in page.items:
+            self._put(item, page.soft, received)
+        self._continue = page.continue_token
         if not self._continue:
-            self._end_listing(page.metadata.resource_version, received)
+            self._end_listing(page.resource_version, received)
         return received
 
     def receive_lines(self, lines: Sequence[bytes], received: Received) -> None:
         """
         Take lines of a watch, adding to `received`.
 
-        Raises the server's own error (`Gone`: list again) or DecodeError; what came before it is in `received`.
+        Raises the server's own error (`Gone`: list again); what came before it is in `received`.
         """
         for line in lines:
             if not line:
                 continue
             try:
-                event = _event.decode(line)
-            except msgspec.MsgspecError as error:
-                raise DecodeError(self.kind.value, "watch", "(event)", str(error)) from error
+                event = read_event(line)
+            except ValueError as error:
+                self._has_nameless = True
+                received.torn = DecodeError(self.kind.value, "watch", "(event)", cut(str(error)))
+                continue
             self._take(event, received)
 
-    def _take(self, event: _Event, received: Received) -> None:
+    def _take(self, event: Event, received: Received) -> None:
         match event.type:
             case "ADDED" | "MODIFIED":
-                self._put(event.object, received)
+                self._put(event.object, event.soft, received)
             case "DELETED":
                 self._remove(event.object, received)
             case "BOOKMARK":
@@ -161,12 +184,13 @@ class Mirrored:
                 # A type of event that a newer server may send says nothing that we know how to use.
                 return
 
-    def _put(self, raw: msgspec.Raw, received: Received) -> None:
-        """Hand over an object as it is now; one that is malformed is handed over as gone."""
+    def _put(self, raw: Raw, soft: Softened | None, received: Received) -> None:
+        """Hand over an object as it is now, or what stands for it."""
         try:
             identity = identify(raw)
         except DecodeError as error:
-            received.problems.append(error)
+            self._has_nameless = True
+            received.nameless.append(error)
             return
         key, uid, version = identity
         if self._seen is not None:
@@ -174,40 +198,47 @@ class Mirrored:
         else:
             self.resource_version = version or self.resource_version
         known = self._known.get(key)
-        if known == (uid, version):
+        if known is not None and version and known[:2] == (uid, version):
             return
-        if known is not None and known[0] != uid:
+        if known is not None and known.uid != uid:
             # It was deleted and made anew while we did not watch.
             self._forget(key, received)
-        try:
-            value = decode(self.kind, raw)
-        except DecodeError as error:
-            received.problems.append(error)
-            self._forget(key, received)
-            return
-        self._known[key] = (uid, version)
-        received.changes.append(Change(kind=self.kind, key=key, value=value))
+            known = None
+        value, problem = read(self.kind, raw, known.value if known is not None else None, soft)
+        if known is not None and known.value == value:
+            value = known.value  # the mirror keeps the object that it has: no second copy
+        kept = None if isinstance(value, Pod) and not _holds(value) else value
+        self._known[key] = _Known(uid, version, kept, problem is None, value is not None)
+        if problem is not None:
+            received.problems.append(problem)
+        elif known is not None and not known.is_readable:
+            received.readable.append(key)
+        if value is not None:
+            received.changes.append(Change(kind=self.kind, key=key, value=value))
 
-    def _remove(self, raw: msgspec.Raw, received: Received) -> None:
+    def _remove(self, raw: Raw, received: Received) -> None:
         try:
             identity = identify(raw)
         except DecodeError as error:
-            received.problems.append(error)
+            received.nameless.append(error)
             return
         if self._seen is None:
             self.resource_version = identity.resource_version or self.resource_version
         self._forget(identity.key, received)
 
     def _forget(self, key: str, received: Received) -> None:
-        if self._known.pop(key, None) is not None:
+        known = self._known.pop(key, None)
+        if known is not None and known.is_there:
             received.changes.append(Change(kind=self.kind, key=key, value=None))
+        if known is not None and not known.is_readable:
+            received.readable.append(key)
 
-    def _mark(self, raw: msgspec.Raw, received: Received) -> None:
+    def _mark(self, raw: Raw, received: Received) -> None:
         """Move on to the bookmark's resourceVersion; one of them ends a streamed listing."""
         try:
             metadata = _bookmark.decode(raw).metadata
         except msgspec.MsgspecError as error:
-            received.problems.append(DecodeError(self.kind.value, "bookmark", "metadata", str(error)))
+            received.nameless.append(DecodeError(self.kind.value, "bookmark", "metadata", str(error)))
             return
         if self._seen is None:
             self.resource_version = metadata.resource_version or self.resource_version
@@ -215,9 +246,14 @@ class Mirrored:
             self._end_listing(metadata.resource_version, received)
 
     def _end_listing(self, resource_version: str, received: Received) -> None:
-        """Hand over as gone what the listing did not show."""
+        """Hand over as gone what the listing did not show, if all that it showed could be named."""
         seen, self._seen = self._seen or set(), None
-        for key in [key for key in self._known if key not in seen]:
+        for key in [key for key in self._known if key not in seen and not self._has_nameless]:
             self._forget(key, received)
         self.resource_version = resource_version or _ANY_VERSION
         self.is_synced = True
+
+
+def _holds(pod: Pod) -> bool:
+    """Whether a pod holds room on a node, or has some held for it."""
+    return bool(pod.node_name or pod.nominated_node_name) and not pod.is_terminal

@@ -17,10 +17,9 @@ import msgspec
 from scheduler.change import Kind
 from scheduler.kube import encode, paths, pod_status, protobuf
 from scheduler.kube.client import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
-from scheduler.kube.decode.claims import decode_claim
 from scheduler.kube.decode.objects import decode
 from scheduler.kube.encode import EventRecord, GroupCondition
-from scheduler.kube.errors import AnswerLost, Invalid, NotFound
+from scheduler.kube.errors import AnswerLost, DecodeError, Invalid, NotFound
 from solver.domain import Allocation, Claim, ClaimId, ConsumerReference, Pod, PodGroup, PodId
 
 WRITE_SECONDS: Final = 5.0
@@ -258,8 +257,8 @@ async def _write_claim(client: Client, claim: Claim, write: _Write, timeout_seco
             timeout_seconds=_seconds_until(ends),
         )
     try:
-        return decode_claim(answer)
-    except msgspec.MsgspecError as error:
+        return cast("Claim", decode(Kind.CLAIMS, answer))
+    except DecodeError as error:
         raise AnswerLost(f"PATCH {path}: the answer cannot be read: {error}") from error
 
 

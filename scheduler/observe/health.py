@@ -2,7 +2,7 @@
 Whether Dovetail lives and is ready: named checks, and the HTTP server that shows them beside the metrics.
 
 `/livez` fails when the process should be restarted, `/readyz` while it cannot schedule; `?verbose` lists every check
-with its state and since when. A check that is merely degraded ("only the fall-back decides") fails neither.
+with its state and since when. A check that is merely degraded ("the solver's process is starting") fails neither.
 """
 
 import time

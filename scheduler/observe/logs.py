@@ -5,6 +5,7 @@ Log lines: one event a line, its name from this file, the rest in named fields.
 Code asks for a logger with `logs.logger()` and binds what it knows (`pod=…`, `node=…`).
 """
 
+import io
 import logging
 import sys
 from typing import Any, Final, TextIO
@@ -12,6 +13,7 @@ from typing import Any, Final, TextIO
 import msgspec
 import structlog
 
+from scheduler.observe import terminal
 from scheduler.settings import LogFormat, Logging
 
 # The life of the process
@@ -20,6 +22,7 @@ SYNCED: Final = "synced"
 STOPPING: Final = "stopping"
 STOPPED: Final = "stopped"
 CRASHED: Final = "crashed"
+DEFECT: Final = "defect"
 LEADER: Final = "leader"
 STANDBY: Final = "standby"
 LEADER_LOST: Final = "leader_lost"
@@ -28,6 +31,9 @@ LEADER_LOST: Final = "leader_lost"
 RELISTED: Final = "relisted"
 WATCH_FAILED: Final = "watch_failed"
 OBJECT_UNREADABLE: Final = "object_unreadable"
+MEMORY_SHORT: Final = "memory_short"
+MEMORY_ENOUGH: Final = "memory_enough"
+OBJECT_READABLE: Final = "object_readable"
 DEVICE_HELD_TWICE: Final = "device_held_twice"
 
 # Deciding
@@ -37,12 +43,14 @@ WORKER_STARTED: Final = "worker_started"
 WORKER_LOST: Final = "worker_lost"
 FALLBACK: Final = "fallback"
 SOLVER_FAILED: Final = "solver_failed"
+DECISION_ENDED: Final = "decision_ended"
 SNAPSHOT_SAVED: Final = "snapshot_saved"
 
 # Writing
 UNIT_COMMITTED: Final = "unit_committed"
 UNIT_CONFLICT: Final = "unit_conflict"
 UNIT_FAILED: Final = "unit_failed"
+PREEMPTING: Final = "preempting"
 EVICTED: Final = "evicted"
 EVICTION_REFUSED: Final = "eviction_refused"
 PREEMPTION_ENDED: Final = "preemption_ended"
@@ -55,6 +63,11 @@ DEVICE_AVOIDED: Final = "device_avoided"
 DEVICE_SUSPECTED: Final = "device_suspected"
 EVENT_DROPPED: Final = "event_dropped"
 
+_LONGEST_VALUE: Final = 4096
+_MOST_VALUES: Final = 100
+"""Characters of a field of a line, and entries of a list in it."""
+_OURS: Final = frozenset({"event", "level", "timestamp", "exc_info", "stack", "_record", "_from_structlog"})
+"""Fields that hold nothing of users, or what later processors turn into text."""
 _NOISY: Final = ("asyncio", "aiohttp", "kubernetes", "urllib3")
 """Libraries whose informational lines say nothing to an operator."""
 
@@ -74,6 +87,7 @@ def configure(settings: Logging, stream: TextIO | None = None) -> None:
         structlog.stdlib.ExtraAdder(),
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
+        _bounded,
     )
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
@@ -106,9 +120,8 @@ def _rendering(log_format: LogFormat, stream: TextIO) -> tuple[structlog.typing.
     """Give the last processors; an exception becomes text, without the values of its variables (they hold tokens)."""
     if log_format is LogFormat.CONSOLE:
         return (
-            structlog.dev.ConsoleRenderer(
-                colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback, pad_event_to=18
-            ),
+            _escaped,
+            structlog.dev.ConsoleRenderer(colors=stream.isatty(), exception_formatter=_traceback, pad_event_to=18),
         )
     return (
         structlog.processors.format_exc_info,
@@ -116,7 +129,34 @@ def _rendering(log_format: LogFormat, stream: TextIO) -> tuple[structlog.typing.
     )
 
 
+def _escaped(_: object, __: str, fields: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Escape texts of users before they are coloured; what is no text is written as its `repr`, which escapes too."""
+    return {key: terminal.escaped(value) if isinstance(value, str) else value for key, value in fields.items()}
+
+
+def _traceback(stream: TextIO, exc_info: structlog.typing.ExcInfo) -> None:
+    """Write an exception, whose message may be a user's, with its lines."""
+    found = io.StringIO()
+    structlog.dev.plain_traceback(found, exc_info)
+    stream.write(terminal.escaped(found.getvalue(), keep="\n"))
+
+
+def _bounded(_: object, __: str, fields: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Cut long texts in their middle, and long lists at their end: they may be of users."""
+    return {key: _cut(value) if key not in _OURS else value for key, value in fields.items()}
+
+
+def _cut(value: object) -> object:
+    if isinstance(value, str):
+        half = _LONGEST_VALUE // 2
+        return value if len(value) <= _LONGEST_VALUE else f"{value[:half]} … {value[-half:]}"
+    if isinstance(value, list | tuple):
+        shown = [_cut(each) for each in value[:_MOST_VALUES]]
+        return [*shown, f"and {len(value) - _MOST_VALUES} more"] if len(value) > _MOST_VALUES else shown
+    return value
+
+
 def _to_json(fields: dict[str, Any], **_: object) -> str:
     """Write one line; the event stands first, and what JSON has no form for is written as its text."""
     first = {key: fields[key] for key in ("timestamp", "level", "event") if key in fields}
-    return msgspec.json.encode({**first, **fields}, enc_hook=str).decode()
+    return terminal.escaped_json(msgspec.json.encode({**first, **fields}, enc_hook=str).decode())

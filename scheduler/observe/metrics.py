@@ -6,6 +6,7 @@ alerts work; what only Dovetail has is called `dovetail_…`.
 """
 
 from collections.abc import Iterable
+from enum import StrEnum
 from typing import Final
 
 from prometheus_client import (
@@ -43,6 +44,23 @@ QUEUES: Final = ("active", "backoff", "unschedulable", "gated")
 """Where a pending pod can wait (label `queue`)."""
 
 
+class Part(StrEnum):
+    """Where an exception was met that no code expects (label `part`)."""
+
+    DECISION = "decision"
+    SEARCH = "search"
+    COMMIT = "commit"
+    SETTLEMENT = "settlement"
+    EVICTION = "eviction"
+    REPAIR = "repair"
+    LEFTOVERS = "leftovers"
+    STRAYS = "strays"
+    GROUPS = "groups"
+    REPORTS = "reports"
+    QUEUE = "queue"
+    AVOIDANCE = "avoidance"
+
+
 class Metrics:
     """
     The series of one process, in a registry of their own.
@@ -56,7 +74,16 @@ class Metrics:
         GCCollector(registry=self.registry)
         self._add_pods()
         self._add_decisions()
+        self._add_decisions_aside()
+        self._add_memory()
         self._add_writes()
+        self._add_objects()
+        self.defects = self._counter(
+            "dovetail_defects",
+            "Exceptions that no code expects, by where one object met them. The log has each with its traceback.",
+            ("part",),
+            tuple(Part),
+        )
         self.build: Final = Info("dovetail_build", "The version that runs.", registry=self.registry)
         self.build.info({"version": version})
 
@@ -140,10 +167,46 @@ class Metrics:
         )
         self.fallback_seconds = self._gauge(
             "dovetail_fallback_seconds",
-            "Seconds for which only the greedy fall-back has decided; 0 while the solver works.",
+            "Seconds for which the solver's process has not decided; 0 while it works.",
         )
         self.worker_restarts = self._counter(
             "dovetail_worker_restarts", "Times that the solver's process was started again."
+        )
+
+    def _add_decisions_aside(self) -> None:
+        """Add the series about decisions beside the batches."""
+        self.aside_decisions = self._counter(
+            "dovetail_aside_decisions",
+            "Decisions beside the batches: decided, parked (broke a limit: it rests for minutes), divided (to find "
+            "the pod that ends the process), lost (the process ended), gone (its pods are), failed.",
+            ("outcome",),
+            ("decided", "parked", "divided", "lost", "gone", "failed"),
+        )
+        self.aside_seconds = self._counter(
+            "dovetail_aside_seconds", "Wall seconds of decisions beside the batches, of which there is one at a time."
+        )
+        self.aside_pods = self._gauge(
+            "dovetail_aside_pods", "Pods that wait for a decision beside the batches: costly ones, and suspects."
+        )
+        self.parked_specs = self._gauge(
+            "dovetail_parked_specs",
+            "Specs of pods whose last decision broke a limit of time or memory, or ended the solver's process.",
+        )
+
+    def _add_memory(self) -> None:
+        """Add the series about what is kept in memory."""
+        self.shed_objects = self._gauge(
+            "dovetail_shed_objects",
+            "Waiting pods and unallocated claims that are not taken in, because memory for them is used up.",
+            ("resource",),
+            (Kind.PODS, Kind.CLAIMS),
+        )
+        self.waiting_bytes = self._gauge(
+            "dovetail_waiting_objects_bytes",
+            "Estimated memory of waiting pods and unallocated claims, in both processes.",
+        )
+        self.memory_resident = self._gauge(
+            "dovetail_memory_resident_bytes", "Resident memory of the scheduler and its solver's process together."
         )
 
     def _add_writes(self) -> None:
@@ -171,10 +234,19 @@ class Metrics:
         self.write_concurrency = self._gauge(
             "dovetail_write_concurrency", "Writes that may be under way at once, as adapted to the API server."
         )
+
+    def _add_objects(self) -> None:
+        """Add the series about what is watched and kept of it, and what is told."""
         self.watch_relists = self._counter(
             "dovetail_watch_relists",
             "Times that a kind was listed again because its watch could not be resumed.",
             ("resource",),
+            tuple(Kind),
+        )
+        self.quarantined_objects = self._gauge(
+            "dovetail_quarantined_objects",
+            "Objects that cannot be read or used now: nothing is decided with them, what they hold counts.",
+            ("kind",),
             tuple(Kind),
         )
         self.events_dropped = self._counter(

@@ -1,9 +1,11 @@
-"""How long a pod rests after an attempt that did not place it."""
+"""How long a pod rests after an attempt that did not place it: without jitter, for pods that failed together."""
 
 import math
 from typing import Final
 
 import msgspec
+
+from scheduler.backoff import doubled
 
 TOGETHER_SECONDS: Final = 0.1
 """Backoffs end on a grid of so many seconds: pods that failed together are decided together when they return."""
@@ -19,12 +21,7 @@ class Backoff(msgspec.Struct, frozen=True, kw_only=True):
 
     def seconds(self, attempts: int) -> float:
         """Give the rest after the attempt with this number, the first being 1."""
-        rest = self.initial_seconds
-        for _ in range(attempts - 1):
-            rest *= 2
-            if rest >= self.ceiling_seconds:
-                break
-        return min(rest, self.ceiling_seconds)
+        return doubled(self.initial_seconds, self.ceiling_seconds, attempts - 1)
 
     def end(self, now: float, attempts: int) -> float:
         """Give the moment, on the grid, at which the rest ends that begins now."""

@@ -52,6 +52,11 @@ class Entry:
     crowd: Crowd | None = None
 
     @property
+    def kind(self) -> object:
+        """The same for pods that are known to be equal, and wait for the same."""
+        return self.crowd or self
+
+    @property
     def rank(self) -> Rank:
         """Its place among all pods; who completes a gang that runs in part goes before all of the same priority."""
         return Rank(-self.pod.priority, -math.inf if self.is_completing else self.first_seen, self.pod.id)

@@ -262,7 +262,7 @@ def _offered(node: Node) -> set[str]:
 
 
 def _selecting(each: DeviceClass) -> tuple[object, ...]:
-    return (each.selectors, each.extended_resource_name)
+    return (each.selectors, each.extended_resource_name, each.invalid)
 
 
 def _pod_facts(before: Pod, after: Pod | None) -> set[Fact]:

@@ -58,6 +58,10 @@ class Line(Generic[R]):
             self._heap = [(place, member) for member, place in self._members.items()]
             heapify(self._heap)
 
+    def pods(self) -> list[PodId]:
+        """Give the pods of the line, in the order in which they came."""
+        return list(self._members)
+
     def head(self) -> R | None:
         """Give the place of the first pod, or None for an empty line."""
         while self._heap:

@@ -9,12 +9,13 @@ them away (`divided`). Times are seconds of the queue's clock.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from msgspec import structs
 
-from solver.domain import Batch, Hold, Plan, Pod, Reason, ReasonCode
+from scheduler.queue.completing import Completing
+from solver.domain import Batch, Gang, Hold, Plan, Pod, PodId, Reason, ReasonCode
 
 _ROOM: Final = frozenset(
     {ReasonCode.NODE_RESOURCES, ReasonCode.OUTRANKED, ReasonCode.BUDGET, ReasonCode.NODE_HELD, ReasonCode.GANG_UNPLACED}
@@ -55,8 +56,9 @@ class _Waiting:
 class PassedOver:
     """Remembers waiting pods by uid, and the last placements by priority: nothing here grows with time."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, completing: Completing | None = None) -> None:
         self._seconds: Final = seconds
+        self._completing: Final = completing if completing is not None else Completing()
         self._waiting: Final[dict[str, _Waiting]] = {}
         self._placed: Final[dict[tuple[int, bool], float]] = {}
         self._holds: Final[dict[str, Hold]] = {}
@@ -114,12 +116,14 @@ class PassedOver:
         """
         Say of a batch who is overdue and what is held.
 
-        A gang is overdue when one of its pods is, and when some of them run but not enough.
+        With a pod of a gang others of it are overdue that it needs to run, and no more: who joins a gang that waits
+        does not inherit its wait. So are pods that complete a gang which was placed and has lost members.
         """
         overdue = {pod.id for pod in batch.pods if self.is_overdue(pod, now)}
-        gangs = {pod.gang for pod in batch.pods if pod.id in overdue and pod.gang is not None}
-        gangs |= {gang.id for gang in batch.gangs if gang.is_partial}
-        ids = tuple(pod.id for pod in batch.pods if pod.id in overdue or pod.gang in gangs)
+        for gang in batch.gangs:
+            overdue |= _with_needed(gang, [pod.id for pod in batch.pods if pod.gang == gang.id], overdue)
+        overdue |= self._completing.completing(batch, now)
+        ids = tuple(pod.id for pod in batch.pods if pod.id in overdue)
         if not ids and not self._holds:
             return batch
         return structs.replace(batch, overdue=ids, holds=self.holds)
@@ -198,6 +202,15 @@ class PassedOver:
             for group in [group for group in self._unpassed if _is_ahead(placed, group)]:
                 for waiting in self._unpassed.pop(group).values():
                     waiting.passed_since, waiting.group = now, None
+
+
+def _with_needed(gang: Gang, members: Sequence[PodId], overdue: Collection[PodId]) -> set[PodId]:
+    """Give members of a gang that are overdue with those of them that are: as many as are missing to its minimum."""
+    mine = [each for each in members if each in overdue]
+    if not mine:
+        return set()
+    missing = max(0, gang.min_count - gang.running_count - len(mine))
+    return set([each for each in members if each not in overdue][:missing])
 
 
 def _is_ahead(placed: tuple[int, bool], group: _Group) -> bool:

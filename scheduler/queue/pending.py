@@ -1,10 +1,12 @@
 """Pods that wait to be placed by us: which are ready, which rest, and which wait for something to change."""
 
+import contextlib
 from collections.abc import Collection, Iterable
 from typing import Final
 
 import msgspec
 
+from scheduler.cluster.roster import looks_alike
 from scheduler.cluster.transition import Transition
 from scheduler.queue.backoff import MOST_EARLY, Backoff
 from scheduler.queue.crowds import ShapeOf
@@ -59,9 +61,9 @@ class Pending:
         """Say who tells which pods are equal, so that not all of them need be tried; before that each is by itself."""
         self._standing.crowds.connect(shape_of)
 
-    def offer(self, pod: Pod, now: float) -> None:
+    def offer(self, pod: Pod, now: float, before: Pod | None = None) -> None:
         """
-        Take a pod as the watch gives it, new or changed.
+        Take a pod as the watch gives it, new or changed; `before` is how it was believed to be.
 
         A pod that is not ours to place leaves the queue: it names another scheduler, is bound, ended or is being
         deleted. A change wakes it, unless only what we write ourselves changed (nominatedNodeName).
@@ -71,20 +73,21 @@ class Pending:
             self.remove(pod.id)
             entry = None
         if not self._is_ours(pod):
-            self._wake_gang(pod.gang)
+            if before is None or not looks_alike(before, pod):
+                self._wake_gang(pod.gang)
             return
         if entry is None:
             self._let_in(pod, now)
             return
-        before, entry.pod = entry.pod, pod
-        if before.gang != pod.gang or before.gang_note != pod.gang_note:
-            self._musters.leave(before)
+        known, entry.pod = entry.pod, pod
+        if known.gang != pod.gang or known.gang_note != pod.gang_note:
+            self._leave_gang(known)
             self._musters.enter(pod)
             self._wake_gang(pod.gang)
-        self._users.change(before, pod)
-        if before != pod:
+        self._users.change(known, pod)
+        if known != pod:
             self._standing.stand_apart(entry)
-        if not _is_only_ours(before, pod):
+        if not _is_only_ours(known, pod):
             self._wake_changed(entry, now)
 
     def remove(self, pod: PodId) -> None:
@@ -93,34 +96,43 @@ class Pending:
         if entry is None:
             return
         self._standing.leave(entry)
-        self._musters.leave(entry.pod)
-        self._wake_gang(entry.pod.gang)
+        self._leave_gang(entry.pod)
         self._users.leave(entry.pod)
+
+    def drop(self, pod: PodId) -> None:
+        """Let a pod go that raised while it was taken in, so that it may stand in some places and not in others."""
+        entry = self._standing.entries.get(pod)
+        if entry is not None:
+            with contextlib.suppress(Exception):
+                self.remove(pod)
+            self._standing.entries.pop(pod, None)
 
     def take_batch(self, now: float, limit: int) -> Batch:
         """
         Take up to `limit` pods that are ready, in queue order; empty where none is.
 
-        Priorities are strict. Within the priority that is cut off by the limit, pods that were never tried keep a
-        share of one in `NEW_SHARE`, so that a crowd of retried ones does not starve them. A gang is taken whole, those
-        of its pods too that rest or wait; one that is larger than the limit is taken alone. While it is open how many
-        of some equal pods can be placed, none of lower priority is taken.
+        Priorities are strict. Where more pods are ready than the limit, the namespaces of one priority take turns
+        (`lanes`), and pods that were never tried keep a share of one in `NEW_SHARE`, so that retried ones do not starve
+        them; of those a batch has few of each namespace while they find no place. A gang is taken whole, those of its
+        pods too that rest or wait; one that is larger than the limit is taken alone. While it is open how many of some
+        equal pods can be placed, or retried ones are left for the next batch, none of lower priority is taken.
         """
         self._reconsider(now)
         standing = self._standing
         standing.advance(now)
-        number, least = standing.waiting.count(), None
+        number, turns = standing.waiting.count(), standing.turns(limit)
         taken: list[Entry] = []
         while len(taken) < limit:
-            entry = standing.next(len(taken))
-            if entry is None or (least is not None and entry.pod.priority < least):
+            entry = standing.next(turns, len(taken))
+            if entry is None or turns.is_over(entry.pod.priority):
                 break
             together = self._together(entry)
             if not together or (taken and len(taken) + len(together) > limit):
                 break
             if standing.has_more(entry):
-                least = entry.pod.priority
+                turns.keep_for(entry.pod.priority)
             for each in together:
+                turns.note(each.pod.id.namespace, each.kind if each.attempts else None)
                 standing.take(each, number)
             taken += together
         return Batch(pods=tuple(entry.pod for entry in sorted(taken, key=lambda entry: entry.rank)))
@@ -134,28 +146,50 @@ class Pending:
         for pod in pods:
             entry = self._standing.entries.get(pod)
             if entry is not None and entry.state is State.IN_FLIGHT:
+                if entry.attempts:
+                    self._standing.retries.placed(pod.namespace, entry.kind)
                 self._standing.placed(entry)
 
-    def put_back(self, pod: PodId, uid: str, reasons: Collection[Reason], now: float) -> bool:
+    def in_flight(self, pod: PodId, uid: str) -> Pod | None:
+        """Give a pod that was taken and is still ours to place, as it is now."""
+        entry = self._standing.entries.get(pod)
+        is_here = entry is not None and entry.pod.uid == uid and entry.state is State.IN_FLIGHT
+        return entry.pod if entry is not None and is_here else None
+
+    def give_back(self, pods: Iterable[Pod], now: float) -> None:
+        """Put pods back that were taken and not decided about: they stand where they stood."""
+        for pod in pods:
+            if self.in_flight(pod.id, pod.uid) is not None:
+                self._standing.activate(self._standing.entries[pod.id], now)
+
+    def put_back(
+        self, pod: PodId, uid: str, reasons: Collection[Reason], now: float, until: float | None = None
+    ) -> bool:
         """
         Put a pod back that was taken and not placed; give whether it is still ours to place.
+
+        With `until` it rests for so long, whatever happens meanwhile.
 
         It rests for its backoff where another attempt may do better by itself, or where something happened since it
         was taken that would have woken it; else it waits for such a thing, or for the sweep. It need not rest where
         its equals were placed meanwhile. A pod that has left the queue, or whose name another pod has, is ignored.
         """
-        entry = self._standing.entries.get(pod)
-        if entry is None or entry.pod.uid != uid or entry.state is not State.IN_FLIGHT:
+        if not self.is_in_flight(pod, uid):
             return False
+        entry = self._standing.entries[pod]
         entry.codes = frozenset(reason.code for reason in reasons)
-        entry.is_completing = self._musters.is_partial(entry.pod)
+        entry.is_completing = self._musters.is_completing(entry.pod, now)
         entry.is_told = self._musters.is_missing_some(entry.pod)
+        if entry.attempts and not entry.codes & RETRIED:
+            self._standing.retries.failed(pod.namespace, entry.kind)
         is_early = entry.codes == {ReasonCode.CLAIM_MISSING} and entry.early < MOST_EARLY
         entry.early += is_early
         self._standing.settle(entry)
         if not is_early and not entry.is_told:  # before all exists nothing was tried
             entry.attempts += 1
             entry.not_before = now if _is_restless(entry) else self._backoff.end(now, entry.attempts)
+        if until is not None:
+            entry.not_before, entry.is_due = until, False
         if entry.pod.scheduling_gates:
             self._standing.activate(entry, now)
         elif self._is_awake(entry):
@@ -164,6 +198,11 @@ class Pending:
         else:
             self._standing.wait(entry, now)
         return True
+
+    def is_in_flight(self, pod: PodId, uid: str) -> bool:
+        """Whether a pod was taken with a batch, and neither put back nor seen bound or gone since."""
+        entry = self._standing.entries.get(pod)
+        return entry is not None and entry.pod.uid == uid and entry.state is State.IN_FLIGHT
 
     def wake(self, transition: Transition) -> None:
         """Wake the pods whose reasons a transition could remove; they are ready when their backoff is over."""
@@ -208,7 +247,7 @@ class Pending:
 
     def _let_in(self, pod: Pod, now: float) -> None:
         entry = self._standing.entries[pod.id] = Entry(pod=pod, first_seen=now)
-        entry.is_completing = self._musters.is_partial(pod)
+        entry.is_completing = self._musters.is_completing(pod, now)
         self._standing.counts[entry.state] += 1
         self._users.enter(pod)
         self._musters.enter(pod)
@@ -232,15 +271,15 @@ class Pending:
             or entry.is_due
             or bool(entry.codes & (RETRIED | entry.missed))
             or any(self._standing.waiting.last.get(code, 0) > entry.taken for code in entry.codes)
+            or self._standing.waiting.is_gang_woken(entry)
         )
 
     def _reconsider(self, now: float) -> None:
         """Let pods whose gang lacks members be told anew in a while, if what they were told holds no more."""
-        entries = self._standing.entries
-        for entry in [entries[pod] for gang in self._lacking for pod in self._musters.members(gang)]:
-            if entry.state is State.WAITING and (entry.is_told or ReasonCode.GANG_INCOMPLETE not in entry.codes):
-                entry.is_told = False
-                self._standing.activate(entry, now)
+        entries, waiting = self._standing.entries, self._standing.waiting
+        for entry in [entries[pod] for gang in self._lacking for pod in waiting.told(gang)]:
+            entry.is_told = False
+            self._standing.activate(entry, now)
         self._lacking.clear()
 
     def _wake_all(self, fact: Fact) -> None:
@@ -249,12 +288,19 @@ class Pending:
 
     def _wake_gang(self, gang: GangId | None) -> None:
         """Wake the pods of a gang that wait for what may be different now, if enough of them exist."""
-        members = self._musters.members(gang) if gang is not None else ()
-        if gang is not None and members and self._musters.is_missing_some(self._standing.entries[members[0]].pod):
+        if gang is None or not self._musters.has(gang):
+            return
+        if self._musters.is_incomplete(gang):
             self._lacking.add(gang)  # what its pods were told holds no more
         else:
-            for pod in members:
-                self._wake_singly(self._standing.entries[pod], Fact.GANG_CHANGED)
+            self._standing.waiting.wake_gang(gang)
+
+    def _leave_gang(self, pod: Pod) -> None:
+        """Count a pod out of its gang, which the others may wait for."""
+        self._musters.leave(pod)
+        if pod.gang is not None and not self._musters.has(pod.gang):
+            self._standing.waiting.forget_gang(pod.gang)
+        self._wake_gang(pod.gang)
 
     def _wake_users(self, claim: AnyClaim, fact: Fact) -> None:
         for pod in self._users.of(claim):

@@ -31,7 +31,13 @@ class Shapes:
         self._is_overdue: Final = is_overdue
 
     def of(self, pod: Pod) -> Hashable | None:
-        """Give what is equal for equal pods, and None for a pod like no other."""
+        """Give what is equal for equal pods, and None for a pod like no other; one that raises is like no other."""
+        try:
+            return self._of(pod)
+        except Exception:  # noqa: BLE001 - whatever one pod raises, the others are put back and decided
+            return None
+
+    def _of(self, pod: Pod) -> Hashable | None:
         if _is_special(pod) or self._is_apart(pod):
             return None
         asked: list[Hashable] = []
@@ -40,7 +46,7 @@ class Shapes:
             if wanted is None:
                 return None
             asked.append(wanted)
-        return (pod.scheduler_name, pod.priority, self._is_overdue(pod), *_spec(pod), *_company(pod), *asked)
+        return (pod.scheduler_name, pod.priority, self._is_overdue(pod), *spec(pod), *company(pod), *asked)
 
     def _asked(self, entry: PodClaim, pod: Pod) -> Hashable | None:
         """Give what one entry of the pod's claims asks for, None where it is not merely to be allocated for the pod."""
@@ -60,7 +66,8 @@ def _is_untouched(claim: Claim) -> bool:
     return claim.allocation is None and not (claim.reserved_for or claim.is_deleting or claim.invalid)
 
 
-def _spec(pod: Pod) -> tuple[Hashable, ...]:
+def spec(pod: Pod) -> tuple[Hashable, ...]:
+    """Give what of a pod's spec decides where it may run, its claims and its company apart."""
     return (
         pod.preemption_policy,
         pod.requests,
@@ -73,7 +80,7 @@ def _spec(pod: Pod) -> tuple[Hashable, ...]:
     )
 
 
-def _company(pod: Pod) -> tuple[Hashable, ...]:
+def company(pod: Pod) -> tuple[Hashable, ...]:
     """Whom it runs with, keeps away from or spreads among, by its own word; and as what others of its kind see it."""
     if not (pod.affinity or pod.anti_affinity or pod.spread):
         return ()

@@ -5,7 +5,8 @@ from typing import Final
 
 from scheduler.queue.crowds import FIRST, MOST, Crowd, Crowds, is_telling
 from scheduler.queue.entry import Entry, State
-from scheduler.queue.line import Due, Line, Rank
+from scheduler.queue.lanes import Lanes, Retries, Turns
+from scheduler.queue.line import Due, Line
 from scheduler.queue.musters import Musters
 from scheduler.queue.waiting import Waiting, enter
 from solver.domain import PodId, ReasonCode
@@ -32,15 +33,15 @@ class Standing:
         self._musters: Final = musters
         self._sweep_seconds: Final = sweep_seconds
         self._muster_seconds: Final = muster_seconds
-        self._new: Final[Line[Rank]] = Line()
-        self._retried: Final[Line[Rank]] = Line()
+        self.retries: Final = Retries()
+        self._lanes: Final = Lanes()
         self._resting: Final[Line[Due]] = Line()
         self._sweep: Final[Line[Due]] = Line()
 
     def due(self, now: float) -> float | None:
         """Give the time from which there may be a pod to take: now, later, or None where none is waited for."""
         self._tend(now)
-        if self._new or self._retried or self.waiting.has_woken():
+        if self._lanes or self.waiting.has_woken():
             return now
         heads = [due.at for due in (self._resting.head(), self._sweep.head()) if due is not None]
         return max(now, min(heads)) if heads else None
@@ -56,18 +57,22 @@ class Standing:
         while moves and (rank := self.waiting.first_woken()) is not None:
             self.activate(self.entries[rank.pod], now)
             moves -= 1
-        self.waiting.drop_empty()
 
-    def next(self, position: int) -> Entry | None:
+    def turns(self, limit: int) -> Turns:
+        """Begin a batch of at most so many pods."""
+        self.retries.adapt(limit)
+        return self._lanes.turns(limit, self.retries)
+
+    def next(self, turns: Turns, position: int) -> Entry | None:
         """Choose the pod to take next: the first of all, or the first new one of the same priority in its turn."""
-        new, retried = self._new.head(), self._retried.head()
-        first = min((rank for rank in (new, retried) if rank is not None), default=None)
+        new, retried = turns.first(is_retried=False), turns.first(is_retried=True)
+        first = min((head for head in (new, retried) if head is not None), default=None)
         if first is None:
             return None
         is_turn = position % NEW_SHARE == NEW_SHARE - 1
         if is_turn and new is not None and new.negative_priority == first.negative_priority:
             first = new
-        return self.entries[first.pod]
+        return self.entries[first.rank.pod]
 
     def take(self, entry: Entry, number: int) -> None:
         """Let a pod go with the batch of this number."""
@@ -89,7 +94,7 @@ class Standing:
             self.wait(entry, now, None if entry.is_told else self._muster_seconds)
         else:
             self._stand(entry, State.ACTIVE)
-            enter(entry, self._retried if entry.attempts else self._new)
+            enter(entry, self._lanes.line(entry.pod.id.namespace, is_retried=entry.attempts > 0))
 
     def wait(self, entry: Entry, now: float, seconds: float | None = None) -> None:
         """Let a pod wait for what its reasons name, at most so long."""

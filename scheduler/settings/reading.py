@@ -1,14 +1,20 @@
 """From a file and the command line to settings that hold together, or to a message that says what to write."""
 
-from collections.abc import Hashable
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import yaml
 
-from scheduler.settings import problems
+from scheduler.settings import problems, untrusted
 from scheduler.settings.schema import API_VERSION, KIND, Settings, default
+
+_MOST_BYTES: Final = 1024 * 1024
+"""Of the file; a ConfigMap holds no more."""
+_MOST_PROBLEMS: Final = 20
+_LONGEST: Final = 400
+"""Characters of one problem."""
 
 
 class SettingsError(ValueError):
@@ -36,7 +42,7 @@ def load(path: Path | None = None, overrides: Overrides | None = None) -> Settin
 def parse(text: str, source: str) -> Settings:
     """Read the text of a configuration file; `source` names it in messages."""
     try:
-        document = yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader that refuses duplicate keys
+        document = untrusted.load(text)
     except yaml.YAMLError as error:
         raise SettingsError(f"{source}: not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(document, dict):
@@ -47,7 +53,11 @@ def parse(text: str, source: str) -> Settings:
 def _text_of(path: Path) -> str:
     """Read a file, or say why it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            raw = file.read(_MOST_BYTES + 1)
+        if len(raw) > _MOST_BYTES:
+            raise SettingsError(f"{path}: is larger than {_MOST_BYTES // 1024} KiB: that is no configuration file")
+        return raw.decode("utf-8")
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -80,19 +90,12 @@ def _checked(document: dict[str, Any], source: str) -> Settings:
         found = problems.of_settings(settings)
         if not found:
             return settings
-    raise SettingsError(f"{source}: {'; '.join(found)}")
+    raise SettingsError(f"{source}: {'; '.join(_few(found))}")
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML's plain values, and no key twice in one mapping (PyYAML would silently take the last)."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002 - the signature of PyYAML
-        """Build a mapping after looking at its keys."""
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                raise yaml.MarkedYAMLError(problem="a key must be plain text", problem_mark=key.start_mark)
-            if key.value in seen:
-                raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} stands twice", problem_mark=key.start_mark)
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)
+def _few(found: tuple[str, ...]) -> Iterator[str]:
+    """Keep a message readable: the first problems, and of each its beginning."""
+    for each in found[:_MOST_PROBLEMS]:
+        yield each if len(each) <= _LONGEST else f"{each[:_LONGEST]}… ({len(each)} characters)"
+    if len(found) > _MOST_PROBLEMS:
+        yield f"and {len(found) - _MOST_PROBLEMS} more"

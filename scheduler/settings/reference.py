@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler.settings import schema
+from scheduler.settings import choosing, schema, tenancy
 
 _WIDTH: Final = 100
 _PLAIN: Final = re.compile(r"[A-Za-z][-A-Za-z0-9_./]*")
@@ -38,7 +38,7 @@ def json_schema() -> str:
     """Give `config/schema.json` (JSON Schema, draft 2020-12)."""
     document = msgspec.json.schema(schema.Settings)
     for name, definition in document["$defs"].items():
-        kind = getattr(schema, name)
+        kind = _kind(name)
         texts = _docstrings(kind)
         if issubclass(kind, msgspec.Struct):
             for field in msgspec.structs.fields(kind):
@@ -50,6 +50,11 @@ def json_schema() -> str:
         "title": f"{schema.KIND} {schema.API_VERSION}",
     }
     return json.dumps({**head, **document}, indent=2) + "\n"
+
+
+def _kind(name: str) -> Any:
+    """Find a section or a closed set of words by its name."""
+    return next(getattr(module, name) for module in (schema, choosing, tenancy) if hasattr(module, name))
 
 
 @cache

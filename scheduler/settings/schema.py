@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from scheduler.settings.choosing import LEVELS, PolicyName, Weights
+from scheduler.settings.tenancy import Holds, Messages, Preemption
 from solver.domain import (
     NodeSelectorOperator,
     NodeSelectorRequirement,
@@ -25,6 +26,7 @@ API_VERSION: Final = "config.dovetail.dev/v1alpha1"
 KIND: Final = "DovetailConfiguration"
 
 Seconds = Annotated[float, Meta(gt=0, le=86400)]
+Mebibytes = Annotated[int, Meta(ge=256, le=1_048_576)]
 Name = Annotated[str, Meta(max_length=253, pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")]
 ObjectName = Annotated[str, Meta(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 Namespace = Annotated[str, Meta(max_length=63, pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$")]
@@ -50,33 +52,6 @@ class LogFormat(StrEnum):
 
 class _Section(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """A mapping of the file: camelCase keys, all of them optional, unknown ones refused."""
-
-
-class Preemption(_Section, frozen=True):
-    """
-    Whether pods of lower priority are evicted for pods of this profile that have no place.
-
-    Only pods of a profile of this file are, never one with the annotation `dovetail.dev/preemptible: "false"`, and none
-    that a PodDisruptionBudget protects. A gang is evicted whole.
-    """
-
-    enabled: bool = True
-    """Whether pods are evicted for room on nodes: cpu, memory, host ports and so on. Off, nobody is ever evicted."""
-
-    devices: bool = False
-    """
-    Whether pods are also evicted for the devices that they hold. kube-scheduler never does so; work on devices is
-    often long and dear, so it has to be asked for.
-    """
-
-    minimum_run_seconds: Annotated[int, Meta(ge=0, le=31_536_000)] = 300
-    """Seconds that a pod with devices has run before it may be evicted, for whatever."""
-
-    max_evictions_per_minute: Annotated[int, Meta(ge=1, le=100_000)] = 60
-    """
-    The most pods that are evicted within any minute for pods of this profile. A pod or gang for which more would have
-    to go waits in vain: the bound is never exceeded.
-    """
 
 
 class Profile(_Section, frozen=True):
@@ -156,12 +131,24 @@ class SolverLimits(_Section, frozen=True):
     workers: Annotated[int, Meta(ge=1, le=64)] = 1
     """Threads of the search. One is fastest for small models; more than the container has cores slows it down."""
 
-    memory_limit_mib: Annotated[int, Meta(ge=256, le=1_048_576)] = msgspec.field(default=1024, name="memoryLimitMiB")
+    memory_limit_mib: Mebibytes = msgspec.field(default=1024, name="memoryLimitMiB")
     """
     Mebibytes of address space that the solver's process may take beyond what it has at its start. Keep it, and half
     a gibibyte for the rest, below the container's limit: a batch that is too large then ends the solver's process and
     not the whole pod.
     """
+
+    cost_milliseconds: Annotated[int, Meta(ge=1, le=60_000)] = 100
+    """
+    Milliseconds, counted in steps, that a batch may spend on selectors never evaluated on these devices and on ways to
+    serve a claim. Pods that need more are decided beside the batches, so that no other pod waits for them.
+    """
+
+    costly_seconds: Annotated[float, Meta(gt=0, le=600)] = 20.0
+    """Seconds for one decision beside the batches. A pod that needs more rests, and its condition says why."""
+
+    costly_memory_limit_mib: Mebibytes = msgspec.field(default=512, name="costlyMemoryLimitMiB")
+    """Mebibytes of address space that such a process may take beyond what the solver's process has."""
 
     snapshot_folder: str = ""
     """
@@ -212,8 +199,10 @@ class CommitLimits(_Section, frozen=True):
 
     avoid_failed_device_seconds: Seconds = 300.0
     """
-    Seconds for which a device that did not get ready for a pod, in time or at all, is given to nobody. It is not
-    tainted in the API: a restart of the scheduler forgets it.
+    The longest rest, in seconds, of a device that did not get ready for a pod, in time or at all. After its first
+    failure a device rests for 15 seconds, and twice as long after each further one. Then it is given last, that is
+    where no other device does, until it got ready or has not failed for this time. It is not tainted in the API: a
+    restart of the scheduler forgets it. For as long as this the pod evicts no other pods.
     """
 
     suspect_device_seconds: Seconds = 900.0
@@ -247,10 +236,23 @@ class QueueTimes(_Section, frozen=True):
     meanwhile.
     """
 
+    costly_share: Annotated[float, Meta(gt=0, le=1)] = 0.1
+    """
+    The part of the time that the pods of a namespace may use for decisions beside the batches (`solver.costlySeconds`).
+    It is paid afterwards: after 20 s it waits for up to 200 s. The namespace comes first that was served longest ago.
+    """
+
     retry_after_seconds: Seconds = 300.0
     """
     Seconds after which a waiting pod is tried again although nothing changed that it waits for. Changes wake it at
     once; this is the safety net.
+    """
+
+    max_waiting_mib: Annotated[int, Meta(ge=1, le=1_048_576)] = msgspec.field(default=512, name="maxWaitingMiB")
+    """
+    Mebibytes that waiting pods and claims without an allocation may take in memory, about 10 KiB for a pod with a
+    claim. A namespace may use as much as is left free: one namespace alone half of it. More are not taken in until
+    there is room again. Bound pods and allocated claims are always taken in.
     """
 
 
@@ -316,6 +318,12 @@ class Settings(_Section, frozen=True):
     queue: QueueTimes = QueueTimes()
     """When a pod that could not be placed is tried again."""
 
+    holds: Holds = Holds()
+    """How many nodes are held for pods that were passed over."""
+
+    messages: Messages = Messages()
+    """What the authors of pods read."""
+
     leader_election: LeaderElection = LeaderElection()
     """Which of several replicas schedules."""
 
@@ -345,6 +353,8 @@ class Settings(_Section, frozen=True):
             owned=self.owned_devices(),
             preemption=self._preemption(profiles[scheduler_name].preemption),
             allocates_where_plugins_serve=self.devices.allocate_where_plugins_serve,
+            holds=self.holds.bounds(),
+            tells_inventory=self.messages.inventory,
         )
 
     def _preemption(self, section: Preemption) -> PreemptionRules:
@@ -355,6 +365,8 @@ class Settings(_Section, frozen=True):
             minimum_run_seconds=section.minimum_run_seconds,
             most_victims=section.max_evictions_per_minute,
             ceiling=section.max_evictions_per_minute,
+            protection=section.protection.rules(),
+            binds_below=section.protection.below_priority,
         )
 
     def owned_devices(self) -> OwnedDevices:

@@ -114,7 +114,10 @@ def _decided(asked: Record, part: Part, defects: list[str]) -> Plan:
         defects += (f"the plan broke a rule: {each.rule} ({each.subject}): {each.message}" for each in violations)
     except Exception as error:  # noqa: BLE001 - whatever the solver raises is a defect to report
         plan = None
-        defects += (f"the solver failed: {type(error).__name__}: {error}", traceback.format_exc(limit=-3))
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        defects.append(
+            f"the solver failed at {Path(place.filename).name}:{place.lineno}: {type(error).__name__}: {error}"
+        )
     return plan if plan is not None else _nobody(part.batch)
 
 
@@ -148,9 +151,8 @@ def _decided_before(asked: Record, part: Part, pod: Pod) -> Plan:
 
 def save(path: Path, asked: Record, *, keep_parameters: bool) -> None:
     """Write a case to a file; opaque parameters, which may hold secrets, only where that is wanted. Raises OSError."""
-    path.write_bytes(
-        msgspec.json.format(msgspec.json.encode(asked if keep_parameters else record.without_parameters(asked)))
-    )
+    kept = asked if keep_parameters else record.without_parameters(asked)
+    record.write(path, msgspec.json.format(msgspec.json.encode(kept)))
 
 
 def load(path: Path) -> Record:
@@ -159,7 +161,7 @@ def load(path: Path) -> Record:
         asked = record.read(path)
     except OSError as error:
         raise SavedError(f"{path}: cannot be read: {error.strerror}") from error
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise SavedError(f"{path}: not a case that `dovetail simulate --save` wrote: {error}") from error
     if (asked.api_version, asked.kind) != (record.API_VERSION, record.KIND):
         wanted = f"{record.API_VERSION} {record.KIND}"

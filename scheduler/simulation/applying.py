@@ -1,7 +1,7 @@
 """
 `dovetail defrag --apply`: one move after the other, with the caller's credentials, on the live cluster.
 
-Before the first move the pods asked for get the annotation that holds room for them on their node, so that what is
+Before the first move the pods asked for get the condition that holds room for them on their node, so that what is
 moved away does not come back. After each move everything is solved again: unless one move less is left, it stops.
 """
 
@@ -14,9 +14,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from scheduler.kube import eviction_writes, paths
-from scheduler.kube.client import MERGE_PATCH, Client
-from scheduler.kube.decode.eviction import RESERVE
-from scheduler.kube.errors import KubeError, NotFound
+from scheduler.kube.client import Client
+from scheduler.kube.errors import Conflict, KubeError, NotFound
 from solver.domain import Batch, Move, PodId, Relocation, Victim
 
 _POLL_SECONDS: Final = 0.5
@@ -45,7 +44,7 @@ def carry_out(
     left = first
     nodes = {each.pod: each.node for each in first.found.placements}
     try:
-        asyncio.run(_reserve(kubeconfig, {pod.id: nodes[pod.id] for pod in first.batch.pods}))
+        asyncio.run(_reserve(kubeconfig, {(pod.id, pod.uid): nodes[pod.id] for pod in first.batch.pods}))
         while left.found.moves:
             move = left.found.moves[0]
             say(f"{move.pod}: evicted from {move.source}, expected on {move.target}")
@@ -59,10 +58,10 @@ def carry_out(
                 raise StoppedError(f"{expected} moves were expected to be left, and there are {now}: stopped")
             left = seen
     finally:
-        asyncio.run(_free(kubeconfig, [pod.id for pod in first.batch.pods]))
+        asyncio.run(_free(kubeconfig, [(pod.id, pod.uid) for pod in first.batch.pods]))
 
 
-async def _free(kubeconfig: Path | None, pods: Sequence[PodId]) -> None:
+async def _free(kubeconfig: Path | None, pods: Sequence[tuple[PodId, str]]) -> None:
     """Hold no room any more; tried again, because nobody else ends what is held."""
     nothing = dict.fromkeys(pods, None)
     for _ in range(_TRIES - 1):
@@ -72,15 +71,12 @@ async def _free(kubeconfig: Path | None, pods: Sequence[PodId]) -> None:
     return await _reserve(kubeconfig, nothing)
 
 
-async def _reserve(kubeconfig: Path | None, nodes: Mapping[PodId, str | None]) -> None:
-    """Hold room on a node for pods by their annotation, or take it off again."""
+async def _reserve(kubeconfig: Path | None, nodes: Mapping[tuple[PodId, str], str | None]) -> None:
+    """Hold room on a node for pods (key, uid) by a condition of their status, or take it off again."""
     async with Client.connect(kubeconfig) as client:
         for pod, node in nodes.items():
-            body = msgspec.json.encode({"metadata": {"annotations": {RESERVE: node}}})
-            try:
-                await client.request("PATCH", paths.pod(pod), body=body, content_type=MERGE_PATCH)
-            except NotFound:
-                continue
+            with contextlib.suppress(NotFound, Conflict):  # gone, or another pod has its name
+                await eviction_writes.reserve(client, pod, node)
 
 
 async def _move(kubeconfig: Path | None, move: Move, timeout_seconds: float, say: Callable[[str], None]) -> None:

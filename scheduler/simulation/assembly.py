@@ -74,7 +74,7 @@ class Assembly:
 
     def case(self, scheduler_name: str) -> Case:
         """Give what is to be decided for the pods that name a scheduler. Call it once."""
-        for document in self.workloads:
+        for document in self._affordable():
             self.add(each for each in workloads.documents(document) if not self._is_known_claim(each.body))
         self._fill_pods()
         self._admit()
@@ -100,6 +100,18 @@ class Assembly:
             problems=tuple(self.problems),
             warnings=tuple(dict.fromkeys(self.warnings)),
         )
+
+    def _affordable(self) -> Iterator[Document]:
+        """Give the workloads, in their order, as long as their pods together are not too many."""
+        left = refusals.MOST_PODS
+        for document in self.workloads:
+            count = workloads.count(document.body)
+            if count > left:
+                message = f"its {count} pods and those of the workloads before it are more than {refusals.MOST_PODS}"
+                self._refuse(document, "spec", f"{message}: write fewer")
+                continue
+            left -= count
+            yield document
 
     def scheduler_of_gang(self, name: str) -> str:
         """Give the scheduler that the pods of a gang name (`namespace/name`), empty where there are none."""

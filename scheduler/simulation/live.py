@@ -11,6 +11,8 @@ import msgspec
 from scheduler.change import Change, Kind
 from scheduler.kube import discovery, paths
 from scheduler.kube.client import Client
+from scheduler.kube.decode import json_parts
+from scheduler.kube.decode.envelopes import read_page
 from scheduler.kube.errors import ApiError, ConfigurationError
 from scheduler.kube.watch import Mirrored
 from scheduler.simulation.manifests.documents import LIVE, Document
@@ -18,6 +20,8 @@ from scheduler.simulation.manifests.documents import LIVE, Document
 _PAGE: Final = "500"
 _TEMPLATES: Final = paths.collection(paths.RESOURCE_GROUP, "v1", "resourceclaimtemplates")
 _PRIORITIES: Final = paths.collection("scheduling.k8s.io", "v1", "priorityclasses")
+
+_item: Final = msgspec.json.Decoder(dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ async def _fetch(kubeconfig: Path | None) -> Live:
         ):
             try:
                 items = await _items(client, path)
-            except ApiError as error:
+            except (ApiError, ValueError) as error:
                 warnings.append(f"the cluster's objects of kind {kind} are left out: {error}")
             else:
                 documents += [Document(LIVE, {**each, "apiVersion": api_version, "kind": kind}) for each in items]
@@ -81,9 +85,8 @@ async def _items(client: Client, path: str) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
     query = {"limit": _PAGE}
     while True:
-        page = msgspec.json.decode(await client.request("GET", path, query=query))
-        items += page["items"]
-        following = page["metadata"].get("continue")
-        if not following:
+        page = read_page(await client.request("GET", path, query=query))
+        items += [json_parts.decode(_item, each)[0] for each in page.items]
+        if not page.continue_token:
             return items
-        query = {"limit": _PAGE, "continue": following}
+        query = {"limit": _PAGE, "continue": page.continue_token}

@@ -98,14 +98,15 @@ def summary(found: Relocation) -> str:
 def show(found: Relocation, to: TextIO) -> None:
     """Write the table and the sentence."""
     console = printing.console(to)
+    found = printing.visible(found)
     if found.moves or found.placements:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for column in ("STEP", "POD", "FROM", "TO"):
             table.add_column(column, overflow="fold")
         for step, move in enumerate(found.moves, start=1):
-            table.add_row(str(step), str(move.pod), move.source, Text(move.target, "green"))
+            table.add_row(str(step), Text(str(move.pod)), Text(move.source), Text(move.target, "green"))
         for placement in found.placements:
-            table.add_row("then", str(placement.pod), "", Text(placement.node, "green"))
+            table.add_row("then", Text(str(placement.pod)), "", Text(placement.node, "green"))
         console.print(table)
     if found.staying:
         console.print(_staying(found.staying))
@@ -124,5 +125,5 @@ def _staying(staying: Sequence[Staying]) -> Table:
         names = [str(each.pod) for each in pods[:_SHOWN]]
         more = [f"and {len(pods) - _SHOWN} more"] if len(pods) > _SHOWN else []
         nodes = [each.node for each in pods[:_SHOWN]]
-        table.add_row("\n".join([*names, *more]), "\n".join(nodes), Text(reason, "yellow"))
+        table.add_row(Text("\n".join([*names, *more])), Text("\n".join(nodes)), Text(reason, "yellow"))
     return table

@@ -1,14 +1,9 @@
-"""`python -m scheduler.worker FD MEMORY_LIMIT_MIB`: the solver's process; FD is its end of the pipe."""
+"""`python -m scheduler.worker FD MEMORY_LIMIT_MIB`: what solver's processes are forked from; FD: a control socket."""
 
-import signal
 import socket
 import sys
 
-from scheduler.worker.serve import serve
-from solver import rehearse
+from scheduler.worker.fork_server import breed
 
 if __name__ == "__main__":
-    # A terminal's Ctrl-C goes to the whole process group: it is the shell that decides when this process ends.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    rehearse()  # before the memory is limited, so that what everybody needs counts for nobody
-    serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))
+    breed(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))

@@ -16,15 +16,24 @@ class Feed:
     def __init__(self) -> None:
         self._last: Final[dict[tuple[Kind, str], Change]] = {}
         self._untold: Final[dict[tuple[Kind, str], None]] = {}
+        self._has_replica = False
 
     def __len__(self) -> int:
         """Give the number of changes that `take` would give."""
         return len(self._untold)
 
+    @property
+    def count(self) -> int:
+        """The number of objects that a replica holds."""
+        return len(self._last)
+
     def note(self, change: Change) -> None:
         """Take a change that the mirror took."""
         key = (change.kind, change.key)
         self._untold.pop(key, None)
+        if change.value is None and not self._has_replica:
+            self._last.pop(key, None)  # a replica that is empty need not be told what is gone
+            return
         self._untold[key] = None
         self._last[key] = change
 
@@ -37,9 +46,19 @@ class Feed:
                 self._last.pop((change.kind, change.key), None)
         return changes
 
+    def lose(self) -> None:
+        """Note that there is no replica until `start_over`: what is gone meanwhile is not kept for it."""
+        self._has_replica = False
+        self._drop_gone()
+
     def start_over(self) -> None:
         """Count everything as untold, for a replica that is empty."""
-        for key in [key for key, change in self._last.items() if change.value is None]:
-            del self._last[key]
+        self._has_replica = True
+        self._drop_gone()
         self._untold.clear()
         self._untold.update(dict.fromkeys(self._last))
+
+    def _drop_gone(self) -> None:
+        for key in [key for key, change in self._last.items() if change.value is None]:
+            del self._last[key]
+            self._untold.pop(key, None)

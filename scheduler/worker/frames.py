@@ -8,12 +8,14 @@ snapshot that is saved for a report has one (`record`).
 import socket
 import struct
 from asyncio import StreamReader
+from enum import StrEnum
 from typing import Final
 
 import msgspec
 
 from scheduler.change import Change, Kind, Object
 from scheduler.cluster import Assumptions
+from solver import Learned
 from solver.domain import (
     Batch,
     Claim,
@@ -38,6 +40,12 @@ from solver.domain import (
 )
 
 _LENGTH: Final = struct.Struct("!Q")
+MOST_BYTES: Final = 256 * 1024 * 1024
+"""The largest answer that is read: a plan for 100,000 pods takes less. What says it is larger is no answer."""
+
+
+class GarbledError(OSError, ValueError):
+    """What came over the pipe is no frame: the two ends do not understand each other any more."""
 
 
 class Apply(msgspec.Struct, frozen=True, tag=True):
@@ -46,21 +54,45 @@ class Apply(msgspec.Struct, frozen=True, tag=True):
     changes: tuple[msgspec.Raw, ...]
 
 
-class Decide(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Shell → worker: solve this batch. `assumptions` replaces the whole ledger of the replica."""
+class Aside(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    What a child of the worker may use for one decision.
 
+    The kernel ends it after `end_seconds` of wall time, or `cpu_seconds` of CPU time for each thread of the search.
+    `memory_limit_mib` is MiB of address space beyond what it has at its start. With `may_leave` its plan may leave pods
+    for later or as too costly; `is_greedy` asks for the greedy plan alone.
+    """
+
+    end_seconds: float
+    cpu_seconds: float
+    memory_limit_mib: int
+    may_leave: bool = False
+    is_greedy: bool = False
+
+
+class Decide(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """
+    Shell → worker: solve this batch. `assumptions` replaces the whole ledger of the replica.
+
+    With `aside` a child solves it while the worker goes on. `id` comes back with the answer.
+    """
+
+    id: int
     batch: Batch
     assumptions: Assumptions
     policy: Policy
     seconds: float
     deterministic_seconds: float
+    cost_units: int
     seed: int
     workers: int
+    aside: Aside | None = None
 
 
 class Ready(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Worker → shell: started, and what it may use."""
+    """Worker → shell: started, its process id, and what it may use."""
 
+    pid: int
     address_space_bytes: int
 
 
@@ -71,6 +103,7 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     The plan is the greedy one then, and None where that was wrong as well.
     """
 
+    id: int
     plan: Plan | None
     violations: tuple[Violation, ...] = ()
     seconds: float = 0.0
@@ -79,17 +112,38 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 class Failed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Worker → shell: the solver raised; a defect. `message` is the traceback's text."""
 
+    id: int
     message: str
 
 
+class Cause(StrEnum):
+    """What ended a child before it answered."""
+
+    TIME = "time"
+    MEMORY = "memory"
+    CRASH = "crash"
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Worker → shell: the child of an order ended without an answer."""
+
+    id: int
+    cause: Cause
+
+
 Order = Apply | Decide
-Answer = Ready | Decided | Failed
+Answer = Ready | Decided | Failed | Ended
 
 
 class _WireChange(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind
     key: str
     value: msgspec.Raw
+
+
+class _Name(msgspec.Struct, frozen=True, kw_only=True):
+    kind: Kind
+    key: str
 
 
 _VALUES: Final[dict[Kind, msgspec.json.Decoder[Object | None]]] = {
@@ -113,13 +167,26 @@ _VALUES: Final[dict[Kind, msgspec.json.Decoder[Object | None]]] = {
 }
 _encoder: Final = msgspec.json.Encoder()
 _changes: Final = msgspec.json.Decoder(_WireChange)
+_names: Final = msgspec.json.Decoder(_Name)
 _orders: Final = msgspec.json.Decoder(Order)
+_learned: Final = msgspec.json.Decoder(tuple[Learned, ...])
 _answers: Final = msgspec.json.Decoder(Answer)
 
 
 def encode_change(change: Change) -> msgspec.Raw:
-    """Encode one change for `Apply`."""
-    return msgspec.Raw(_encoder.encode(change))
+    """Encode one change for `Apply`. A value that JSON has no form for is left out: `decode_change` refuses it then."""
+    try:
+        return msgspec.Raw(_encoder.encode(change))
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001 - whatever one object raises, the others are told
+        return msgspec.Raw(_encoder.encode(_Name(kind=change.kind, key=change.key)))
+
+
+def identify(raw: msgspec.Raw) -> tuple[Kind, str]:
+    """Give which object a change of an `Apply` is about, of which the value cannot be decoded."""
+    name = _names.decode(raw)
+    return name.kind, name.key
 
 
 def decode_change(raw: msgspec.Raw) -> Change:
@@ -130,8 +197,12 @@ def decode_change(raw: msgspec.Raw) -> Change:
 
 def encode(frame: Order | Answer) -> bytes:
     """Give a frame with its length in front."""
-    body = _encoder.encode(frame)
-    return _LENGTH.pack(len(body)) + body
+    return framed(encode_body(frame))
+
+
+def encode_body(frame: Order | Answer) -> bytes:
+    """Give a frame without its length."""
+    return _encoder.encode(frame)
 
 
 def receive_order(connection: socket.socket) -> Order | None:
@@ -142,10 +213,52 @@ def receive_order(connection: socket.socket) -> Order | None:
 
 
 async def read_answer(reader: StreamReader) -> Answer:
-    """Wait for the next answer; raise `asyncio.IncompleteReadError` or `OSError` when the worker is gone."""
+    """
+    Wait for the next answer.
+
+    Raise `asyncio.IncompleteReadError` or `OSError` when the worker is gone, `GarbledError` for what is no answer.
+    """
     (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
-    answer: Answer = _answers.decode(await reader.readexactly(length))
+    if length > MOST_BYTES:
+        raise GarbledError(f"an answer of {length} bytes was announced, and {MOST_BYTES} are the most")
+    return decode_answer(await reader.readexactly(length))
+
+
+def decode_answer(body: bytes | memoryview) -> Answer:
+    """Decode an answer without its length; raise `GarbledError` for what is none."""
+    try:
+        answer: Answer = _answers.decode(body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise GarbledError(f"an answer that cannot be read: {error}") from error
     return answer
+
+
+def split(received: bytes | bytearray) -> tuple[memoryview, ...]:
+    """Give the bodies of whole frames that were received one after the other; `GarbledError` where one is cut off."""
+    bodies, view = list[memoryview](), memoryview(received)
+    while view:
+        if len(view) < _LENGTH.size or len(view) - _LENGTH.size < _LENGTH.unpack_from(view)[0]:
+            raise GarbledError("a frame is cut off")
+        end = _LENGTH.size + _LENGTH.unpack_from(view)[0]
+        bodies.append(view[_LENGTH.size : end])
+        view = view[end:]
+    return tuple(bodies)
+
+
+def encode_learned(learned: tuple[Learned, ...]) -> bytes:
+    """Encode what a child has learned, for its parent."""
+    return _encoder.encode(learned)
+
+
+def decode_learned(body: bytes | memoryview) -> tuple[Learned, ...]:
+    """Decode what a child has learned."""
+    learned: tuple[Learned, ...] = _learned.decode(body)
+    return learned
+
+
+def framed(body: bytes) -> bytes:
+    """Give a body with its length in front."""
+    return _LENGTH.pack(len(body)) + body
 
 
 def _receive(connection: socket.socket, length: int) -> bytearray:

@@ -1,20 +1,25 @@
-"""The keeper of the solver's process, in the shell: starts it, feeds it, ends it when it takes too long."""
+"""
+The keeper of the solver's process, in the shell: starts it, feeds it, asks it, ends it when it takes too long.
+
+Orders are answered by id: a batch, decided by one task at a time, and beside it one decision of a child (`child`).
+"""
 
 import asyncio
 import contextlib
-import os
-import signal
-import socket
+import itertools
 import sys
-from asyncio.subprocess import DEVNULL, Process
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, assert_never
 
+from scheduler.backoff import doubled, jittered
 from scheduler.change import Change
 from scheduler.cluster import Assumptions
 from scheduler.worker import frames
 from scheduler.worker.feed import Feed
+from scheduler.worker.life import Life
+from scheduler.worker.limits import Limits
+from scheduler.worker.starting import Starter, fork_server
 from solver.domain import Batch, Policy
 
 COMMAND: Final = (sys.executable, "-m", "scheduler.worker")
@@ -24,12 +29,23 @@ _CHUNK: Final = 500
 _MOST_UNTOLD: Final = 500
 """Changes that wait for the next batch at most: a pod that comes after hours does not wait until they are told."""
 _START_SECONDS: Final = 60.0
+_STALL_SECONDS: Final = 30.0
+"""A process that reads nothing for so long between two batches is stuck."""
 _RESTART_SECONDS: Final = 0.2
 _LONGEST_RESTART_SECONDS: Final = 30.0
-_OVERRUN_FACTOR: Final = 3.0
-_OVERRUN_SECONDS: Final = 5.0
-"""A solve is given its budget times the factor, and these seconds more, before its process is ended."""
-_ENVIRONMENT: Final = {"MALLOC_ARENA_MAX": "2"}  # arenas of 64 MiB per thread would eat the memory limit
+_OVERRUN_SECONDS: Final = 1.0
+"""
+A solve is given these CPU seconds more than its budget, for what no budget covers: reading the order, the snapshot, the
+check of the plan, writing it down. The stages of the solver look at the budget, so one that takes longer is stuck.
+"""
+_OVERRUN_SECONDS_PER_OBJECT: Final = 40e-6
+"""And so many more for each object of the cluster: all of that grows with it, and takes about half of this for each."""
+_COLD_SECONDS_PER_OBJECT: Final = 2e-3
+"""And so many more in the first decision of a process: it looks at every object for the first time, about 1 ms each."""
+_LEAST_WAIT_SECONDS: Final = 0.05
+"""CPU time is looked at no more often than this."""
+_STARVED_FACTOR: Final = 3.0
+"""Wall seconds for each of these CPU seconds, where other processes have the cores."""
 
 
 class WorkerError(Exception):
@@ -48,45 +64,37 @@ class SolveFailedError(WorkerError):
     """The solver raised; the process goes on."""
 
 
+class AsideEndedError(WorkerError):
+    """The child that decided aside was ended by a limit of its own, or crashed; the process goes on."""
+
+    def __init__(self, cause: frames.Cause) -> None:
+        super().__init__(f"the decision aside was ended: {cause}")
+        self.cause: Final = cause
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What a solve may use: seconds of wall time, of the solver's own measure, threads, and MiB of address space."""
+class Question:
+    """
+    A batch to decide about aside, with what the replica does not know, and the rules and limits for it.
 
-    seconds: float
-    deterministic_seconds: float
-    workers: int
-    memory_limit_mib: int
-    seed: int = 0
+    With `may_leave` pods may be left for later or as too costly; `is_greedy` asks for the greedy plan alone.
+    """
 
-    @property
-    def watchdog_seconds(self) -> float:
-        """Seconds after which a solve is ended from outside."""
-        return self.seconds * _OVERRUN_FACTOR + _OVERRUN_SECONDS
-
-
-class _Life:
-    """One process from start to end."""
-
-    def __init__(self, process: Process, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.process: Final = process
-        self.reader: Final = reader
-        self.writer: Final = writer
-
-    def end(self) -> None:
-        """End the process now; it holds nothing that could be lost."""
-        if self.process.returncode is None:
-            # Not Process.kill: it would wait for the process itself, and steal its status from asyncio's watcher.
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.process.pid, signal.SIGKILL)
+    batch: Batch
+    assumptions: Assumptions
+    policy: Policy
+    limits: Limits
+    may_leave: bool = False
+    is_greedy: bool = False
 
 
 class Worker:
     """
     The process and its feed.
 
-    `run` keeps a process alive until it is cancelled. `decide` is called by one task at a time. Changes that are
-    noted meanwhile reach the replica before the next batch, or earlier where many wait; a new process is fed with
-    everything first.
+    `run` keeps a process alive until it is cancelled. `decide` is called by one task at a time, `decide_aside` by
+    another. Changes that are noted meanwhile reach the replica before the next batch, or earlier where many wait; a new
+    process is fed with everything first.
     """
 
     def __init__(
@@ -104,7 +112,8 @@ class Worker:
         self._feed: Final = Feed()
         self._has_many: Final = asyncio.Event()
         self._telling: Final = asyncio.Lock()
-        self._life: _Life | None = None
+        self._life: Life | None = None
+        self._orders: Final = itertools.count()
         self._ready: Final = asyncio.Event()
         self._tried: Final = asyncio.Event()
         self._deaths_in_a_row = 0
@@ -115,9 +124,14 @@ class Worker:
         return self._ready.is_set()
 
     @property
+    def object_count(self) -> int:
+        """The number of objects that the process is fed with."""
+        return self._feed.count
+
+    @property
     def pid(self) -> int | None:
         """The process id, while there is one."""
-        return self._life.process.pid if self._life is not None else None
+        return self._life.pid if self._life is not None else None
 
     async def wait_until_ready(self) -> None:
         """Wait until a process is fed and takes batches."""
@@ -137,14 +151,11 @@ class Worker:
         """Keep a process alive; start another when it ends, after a pause that doubles while none lives long."""
         while True:
             try:
-                async with self._living() as life:
-                    await self._bring_up(life)
-                    await self._keep_fed(life)
+                await self._breed()
             except OSError as error:  # no memory, process or file is left: others may end and give some back
                 self._on_failure(error)
                 self._tried.set()
-            self._deaths_in_a_row += 1
-            await asyncio.sleep(min(_RESTART_SECONDS * 2**self._deaths_in_a_row, _LONGEST_RESTART_SECONDS))
+            await self._pause()
 
     async def decide(self, batch: Batch, assumptions: Assumptions, policy: Policy) -> frames.Decided:
         """
@@ -152,105 +163,158 @@ class Worker:
 
         Raise `WorkerAbsentError`, `WorkerLostError` (ended or too slow: it is ended then) or `SolveFailedError`.
         """
+        question = Question(batch=batch, assumptions=assumptions, policy=policy, limits=self._limits)
+        answer = await self._ask(question, None, self.end_seconds(self._limits))
+        self._deaths_in_a_row = 0
+        return answer
+
+    async def decide_aside(self, question: Question) -> frames.Decided:
+        """
+        Solve a batch in a child of the process, which goes on with others meanwhile.
+
+        Raise `AsideEndedError` where the child broke a limit or crashed, and what `decide` raises.
+        """
+        end_seconds = self.end_seconds(question.limits)
+        aside = frames.Aside(
+            end_seconds=end_seconds * _STARVED_FACTOR,
+            cpu_seconds=end_seconds,
+            memory_limit_mib=question.limits.memory_limit_mib,
+            may_leave=question.may_leave,
+            is_greedy=question.is_greedy,
+        )
+        patience = aside.end_seconds + self.end_seconds(self._limits) * _STARVED_FACTOR
+        return await self._ask(question, aside, patience)
+
+    def end_seconds(self, limits: Limits) -> float:
+        """Give the CPU seconds of one thread after which a solve is stuck, for the cluster as large as it is."""
+        is_warm = self._life is not None and self._life.has_answered
+        per_object = _OVERRUN_SECONDS_PER_OBJECT if is_warm else _COLD_SECONDS_PER_OBJECT
+        return limits.seconds + _OVERRUN_SECONDS + per_object * self._feed.count
+
+    async def _ask(self, question: Question, aside: frames.Aside | None, end_seconds: float) -> frames.Decided:
         life = self._life
         if life is None or not self.is_ready:
             raise WorkerAbsentError("the solver's process is starting")
+        limits = question.limits
         order = frames.Decide(
-            batch=batch,
-            assumptions=assumptions,
-            policy=policy,
-            seconds=self._limits.seconds,
-            deterministic_seconds=self._limits.deterministic_seconds,
-            seed=self._limits.seed,
-            workers=self._limits.workers,
+            id=next(self._orders),
+            batch=question.batch,
+            assumptions=question.assumptions,
+            policy=question.policy,
+            seconds=limits.seconds,
+            deterministic_seconds=limits.deterministic_seconds,
+            cost_units=limits.cost_units,
+            seed=limits.seed,
+            workers=limits.workers,
+            aside=aside,
         )
+        future = life.expect(order.id)
         try:
-            async with asyncio.timeout(self._limits.watchdog_seconds):
+            async with asyncio.timeout(end_seconds * _STARVED_FACTOR):
                 await self._tell(life)
                 life.writer.write(frames.encode(order))
-                answer = await frames.read_answer(life.reader)
+                answer = await self._answered(life, future, end_seconds)
         except TimeoutError as error:
             self._give_up(life)
-            raise WorkerLostError(
-                f"no plan within {self._limits.watchdog_seconds:.1f} s; the process was ended"
-            ) from error
+            raise WorkerLostError(f"no plan within {end_seconds:.1f} s; the process was ended") from error
         except (asyncio.IncompleteReadError, OSError) as error:
             self._give_up(life)
-            raise WorkerLostError("the process ended while it solved") from error
-        except asyncio.CancelledError:
-            self._give_up(life)  # its answer would be taken for the next batch's
-            raise
-        self._deaths_in_a_row = 0
+            raise WorkerLostError(f"the process ended while it solved: {error}") from error
+        finally:
+            future.cancel()
         match answer:
             case frames.Decided():
                 return answer
             case frames.Failed(message=message):
                 raise SolveFailedError(message)
+            case frames.Ended(cause=cause):
+                raise AsideEndedError(cause)
             case frames.Ready():
                 raise WorkerLostError("the process started over by itself")
+            case _:
+                assert_never(answer)
 
-    def _give_up(self, life: _Life) -> None:
-        self._ready.clear()
+    async def _answered(self, life: Life, future: asyncio.Future[frames.Answer], end_seconds: float) -> frames.Answer:
+        """
+        Wait for an answer while the process has not used so many CPU seconds; raise `TimeoutError` when it has.
+
+        Its CPU time counts and not the clock on the wall: on a loaded machine it may need the threefold of that.
+        """
+        started, most = life.cpu_seconds(), end_seconds * self._limits.workers
+        while not future.done():
+            left = most - (life.cpu_seconds() - started)
+            if left <= 0:
+                raise TimeoutError
+            await asyncio.wait((future,), timeout=max(left / self._limits.workers, _LEAST_WAIT_SECONDS))
+        return future.result()
+
+    def _give_up(self, life: Life) -> None:
+        if life is self._life:
+            self._ready.clear()
         life.end()
 
-    @contextlib.asynccontextmanager
-    async def _living(self) -> AsyncIterator[_Life]:
-        """Start a process for the block, which it does not outlive."""
-        ours, theirs = socket.socketpair()
-        with ours, theirs:
-            ours.setblocking(False)  # noqa: FBT003 - the library's own signature
-            reader, writer = await asyncio.open_connection(sock=ours)
-            with contextlib.closing(writer):
-                process = await asyncio.create_subprocess_exec(
-                    *self._command,
-                    str(theirs.fileno()),
-                    str(self._limits.memory_limit_mib),
-                    pass_fds=(theirs.fileno(),),
-                    stdin=DEVNULL,
-                    env=os.environ | _ENVIRONMENT,
-                )
-                theirs.close()  # or the end of the process would not close the connection
-                self._life = life = _Life(process, reader, writer)
-                try:  # with no wait since the process is there: a cancellation would leave it to itself
-                    yield life
-                finally:
-                    self._ready.clear()
-                    self._life = None
-                    life.end()
-                    writer.close()
-                    await process.wait()
+    async def _breed(self) -> None:
+        """Start the process that workers are forked from, and one worker after the other until one does not come up."""
+        async with fork_server(self._command, self._limits.memory_limit_mib) as starter:
+            while starter.is_running and await self._live(starter):
+                await self._pause()
 
-    async def _bring_up(self, life: _Life) -> None:
-        """Wait for the process and feed it with everything; when it fails to start, end it."""
+    async def _live(self, starter: Starter) -> bool:
+        """Have one worker started and kept fed until it ends; give whether it came up."""
+        async with starter.started() as life:
+            return await self._keep(life)
+
+    async def _keep(self, life: Life) -> bool:
+        self._life = life
+        try:
+            is_up = await self._bring_up(life)
+            await self._keep_fed(life)
+        finally:
+            self._ready.clear()
+            self._life = None
+            self._feed.lose()
+        return is_up
+
+    async def _bring_up(self, life: Life) -> bool:
+        """Feed the process with everything; when that fails, end it."""
         try:
             async with asyncio.timeout(_START_SECONDS):
-                await frames.read_answer(life.reader)
                 self._feed.start_over()
                 await self._tell(life)
-        except (TimeoutError, asyncio.IncompleteReadError, OSError) as error:
+        except (TimeoutError, OSError) as error:
             life.end()
             self._on_failure(error)
+            return False
         else:
             self._ready.set()
-            self._on_start(life.process.pid)
-        self._tried.set()
+            self._on_start(life.pid)
+            return True
+        finally:
+            self._tried.set()
 
-    async def _keep_fed(self, life: _Life) -> None:
+    async def _pause(self) -> None:
+        """Start again at once after the first end, and later and later while none lives long."""
+        self._deaths_in_a_row += 1
+        if self._deaths_in_a_row > 1:
+            await asyncio.sleep(jittered(doubled(_RESTART_SECONDS, _LONGEST_RESTART_SECONDS, self._deaths_in_a_row)))
+
+    async def _keep_fed(self, life: Life) -> None:
         """Tell changes between the batches too, whenever many wait, until the process ends."""
         feeding = asyncio.create_task(self._feed_between(life))
         try:
-            await life.process.wait()
+            await life.wait()
         finally:
             feeding.cancel()
             await asyncio.gather(feeding, return_exceptions=True)
 
-    async def _feed_between(self, life: _Life) -> None:
-        with contextlib.suppress(OSError):  # the process has ended, and whoever waits for it knows
+    async def _feed_between(self, life: Life) -> None:
+        with contextlib.suppress(OSError):  # the process has ended, or was ended because it reads nothing
             while True:
                 await self._has_many.wait()
-                await self._tell(life)
+                async with asyncio.timeout(_STALL_SECONDS):
+                    await self._tell(life)
 
-    async def _tell(self, life: _Life) -> None:
+    async def _tell(self, life: Life) -> None:
         """Send every change that this process has not seen; one caller at a time, or an old state would come last."""
         async with self._telling:
             self._has_many.clear()
@@ -261,7 +325,7 @@ class Worker:
                 self._give_up(life)  # it lacks what was taken: only a new process is told that again
                 raise
 
-    async def _send(self, life: _Life, changes: Sequence[Change]) -> None:
+    async def _send(self, life: Life, changes: Sequence[Change]) -> None:
         for start in range(0, len(changes), _CHUNK):
             chunk = tuple(frames.encode_change(change) for change in changes[start : start + _CHUNK])
             life.writer.write(frames.encode(frames.Apply(chunk)))

@@ -5,6 +5,8 @@ Opaque parameters of drivers are left out (they may hold secrets and decide noth
 domain does not know, such as environments.
 """
 
+import contextlib
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -20,6 +22,8 @@ _MOST_FILES: Final = 20
 """Files kept in one folder; the oldest go first."""
 _MOST_BYTES: Final = 128 * 1024 * 1024
 """Bytes that they may have together: a large cluster's take tens of megabytes each. The newest always stays."""
+_MOST_READ: Final = 1024 * 1024 * 1024
+"""Bytes of a file that is read."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -42,12 +46,34 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 def save(folder: Path, record: Record, now: datetime | None = None) -> Path:
     """Write a record to a new file in a folder, which is made if need be; give its path; raise `OSError`."""
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     moment = (now or datetime.now(UTC)).strftime("%Y%m%dT%H%M%S.%fZ")
     path = folder / f"dovetail-decision-{moment}.json"
-    path.write_bytes(msgspec.json.encode(without_parameters(record)))
+    write(path, msgspec.json.encode(without_parameters(record)))
     _prune(folder)
     return path
+
+
+def write(path: Path, content: bytes) -> None:
+    """
+    Put a file that its owner alone can read in a path's place, whole or not at all; raise `OSError`.
+
+    What was there is replaced and never written into: a link that somebody else put there, in a folder for temporary
+    files for example, leads nowhere. Only what is no file (`/dev/stdout`, a pipe) is written to as it is.
+    """
+    if path.is_relative_to("/dev") or (path.exists() and not path.is_file()):
+        path.write_bytes(content)
+        return
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    try:
+        with os.fdopen(file, "wb") as opened:
+            opened.write(content)
+        draft.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        raise
 
 
 def _prune(folder: Path) -> None:
@@ -60,8 +86,12 @@ def _prune(folder: Path) -> None:
 
 
 def read(path: Path) -> Record:
-    """Read a record; raise `msgspec.ValidationError` or `OSError`."""
-    return msgspec.json.decode(path.read_bytes(), type=Record)
+    """Read a record; raise `msgspec.MsgspecError`, `RecursionError` where it nests too deep, or `OSError`."""
+    with path.open("rb") as file:
+        content = file.read(_MOST_READ + 1)
+    if len(content) > _MOST_READ:
+        raise msgspec.DecodeError(f"larger than {_MOST_READ // 2**20} MiB")
+    return msgspec.json.decode(content, type=Record)
 
 
 def without_parameters(record: Record) -> Record:

@@ -1,24 +1,28 @@
 """
 The solver's process from the inside: one loop that applies what it is told and answers with checked plans.
 
-It ends when the shell closes its end of the pipe. It talks to nothing else and keeps nothing but the replica and
-the solver's memory between cycles.
+A decision that may be costly is a child's (`child`); the loop goes on with others and forwards the child's answer. It
+ends when the shell closes its end of the pipe. It talks to nothing else and keeps nothing but the replica and the
+solver's memory between cycles.
 """
 
 import contextlib
-import resource
+import os
+import selectors
 import socket
 import time
 import traceback
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from scheduler.cluster import Cluster
+from scheduler.change import Change
+from scheduler.closed import closed
+from scheduler.cluster import Cluster, Intake
 from scheduler.worker import frames
+from scheduler.worker.child import Child, limit_memory
 from solver import Engine, solve, solve_greedily, verify
 from solver.domain import (
     Batch,
@@ -29,6 +33,7 @@ from solver.domain import (
     Policy,
     Reason,
     ReasonCode,
+    ResourceSlice,
     Snapshot,
     Unplaced,
     Violation,
@@ -37,7 +42,6 @@ from solver.domain import (
 Solve = Callable[..., Plan]
 """What turns a batch into a plan, called as `solve` is."""
 
-_MIB: Final = 1024 * 1024
 _DROPPED: Final = Reason(
     code=ReasonCode.SOLVER_FAILED, message="a plan for the pods that were decided together broke a rule and was dropped"
 )
@@ -52,29 +56,131 @@ def serve(connection: socket.socket, memory_limit_mib: int, solver: Solve = solv
     """
     limit = limit_memory(memory_limit_mib)
     with contextlib.suppress(ConnectionError):  # the shell went away: nobody waits for an answer any more
-        _serve(connection, limit, solver)
+        _Service(connection, solver).run(limit)
 
 
-def _serve(connection: socket.socket, limit: int, solver: Solve) -> None:
-    replica, engine = Cluster(), Engine()
-    connection.sendall(frames.encode(frames.Ready(address_space_bytes=limit)))
-    while (order := frames.receive_order(connection)) is not None:
+class _Service:
+    """
+    The loop: orders of the shell, and what a child sends that decides meanwhile.
+
+    It has one thread, so that what it forks is whole. While it solves, the child's answer waits in the pipe; the
+    child's limits are the kernel's to keep.
+    """
+
+    def __init__(self, connection: socket.socket, solver: Solve) -> None:
+        self._connection: Final = connection
+        self._solver: Final = solver
+        self._replica: Final = Cluster()
+        self._intake: Final = Intake(self._replica)
+        self._engine: Final = Engine()
+        self._child: Child | None = None
+        self._slices: tuple[ResourceSlice, ...] = ()
+        """Those that the child knows, so that what it has learned about them is understood."""
+        self._sources: Final = selectors.DefaultSelector()
+
+    def run(self, limit: int) -> None:
+        self._connection.sendall(frames.encode(frames.Ready(pid=os.getpid(), address_space_bytes=limit)))
+        self._sources.register(self._connection, selectors.EVENT_READ)
+        while True:
+            for key, _ in self._sources.select():
+                if key.fileobj is not self._connection:
+                    self._hear()
+                elif (order := frames.receive_order(self._connection)) is not None:
+                    self._obey(order)
+                else:
+                    return
+
+    def _obey(self, order: frames.Order) -> None:
         match order:
             case frames.Apply(changes=changes):
                 for raw in changes:
-                    replica.apply(frames.decode_change(raw))
+                    _apply(self._intake, self._replica, raw)
+            case frames.Decide(aside=None):
+                snapshot = self._replica.snapshot(order.assumptions)
+                self._connection.sendall(frames.encode(self._answer(order, snapshot, self._solver)))
             case frames.Decide():
-                connection.sendall(frames.encode(_answer(replica, order, engine, solver)))
+                self._put_aside(order)
+
+    def _put_aside(self, order: frames.Decide) -> None:
+        """Fork a child for an order; one that still decides has taken too long for the shell."""
+        if self._child is not None:
+            before = self._child
+            self._forget(before)
+            before.kill()
+        snapshot = self._replica.snapshot(order.assumptions)
+        self._slices = snapshot.slices
+        try:
+            self._child = Child(order, partial(self._decide_aside, order, snapshot), self._connection)
+        except OSError:  # no memory or process is left for one more
+            self._connection.sendall(frames.encode(frames.Ended(id=order.id, cause=frames.Cause.MEMORY)))
+            return
+        self._sources.register(self._child, selectors.EVENT_READ)
+
+    def _hear(self) -> None:
+        """Take what the child has sent; once it has ended, forward its answer and take over what it has learned."""
+        child = self._child
+        if child is None or not child.read():
+            return
+        self._forget(child)
+        result = child.end()
+        if isinstance(result, frames.Ended):
+            self._connection.sendall(frames.encode(result))
+            return
+        answer, learned = result
+        self._engine.learn(frames.decode_learned(learned), self._slices)
+        self._connection.sendall(frames.framed(bytes(answer)))
+
+    def _forget(self, child: Child) -> None:
+        self._child = None
+        self._sources.unregister(child)
+
+    def _decide_aside(self, order: frames.Decide, snapshot: Snapshot) -> tuple[bytes, bytes]:
+        """Decide in the child; give the answer, and what was worked out for it that the parent does not know."""
+        self._engine.learned()  # what came before is its parent's own
+        is_greedy = order.aside is not None and order.aside.is_greedy
+        answer = self._answer(order, snapshot, solve_greedily if is_greedy else self._solver)
+        if isinstance(answer, frames.Failed) and not is_greedy:
+            answer = self._answer(order, snapshot, solve_greedily)
+        return frames.encode_body(answer), frames.encode_learned(self._engine.learned())
+
+    def _answer(self, order: frames.Decide, snapshot: Snapshot, solver: Solve) -> frames.Decided | frames.Failed:
+        budget = Budget(
+            seconds=order.seconds,
+            deterministic_seconds=order.deterministic_seconds,
+            seed=order.seed,
+            workers=order.workers,
+            cost_units=order.cost_units,
+            may_leave=order.aside is None or order.aside.may_leave,
+            is_forgiving=True,
+        )
+        try:
+            solve_it = partial(solver, engine=self._engine)
+            plan, violations = decide(snapshot, order.batch, order.policy, budget, solve_it)
+        except MemoryError:
+            raise
+        except Exception:  # noqa: BLE001 - whatever the solver raises is a defect to report; the replica is unharmed
+            return frames.Failed(id=order.id, message=traceback.format_exc(limit=-20))
+        seconds = time.monotonic() - budget.started
+        return frames.Decided(id=order.id, plan=plan, violations=violations, seconds=seconds)
 
 
-def limit_memory(memory_limit_mib: int) -> int:
-    """Limit the address space to what is mapped now and so many MiB more; give the limit in bytes."""
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    limit = pages * resource.getpagesize() + memory_limit_mib * _MIB
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
-    return limit
+def _apply(intake: Intake, replica: Cluster, raw: msgspec.Raw) -> None:
+    """
+    Take one change; one that raises is its object's own problem, as it is in the shell.
+
+    The same change comes again with every new process: it must not end this one.
+    """
+    try:
+        change = frames.decode_change(raw)
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001 - an object that does not survive the pipe counts as it did before
+        kind, key = frames.identify(raw)
+        last = replica.seen(kind, key)
+        if last is None:
+            return
+        change = Change(kind=kind, key=key, value=closed(last, f"{type(error).__name__}: {error}"))
+    intake.take(change)
 
 
 def decide(
@@ -124,21 +230,3 @@ def _halves(batch: Batch) -> tuple[set[PodId], set[PodId]]:
         is_first = number == 0 or (not second and len(first) + len(unit) <= len(batch.pods) // 2)
         (first if is_first else second).update(unit)
     return first, second
-
-
-def _answer(replica: Cluster, order: frames.Decide, engine: Engine, solver: Solve) -> frames.Answer:
-    budget = Budget(
-        seconds=order.seconds,
-        deterministic_seconds=order.deterministic_seconds,
-        seed=order.seed,
-        workers=order.workers,
-        may_leave=True,
-    )
-    try:
-        snapshot = replica.snapshot(order.assumptions)
-        plan, violations = decide(snapshot, order.batch, order.policy, budget, partial(solver, engine=engine))
-    except MemoryError:
-        raise
-    except Exception:  # noqa: BLE001 - whatever the solver raises is a defect to report; the replica is unharmed
-        return frames.Failed(message=traceback.format_exc(limit=-20))
-    return frames.Decided(plan=plan, violations=violations, seconds=time.monotonic() - budget.started)

@@ -1,16 +1,16 @@
 """What is seen of the solver from outside: log lines, series, the readiness check, saved snapshots."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from scheduler.observe import logs
 from scheduler.observe.health import Check
-from scheduler.observe.metrics import Metrics
+from scheduler.observe.metrics import Metrics, Part
 from scheduler.worker import record
 from scheduler.worker.process import SolveFailedError, WorkerError
-from solver.domain import Batch, Pod, Violation
+from solver.domain import Batch, Pod, Quarantined, Violation
 
 _log: Final = logs.logger()
 
@@ -30,7 +30,7 @@ class Sight:
         metrics.fallback_seconds.set_function(self.fallback_seconds)
 
     def fallback_seconds(self) -> float:
-        """Seconds for which only the fall-back has decided; 0 while the solver works."""
+        """Seconds for which the solver's process has not decided; 0 while it works."""
         return 0.0 if self._covering_since is None else self._clock() - self._covering_since
 
     def started(self, pid: int) -> None:
@@ -39,8 +39,7 @@ class Sight:
         if self._starts:
             self._metrics.worker_restarts.inc()
         self._starts += 1
-        if self._covering_since is None:
-            self._check.succeed()
+        self.solved()
 
     def not_started(self, error: Exception) -> None:
         """Note that the process could not be started; it is tried again."""
@@ -48,16 +47,16 @@ class Sight:
         self.covers("the solver's process could not be started")
 
     def solved(self) -> None:
-        """Note that the solver gave a plan."""
+        """Note that the solver gave a plan, or can give one."""
         self._covering_since = None
         self._check.succeed()
 
     def covers(self, cause: str) -> None:
-        """Note that only the fall-back decides."""
+        """Note that only pods are decided about which the shell itself may look at."""
         if self._covering_since is None:
             self._covering_since = self._clock()
             _log.warning(logs.FALLBACK, cause=cause)
-        self._check.degrade(f"only the greedy fall-back decides: {cause}")
+        self._check.degrade(f"only pods without claims to allocate are decided about: {cause}")
 
     def lost(self, error: WorkerError, batch: Batch) -> None:
         """Note that the solver failed on a batch."""
@@ -78,9 +77,20 @@ class Sight:
             logs.PLAN_VIOLATED, rule=first.rule, subject=first.subject, message=first.message, count=len(violations)
         )
 
-    def guilty(self, pod: Pod) -> None:
-        """Note the pod that ends the solver's process."""
-        _log.error(logs.SOLVER_FAILED, pod=str(pod.id), alone=True)
+    def contradicted(self, defect: str, batch: Batch) -> None:
+        """Count and log that a search contradicted itself; its result was left out."""
+        self._metrics.defects.labels(Part.SEARCH).inc()
+        _log.error(logs.DEFECT, part=Part.SEARCH, error=defect, batch=len(batch.pods))
+
+    def quarantined(self, found: Quarantined) -> None:
+        """Count and log that the solver failed on an object, which it left out of the decision."""
+        self._metrics.defects.labels(Part.DECISION).inc()
+        _log.error(logs.DEFECT, part=Part.DECISION, object=found.subject, error=found.error)
+
+    def guilty(self, pods: Sequence[Pod], error: WorkerError) -> None:
+        """Note equal pods whose decision, aside and alone, broke a limit or failed."""
+        event = logs.SOLVER_FAILED if isinstance(error, SolveFailedError) else logs.DECISION_ENDED
+        _log.warning(event, pod=str(pods[0].id), pods=len(pods), error=str(error), alone=True)
 
     def save(self, saved: record.Record) -> None:
         """Save a record to the configured folder; a full disk is logged and stops nothing."""

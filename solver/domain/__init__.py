@@ -38,7 +38,7 @@ from solver.domain.device import (
 )
 from solver.domain.extended import RequestMapping, SpecialClaim
 from solver.domain.gang import Gang, GangLevel, GangNote, PodGroup
-from solver.domain.hold import PASSED_OVER, Hold
+from solver.domain.hold import PASSED_OVER, Hold, HoldBounds
 from solver.domain.ids import ClaimId, CounterId, DeviceId, GangId, PodId, PoolId, RequestName, VolumeClaimId
 from solver.domain.labels import LabelRequirement, LabelSelector, LabelSelectorOperator, is_met
 from solver.domain.moves import Move, Relocation, Staying
@@ -56,13 +56,14 @@ from solver.domain.plan import (
     Unplaced,
     Violation,
 )
-from solver.domain.pod import PREEMPTIBLE, ContainerRequests, Controller, Pod, PodClaim, Unhealthy
-from solver.domain.preemption import DisruptionBudget, PreemptionRules, Victim
+from solver.domain.pod import FILLS_NODE, PREEMPTIBLE, ContainerRequests, Controller, Pod, PodClaim, Unhealthy
+from solver.domain.preemption import SYSTEM_PRIORITY, DisruptionBudget, PreemptionRules, Protection, Victim
 from solver.domain.quantity import Quantity, QuantityError
 from solver.domain.reasons import Reason, ReasonCode
 from solver.domain.selection import (
     BINDING_FAILED_TAINT,
     SUSPECT_TAINT,
+    UNREADABLE_TAINT,
     NodeSelector,
     NodeSelectorOperator,
     NodeSelectorRequirement,
@@ -89,13 +90,16 @@ from solver.domain.volumes import (
 __all__ = [
     "ANY_ADDRESS",
     "BINDING_FAILED_TAINT",
+    "FILLS_NODE",
     "GENEROUS_UNITS",
     "PACK",
     "PASSED_OVER",
     "PREEMPTIBLE",
     "SPREAD",
     "SUSPECT_TAINT",
+    "SYSTEM_PRIORITY",
     "TOPOLOGY",
+    "UNREADABLE_TAINT",
     "Account",
     "Allocation",
     "AllocationMode",
@@ -129,6 +133,7 @@ __all__ = [
     "GangLevel",
     "GangNote",
     "Hold",
+    "HoldBounds",
     "HostPort",
     "InlineDisk",
     "LabelRequirement",
@@ -162,6 +167,7 @@ __all__ = [
     "PoolId",
     "Preemption",
     "PreemptionRules",
+    "Protection",
     "Quantity",
     "QuantityError",
     "Quarantined",

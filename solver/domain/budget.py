@@ -107,8 +107,9 @@ class Budget:
     machine, and what tests and replays are bounded by. `cost_units` is the allowance of one solve for what is not known
     yet: evaluations of selectors, ways to serve a claim; one unit is about a microsecond on a usual machine.
 
-    `may_leave` lets a plan leave pods for a solve of their own (`Plan.later`, `Plan.costly`). `stage` names what looks
-    at the budget. `clock` and `started` are in seconds.
+    `may_leave` lets a plan leave pods for a solve of their own (`Plan.later`, `Plan.costly`). `is_forgiving` has a
+    search that contradicts itself left out and reported (`SearchReport.defect`); else it raises. `stage` names what
+    looks at the budget. `clock` and `started` are in seconds.
     """
 
     seconds: float = 2.0
@@ -117,6 +118,7 @@ class Budget:
     seed: int = 0
     workers: int = 1
     may_leave: bool = False
+    is_forgiving: bool = False
     clock: Callable[[], float] = time.monotonic
     started: float = field(default_factory=time.monotonic)
     stage: str = "decision"

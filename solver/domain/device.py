@@ -89,7 +89,12 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResourceSlice(msgspec.Struct, frozen=True, kw_only=True):
-    """ResourceSlice: some devices or counter sets of one pool."""
+    """
+    ResourceSlice: some devices or counter sets of one pool.
+
+    `invalid` says what is wrong with one that cannot be read: its pool gives nothing out. What is known of its devices
+    is what was readable last.
+    """
 
     name: str
     driver: str
@@ -99,6 +104,7 @@ class ResourceSlice(msgspec.Struct, frozen=True, kw_only=True):
     scope: NodeScope
     devices: tuple[Device, ...] = ()
     counter_sets: tuple[CounterSet, ...] = ()
+    invalid: str = ""
 
     @property
     def pool_id(self) -> PoolId:
@@ -121,13 +127,18 @@ class OpaqueConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeviceClass(msgspec.Struct, frozen=True, kw_only=True):
-    """DeviceClass; `selectors` are CEL expressions in order."""
+    """
+    DeviceClass; `selectors` are CEL expressions in order.
+
+    `invalid` says what is wrong with one that could never be read: nothing is allocated for requests that name it.
+    """
 
     name: str
     selectors: tuple[str, ...] = ()
     config: tuple[OpaqueConfig, ...] = ()
     extended_resource_name: str = ""
     creation_timestamp: str = ""
+    invalid: str = ""
 
 
 class DeviceTaintRule(msgspec.Struct, frozen=True, kw_only=True):

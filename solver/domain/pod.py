@@ -14,6 +14,10 @@ PREEMPTIBLE: Final = "dovetail.dev/preemptible"
 """Annotation of a pod: with the value `false` no pod of higher priority has it evicted."""
 
 
+FILLS_NODE: Final = (("pods", 2**52),)
+"""Requests of a pod of which is not known what it takes of its node: every place for pods that there is."""
+
+
 class PodClaim(msgspec.Struct, frozen=True, kw_only=True):
     """
     One entry of spec.resourceClaims, resolved through status.resourceClaimStatuses.
@@ -65,7 +69,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     annotations say of that. `pod_group` is the name of its PodGroup of scheduling.k8s.io, if it has one.
     `affinity` and `anti_affinity` are the required terms; what is preferred carries a weight of 1 to 100. `images` are
     the names of its containers' images.
-    `invalid` says what is wrong with an object that could not be read whole; it is never placed then.
+    `invalid` says what is wrong with an object that could not be read whole; it is never placed then. One with a node
+    whose requests cannot be read has `FILLS_NODE` for them: no pod is put beside it.
     `started` is when the kubelet took it up, in seconds since the epoch (0: not yet). `is_preemptible` is false where
     its annotation dovetail.dev/preemptible says so: no pod of higher priority has it evicted.
     """

@@ -61,6 +61,13 @@ scheduler, not in the API. It keeps nobody away: such devices are given last.
 """
 
 
+UNREADABLE_TAINT: Final = "dovetail.dev/unreadable"
+"""
+The key of the taint of devices that a claim may hold whose allocation cannot be read, or that a DeviceTaintRule means
+whose own taint cannot be; kept by the scheduler, not in the API. No toleration covers it.
+"""
+
+
 class Taint(msgspec.Struct, frozen=True, kw_only=True):
     """A taint of a node or device; an unknown effect stays as text and blocks nothing."""
 

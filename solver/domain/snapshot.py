@@ -8,7 +8,7 @@ import msgspec
 from solver.domain.claim import Claim
 from solver.domain.device import DeviceClass, DeviceTaintRule, ResourceSlice
 from solver.domain.gang import Gang
-from solver.domain.hold import Hold
+from solver.domain.hold import Hold, HoldBounds
 from solver.domain.ids import CounterId, DeviceId, PodId
 from solver.domain.namespace import Namespace
 from solver.domain.node import Node
@@ -79,6 +79,32 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
         if not pods:
             return self
         return msgspec.structs.replace(self, pods=tuple(pod for pod in self.pods if pod.id not in pods))
+
+    def levelled(self) -> "Batch":
+        """
+        Give the batch with no pod of a gang above the pods that have to run with it.
+
+        A gang that needs `n` more pods goes by the n-th highest priority (spec.priority) of those that wait: one pod of
+        a high priority takes no room for others of a low one. Pods below that keep their own, and nothing is raised.
+        """
+        ceilings = {gang.id: most for gang in self.gangs if (most := self._ceiling(gang)) is not None}
+        if not ceilings:
+            return self
+        pods = tuple(
+            msgspec.structs.replace(pod, priority=ceilings[pod.gang])
+            if pod.gang in ceilings and pod.priority > ceilings[pod.gang]
+            else pod
+            for pod in self.pods
+        )
+        return msgspec.structs.replace(self, pods=pods)
+
+    def _ceiling(self, gang: Gang) -> int | None:
+        """Give the highest priority that a gang's pods may go by; None where all have one anyway, or none is needed."""
+        need = gang.min_count - gang.running_count
+        if need <= 0:
+            return None
+        priorities = sorted((pod.priority for pod in self.pods if pod.gang == gang.id), reverse=True)
+        return priorities[min(need, len(priorities)) - 1] if len(set(priorities)) > 1 else None
 
     def gangs_of(self, pods: Collection[Pod]) -> tuple[Gang, ...]:
         """Give the gangs of the batch that some pods belong to."""
@@ -164,5 +190,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     sums_priorities: bool = False
     """One level for all pods, worth their priorities, instead of one level per priority; for comparisons."""
     preemption: PreemptionRules = PreemptionRules()
+    holds: HoldBounds = HoldBounds()
+    tells_inventory: bool = True
+    """Whether reasons may name nodes, devices and what these publish."""
     allocates_where_plugins_serve: bool = False
     """Whether devices are allocated on a node whose device plugin offers them as their class's extended resource."""

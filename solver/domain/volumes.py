@@ -86,7 +86,7 @@ class VolumeClaim(msgspec.Struct, frozen=True, kw_only=True):
 
     `request` is in nano-units of bytes, None where it asks for no size. `selected_node` is the annotation
     `volume.kubernetes.io/selected-node`, None where there is none. `owner_pod_uid` is the uid of the pod that controls
-    it.
+    it. `invalid` says what is wrong with one that cannot be read: pods that use it are not placed.
     """
 
     id: VolumeClaimId
@@ -104,6 +104,7 @@ class VolumeClaim(msgspec.Struct, frozen=True, kw_only=True):
     is_bind_completed: bool = False
     is_lost: bool = False
     is_deleting: bool = False
+    invalid: str = ""
 
     @property
     def is_bound(self) -> bool:

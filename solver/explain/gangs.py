@@ -93,6 +93,6 @@ def _lead(rule: GangRule, found: Found) -> str:
     names = [
         f"{each.level} {each.names[domain]}"
         for each, domain in zip(found.levels, found.row, strict=True)
-        if domain >= 0
+        if domain >= 0 and each.is_told
     ]
     return text + (f" (in {', '.join(names)})" if names and found.pods else "")

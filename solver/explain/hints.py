@@ -1,23 +1,28 @@
 """What to write instead: the lint put to the devices, nodes and requests of a problem."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
-from solver.domain import Claim, ConstraintKind
+from solver.domain import Budget, Claim, ConstraintKind
 from solver.feasibility import lint, nearness
 from solver.feasibility.lint import Candidate
+from solver.feasibility.selectors import EvaluationBudget, EvaluationStopped
 from solver.problem.devices.inventory import DeviceRecord, Mask
 from solver.problem.problem import Problem
-from solver.problem.requests.component import Component
+from solver.problem.requests.component import Component, Link
 from solver.problem.requests.demand import Verdict
 
 HINT: Final = "; hint: "
 """What stands between a reason and the hint that belongs to it."""
 _LONGEST: Final = 240
 _SAMPLES: Final = 4096
-_MOST_KNOWN: Final = 1024
+_MOST_UNITS: Final = 200_000
+"""Of one decision for all its hints: a fifth of a second. Pods without a hint get it with a later decision."""
+_UNITS_PER_HINT: Final = 10_000
+"""What it takes to compare the texts of a selector with what devices publish, besides evaluating it."""
 _ALIKE: Final = "node.kubernetes.io/instance-type"
 _MATCHING: Final = frozenset(set(Verdict) - {Verdict.NO, Verdict.FAILED})
 
@@ -31,75 +36,99 @@ class Hints:
     """
 
     problem: Problem
+    budget: EvaluationBudget | None = None
+    """What the hints of one decision may cost together. A hint that it does not suffice for is left out, not kept."""
     kinds: list[Candidate] = field(default_factory=list)
+
+    @classmethod
+    def within(cls, problem: Problem, budget: Budget | None) -> "Hints":
+        """Give hints that cost a share of a decision; without a budget they cost what they cost."""
+        if budget is None:
+            return cls(problem)
+        return cls(problem, EvaluationBudget(_MOST_UNITS, lambda: budget.remaining_seconds() <= 0.0))
 
     def on_nothing(self, demand: int, roomy: Mask) -> str:
         """Say why a demand matches no device of the nodes that are left for a pod."""
-        here = self._elsewhere(demand, roomy)
-        if here:
-            return _cut(here)
-        key, known = self.problem.demands[demand], self.problem.inventory.hints
-        asked = (key.class_selectors, key.selectors)
-        if asked not in known:
-            if len(known) >= _MOST_KNOWN:
-                known.clear()
-            known[asked] = _cut(self._on_selectors(*asked))
-        return known[asked]
+        return self._within_budget(lambda: self._elsewhere(demand, roomy) or self._on_demand(demand))
 
     def on_capacity(self, demand: int) -> str:
         """Say by how much the devices that match a demand are too small for its capacity requests."""
-        return _cut(lint.of_capacity(dict(self.problem.demands[demand].capacity), self._matching(demand)))
+        wanted = dict(self.problem.demands[demand].capacity)
+        return self._within_budget(lambda: lint.of_capacity(wanted, self._matching(demand)))
 
     def on_links(self, claim: Claim, positions: Sequence[int], component: Component) -> str:
         """Say for which request no device publishes what a matchAttribute compares; positions are in the claim."""
-        for link in component.links:
-            if link.kind is not ConstraintKind.MATCH:
-                continue
-            selected: dict[str, list[Candidate]] = {}
-            for member in link.members:
-                asks = component.requests[member.request]
-                chosen = asks if member.alternative < 0 else asks[member.alternative : member.alternative + 1]
-                found = [each for demand in {ask.demand for ask in chosen} for each in self._matching(demand)]
-                selected.setdefault(claim.requests[positions[member.request]].name, []).extend(found)
-            mine = {candidate.id for candidates in selected.values() for candidate in candidates}
-            others = [each for each in self._candidates(self.problem.inventory.records) if each.id not in mine]
-            hint = lint.of_match(link.attribute, selected, others)
-            if hint:
-                return _cut(hint)
-        return ""
+        compared = (each for each in component.links if each.kind is ConstraintKind.MATCH)
+        hints = (self._within_budget(partial(self._on_link, each, claim, positions, component)) for each in compared)
+        return next(filter(None, hints), "")
+
+    def _within_budget(self, work_out: Callable[[], str]) -> str:
+        """Give a hint, cut to its length; nothing where the budget does not suffice for it."""
+        try:
+            return _cut(work_out())
+        except EvaluationStopped:
+            return ""
+
+    def _pay(self, units: int) -> None:
+        if self.budget is not None:
+            self.budget.spend(units)
+
+    def _on_link(self, link: Link, claim: Claim, positions: Sequence[int], component: Component) -> str:
+        selected: dict[str, list[Candidate]] = {}
+        for member in link.members:
+            asks = component.requests[member.request]
+            chosen = asks if member.alternative < 0 else asks[member.alternative : member.alternative + 1]
+            found = [each for demand in {ask.demand for ask in chosen} for each in self._matching(demand)]
+            selected.setdefault(claim.requests[positions[member.request]].name, []).extend(found)
+        mine = {candidate.id for candidates in selected.values() for candidate in candidates}
+        others = [each for each in self._candidates(self.problem.inventory.records) if each.id not in mine]
+        return lint.of_match(link.attribute, selected, others)
+
+    def _on_demand(self, demand: int) -> str:
+        """Say what is wrong with the selectors of a demand; kept with the inventory, for equal ones to come."""
+        key, known = self.problem.demands[demand], self.problem.inventory.hints
+        asked = (key.class_selectors, key.selectors)
+        hint = known.get(asked)
+        if hint is None:
+            hint = known[asked] = self._on_selectors(*asked)
+        return hint
 
     def _on_selectors(self, of_class: tuple[str, ...], of_request: tuple[str, ...]) -> str:
         everything = self._samples()
         if not everything:
             return "no driver publishes any device that a node of the cluster can use"
-        selectable = [each for each in everything if lint.is_selected(of_class, each)]
+        self._pay(_UNITS_PER_HINT)
+        selectable = [each for each in everything if lint.is_selected(of_class, each, self.budget)]
         if selectable:
-            return lint.of_selectors(of_request, selectable)
-        found = lint.of_selectors(of_class, everything)
+            return lint.of_selectors(of_request, selectable, self.budget)
+        found = lint.of_selectors(of_class, everything, self.budget)
         return f"the selectors of the device class itself match nothing; {found}" if found else ""
 
     def _samples(self) -> list[Candidate]:
         """Give devices of every kind (driver, names, sizes): all of a small kind, evenly some of a large one."""
         if not self.kinds:
+            self._pay(len(self.problem.inventory.records))
             kinds: defaultdict[tuple[object, ...], list[DeviceRecord]] = defaultdict(list)
             for record in self.problem.inventory.records:
                 device = record.device
                 names = tuple(name for name, _ in device.attributes)
                 kinds[record.id.driver, names, device.capacities].append(record)
             for records in kinds.values():
-                self.kinds += self._candidates(records[:: 1 + len(records) // _SAMPLES])
+                self.kinds += [Candidate(each.id, each.device) for each in records[:: 1 + len(records) // _SAMPLES]]
         return self.kinds
 
     def _matching(self, demand: int) -> list[Candidate]:
         records, verdicts = self.problem.inventory.records, self.problem.answers[demand].verdicts
-        return self._candidates(records[index] for index, verdict in verdicts.items() if verdict in _MATCHING)
+        return self._candidates([records[index] for index, verdict in verdicts.items() if verdict in _MATCHING])
 
-    def _candidates(self, records: Iterable[DeviceRecord]) -> list[Candidate]:
+    def _candidates(self, records: Sequence[DeviceRecord]) -> list[Candidate]:
+        self._pay(len(records))
         return [Candidate(record.id, record.device) for record in records]
 
     def _elsewhere(self, demand: int, roomy: Mask) -> str:
         """Say where the devices are that match, if only other nodes have them, and what these nodes lack."""
         inventory, verdicts = self.problem.inventory, self.problem.answers[demand].verdicts
+        self._pay(len(verdicts))
         matching = [inventory.records[index] for index, verdict in verdicts.items() if verdict in _MATCHING]
         homes = {record.home for record in matching if record.home >= 0}
         if not homes or any(record.home < 0 or roomy[record.home] for record in matching):
@@ -116,6 +145,7 @@ class Hints:
     def _silent(self, left: Sequence[int], drivers: Collection[str]) -> str:
         """Name a node whose driver publishes nothing although it does on most nodes of the same type."""
         inventory = self.problem.inventory
+        self._pay(len(inventory.records))
         publishing: defaultdict[str, set[int]] = defaultdict(set)
         for record in inventory.records:
             if record.home >= 0 and record.id.driver in drivers:

@@ -61,6 +61,8 @@ class Never:
 
     def _instead(self, key: str, value: str = "") -> str:
         there = self.labels()
+        if not self.problem.policy.tells_inventory:
+            return "no node has it" if value else f"no node has a label {key}"
         if key not in there:
             close = nearness.nearest(key, _around(key, there))
             return f"no node has a label {key}" + (f": did you mean {close}?" if close else "")
@@ -94,7 +96,8 @@ class Never:
             largest, name = dict(node.allocatable).get(resource, 0), node.name
             if amount <= largest:
                 continue
-            there = f"the largest node that it may use ({name}) has {amount_of(resource, largest)}"
+            named = f" ({name})" if self.problem.policy.tells_inventory else ""
+            there = f"the largest node that it may use{named} has {amount_of(resource, largest)}"
             there = there if largest else "no node that it may use has any"
             text = f"the pod asks for {amount_of(resource, amount)} {resource}, and {there}"
             yield _told(ReasonCode.NODE_RESOURCES, text)

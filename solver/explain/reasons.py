@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from solver.domain import ClaimId, ConstraintKind, Reason, ReasonCode
+from solver.domain import Budget, ClaimId, ConstraintKind, Reason, ReasonCode
 from solver.explain import fewer
 from solver.explain.company import Company
 from solver.explain.hints import Hints
@@ -23,6 +23,7 @@ from solver.explain.texts import (
     matching_of,
     nearness,
     outranked,
+    pools_by_number,
     sees,
     too_many,
 )
@@ -58,6 +59,8 @@ class Explanation:
 
     problem: Problem
     trackers: list[Tracker]
+    budget: Budget | None = None
+    """What hints may cost; without it they cost what they cost."""
     conditions: list[Condition] = field(default_factory=list)
     condition_of: npt.NDArray[np.int64] = field(init=False)
     kept: Kept = field(init=False)
@@ -68,7 +71,7 @@ class Explanation:
 
     def __post_init__(self) -> None:
         problem, numbers = self.problem, dict[Condition, int]()
-        self.kept, self.hints, self.supplies = Kept(problem), Hints(problem), Supplies(problem)
+        self.kept, self.hints, self.supplies = Kept(problem), Hints.within(problem, self.budget), Supplies(problem)
         self.never = Never(problem)
         self.company = Company(self.never)
         found = [
@@ -262,16 +265,18 @@ class Explanation:
             text.append(f"at most {supply.most} of them on one node")
         if failed:
             failure = self.problem.answers[asked.ask.demand].failure
-            text.append(f"{failed} could not be checked (CEL runtime error{'' if hint else ' ' + failure})")
+            shown = "" if hint or not self.problem.policy.tells_inventory else f" {failure}"
+            text.append(f"{failed} could not be checked (CEL runtime error{shown})")
         return hinted(Reason(code=code_of(supply, needed), message=lead + ", ".join(text), node_count=nodes), hint)
 
     def _hint(self, ask: Ask, supply: Supply, roomy: Mask) -> str:
         """Say what to write instead, where what is written can never fit the cluster as it is."""
         matching = supply.verdicts.total() - supply.verdicts.get(Verdict.FAILED, 0)
+        tells_inventory = self.problem.policy.tells_inventory
         if matching == 0:
-            return self.hints.on_nothing(ask.demand, roomy)
+            return self.hints.on_nothing(ask.demand, roomy) if tells_inventory else ""
         if supply.verdicts.get(Verdict.CAPACITY) == matching:
-            return self.hints.on_capacity(ask.demand)
+            return self.hints.on_capacity(ask.demand) if tells_inventory else ""
         if 0 < supply.largest < ask.needed <= matching:
             return f"a claim never spans nodes, so split it over pods of at most {supply.largest} each"
         return ""
@@ -279,6 +284,8 @@ class Explanation:
     def _match_hint(self, pod_class: PodClass) -> str:
         """Say what is wrong with a matchAttribute that none of the devices of a request publishes."""
         problem = self.problem
+        if not problem.policy.tells_inventory:
+            return ""
         found = (
             self.hints.on_links(problem.claims[source.claim], source.positions, problem.components[part.component])
             for part, source in self._sources(pod_class)
@@ -293,11 +300,14 @@ class Explanation:
             if not pool.is_usable and sees(self.problem.inventory.pool_reach(pool), roomy)
         ]
         invalid = [pool for pool in unusable if pool.invalid]
+        partial = [pool for pool in unusable if not pool.invalid]
+        if not self.problem.policy.tells_inventory:
+            yield from pools_by_number(len(invalid), len(partial))
+            return
         if invalid:
             more = f" (and {len(invalid) - 1} more)" if len(invalid) > 1 else ""
             message = f"pool {invalid[0].id} is not used: {invalid[0].invalid}{more}"
             yield Reason(code=ReasonCode.POOL_INVALID, message=message)
-        partial = [pool for pool in unusable if not pool.invalid]
         if partial:
             pool, more = partial[0], f" (and {len(partial) - 1} more)" if len(partial) > 1 else ""
             message = (

@@ -59,6 +59,18 @@ def too_many(name: str, supply: Supply) -> Reason:
     return Reason(code=ReasonCode.CLAIM_TOO_LARGE, message=message)
 
 
+def pools_by_number(invalid: int, partial: int) -> Iterator[Reason]:
+    """Say how many pools cannot be used, for readers to whom they are not named."""
+    for code, count, text in (
+        (ReasonCode.POOL_INVALID, invalid, "not used: what drivers publish of {} is contradictory"),
+        (ReasonCode.POOL_INCOMPLETE, partial, "being published"),
+    ):
+        if count:
+            what = text.format("it" if count == 1 else "them")
+            message = f"{count} pool{' is' if count == 1 else 's are'} {what}"
+            yield Reason(code=code, message=message)
+
+
 OBSTACLES: Final = {
     USED: ReasonCode.DEVICES_IN_USE,
     CAPACITY: ReasonCode.DEVICES_CAPACITY,
@@ -66,7 +78,7 @@ OBSTACLES: Final = {
 }
 WORDS: Final = {
     Verdict.TAINTED: "tainted",
-    Verdict.AVOIDED: "avoided after not getting ready for a pod",
+    Verdict.AVOIDED: "avoided after not getting ready for a pod (tried again after a rest, and given last then)",
     Verdict.CAPACITY: "too small for the requested capacity",
     Verdict.NOT_OWNED: "left to another scheduler by the configuration",
 }

@@ -48,8 +48,8 @@ def _usage(problem: Problem, allocations: tuple[ClaimAllocation, ...]) -> Usage:
 def _room(problem: Problem, solution: Solution) -> Room:
     room = Room({resource: amounts.copy() for resource, amounts in problem.room.free.items()})
     for choice in solution.choices:
-        room.of(PODS)[choice.node] -= 1
+        room.change(PODS, choice.node, -1)
         for resource, amount in problem.classes[choice.pod_class].requests:
             if amount > 0:
-                room.of(resource)[choice.node] -= amount
+                room.change(resource, choice.node, -amount)
     return room

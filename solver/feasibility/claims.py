@@ -15,6 +15,7 @@ from solver.domain import (
     Reason,
     ReasonCode,
     Request,
+    wording,
 )
 from solver.domain.claim import SubRequest
 from solver.feasibility import lint, nearness, selectors
@@ -22,6 +23,8 @@ from solver.feasibility import lint, nearness, selectors
 MOST_RESULTS: Final = 32
 """AllocationResultsMaxSize: devices in one allocation."""
 _LONGEST_SHOWN: Final = 160
+_LONGEST_PROBLEM: Final = 512
+"""Characters of what is wrong with an object that a message says."""
 MOST_CONSUMERS: Final = 256
 """ResourceClaimReservedForMaxSize: entries of status.reservedFor."""
 
@@ -29,7 +32,7 @@ MOST_CONSUMERS: Final = 256
 def objections(pod: Pod, claims: Mapping[ClaimId, Claim], classes: Mapping[str, DeviceClass]) -> tuple[Reason, ...]:
     """Give every reason that keeps a pod from being considered; empty for a pod that can be."""
     if problem := pod.invalid or _not_pending(pod):
-        return (Reason(code=ReasonCode.POD_INVALID, message=problem),)
+        return (Reason(code=ReasonCode.POD_INVALID, message=wording.quoted(problem, _LONGEST_PROBLEM)),)
     found = (reason for entry in pod.claims for reason in _entry_objections(pod, entry, claims, classes))
     return tuple(dict.fromkeys(found))
 
@@ -73,7 +76,7 @@ def _entry_objections(
     elif claim.is_deleting:
         yield Reason(code=ReasonCode.CLAIM_DELETING, message=f"claim {claim.id.name} is being deleted")
     elif claim.invalid:
-        yield Reason(code=ReasonCode.CLAIM_INVALID, message=f"claim {claim.id.name}: {claim.invalid}")
+        yield Reason(code=ReasonCode.CLAIM_INVALID, message=f"claim {claim.id.name}: {_problem(claim)}")
     elif claim.allocation is not None:
         yield from _allocated_objections(pod, claim)
     else:
@@ -150,6 +153,10 @@ def _shown(expression: str) -> str:
     return expression if len(expression) <= _LONGEST_SHOWN else f"{expression[:_LONGEST_SHOWN]}…"
 
 
+def _problem(claim: Claim) -> str:
+    return wording.quoted(claim.invalid, _LONGEST_PROBLEM)
+
+
 def _alternative_objections(
     where: str, alternative: SubRequest, classes: Mapping[str, DeviceClass]
 ) -> Iterator[Reason]:
@@ -157,6 +164,10 @@ def _alternative_objections(
     if device_class is None:
         near = nearness.suggestion(alternative.device_class, classes, what="device class")
         message = f"{where}: device class {alternative.device_class} does not exist: {near}"
+        yield Reason(code=ReasonCode.CLASS_MISSING, message=message)
+        return
+    if device_class.invalid:
+        message = f"{where}: device class {device_class.name} cannot be read, and is waited for: {device_class.invalid}"
         yield Reason(code=ReasonCode.CLASS_MISSING, message=message)
         return
     if alternative.allocation_mode not in set(AllocationMode):
@@ -177,5 +188,5 @@ def _alternative_objections(
         except selectors.SelectorError as error:
             hint = lint.of_uncompiled(text)
             wrong = f"{str(error).partition(': write ')[0]}; hint: {hint}" if hint else str(error)
-            message = f"{place}: selector {_shown(text)!r}: {wrong}"
+            message = f"{place}: selector {_shown(text)!r}: {wording.quoted(wrong, _LONGEST_PROBLEM)}"
             yield Reason(code=ReasonCode.SELECTOR_INVALID, message=message)

@@ -43,6 +43,10 @@ def resolve(slices: Iterable[ResourceSlice]) -> dict[PoolId, Pool]:
 def _pool(pool_id: PoolId, slices: list[ResourceSlice]) -> Pool:
     generation = max(each.generation for each in slices)
     newest = tuple(sorted((each for each in slices if each.generation == generation), key=lambda each: each.name))
+    for each in newest:
+        if each.invalid:
+            invalid = f"slice {each.name} cannot be read: {each.invalid}"
+            return Pool(pool_id, generation, newest, is_complete=False, invalid=invalid)
     counts = sorted({each.slice_count for each in newest})
     if len(counts) > 1:
         stated = " and ".join(str(count) for count in counts)

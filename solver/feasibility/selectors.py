@@ -3,49 +3,47 @@ The one door to CEL: a selector's text in, a decision per device out.
 
 A result is remembered by what the expression reads of the device, so that a fleet of equal devices costs one
 evaluation per kind and not per device. Everything behind this door (`feasibility.cel`) is nobody else's business.
+
+What all selectors of a process remember is bounded in bytes. In a flood of new selectors or results those that are
+in use stay (`GenerationalCache`).
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from threading import Lock
+from itertools import count
 from typing import Any, Final
 
 import msgspec
 
-from solver.domain import Device
-from solver.feasibility.cel.check import check
-from solver.feasibility.cel.compile import Program, compile_tree
-from solver.feasibility.cel.errors import CostExceeded, EvaluationError, ExpressionError, Position
-from solver.feasibility.cel.frame import ALLOW_MULTIPLE, DEVICE, DRIVER, METER, DeviceMaps
+from solver.domain import AttributeValue, Device
+from solver.feasibility.cel import errors, meter
+from solver.feasibility.cel.compile import Program, compile_expression
+from solver.feasibility.cel.errors import CostExceeded, EvaluationError
+from solver.feasibility.cel.frame import ALLOW_MULTIPLE, DEVICE, DRIVER, METER, Closure, DeviceMaps, Frame
 from solver.feasibility.cel.meter import Meter
-from solver.feasibility.cel.parse import parse
+from solver.feasibility.cel.parse import MAX_LENGTH as LONGEST_EXPRESSION
 from solver.feasibility.cel.reads import published_value
+from solver.feasibility.cel.stack import on_empty_stack
 from solver.feasibility.cel.values import type_name
+from solver.feasibility.generational_cache import GenerationalCache
 
-_MOST_SELECTORS: Final = 2048
-_MOST_RESULTS: Final = 8192
+_SELECTORS_BYTES: Final = 64 << 20
+_RESULTS_BYTES: Final = 64 << 20
 
-SelectorError = ExpressionError
+_SELECTOR_BYTES: Final = 2000
+_RESULT_BYTES: Final = 300
+_VALUE_BYTES: Final = 150
+_LARGEST_CHARACTER: Final = 4
+_MOST_DRIVERS: Final = 16
+_UNITS_PER_CHARACTER: Final = 20  # of compiling
+
+SelectorError = errors.ExpressionError
 """An expression that does not compile: a ValueError with `.position` and a message that says what to write instead."""
 
+EvaluationBudget = meter.EvaluationBudget
+"""Units (about a microsecond each) and time for the evaluations of one solve."""
 
-class EvaluationStopped(Exception):  # noqa: N818 - it is no error: the budget ended
-    """An evaluation was stopped because its budget ended; nothing is known of its result."""
-
-
-@dataclass(slots=True, eq=False)
-class EvaluationBudget:
-    """What evaluations may use: units (about microseconds) left, and whether the time is up."""
-
-    units: int
-    should_stop: Callable[[], bool]
-
-    def spend(self, units: int) -> None:
-        """Pay before the work; raise `EvaluationStopped` where that is too much."""
-        self.units -= units
-        if self.units < 0 or self.should_stop():
-            raise EvaluationStopped
+EvaluationStopped = errors.EvaluationStopped
+"""Units or time of the solve are used up: the result is not known."""
 
 
 class SelectorFailure(msgspec.Struct, frozen=True):
@@ -60,9 +58,14 @@ class Selector:
     def __init__(self, expression: str, program: Program | None = None) -> None:
         """Compile it, unless that was done; SelectorError with the position of what is wrong."""
         self.expression = expression
-        self._program: Program = program or _compiled(expression)
-        self._results: dict[Any, bool | SelectorFailure] = {}
+        self._program: Program = program or compile_expression(expression)
+        self._number = next(_numbers)
         self._lookups: dict[str, tuple[_Lookup, ...]] = {}
+
+    @property
+    def bytes(self) -> int:
+        """What its program takes, about."""
+        return self._program.bytes
 
     def evaluate(
         self,
@@ -72,28 +75,31 @@ class Selector:
         budget: EvaluationBudget | None = None,
     ) -> bool | SelectorFailure:
         """
-        Decide whether it selects a device of a driver; raises nothing but `EvaluationStopped`, with a budget.
+        Decide whether it selects a device of a driver.
 
-        `attributes` are the device's by name, for who asks several selectors about it. Known results cost nothing.
+        `attributes` are the device's by name, for those who ask several selectors about it. What is not known yet is
+        paid for from the budget. Raises EvaluationStopped when that ends, and nothing else (but MemoryError).
         """
         values = self._published(driver, device, dict(device.attributes) if attributes is None else attributes)
         key = self._key(driver, device, values)
-        result = self._results.get(key)
+        result = _results.young.get(key)
+        if result is None:
+            result = _results.get(key)
         if result is None:
             if budget is not None:
-                budget.spend(len(self.expression))
-            result = self._run(driver, device, values)
-            if len(self._results) >= _MOST_RESULTS:
-                self._results.clear()
-            self._results[key] = result
+                budget.spend(self._program.nodes)
+            result = self._run(driver, device, values, budget)
+            _results.put(key, result)
         return result
 
     def _published(self, driver: str, device: Device, attributes: Mapping[str, Any]) -> list[Any]:
-        """Fetch what the expression reads, as the device publishes it; None for what it does not publish."""
+        """Fetch its number, then what it reads as the device publishes it; None for what is not published."""
         lookups = self._lookups.get(driver)
         if lookups is None:
+            if len(self._lookups) >= _MOST_DRIVERS:
+                self._lookups = {}
             lookups = self._lookups[driver] = _lookups(self._program, driver)
-        values: list[Any] = []
+        values: list[Any] = [self._number]
         for is_capacity, qualified, bare in lookups:
             if is_capacity:
                 values.append(_capacity(device, qualified, bare))
@@ -102,38 +108,62 @@ class Selector:
                 values.append(attributes.get(bare) if value is None and bare else value)
         return values
 
-    def _key(self, driver: str, device: Device, values: list[Any]) -> Any:
+    def _key(self, driver: str, device: Device, values: list[Any]) -> tuple[Any, ...]:
         reads = self._program.reads
         if reads.reads_maps:
             capacities = tuple((name, capacity.value) for name, capacity in device.capacities)
-            return (driver, device.allow_multiple_allocations, device.attributes, capacities)
+            return (self._number, driver, device.allow_multiple_allocations, device.attributes, capacities)
         if reads.reads_driver:
             values = [*values, driver]
         if reads.reads_allow_multiple:
             values = [*values, device.allow_multiple_allocations]
         return tuple(values)
 
-    def _run(self, driver: str, device: Device, values: list[Any]) -> bool | SelectorFailure:
+    def _run(
+        self,
+        driver: str,
+        device: Device,
+        values: list[Any],
+        budget: EvaluationBudget | None,
+        run_program: Callable[[Closure, Frame], Any] | None = None,
+    ) -> bool | SelectorFailure:
+        units = budget.units if budget is not None else 0
+        frame: Frame = []
         try:
-            result = self._program.run(self._frame(driver, device, values))
+            frame = self._frame(driver, device, values, budget)
+            run = self._program.run
+            result = run(frame) if run_program is None else run_program(run, frame)
         except (EvaluationError, CostExceeded) as error:
             return SelectorFailure(str(error))
+        except (EvaluationStopped, MemoryError):
+            raise
         except RecursionError:
-            return SelectorFailure("the values that the expression makes are nested too deep")
+            if run_program is not None:
+                return SelectorFailure("the values that the expression makes are nested too deep")
+            frame = []
         except Exception as error:  # noqa: BLE001 - a user's expression must not stop the others, whatever we got wrong
-            return SelectorFailure(f"internal error: {type(error).__name__}: {error}")
-        if result is True or result is False:
-            return bool(result)
-        return SelectorFailure(f"a selector is true or false, and this one gives a {type_name(result)}: compare it")
+            return SelectorFailure(errors.shortened(f"internal error: {type(error).__name__}: {error}"))
+        else:
+            if result is True or result is False:
+                return bool(result)
+            return SelectorFailure(f"a selector is true or false, and this one gives a {type_name(result)}: compare it")
+        finally:
+            if budget is not None and frame and frame[METER] is not None:
+                frame[METER].settle()
+        if budget is not None:
+            budget.units = units  # what was paid where the caller's stack was too short depends on the caller
+        return self._run(driver, device, values, budget, on_empty_stack)
 
-    def _frame(self, driver: str, device: Device, values: list[Any]) -> list[Any]:
+    def _frame(self, driver: str, device: Device, values: list[Any], budget: EvaluationBudget | None) -> list[Any]:
         program = self._program
         frame: list[Any] = [None] * program.size
-        frame[METER] = Meter() if program.is_metered else None
+        frame[METER] = Meter(budget) if program.is_metered else None
         frame[DEVICE] = DeviceMaps(driver, device) if program.reads.reads_maps else None
         frame[DRIVER] = driver
         frame[ALLOW_MULTIPLE] = device.allow_multiple_allocations
-        for slot, value in zip(program.reads.slots.values(), values, strict=True):
+        published = iter(values)
+        next(published)  # its number
+        for slot, value in zip(program.reads.slots.values(), published, strict=True):
             frame[slot] = published_value(value)
         return frame
 
@@ -160,31 +190,60 @@ def _capacity(device: Device, qualified: str, bare: str) -> Any:
     return found
 
 
-def _compiled(expression: str) -> Program:
-    try:
-        return compile_tree(check(parse(expression)))
-    except RecursionError:
-        raise SelectorError("the expression is nested too deep", Position(1, 1)) from None
+def _result_bytes(key: tuple[Any, ...], result: bool | SelectorFailure) -> int:  # noqa: FBT001 - a result
+    """Bound what a result and its key take: most by the number of values, texts by their length."""
+    size = _RESULT_BYTES + len(key) * _VALUE_BYTES
+    for part in key:
+        if type(part) is AttributeValue:
+            value = part.value
+            if type(value) is str:
+                size += _LARGEST_CHARACTER * len(value)
+            elif type(value) is tuple:
+                size += _bytes_of(value)
+        elif type(part) is tuple:
+            size += sum(_bytes_of(name) + _bytes_of(value) for name, value in part)
+    return size if type(result) is bool else size + _bytes_of(result.message)
 
 
-_selectors: OrderedDict[str, Selector] = OrderedDict()
-_lock: Final = Lock()
+def _bytes_of(value: object) -> int:
+    if type(value) is AttributeValue:
+        return _bytes_of(value.value)
+    if type(value) is tuple:
+        return sum(map(_bytes_of, value))
+    return _VALUE_BYTES + (_LARGEST_CHARACTER * len(value) if type(value) is str else 0)
 
 
-def compile_selector(expression: str) -> Selector:
+def _selector_bytes(expression: str, made: "Selector | SelectorError") -> int:
+    size = _SELECTOR_BYTES + _LARGEST_CHARACTER * len(expression)
+    return size + (made.bytes if isinstance(made, Selector) else _LARGEST_CHARACTER * len(made.message))
+
+
+_numbers: Final = count()
+_results: Final[GenerationalCache[tuple[Any, ...], bool | SelectorFailure]] = GenerationalCache(
+    _RESULTS_BYTES, _result_bytes
+)
+_selectors: Final[GenerationalCache[str, Selector | SelectorError]] = GenerationalCache(
+    _SELECTORS_BYTES, _selector_bytes
+)
+
+
+def compile_selector(expression: str, budget: EvaluationBudget | None = None) -> Selector:
     """
-    Compile an expression, or take it from the selectors compiled last.
+    Compile an expression, or take it from the selectors compiled last; what is compiled anew is paid for.
 
-    Raises SelectorError, whose `position` is line and column and whose message says what to write instead.
+    Raises SelectorError, whose `position` is line and column and whose message says what to write instead, and
+    EvaluationStopped where the budget does not suffice.
     """
-    with _lock:
-        selector = _selectors.get(expression)
-        if selector is not None:
-            _selectors.move_to_end(expression)
-            return selector
-    selector = Selector(expression)
-    with _lock:
-        _selectors[expression] = selector
-        if len(_selectors) > _MOST_SELECTORS:
-            _selectors.popitem(last=False)
+    selector = _selectors.get(expression)
+    if selector is None:
+        if budget is not None:
+            budget.spend(_UNITS_PER_CHARACTER * min(len(expression), LONGEST_EXPRESSION))
+        try:
+            selector = Selector(expression)
+        except SelectorError as error:
+            selector = SelectorError(error.message, error.position)  # without the frames that its traceback holds
+        if len(expression) <= LONGEST_EXPRESSION:
+            _selectors.put(expression, selector)
+    if isinstance(selector, SelectorError):
+        raise SelectorError(selector.message, selector.position)
     return selector

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from solver.domain import BINDING_FAILED_TAINT, Taint, TaintEffect, Toleration
+from solver.domain import BINDING_FAILED_TAINT, UNREADABLE_TAINT, Taint, TaintEffect, Toleration
 
 _BLOCKING: Final = frozenset({TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE})
 UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect=TaintEffect.NO_SCHEDULE)
@@ -12,6 +12,8 @@ UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect=Tain
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
     """Whether a toleration covers a taint (core/v1 ToleratesTaint; empty key or effect match all but our own)."""
+    if taint.key == UNREADABLE_TAINT:
+        return False
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key != taint.key and (toleration.key or taint.key == BINDING_FAILED_TAINT):

@@ -73,6 +73,9 @@ def _objections(pod: Pod, volume: PodVolume, claims: Mapping[VolumeClaimId, Volu
         yield Reason(code=ReasonCode.VOLUME_CLAIM_MISSING, message=message)
     elif claim is None:
         yield Reason(code=ReasonCode.VOLUME_CLAIM_MISSING, message=f'persistentvolumeclaim "{name}" not found')
+    elif claim.invalid:
+        message = f'persistentvolumeclaim "{name}" cannot be read, and is waited for: {claim.invalid}'
+        yield Reason(code=ReasonCode.VOLUME_CLAIM_UNUSABLE, message=message)
     elif claim.is_lost:
         message = f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{claim.volume}"'
         yield Reason(code=ReasonCode.VOLUME_CLAIM_UNUSABLE, message=message)

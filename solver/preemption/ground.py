@@ -163,7 +163,7 @@ class Ground:
         if node is None:
             return
         for resource, amount in ((PODS, 1), *pod.requests):
-            self.room.of(resource)[node] += sign * min(amount, MOST)
+            self.room.change(resource, node, sign * min(amount, MOST))
 
     def _count_devices(self, claim: Claim, sign: int) -> None:
         for result in claim.allocation.results if claim.allocation is not None else ():

@@ -198,7 +198,7 @@ def _bind(variables: Variables, bond: Bond, numbers: Sequence[int]) -> tuple[int
 
 def _levels(parties: Sequence[Party], gangs: Mapping[Bond, tuple[int, int]]) -> list[Level]:
     """
-    Name what to maximise: pods kept of each priority, parties kept (a gang that goes whole being one), work kept.
+    Name what to maximise: spared pods kept, pods kept of each priority, parties kept (a whole gang is one), work kept.
 
     Pods that are not evicted but moved come last: as few as can be.
     """
@@ -208,6 +208,9 @@ def _levels(parties: Sequence[Party], gangs: Mapping[Bond, tuple[int, int]]) -> 
         for pod in () if party.is_moved else party.pods:
             tiers[pod.priority].add(number)
     levels = [Level(f"kept:{priority}", tiers[priority]) for priority in sorted(tiers, reverse=True)]
+    spared = {number: party.spared for number, party in enumerate(parties) if party.spared}
+    if spared:
+        levels.insert(0, Level("spared", Expression(spared)))
     stays = Expression({number: 1 for number, party in enumerate(parties) if not party.is_moved})
     for whole, size in gangs.values():
         stays.add(whole, 1 - size)

@@ -7,14 +7,14 @@ the unit (a pod, or a gang's that wait) then fit, which is proven by placing the
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from solver.domain import Batch, Budget, GangId, Plan, Pod, PodId, Policy, Preemption, Reason, Snapshot
+from solver.domain import Batch, Budget, GangId, Plan, Pod, PodId, Policy, Preemption, Protection, Reason, Snapshot
 from solver.preemption import harm, placing, reprieve, telling, together
 from solver.preemption.ground import Ground
 from solver.preemption.offers import Offers
@@ -73,6 +73,8 @@ class Run:
     told: dict[PodId, Reason] = field(default_factory=dict)
     hopeless: set[object] = field(default_factory=set)
     offers: dict[int, Offers] = field(default_factory=dict)
+    last_offers: dict[int, Offers] = field(default_factory=dict)
+    """Who may go where no others help, by the priority of those that a protection does not bind."""
     ground: Ground = field(init=False)
     has_leaving: bool = False
     lowest_planned: int = _NOBODY
@@ -112,7 +114,7 @@ class Run:
     def _planned(self, pod: Pod) -> Pod:
         if pod.id in self.movable:
             return replace(pod, priority=MOVED)
-        return replace(pod, is_preemptible=False)
+        return replace(pod, scheduler_name="")  # nobody's: no rule lets it go
 
     @property
     def moved(self) -> list[PodId]:
@@ -201,6 +203,7 @@ class Run:
 
     def _return(self, mark: _Mark, priority: int) -> None:
         self.left, self.offers[priority] = mark.left, mark.offers
+        self.last_offers.clear()
         self.hopeless, self.blocked = set(mark.hopeless), set(mark.blocked)
 
     def _better(
@@ -243,17 +246,14 @@ class Run:
         return together.decided(outlook, units, mark.offers, mark.left) if outlook is not None else None
 
     def _victims(self, unit: Unit) -> Found | None:
-        rules, priority = self.policy.preemption, _priority(unit)
-        offers = self._offered(priority)
-        for most in (self.left, rules.ceiling) if offers.parties else ():
-            found = self._least(unit, offers, most)
-            if found is not None and most == self.left:
-                return found
-            if found is not None:
+        priority = _priority(unit)
+        for offers in self._in_turn(priority):
+            found, is_too_many = self._among(unit, offers)
+            if is_too_many and found is not None:
                 self._tell(unit, telling.held_back(sum(len(party.pods) for party in found.evicted), self.left))
                 return None
-            if most == rules.ceiling:
-                break
+            if found is not None:
+                return found
         if self.budget.should_stop() or self.lowest_planned < priority:
             self.blocked.update(() if self.budget.should_stop() else (priority,))
             self._tell(unit, telling.LATER)
@@ -262,9 +262,27 @@ class Run:
         self._tell(unit, telling.no_victims(self.problem.node_count))
         return None
 
+    def _among(self, unit: Unit, offers: Offers) -> tuple[Found | None, bool]:
+        """Find victims among some parties, and say whether they are more than may be evicted now."""
+        for most in (self.left, self.policy.preemption.ceiling) if offers.parties else ():
+            found = self._least(unit, offers, most)
+            if found is not None or most == self.policy.preemption.ceiling:
+                return found, found is not None and most != self.left
+        return None, False
+
+    def _in_turn(self, priority: int) -> Iterator[Offers]:
+        """Give who may go: first those that nothing protects, then those whose protection is best effort here."""
+        yield self._offered(priority)
+        rules = self.policy.preemption
+        binding = rules.binding(priority)
+        if binding != Protection():
+            if priority not in self.last_offers:
+                self.last_offers[priority] = Offers.of(self.ground, priority, rules, binding)
+            yield self.last_offers[priority]
+
     def _offered(self, priority: int) -> Offers:
         if priority not in self.offers:
-            self.offers[priority] = Offers.of(self.ground, priority, self.policy.preemption)
+            self.offers[priority] = Offers.of(self.ground, priority, self.policy.preemption, Protection())
         return self.offers[priority]
 
     def _lookout(self) -> Lookout:
@@ -298,14 +316,15 @@ class Run:
         """Count what was found for units as done, and say so."""
         preemptions: list[Preemption] = []
         helped = 0
-        offers = self._offered(_priority(units[0])) if found.evicted else None
-        is_wide = offers is not None and any(offers.is_wide(party) for party in found.evicted)
+        priority = _priority(units[0])
+        known = [each[priority] for each in (self.offers, self.last_offers) if priority in each]
+        is_wide = any(offers.is_wide(party) for offers in known for party in found.evicted)
         for share in together.shares(units, found.evicted, found.placed, is_wide=is_wide):
             victims = tuple(telling.victims(share.units, [each for each in share.evicted if not each.is_moved]))
-            reason = telling.preempting([each.node for each in share.placements], victims)
+            nodes = [each.node for each in share.placements] if self.policy.tells_inventory else []
             helped += len(share.units)
             for unit in share.units:
-                self._tell(unit, reason)
+                self._tell(unit, telling.preempting(nodes, victims, unit[0].id.namespace))
             preemptions.append(
                 Preemption(
                     placements=share.placements,
@@ -318,7 +337,7 @@ class Run:
         left = spent(found.left, (pod for party in found.evicted if not party.is_moved for pod in party.pods))
         after = settled(left, pods, found.placed.placements, found.placed.allocations)
         self._absorb(found.view.snapshot, after)
-        for each in self.offers.values():
+        for each in (*self.offers.values(), *self.last_offers.values()):
             each.leave(pods_of(found.evicted))
         self.left -= sum(len(each.victims) for each in preemptions)
         return _Step(units[0], found, tuple(preemptions), found.view.snapshot, after, helped)

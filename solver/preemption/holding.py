@@ -5,7 +5,8 @@ They count as running there, for pods of the same or a lower priority: on the no
 the devices that they would get if everybody who leaves were gone. Where that cannot be said they keep what is free.
 """
 
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import numpy as np
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 
 from solver.domain import (
     Allocation,
+    AllocationMode,
     Batch,
     Budget,
     Claim,
@@ -28,6 +30,7 @@ from solver.domain import (
 from solver.extract import Extracted, extract
 from solver.greedy import candidates
 from solver.preemption.vacancy import settled, without
+from solver.problem import nominations
 from solver.problem.following import leaders
 from solver.problem.memory import Engine
 from solver.problem.prepare import prepare
@@ -46,14 +49,13 @@ def held(snapshot: Snapshot, batch: Batch, policy: Policy, engine: Engine, budge
     if not snapshot.nominated or not batch.pods:
         return snapshot
     own, highest = {pod.id for pod in batch.pods}, max(pod.priority for pod in batch.pods)
-    waiting = [pod for pod in snapshot.nominated if pod.id not in own and pod.priority >= highest]
+    counting = nominations.honoured(snapshot)
+    waiting = [pod for pod in counting if pod.id not in own and pod.priority >= highest]
     followed = {key: {pod.id for _, pod in led} for key, led in leaders(snapshot, waiting).items()}
     waiting = [pod for pod in waiting if own.isdisjoint(followed.get(pod.id, ()))]  # they come after the batch
-    nodes = {node.name for node in snapshot.nodes}
     seen = snapshot
     for pod in sorted(waiting, key=lambda pod: (-pod.priority, pod.id)):
-        if pod.nominated_node_name in nodes:
-            seen = _with(seen, pod, policy, engine, budget)
+        seen = _with(seen, pod, policy, engine, budget)
     return _apart(seen, snapshot, {each for pod in batch.pods for each in pod.claim_ids})
 
 
@@ -80,7 +82,7 @@ def _with(snapshot: Snapshot, pod: Pod, policy: Policy, engine: Engine, budget: 
         return _seated(snapshot, pod)
     found = None if budget.should_stop() else _given(snapshot, pod, policy, engine)
     if found is None:
-        return _seated(_with_rest(snapshot, pod), pod)
+        return _seated(_with_rest(snapshot, pod, asked), pod)
     after = settled(snapshot, (pod,), found.placements, found.allocations)
     return replace(after, pods=tuple(_mute(each) if each.id == pod.id else each for each in after.pods))
 
@@ -116,8 +118,8 @@ def _mute(pod: Pod) -> Pod:
     return replace(pod, labels=(), affinity=(), spread=(), volumes=(), gang=None)
 
 
-def _with_rest(snapshot: Snapshot, pod: Pod) -> Snapshot:
-    """Keep every device of the node's own that is free."""
+def _with_rest(snapshot: Snapshot, pod: Pod, asked: Sequence[Claim]) -> Snapshot:
+    """Keep every device of the node's own that is free; none where it has fewer than are asked for, used ones too."""
     used = {
         result.device
         for claim in snapshot.claims
@@ -125,6 +127,8 @@ def _with_rest(snapshot: Snapshot, pod: Pod) -> Snapshot:
         for result in claim.allocation.results
         if not result.admin_access
     }
+    if _within_reach(snapshot, pod.nominated_node_name) < sum(map(_fewest, asked)):
+        return snapshot
     results = tuple(
         DeviceResult(request="kept", device=device)
         for each in snapshot.slices
@@ -139,3 +143,23 @@ def _with_rest(snapshot: Snapshot, pod: Pod) -> Snapshot:
         reserved_for=(ConsumerReference.of(pod.id, pod.uid),),
     )
     return replace(snapshot, claims=tuple(sorted((*snapshot.claims, claim), key=lambda each: each.id)))
+
+
+def _within_reach(snapshot: Snapshot, node: str) -> float:
+    """Count the devices that a node may see, used ones too; without end where one device serves several claims."""
+    seen = [device for each in snapshot.slices if each.scope.node_name in {node, ""} for device in each.devices]
+    return math.inf if any(device.allow_multiple_allocations for device in seen) else len(seen)
+
+
+def _fewest(claim: Claim) -> int:
+    """The fewest devices that a claim can be served with; allocation mode All may be content with one."""
+    if claim.allocation is not None:
+        return 0
+    return sum(
+        min(
+            (1 if each.allocation_mode == AllocationMode.ALL else each.count for each in request.alternatives),
+            default=0,
+        )
+        for request in claim.requests
+        if not any(each.admin_access for each in request.alternatives)
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from solver.domain import DisruptionBudget, Pod, PodId, PoolId, PreemptionRules, ResourceSlice, Snapshot
+from solver.domain import DisruptionBudget, Pod, PodId, PoolId, PreemptionRules, Protection, ResourceSlice, Snapshot
 from solver.preemption.ground import Ground
 from solver.preemption.parties import Bond, Party, candidates, pods_of
 from solver.preemption.ranking import Ranks
@@ -32,9 +32,9 @@ class Offers:
     _gone: set[int] = field(default_factory=set)
 
     @classmethod
-    def of(cls, ground: Ground, priority: int, rules: PreemptionRules) -> "Offers":
-        """Look for everybody who may go."""
-        parties = candidates(ground.whole(), priority, rules)
+    def of(cls, ground: Ground, priority: int, rules: PreemptionRules, protection: Protection) -> "Offers":
+        """Look for everybody who may go, whom no protection keeps."""
+        parties = candidates(ground.whole(), priority, rules, protection)
         ranks = Ranks.of(ground.stock, parties, ground.device_count if rules.frees_devices else _none)
         pools = _wide_pools(ground.origin.slices) if rules.frees_devices else frozenset()
         holders = frozenset(each.uid for claim in ground.claims_of(pools) for each in claim.reserved_for)

@@ -2,13 +2,14 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from solver.domain import DisruptionBudget, GangId, Pod, PodId, PreemptionRules, Snapshot
+from solver.domain import DisruptionBudget, GangId, Pod, PodId, PreemptionRules, Protection, Snapshot
 
 MOVED: Final = -(1 << 40)
 """The priority, lower than any other, of pods that the plan places and that may give their room up to go elsewhere."""
+_WHOLE: Final = Protection()
 
 
 class Bond(NamedTuple):
@@ -30,13 +31,16 @@ class Party:
 
     `seconds` is the time for which they have run, summed up: the work that is lost. `budgets` are the positions of the
     PodDisruptionBudgets that each of them is counted against. A member of a gang that has more than it needs is a party
-    of its own, with a bond.
+    of its own, with a bond. `spared` counts those of them that a protection covers which does not bind here: they go
+    last. `breaks_budgets` says that no PodDisruptionBudget keeps them.
     """
 
     pods: tuple[Pod, ...]
     seconds: int
     budgets: tuple[int, ...]
     bond: Bond | None = None
+    spared: int = 0
+    breaks_budgets: bool = False
 
     @property
     def priority(self) -> int:
@@ -66,14 +70,17 @@ def pods_of(parties: Iterable[Party]) -> frozenset[PodId]:
     return frozenset(pod.id for party in parties for pod in party.pods)
 
 
-def candidates(snapshot: Snapshot, priority: int, rules: PreemptionRules) -> tuple[Party, ...]:
+def candidates(
+    snapshot: Snapshot, priority: int, rules: PreemptionRules, protection: Protection = _WHOLE
+) -> tuple[Party, ...]:
     """
     Give everybody who may make room for pods of a priority, in the order of their keys.
 
     A pod that several budgets select is out: the eviction subresource refuses it. So are pods whose budget is used up,
-    and gangs one of whose members may not go, but for members that they have above their minimum.
+    and gangs one of whose members may not go, but for members that they have above their minimum. What `protection`
+    leaves out keeps nobody.
     """
-    search = _Candidates(snapshot, priority, rules)
+    search = _Candidates(snapshot, priority, rules, protection)
     gangs: dict[GangId, list[Pod]] = {}
     found: list[Party] = []
     for pod in snapshot.pods:
@@ -93,8 +100,9 @@ def candidates(snapshot: Snapshot, priority: int, rules: PreemptionRules) -> tup
 class _Candidates:
     """Makes parties of pods that may make room for a priority."""
 
-    def __init__(self, snapshot: Snapshot, priority: int, rules: PreemptionRules) -> None:
+    def __init__(self, snapshot: Snapshot, priority: int, rules: PreemptionRules, protection: Protection) -> None:
         self._priority = priority
+        self._protection = protection
         self._rules = rules
         self._names = frozenset(rules.scheduler_names)
         self._budgets = snapshot.budgets
@@ -112,10 +120,14 @@ class _Candidates:
         """Whether a pod may be evicted, budgets apart."""
         if pod.priority == MOVED:
             return True
-        if pod.priority >= self._priority or pod.scheduler_name not in self._names or not pod.is_preemptible:
+        if pod.priority >= self._priority or pod.scheduler_name not in self._names:
             return False
-        if pod.is_deleting or pod.is_terminal:
+        if pod.is_deleting or pod.is_terminal or (self._protection.annotation and not pod.is_preemptible):
             return False
+        return not self._protection.minimum_run or self._has_run(pod)
+
+    def _has_run(self, pod: Pod) -> bool:
+        """Whether a pod has run as long as is its due."""
         ran = self._rules.now - pod.started if pod.started else 0
         return ran >= self._rules.minimum_run_seconds or pod.uid not in self._holders
 
@@ -123,6 +135,8 @@ class _Candidates:
         """Make a party, unless several budgets select one of its pods."""
         if pods[0].priority == MOVED:
             return Party(pods, 0, (), bond)
+        if self._protection != _WHOLE:
+            return self._unprotected(pods, bond)
         if len(pods) == 1 and not self._budgets:
             return Party(pods, max(0, self._rules.now - pods[0].started) if pods[0].started else 0, (), bond)
         counted = [self._shields.over(pod) for pod in pods]
@@ -131,10 +145,27 @@ class _Candidates:
         seconds = sum(max(0, self._rules.now - pod.started) for pod in pods if pod.started)
         return Party(pods, seconds, tuple(each for budgets in counted for each in budgets), bond)
 
+    def _unprotected(self, pods: tuple[Pod, ...], bond: Bond | None) -> Party | None:
+        """Make a party where some protection does not bind, which counts those that it covers."""
+        counted = [self._shields.over(pod) for pod in pods]
+        if self._protection.budgets and any(len(each) > 1 for each in counted):
+            return None
+        spared = sum(
+            not (pod.is_preemptible and self._has_run(pod) and self._is_evictable(over))
+            for pod, over in zip(pods, counted, strict=True)
+        )
+        seconds = sum(max(0, self._rules.now - pod.started) for pod in pods if pod.started)
+        budgets = tuple(each for over in counted for each in over) if self._protection.budgets else ()
+        return Party(pods, seconds, budgets, bond, spared, breaks_budgets=not self._protection.budgets)
+
+    def _is_evictable(self, over: Sequence[int]) -> bool:
+        return len(over) <= 1 and all(self._budgets[each].allowed > 0 for each in over)
+
     def of_gang(self, gang: GangId, pods: Sequence[Pod]) -> Iterator[Party]:
         """Make the parties of a gang whose running pods these are; of one that nobody knows, all go or none."""
         known = self._gangs.get(gang)
         need = len(pods) if known is None else known.needed(len(pods))
+        need = need if self._protection.gangs else 0
         going = [pod for pod in pods if self.may_go(pod)]
         if need == len(pods):
             whole = self.party(tuple(pods)) if len(going) == len(pods) else None
@@ -146,7 +177,7 @@ class _Candidates:
         staying = len(pods) - len(alone)
         bond = Bond(gang, need - staying, must_stay=staying > 0) if need > staying else None
         for party in alone:
-            yield Party(party.pods, party.seconds, party.budgets, bond)
+            yield replace(party, bond=bond)
 
 
 def bonds(parties: Iterable[Party]) -> dict[Bond, list[int]]:

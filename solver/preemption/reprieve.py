@@ -32,13 +32,19 @@ def by_node(snapshot: Snapshot, parties: Sequence[Party], names: Sequence[str], 
 
 
 def reprieved(snapshot: Snapshot, evicted: Sequence[Party], parties: Sequence[Party], fits: Fits) -> list[Party]:
-    """Keep whom the pods fit beside: gangs whole, then those first whose budget is short, then the dearest."""
+    """Keep whom the pods fit beside: gangs whole, then the spared, those whose budget is short, and the dearest."""
     counted = {bond: len(numbers) for bond, numbers in bonds(parties).items()}
     counts = Counter(each for party in evicted for each in party.budgets)
     short = {each for each, count in counts.items() if count > snapshot.budgets[each].allowed}
     order = sorted(
         evicted,
-        key=lambda party: (not short & set(party.budgets), -party.priority, -len(party.pods), -party.seconds),
+        key=lambda party: (
+            -party.spared,
+            not short & set(party.budgets),
+            -party.priority,
+            -len(party.pods),
+            -party.seconds,
+        ),
     )
     left = list(evicted)
     for bond, numbers in bonds(evicted).items():

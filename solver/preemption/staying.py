@@ -14,11 +14,13 @@ class Stays:
     policy: Policy
     priority: int
     shields: Shields = field(init=False)
-    _special: frozenset[str] = field(init=False)
+    _special: frozenset[tuple[str, str]] = field(init=False)
 
     def __post_init__(self) -> None:
         self.shields = Shields(self.snapshot.budgets)
-        self._special = frozenset(claim.owner_pod_uid for claim in self.snapshot.claims if claim.is_special)
+        self._special = frozenset(
+            (claim.id.namespace, claim.owner_pod_uid) for claim in self.snapshot.claims if claim.is_special
+        )
 
     def why(self, pod: Pod) -> str:
         """Give a sentence fragment about a pod that may not be moved; empty for one that may."""
@@ -34,7 +36,7 @@ class Stays:
             return f"it belongs to gang {pod.gang.namespace}/{pod.gang.name}"
         if pod.priority > self.priority:
             return f"its priority {pod.priority} is above {self.priority}"
-        if pod.uid in self._special:
+        if (pod.id.namespace, pod.uid) in self._special:
             return "its devices are those of an extended resource"
         return self._shielded(pod)
 

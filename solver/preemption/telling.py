@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from solver.domain import Pod, Reason, ReasonCode, Unplaced, Victim
+from solver.domain import Pod, Reason, ReasonCode, Unplaced, Victim, wording
 from solver.preemption.parties import Party
 
 _SHOWN: Final = 3
@@ -22,29 +22,36 @@ def told(unplaced: Unplaced, reason: Reason | None) -> Unplaced:
 
 
 def victims(units: Sequence[Sequence[Pod]], evicted: Sequence[Party]) -> Iterator[Victim]:
-    """Name everybody who goes, and for whom."""
-    whom, others = _name(units[0]), sum(map(len, units[1:]))
+    """Name everybody who goes, and for whom, as far as its own namespace goes."""
+    others = sum(map(len, units[1:]))
     more = f" and {others} more of its priority" if others else ""
     for party in evicted:
         alone = "" if len(party.pods) == 1 else f", with the {len(party.pods)} pods of its gang"
         for pod in party.pods:
-            message = f"makes room for {whom}{more}{alone}"
-            yield Victim(pod=pod.id, pod_uid=pod.uid, node=pod.node_name, message=message)
+            message = f"makes room for {_name(units[0], pod.id.namespace)}{more}{alone}"
+            yield Victim(
+                pod=pod.id,
+                pod_uid=pod.uid,
+                node=pod.node_name,
+                message=message,
+                breaks_budgets=party.breaks_budgets,
+            )
 
 
-def _name(unit: Sequence[Pod]) -> str:
+def _name(unit: Sequence[Pod], reader: str) -> str:
     first = unit[0]
-    return f"{first.id} of priority {first.priority}" if len(unit) == 1 else f"gang {first.gang or first.id}"
+    if len(unit) > 1:
+        return wording.seen(first.gang or first.id, reader)
+    return f"{wording.seen(first.id, reader)} of priority {first.priority}"
 
 
-def preempting(nodes: Sequence[str], going: Sequence[Victim]) -> Reason:
-    """Say where a unit waits, and for whom."""
-    where = ", ".join(dict.fromkeys(nodes))
+def preempting(nodes: Sequence[str], going: Sequence[Victim], reader: str) -> Reason:
+    """Say to the readers of a namespace where a unit of it waits (no nodes: not said), and for whom."""
+    where = f" on {', '.join(dict.fromkeys(nodes))}" if nodes else ""
     if not going:
-        return Reason(code=ReasonCode.PREEMPTING, message=f"preemption: waits on {where} for pods that are leaving")
-    names = ", ".join(str(each.pod) for each in going[:_SHOWN])
-    rest = f" and {len(going) - _SHOWN} more" if len(going) > _SHOWN else ""
-    message = f"preemption: waits on {where} until pods of lower priority are gone: {names}{rest}"
+        return Reason(code=ReasonCode.PREEMPTING, message=f"preemption: waits{where} for pods that are leaving")
+    names = wording.several([each.pod for each in going], reader, _SHOWN)
+    message = f"preemption: waits{where} until pods of lower priority are gone: {names}"
     return Reason(code=ReasonCode.PREEMPTING, message=message)
 
 

@@ -1,5 +1,6 @@
 """Nodes as arrays: which ones a pod may use at all, and what they have left."""
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -58,10 +59,15 @@ class Room:
     free: dict[str, Amounts]
 
     def of(self, resource: str) -> Amounts:
-        """Free amounts of a resource; nothing anywhere if no node publishes it."""
+        """Free amounts of a resource, to be read; nothing anywhere if no node publishes it."""
+        found = self.free.get(resource)
+        return _nothing(len(self.free[PODS])) if found is None else found
+
+    def change(self, resource: str, node: int, amount: int) -> None:
+        """Add to what a node has left of a resource; one that no node publishes is none there before."""
         if resource not in self.free:
             self.free[resource] = np.zeros_like(self.free[PODS])
-        return self.free[resource]
+        self.free[resource][node] += amount
 
     def fits(self, requests: Iterable[tuple[str, int]]) -> Mask:
         """Nodes with room for one pod more that takes `requests`."""
@@ -89,6 +95,14 @@ def room(nodes: tuple[Node, ...], node_index: Mapping[str, int], pods: Iterable[
             if resource in free:
                 free[resource][at] -= amount
     return Room({resource: _array(amounts) for resource, amounts in free.items()})
+
+
+@functools.lru_cache(maxsize=16)
+def _nothing(count: int) -> Amounts:
+    """Give no amount for so many nodes; the array is shared, and nothing can be written into it."""
+    amounts: Amounts = np.zeros(count, dtype=np.int64)
+    amounts.flags.writeable = False
+    return amounts
 
 
 def _array(amounts: list[int]) -> Amounts:

@@ -7,16 +7,17 @@ Before that the claim is not allocated. Placed elsewhere they would take it alon
 from collections.abc import Iterable
 
 from solver.domain import Batch, ClaimId, Pod, PodId, Reason, ReasonCode, Snapshot
+from solver.problem import nominations
 
 Led = tuple[tuple[ClaimId, Pod], ...]
 """The pods that another one follows, each with the claim that they share."""
 
 
-def objections(snapshot: Snapshot, batch: Batch) -> dict[int, tuple[Reason, ...]]:
-    """Give the pods that wait so, by batch position."""
+def objections(snapshot: Snapshot, batch: Batch, *, tells_node: bool) -> dict[int, tuple[Reason, ...]]:
+    """Give the pods that wait so, by batch position, with a message that names the node or not."""
     led = leaders(snapshot, batch.pods)
     return {
-        position: tuple(_reason(claim_id, leader) for claim_id, leader in led[pod.id])
+        position: tuple(_reason(claim_id, leader, tells_node=tells_node) for claim_id, leader in led[pod.id])
         for position, pod in enumerate(batch.pods)
         if pod.id in led
     }
@@ -47,11 +48,9 @@ def _first(snapshot: Snapshot) -> dict[ClaimId, Pod]:
     if not snapshot.nominated:
         return first
     waiting = {claim.id for claim in snapshot.claims if claim.allocation is None and claim.requests}
-    nodes = {node.name for node in snapshot.nodes}
-    for pod in sorted(snapshot.nominated, key=_turn):
-        if pod.nominated_node_name in nodes:
-            for claim_id in waiting.intersection(pod.claim_ids):
-                first.setdefault(claim_id, pod)
+    for pod in sorted(nominations.honoured(snapshot), key=_turn):
+        for claim_id in waiting.intersection(pod.claim_ids):
+            first.setdefault(claim_id, pod)
     return first
 
 
@@ -66,9 +65,7 @@ def _turn(pod: Pod) -> tuple[int, PodId]:
     return -pod.priority, pod.id
 
 
-def _reason(claim_id: ClaimId, leader: Pod) -> Reason:
-    message = (
-        f"claim {claim_id.name} is shared with pod {leader.id.name}, which waits on {leader.nominated_node_name} "
-        "until others are gone"
-    )
+def _reason(claim_id: ClaimId, leader: Pod, *, tells_node: bool) -> Reason:
+    where = f"on {leader.nominated_node_name} " if tells_node else ""
+    message = f"claim {claim_id.name} is shared with pod {leader.id.name}, which waits {where}until others are gone"
     return Reason(code=ReasonCode.PREEMPTING, message=message)

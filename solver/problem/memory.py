@@ -6,7 +6,7 @@ a cold one. Nothing here is needed for correctness.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -177,10 +177,9 @@ class Engine:
         """
         return self._recall.learned(self._basis[1] if self._basis is not None else ())
 
-    def learn(self, learned: Iterable[Learned]) -> None:
-        """Take over what another process learned; the slices have to be those that it had."""
-        if self._basis is not None:
-            self._recall.learn(learned, self._basis[1])
+    def learn(self, learned: Iterable[Learned], slices: Sequence[ResourceSlice]) -> None:
+        """Take over what another process learned on slices, in the order of its snapshot; some may be gone."""
+        self._recall.learn(learned, slices)
 
     def _narrowed(self, stock: Inventory, key: DemandKey) -> Answers:
         """Sort the devices of the demand as it was before by their values, once for all of these."""

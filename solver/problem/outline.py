@@ -76,7 +76,7 @@ class Outline:
     def reject(self, snapshot: Snapshot, batch: Batch, stock: Inventory) -> None:
         """Set pods aside that no node can help."""
         of_gangs = gangs.objections(snapshot, batch)
-        of_followers = following.objections(snapshot, batch)
+        of_followers = following.objections(snapshot, batch, tells_node=self.policy.tells_inventory)
         for position, pod in self.each(batch):
             found = self.attempt(position, pod, lambda: self._objections(pod, stock))  # noqa: B023 - called at once
             reasons = (*of_gangs.get(position, ()), *of_followers.get(position, ()), *(found or ()))
@@ -130,7 +130,8 @@ class Outline:
             for result in claim.allocation.results:
                 taint = taints.first_untolerated(stock.taints_of(result.device), result.tolerations)
                 if taint is not None:
-                    message = f"claim {claim.id.name} holds device {result.device}, which has taint {taint.key} now"
+                    device = f"device {result.device}" if self.policy.tells_inventory else "a device"
+                    message = f"claim {claim.id.name} holds {device}, which has taint {taint.key} now"
                     yield Reason(code=ReasonCode.CLAIM_TAINTED, message=message)
 
     def find_shared(self, batch: Batch) -> None:

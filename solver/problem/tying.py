@@ -58,6 +58,8 @@ def _tie_gangs(problem: Problem) -> None:
     known = gangs.Gangs(problem.inventory, problem.snapshot, problem.claims, problem.demands, problem.answers)
     problem.gangs = known.rules(problem.batch.gangs, views)
     for rule in problem.gangs:
+        for level in rule.levels:
+            level.is_told = problem.policy.tells_inventory
         verdicts = {index: problem.classes[index].verdicts for index in rule.classes}
         families = {index: problem.classes[index].family for index in rule.classes}
         for index, narrowed in gangs.narrowed(rule, verdicts, families).items():

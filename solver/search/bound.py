@@ -13,6 +13,7 @@ from solver.engines import linear
 from solver.model import build, cells
 from solver.model.form import IntegerForm, OutOfTimeError
 from solver.problem.problem import Problem
+from solver.search.errors import ContradictionError, proves
 from solver.search.values import Values
 
 
@@ -35,9 +36,11 @@ def bounds(problem: Problem, known: Values, budget: Budget) -> Bounds:
         return nothing
     found: list[int | None] = []
     for level, value in zip(form.levels, known, strict=True):
-        bound = linear.bound(form, level.expression, budget.remaining_seconds()).value
-        found.append(bound)
-        if bound is None or bound > value:
+        relaxed = linear.bound(form, level.expression, budget.remaining_seconds())
+        if relaxed.is_infeasible:
+            raise ContradictionError(f"level {level.name}: the relaxation has no solution beside one that is known")
+        found.append(relaxed.value)
+        if not proves(level.name, relaxed.value, value):
             break
         require_at_least(form, len(found) - 1, value)
     found += [None] * (len(known) - len(found))

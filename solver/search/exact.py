@@ -14,6 +14,7 @@ from solver.model.variables import Variables
 from solver.problem.problem import Problem
 from solver.search import allowance
 from solver.search.bound import Bounds, require_at_least
+from solver.search.errors import ContradictionError, ModelMismatchError, proves
 from solver.search.values import Values, most, names, values
 from solver.solution import Solution
 
@@ -50,10 +51,6 @@ def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -
     return Found(solution, tuple(levels), size, search.spent)
 
 
-class ModelMismatchError(Exception):
-    """Greedy and model disagree about what is possible: a bug in one of them."""
-
-
 @dataclass(slots=True, eq=False)
 class _Search:
     """Best values of all variables so far, and deterministic seconds: spent, and left to levels that only pack."""
@@ -71,14 +68,15 @@ class _Search:
         form = self.variables.form
         name, expression = form.levels[index].name, form.levels[index].expression
         value = expression.value(self.best)
-        proven = self.is_proven and bound is not None and bound <= value
+        proven = self.is_proven and proves(name, bound, value)
         if not proven:
             proven, bound = self._maximize(form, index, bound if self.is_proven else None)
             value = expression.value(self.best)
         self.is_proven = self.is_proven and proven
         require_at_least(form, index, value)
         limit = most(self.problem, name) if bound is None else min(bound, most(self.problem, name))
-        return Level(name=name, value=value, bound=value if proven else max(value, limit), proven=proven)
+        proves(name, limit, value)
+        return Level(name=name, value=value, bound=value if proven else limit, proven=proven)
 
     def _maximize(self, form: IntegerForm, index: int, bound: int | None) -> tuple[bool, int | None]:
         """Try briefly without presolve, then with it; whether the level is proven, and the best bound."""
@@ -103,9 +101,14 @@ class _Search:
                 self.packing -= result.deterministic_seconds
             if result.values is not None and self._worth(result.values) >= self._worth(self.best):
                 self.best = result.values
+            if result.status is EngineStatus.INFEASIBLE:
+                raise ContradictionError(
+                    f"level {form.levels[index].name}: no solution is found beside one that is known"
+                )
             if result.bound is not None:
                 bound = result.bound if bound is None else min(bound, result.bound)
-            if result.status is EngineStatus.OPTIMAL or (bound is not None and bound <= expression.value(self.best)):
+            is_met = proves(form.levels[index].name, bound, expression.value(self.best))
+            if result.status is EngineStatus.OPTIMAL or is_met:
                 return self.is_proven, bound
         return False, bound
 
@@ -118,8 +121,8 @@ def levels_from_bounds(problem: Problem, known: Values, bounds: Bounds) -> tuple
     """Say what bounds alone prove of a solution."""
     levels, proven = [], True
     for name, value, bound in zip(names(problem), known, bounds.levels, strict=True):
-        meets = proven and bound is not None and bound <= value
+        meets = proven and proves(name, bound, value)
         limit = bound if proven and bound is not None else most(problem, name)
-        levels.append(Level(name=name, value=value, bound=value if meets else max(value, limit), proven=meets))
+        levels.append(Level(name=name, value=value, bound=limit, proven=meets))
         proven = proven and meets
     return tuple(levels)

@@ -17,6 +17,7 @@ from solver.problem.problem import Problem
 from solver.problem.tastes.levels import SCORES
 from solver.problem.tastes.scores import bound
 from solver.search import scoring, staged
+from solver.search.errors import proves
 from solver.search.scoring import Scored
 from solver.search.staged import Searched
 from solver.search.values import values
@@ -38,9 +39,8 @@ def search(problem: Problem, start: Solution, budget: Budget) -> Searched:
     if found.is_proven and scored.bound > values(problem, best)[-1]:
         scored = scoring.improve(problem, best, found.deterministic_seconds, budget)
     value = values(problem, scored.solution)[-1]
-    level = Level(name=SCORES, value=value, bound=max(value, scored.bound), proven=False)
-    if found.is_proven and value >= scored.bound:
-        level = structs.replace(level, proven=True)
+    is_best = proves(SCORES, scored.bound, value)
+    level = Level(name=SCORES, value=value, bound=scored.bound, proven=found.is_proven and is_best)
     return replace(
         found,
         solution=scored.solution,

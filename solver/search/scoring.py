@@ -129,7 +129,7 @@ def _whole(variables: Variables, found: tuple[float, ...], room: Room) -> list[C
 
 def _take(room: Room, choice: Choice, requests: Requests) -> None:
     for resource, amount in ((PODS, 1), *requests):
-        room.of(resource)[choice.node] -= amount
+        room.change(resource, choice.node, -amount)
 
 
 def _better(problem: Problem, solution: Solution, fixed: list[Choice], rest: list[int]) -> Solution:

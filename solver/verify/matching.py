@@ -6,6 +6,7 @@ from typing import Final
 
 from solver.domain import (
     BINDING_FAILED_TAINT,
+    UNREADABLE_TAINT,
     Node,
     NodeScope,
     NodeSelector,
@@ -73,6 +74,8 @@ def untolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) ->
 
 
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if taint.key == UNREADABLE_TAINT:
+        return False
     same_effect = toleration.effect in {"", taint.effect}
     same_key = toleration.key in ({taint.key} if taint.key == BINDING_FAILED_TAINT else {"", taint.key})
     same_value = {"Exists": True, "Equal": toleration.value == taint.value, "": toleration.value == taint.value}

@@ -56,7 +56,8 @@ def _has_room(node: Node, arriving: list[Pod], running: list[Pod], picture: Pict
     """
     allocatable = dict(node.allocatable)
     names = " and ".join(str(pod.id) for pod in arriving)
-    if len(arriving) + len(running) > allocatable.get("pods", 0):
+    filled = sum(amount for pod in running for resource, amount in pod.requests if resource == "pods")
+    if len(arriving) + len(running) + filled > allocatable.get("pods", 0):
         message = f"{names} would be pods {len(running) + 1} to {len(running) + len(arriving)}"
         yield broken(Rule.NODE_PODS, node.name, f"{message}, it runs at most {allocatable.get('pods', 0)}")
     taken: defaultdict[str, int] = defaultdict(int)

@@ -107,6 +107,9 @@ def _read(slices: list[ResourceSlice]) -> PoolView:
 
 
 def _trouble(current: tuple[ResourceSlice, ...], counters: dict[tuple[str, str], int]) -> str:
+    unread = [each.name for each in current if each.invalid]
+    if unread:
+        return f"its slice {unread[0]} cannot be read"
     expected = {each.slice_count for each in current}
     if expected != {len(current)}:
         return f"{len(current)} slices of generation {current[0].generation} are there, {sorted(expected)} are stated"

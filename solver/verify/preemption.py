@@ -24,6 +24,7 @@ from solver.domain import (
     PodId,
     Policy,
     Preemption,
+    Protection,
     SearchReport,
     SearchStatus,
     Snapshot,
@@ -88,8 +89,22 @@ def _victims(left: Snapshot, preemption: Preemption, preemptors: Sequence[Pod], 
             continue
         found.append(pod)
         yield from _victim(left, pod, preemptors, policy)
-    yield from _gangs(left, found)
-    yield from _budgets(left, found)
+    binding = _binding(preemptors, policy)
+    if binding.gangs:
+        yield from _gangs(left, found)
+    if binding.budgets:
+        yield from _budgets(left, found)
+    for victim in preemption.victims if binding.budgets else ():
+        if victim.breaks_budgets:
+            yield broken(Rule.VICTIM_BUDGET, victim.pod, "it would be deleted whatever its PodDisruptionBudgets allow")
+
+
+def _binding(preemptors: Sequence[Pod], policy: Policy) -> Protection:
+    """Say what protects pods from all of some preemptors."""
+    rules = policy.preemption
+    if preemptors and min(pod.priority for pod in preemptors) >= rules.binds_below:
+        return Protection(annotation=False, budgets=False, gangs=False, minimum_run=False)
+    return rules.protection
 
 
 def _gangs(left: Snapshot, found: Sequence[Pod]) -> Iterator[Violation]:
@@ -118,10 +133,11 @@ def _victim(left: Snapshot, pod: Pod, preemptors: Sequence[Pod], policy: Policy)
         yield broken(Rule.VICTIM_PRIORITY, pod.id, f"its priority {pod.priority} is not below that of who needs room")
     if pod.scheduler_name not in rules.scheduler_names:
         yield broken(Rule.VICTIM_NOT_OWNED, pod.id, f"it belongs to scheduler {pod.scheduler_name}")
-    if not pod.is_preemptible:
+    binding = _binding(preemptors, policy)
+    if binding.annotation and not pod.is_preemptible:
         yield broken(Rule.VICTIM_PROTECTED, pod.id, "its annotation says that it is not to be evicted")
     ran = rules.now - pod.started if pod.started else 0
-    if ran < rules.minimum_run_seconds and _holds_devices(left, pod):
+    if binding.minimum_run and ran < rules.minimum_run_seconds and _holds_devices(left, pod):
         message = f"it holds devices for {ran} s, {rules.minimum_run_seconds} s are its due"
         yield broken(Rule.VICTIM_PROTECTED, pod.id, message)
 

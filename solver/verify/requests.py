@@ -53,6 +53,8 @@ def _served(grant: Grant, served: Served, picture: Picture) -> Iterator[Violatio
     device_class = picture.classes.get(wanted.device_class)
     if device_class is None:
         yield broken(Rule.REQUEST_CLASS, grant.claim.id, f"{where}: there is no class {wanted.device_class}")
+    elif device_class.invalid:
+        yield broken(Rule.REQUEST_CLASS, grant.claim.id, f"{where}: class {wanted.device_class} cannot be read")
     elif wanted.allocation_mode == AllocationMode.ALL:
         yield from _all(grant, served, device_class, picture)
     elif wanted.allocation_mode != AllocationMode.EXACT_COUNT:

@@ -113,8 +113,9 @@ def _is_named_twice(pod: Pod, entry: PodVolume) -> bool:
 def _usable(pod: Pod, entry: PodVolume, claim: VolumeClaim | None) -> Iterator[Violation]:
     if claim is None:
         yield broken(Rule.VOLUME_CLAIM, pod.id, f"there is no volume claim {entry.claim}")
-    elif claim.is_deleting or claim.is_lost:
-        yield broken(Rule.VOLUME_CLAIM, pod.id, f"volume claim {claim.id} is being deleted or has lost its volume")
+    elif claim.is_deleting or claim.is_lost or claim.invalid:
+        message = f"volume claim {claim.id} is being deleted, has lost its volume or cannot be read"
+        yield broken(Rule.VOLUME_CLAIM, pod.id, message)
     elif entry.is_ephemeral and claim.owner_pod_uid != pod.uid:
         yield broken(Rule.VOLUME_CLAIM, pod.id, f"volume claim {claim.id} was not made for it")
 

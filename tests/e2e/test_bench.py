@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 import solver
-from e2e.bench import measure, table
+from e2e.bench import measure, memory, table
 from e2e.bench.__main__ import main
 from e2e.bench.measure import Effort, LevelMeasure, Measure
 from e2e.bench.workloads import Case, workloads
@@ -157,3 +157,14 @@ def test_a_recorded_measure_is_shown_and_fails_as_it_did(tmp_path: Path, capsys:
     measure.write(path, (measured(findings=("runs gave different plans",)),))
     assert main([f"--show={path}"]) == 1
     assert "W0 (seed 3): runs gave different plans" in capsys.readouterr().err
+
+
+def test_memory_is_measured_for_both_processes() -> None:
+    measured = memory.measure(nodes=100)
+    assert [each.process for each in measured] == ["shell", "worker"]
+    for each in measured:
+        assert each.kib["bound pod with its claim"] > 1  # a pod, a claim and their keys are more than a KiB
+        assert each.kib["waiting pod with its claim"] > 1
+    console = Console(file=io.StringIO(), width=100, record=True)
+    console.print(memory.render(measured))
+    assert "waiting pod with its claim, KiB" in console.export_text()

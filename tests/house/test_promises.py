@@ -12,7 +12,7 @@ import yaml
 from scheduler.observe import logs, metrics
 from scheduler.settings import Settings
 from scheduler.settings.choosing import Weights
-from scheduler.settings.schema import Preemption
+from scheduler.settings.tenancy import Holds, PodProtection, Preemption
 from tests.support import house
 
 
@@ -49,7 +49,7 @@ def test_every_setting_is_read() -> None:
     # The schema itself turns these into the solver's words.
     read_by_the_schema = {"policy", "drivers", "match_labels", "scheduler_name", "allocate_where_plugins_serve"}
     read_by_the_schema |= {"group_labels", "group_attributes", "weights"} | _fields(Weights)
-    read_by_the_schema |= {"preemption"} | _fields(Preemption)
+    read_by_the_schema |= {"preemption"} | _fields(Preemption) | _fields(PodProtection) | _fields(Holds)
     unread = (
         _fields(Settings) - said_by_the_file_alone - read_by_the_schema - _attributes_outside("scheduler/settings/")
     )

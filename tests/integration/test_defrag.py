@@ -69,7 +69,7 @@ def test_one_pod_moves_and_the_large_one_runs(world: World, start: Start, capsys
     wait_until(lambda: "large" in world.bound())
     assert node_of(world, "first") == node_of(world, "second") != ""
     large = world.get_pod("large") or {}
-    assert "dovetail.dev/reserve-node" not in large["metadata"].get("annotations", {})
+    assert "dovetail.dev/node-reserved" not in {each["type"] for each in large["status"]["conditions"]}
     assert world.problems() == []
 
 

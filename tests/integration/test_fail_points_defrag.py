@@ -45,8 +45,8 @@ def defragment(world: World, kubeconfig: Path) -> "subprocess.Popen[Any]":
 
 
 def is_reserved(world: World) -> bool:
-    large = world.get_pod("large") or {"metadata": {}}
-    return "dovetail.dev/reserve-node" in large["metadata"].get("annotations", {})
+    large = world.get_pod("large") or {"status": {}}
+    return "dovetail.dev/node-reserved" in {each["type"] for each in large["status"].get("conditions", ())}
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Pods of lower priority make room, on the real API server, with the rights that the service account has."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +61,16 @@ def plain(world: World, name: str, cpu: str, **spec: Any) -> Any:
 def shield(world: World, name: str, least: int, **labels: str) -> None:
     body = {"metadata": {"name": name}, "spec": {"minAvailable": least, "selector": {"matchLabels": labels}}}
     world.plane.request("POST", f"/apis/policy/v1/namespaces/{world.namespace}/poddisruptionbudgets", body)
+
+
+@contextmanager
+def user_class(world: World) -> Iterator[str]:
+    """A priority class as users have them, below those of the system, from which budgets protect."""
+    name = f"{world.word}-users"
+    path = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    world.plane.request("POST", path, {"metadata": {"name": name}, "value": 1000})
+    yield name
+    world.plane.request("DELETE", f"{path}/{name}")
 
 
 def allowed(world: World, name: str) -> int:
@@ -153,7 +165,8 @@ def test_a_disruption_budget_is_honoured(world: World, start: Start) -> None:
     shield(world, "web", 2, app=world.word)
     wait_until(lambda: len(world.bound()) == 2 and allowed(world, "web") == 0)
 
-    plain(world, "high", "40", **HIGH)
+    with user_class(world) as users:
+        plain(world, "high", "40", priorityClassName=users)
     wait_until(lambda: "No preemption victims" in world.condition("high").get("message", ""))
     assert world.bound().keys() == {"web-0", "web-1"}
 

@@ -102,14 +102,25 @@ def _best(scene: Scene) -> tuple[int, ...]:
         is_possible = _fits(scene, placed) and _has_cliques(scene, placed)
         if not is_possible or not all(_keeps(scene, gang, placed) for gang in range(2)):
             continue
-        counts = [sum(scene.asks[i].priority == tier for i in placed) for tier in tiers]
+        counts = [sum(_priority(scene, i) == tier for i in placed) for tier in tiers]
         found = (*counts, -sum(_domains(scene, gang, placed) for gang in range(2)))
         best = max(best, found)
     return best
 
 
 def _tiers(scene: Scene) -> list[int]:
-    return sorted({ask.priority for ask in scene.asks if ask.runs_on < 0}, reverse=True)
+    return sorted({_priority(scene, i) for i, ask in enumerate(scene.asks) if ask.runs_on < 0}, reverse=True)
+
+
+def _priority(scene: Scene, index: int) -> int:
+    """What a pod goes by: its own priority, and in a gang not more than of those that have to run with it."""
+    ask = scene.asks[index]
+    mine = [each for each in scene.asks if each.gang == ask.gang]
+    need = scene.minima[ask.gang] - sum(each.runs_on >= 0 for each in mine) if ask.gang >= 0 else 0
+    if need <= 0:
+        return ask.priority
+    waiting = sorted((each.priority for each in mine if each.runs_on < 0), reverse=True)
+    return min(ask.priority, waiting[:need][-1])
 
 
 def _fits(scene: Scene, placed: dict[int, int]) -> bool:

@@ -2,14 +2,17 @@
 
 import asyncio
 import math
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import cast
+from functools import partial
+from typing import Any, cast
 
 import msgspec
 import pytest
 
+from scheduler.aside import Asides
 from scheduler.cluster import Cluster, Unit
 from scheduler.commit.commit import Commit
 from scheduler.commit.evictions import Evictions
@@ -17,20 +20,23 @@ from scheduler.commit.outcome import Bound, Halted, Outcome, PartlyBound, Refuse
 from scheduler.commit.repair.repairs import Repairs
 from scheduler.commit.shunned.avoidance import Avoidance
 from scheduler.commit.telling.groups import Groups
+from scheduler.commit.telling.quarantine import Quarantine
 from scheduler.commit.telling.reports import Reports
 from scheduler.commit.telling.tally import Tally
 from scheduler.commit.waiting.waits import Waits
 from scheduler.commit.writer import Writer
-from scheduler.cycle import Cycle, Parts
+from scheduler.cycle import Cycle
 from scheduler.kube.client import Client
 from scheduler.observe.metrics import Metrics
-from scheduler.queue import Backoff, PassedOver, Pending, State
+from scheduler.parts import Parts
+from scheduler.queue import Backoff, Completing, PassedOver, Pending, State
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.process import Worker
 from solver import solve_greedily
-from solver.domain import Batch, Budget, ClaimId, DeviceId, Pod, PodId, Policy, Reason, ReasonCode
+from solver.domain import Batch, Budget, ClaimId, DeviceId, Pod, PodId, Policy, Preemption, Reason, ReasonCode
 from tests.support.builders import allocation, claim, consumer, gpu_class, gpu_slice, node, pod, request, result
 from tests.support.cluster_builders import gone, seen
+from tests.support.shell_clock import VirtualClock
 
 CONFLICT = Reason(code=ReasonCode.CONFLICT, message="somebody was faster")
 HELD = claim("old", allocation=allocation(result("gpu", "gpu-0", "n1")), reserved_for=[consumer("old")])
@@ -45,13 +51,12 @@ class Deciding:
         self.batches: list[Batch] = []
         self.may_solve = asyncio.Event()
         self.may_solve.set()
-        self.forgotten: list[str] = []
 
-    def divide(self, batch: Batch) -> tuple[Batch, ...]:
-        return (batch,) if batch.pods else ()
+    async def wait_until_able(self) -> None:
+        pass
 
-    def forget(self, pod_uid: str) -> None:
-        self.forgotten.append(pod_uid)
+    async def wait_until_ready(self) -> None:
+        pass
 
     async def decide(self, batch: Batch, policy: Policy) -> Decision:
         self.batches.append(batch)
@@ -77,6 +82,9 @@ class Committing:
         self.may_write = asyncio.Event()
         self.may_write.set()
         self.answer: Callable[[Unit], Outcome] = lambda unit: Bound(unit=unit, seconds=0.0)
+        self.recovered: list[Unit] = []
+        self.live: Callable[[Unit], Outcome] = lambda unit: Undone(unit=unit, reasons=(CONFLICT,))
+        """What live reads of the unit's pods say after a defect."""
 
     def begin(self, units: Sequence[Unit]) -> None:
         pass
@@ -89,9 +97,15 @@ class Committing:
         await self.may_write.wait()
         return self.answer(unit)
 
+    async def recover(self, unit: Unit) -> Outcome:
+        self.recovered.append(unit)
+        return self.live(unit)
+
 
 class Telling:
     """Stands where users are told things."""
+
+    tells_inventory = True
 
     def __init__(self) -> None:
         self.told: list[tuple[str, str]] = []
@@ -129,23 +143,37 @@ class Repairing:
 class Hall:
     """A cycle with the real mirror and queue, and doors that do as a test wants."""
 
-    def __init__(self, max_pods: int = 100) -> None:
+    def __init__(self, max_pods: int = 100, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = VirtualClock(0.0)
         self.cluster = Cluster()
-        self.passed_over = PassedOver(300.0)
+        self.completing = Completing(self.cluster.claim)
+        self.passed_over = PassedOver(300.0, self.completing)
         self.pending = Pending({"dovetail", "other"})
         self.deciding = Deciding(self.cluster)
         self.committing = Committing()
         self.telling = Telling()
         self.repairing = Repairing()
         self.metrics = Metrics()
-        self.waits = Waits(self.cluster, cast("Reports", self.telling), Avoidance(300.0), timeout_seconds=600.0)
+        self.waits = Waits(
+            self.cluster, cast("Reports", self.telling), Avoidance(300.0, self.metrics), timeout_seconds=600.0
+        )
         parts = Parts(
             cluster=self.cluster,
             pending=self.pending,
             passed_over=self.passed_over,
+            completing=self.completing,
             worker=cast("Worker", Noting()),
             decider=cast("Decider", self.deciding),
             commit=cast("Commit", self.committing),
+            asides=Asides(
+                self.cluster,
+                self.pending,
+                cast("Decider", self.deciding),
+                partial(cast("Reports", self.telling).waits, node_count=0),
+                self.metrics,
+                share=0.1,
+                clock=clock,
+            ),
             waits=self.waits,
             repairs=cast("Repairs", self.repairing),
             groups=Groups(
@@ -162,11 +190,12 @@ class Hall:
                 self.metrics,
             ),
             reports=cast("Reports", self.telling),
+            quarantine=Quarantine(self.metrics, lambda _, message: self.telling.told.append(("event", message))),
             tally=Tally(self.metrics),
             metrics=self.metrics,
         )
         self.parts = parts
-        self.cycle = Cycle(parts, self.policies, max_pods)
+        self.cycle = Cycle(parts, self.policies, max_pods, clock, sleep=self.pause)
         self.cycle.see([seen(node("n1", cpu=8)), seen(gpu_slice("n1", count=4)), seen(gpu_class())])
 
     @property
@@ -176,6 +205,11 @@ class Hall:
     def remade(self) -> Cycle:
         """Give a cycle over the same parts that passes pods over as this hall does now."""
         return Cycle(replace(self.parts, passed_over=self.passed_over), self.policies, 100)
+
+    async def pause(self, seconds: float) -> None:
+        """Let the time between two live reads pass at once, and let others have their turn."""
+        await self.clock.sleep(seconds)
+        await asyncio.sleep(0)
 
     def arrive(self, *pods: Pod) -> None:
         for each in pods:
@@ -195,13 +229,14 @@ class Noting:
 
 @asynccontextmanager
 async def running(hall: Hall) -> AsyncIterator[None]:
-    task = asyncio.create_task(hall.cycle.decide())
+    tasks = (asyncio.create_task(hall.cycle.decide()), asyncio.create_task(hall.parts.asides.run(hall.cycle)))
     try:
         await settle()
         yield
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         hall.committing.may_write.set()
         await hall.cycle.finish(1.0)
 
@@ -439,7 +474,6 @@ async def test_a_pod_that_is_gone_is_not_decided_about() -> None:
         pass
 
     assert hall.deciding.names == []
-    assert "uid-default-p" in hall.deciding.forgotten
 
 
 async def test_pods_of_others_are_none_of_our_business() -> None:
@@ -621,3 +655,265 @@ async def test_of_how_many_nodes_a_reason_counts_some_is_what_the_decision_saw(m
         await settle()
 
     assert hall.telling.told[0] == ("p", "waits on 1: Insufficient cpu")
+
+
+DEFECTS = [
+    (Cluster, "apply", lambda change: change.key),
+    (Pending, "offer", lambda pod, *_: pod.id),
+    (Pending, "wake", lambda transition: transition.key),
+    (Waits, "see", lambda change: change.key),
+]
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "about"), DEFECTS, ids=[f"{each.__name__}.{name}" for each, name, _ in DEFECTS]
+)
+async def test_whatever_one_object_raises_on_its_way_the_others_are_decided(
+    monkeypatch: pytest.MonkeyPatch, place: type, name: str, about: Callable[..., object]
+) -> None:
+    honest = getattr(place, name)
+
+    def method(own: object, *arguments: object) -> object:
+        is_meant = str(about(*arguments)) == "default/hostile"
+        changed = arguments[0]
+        value = getattr(changed, "value", getattr(changed, "after", changed))
+        if is_meant and value is not None and not getattr(value, "invalid", ""):
+            raise ZeroDivisionError("a defect")
+        return honest(own, *arguments)
+
+    monkeypatch.setattr(Backoff, "end", lambda _, now, __: now)
+    hall = Hall()
+    hostile, good = pod("hostile"), pod("good")
+    async with running(hall):
+        with monkeypatch.context() as defect:
+            defect.setattr(place, name, method)
+            hall.cycle.see([seen(hostile), seen(good)])
+            await settle()
+        assert "good" in {each.placements[0].pod.name for each in hall.committing.units}
+        assert "hostile" not in {each.placements[0].pod.name for each in hall.committing.units}
+        assert hall.series("dovetail_quarantined_objects", kind="pods") == 1
+        hall.cycle.see([seen(msgspec.structs.replace(hostile, labels=(("repaired", "yes"),)))])
+        await settle()
+    assert {each.placements[0].pod.name for each in hall.committing.units} == {"good", "hostile"}
+    assert hall.series("dovetail_quarantined_objects", kind="pods") == 0
+
+
+async def test_a_pod_that_cannot_be_told_from_others_is_like_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def spec(_: Pod) -> object:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("scheduler.queue.shapes.spec", spec)
+    hall = Hall()
+    async with running(hall):
+        hall.arrive(pod("p", node_selector={"zone": "nowhere"}), pod("q"))
+        await settle()
+    assert [each.placements[0].pod.name for each in hall.committing.units] == ["q"]
+
+
+def fail(*_: object, **__: object) -> None:
+    raise RuntimeError("a defect")
+
+
+@pytest.mark.parametrize("outcome", [Undone, Refused])
+async def test_a_pod_goes_back_although_telling_of_it_fails(
+    outcome: type[Undone | Refused], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hall = Hall()
+    monkeypatch.setattr(hall.telling, "waits", fail)
+    monkeypatch.setattr(hall.parts.groups, "settled", fail)
+    hall.committing.answer = lambda unit: outcome(unit=unit, reasons=(CONFLICT,))
+    async with running(hall):
+        hall.arrive(pod("p", "c"))
+        await settle()
+
+        assert state(hall, "p") is State.BACKING_OFF
+
+    assert (hall.cluster.assumptions().pods, hall.cluster.assumptions().claims) == ((), ())
+    assert hall.committing.recovered == []
+    assert hall.series("dovetail_defects_total", part="settlement") >= 2
+
+
+async def test_of_a_unit_every_pod_is_told_of_though_one_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    hall = Hall()
+    told = hall.telling.bound
+
+    def bound(pod: Pod, node: str) -> None:
+        if pod.id.name == "p":
+            fail()
+        told(pod, node)
+
+    monkeypatch.setattr(hall.telling, "bound", bound)
+    async with running(hall):
+        hall.cycle.see([seen(claim("shared"))])
+        hall.cycle.see([seen(pod("p", "shared")), seen(pod("q", "shared"))])
+        await settle()
+
+    assert hall.telling.told == [("q", "bound to n1")]
+    assert hall.series("dovetail_defects_total", part="settlement") == 1
+
+
+async def test_what_is_left_unsettled_by_a_defect_is_settled_by_a_live_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    hall = Hall()
+    forget, failures = hall.cluster.forget, [1]
+
+    def failing(unit: Unit) -> object:
+        if failures:
+            failures.pop()
+            fail()
+        return forget(unit)
+
+    monkeypatch.setattr(hall.cluster, "forget", failing)
+    hall.committing.answer = lambda unit: Undone(unit=unit, reasons=(CONFLICT,))
+    async with running(hall):
+        hall.arrive(pod("p", "c"))
+        await settle()
+
+        assert state(hall, "p") is State.BACKING_OFF
+
+    assert len(hall.committing.recovered) == 1
+    assert (hall.cluster.assumptions().pods, hall.cluster.assumptions().claims) == ((), ())
+    assert hall.series("dovetail_defects_total", part="settlement") == 1
+
+
+async def test_a_pod_that_a_live_read_shows_bound_is_not_put_back_after_a_defect() -> None:
+    hall = Hall()
+    hall.committing.answer = fail  # type: ignore[assignment]  # it answers nothing
+    hall.committing.live = lambda unit: Bound(unit=unit, seconds=0.0)
+    async with running(hall):
+        hall.arrive(pod("p"))
+        await settle()
+
+    assert [each.pod.name for each in hall.cluster.assumptions().pods] == ["p"]
+    assert (state(hall, "p"), hall.telling.told) == (State.IN_FLIGHT, [("p", "bound to n1")])
+    assert hall.series("dovetail_defects_total", part="commit") == 1
+
+
+async def test_a_unit_stays_assumed_until_a_live_read_decides() -> None:
+    hall = Hall()
+    hall.committing.answer = fail  # type: ignore[assignment]  # it answers nothing
+    states: list[tuple[State | None, int]] = []
+
+    def live(unit: Unit) -> Outcome:
+        states.append((state(hall, "p"), len(hall.cluster.assumptions().pods)))
+        if len(states) < 5:
+            fail()
+        return Undone(unit=unit, reasons=(CONFLICT,))
+
+    hall.committing.live = live
+    async with running(hall):
+        hall.arrive(pod("p"))
+        for _ in range(5):
+            await settle()
+
+        assert states == [(State.IN_FLIGHT, 1)] * 5
+        assert state(hall, "p") is State.BACKING_OFF
+
+    first, *_, last = hall.clock.slept
+    assert (len(hall.clock.slept), last > 2 * first) == (4, True)
+
+
+async def test_of_a_unit_only_those_pods_are_read_that_a_defect_left_unsettled(monkeypatch: pytest.MonkeyPatch) -> None:
+    hall = Hall()
+    put_back, failures = hall.pending.put_back, [PodId("default", "q")]
+
+    def failing(pod: PodId, *rest: Any) -> bool:
+        if pod in failures:
+            failures.remove(pod)
+            fail()
+        return put_back(pod, *rest)
+
+    monkeypatch.setattr(hall.pending, "put_back", failing)
+    hall.committing.answer = lambda unit: Undone(unit=unit, reasons=(CONFLICT,))
+    async with running(hall):
+        hall.cycle.see([seen(claim("shared"))])
+        hall.cycle.see([seen(pod("p", "shared")), seen(pod("q", "shared"))])
+        await settle()
+
+        assert {state(hall, "p"), state(hall, "q")} == {State.BACKING_OFF}
+
+    assert [[each.pod.name for each in unit.placements] for unit in hall.committing.recovered] == [["q"]]
+
+
+async def test_a_defect_in_a_decision_puts_its_pods_back_and_the_next_ones_are_decided() -> None:
+    hall = Hall()
+    decide = hall.deciding.decide
+
+    async def failing(batch: Batch, policy: Policy) -> Decision:
+        if batch.pods[0].id.name == "bad":
+            raise RuntimeError("a defect")
+        return await decide(batch, policy)
+
+    hall.deciding.decide = failing  # type: ignore[method-assign]  # it stands for a defect there
+    async with running(hall):
+        hall.arrive(pod("bad"))
+        await settle()
+        hall.arrive(pod("good"))
+        await settle()
+
+        assert state(hall, "bad") is State.BACKING_OFF
+
+    assert ("good", "bound to n1") in hall.telling.told
+    assert hall.series("dovetail_defects_total", part="decision") == 1
+
+
+@pytest.mark.parametrize("part", ["groups", "repairs", "evictions"])
+async def test_a_defect_after_a_decision_ends_neither_its_writes_nor_the_loop(
+    part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hall = Hall()
+    name = {"groups": "decided", "repairs": "loosen", "evictions": "begin"}[part]
+    monkeypatch.setattr(getattr(hall.parts, part), name, fail)
+    if part == "evictions":
+        decide = hall.deciding.decide
+
+        async def preempting(batch: Batch, policy: Policy) -> Decision:
+            decision = await decide(batch, policy)
+            preemption = Preemption(placements=(), victims=())
+            plan = msgspec.structs.replace(decision.plan, preemptions=(preemption,))
+            return replace(decision, plan=plan)
+
+        hall.deciding.decide = preempting  # type: ignore[method-assign]  # what it plans is what a defect meets
+    async with running(hall):
+        hall.arrive(pod("big", cpu=100), pod("p"))
+        await settle()
+        hall.arrive(pod("q"))
+        await settle()
+
+        assert state(hall, "big") is State.WAITING
+
+    assert hall.telling.told.count(("p", "bound to n1")) == hall.telling.told.count(("q", "bound to n1")) == 1
+    assert hall.series("dovetail_defects_total", part="decision") >= 1
+
+
+async def test_a_unit_that_cannot_be_assumed_goes_back_and_the_others_are_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hall = Hall()
+    assume = hall.cluster.assume
+
+    def failing(unit: Unit) -> object:
+        if unit.placements[0].pod.name == "bad":
+            fail()
+        return assume(unit)
+
+    monkeypatch.setattr(hall.cluster, "assume", failing)
+    async with running(hall):
+        hall.arrive(pod("bad"), pod("good"))
+        await settle()
+
+        assert state(hall, "bad") is State.BACKING_OFF
+
+    assert ("good", "bound to n1") in hall.telling.told
+
+
+async def test_units_that_cannot_begin_are_recovered(monkeypatch: pytest.MonkeyPatch) -> None:
+    hall = Hall()
+    monkeypatch.setattr(hall.committing, "begin", fail)
+    monkeypatch.setattr(hall.committing, "commit", fail)
+    async with running(hall):
+        hall.arrive(pod("p"))
+        await settle()
+
+        assert state(hall, "p") is State.BACKING_OFF
+
+    assert [[each.pod.name for each in unit.placements] for unit in hall.committing.recovered] == [["p"]]

@@ -162,6 +162,17 @@ def test_every_field_of_the_schema_is_described() -> None:
         pytest.param(HEAD + "bindAddress: '80'", "bindAddress: '80' is no address: write host:port", id="no address"),
         pytest.param(HEAD + "kind: X", "the key 'kind' stands twice", id="key twice"),
         pytest.param(HEAD + "? [a]\n: 1", "a key must be plain text", id="strange key"),
+        pytest.param(HEAD + "batch: " + "[" * 100_000, "nested deeper than 200 levels", id="too deep"),
+        pytest.param(HEAD + "batch:\n" + "- " * 100_000, "nested deeper than 200 levels", id="too deep in dashes"),
+        pytest.param(
+            HEAD + f"a: &a {'x' * 100_000}\nb: [{','.join(['*a'] * 11)}]",
+            "aliases repeat more than 1000000 values and characters",
+            id="aliases",
+        ),
+        pytest.param(HEAD + f"batch: {{maxPods: {'9' * 5000}}}", "a value does not fit its tag", id="too many digits"),
+        pytest.param(HEAD + "a: !!bool x", "a value does not fit its tag", id="strange tag"),
+        pytest.param(HEAD + f"profiles: [{{policy: {'x' * 5000}}}]", "xxx… (5", id="a long value"),
+        pytest.param(HEAD + "".join(f"k{each}: 1\n" for each in range(500)), "and 480 more", id="many keys"),
     ],
 )
 def test_a_wrong_file_is_refused_with_the_key_and_what_to_write(text: str, message: str) -> None:
@@ -170,6 +181,7 @@ def test_a_wrong_file_is_refused_with_the_key_and_what_to_write(text: str, messa
     assert str(caught.value).startswith("my.yaml: ")
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 10_000
 
 
 def test_everything_that_is_wrong_is_said_at_once() -> None:
@@ -212,6 +224,7 @@ def test_times_of_the_lease_are_not_judged_without_election() -> None:
     [
         pytest.param(None, "cannot be read: No such file", id="no file"),
         pytest.param(b"\xff\xfe", "cannot be read: not UTF-8", id="no text"),
+        pytest.param(b"#" * (2**20 + 1), "is larger than 1024 KiB", id="too large"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | None, message: str) -> None:

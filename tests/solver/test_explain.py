@@ -136,7 +136,10 @@ ONE_REASON: tuple[Row, ...] = (
         ),
         (
             ReasonCode.DEVICES_AVOIDED,
-            "request r: needs 1 device, 2 match, 0 free, 2 avoided after not getting ready for a pod",
+            (
+                "request r: needs 1 device, 2 match, 0 free, 2 avoided after not getting ready for a pod "
+                "(tried again after a rest, and given last then)"
+            ),
             1,
         ),
     ),

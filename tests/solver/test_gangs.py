@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler.commit.telling.condition_reasons import condition_reason
 from solver import solve, solve_greedily, verify
@@ -512,3 +513,33 @@ def test_a_gang_is_not_called_unschedulable_while_no_node_can_help_one_of_its_po
     plan = decide(b.snapshot(*objects, [held]), *pods, gangs=[b.gang("g", 2)])
     told = {each.pod.name: condition_reason(each.reasons) for each in plan.unplaced}
     assert told["g-0"] == told["g-1"] != "Unschedulable"
+
+
+def test_one_pod_of_a_high_priority_takes_no_room_for_the_low_ones_of_its_gang() -> None:
+    nodes = [b.node(f"n{n}", cpu=1) for n in range(4)]
+    gang = (*gang_pods("g", 1, priority=1000), *(b.member(b.pod(f"low-{n}", cpu=1), "g") for n in range(3)))
+    others = [b.pod(f"other-{n}", cpu=1, priority=500) for n in range(4)]
+
+    plan = decide(b.snapshot(nodes), *gang, *others, gangs=[b.gang("g", 4)])
+
+    assert sorted(each.pod.name for each in plan.placements) == [f"other-{n}" for n in range(4)]
+
+
+def test_pods_above_what_a_gang_needs_count_by_their_own_priority() -> None:
+    nodes = [b.node(f"n{n}", cpu=1) for n in range(3)]
+    gang = (*gang_pods("g", 2, priority=1000), b.member(b.pod("extra", cpu=1), "g"))
+    others = [b.pod(f"other-{n}", cpu=1, priority=500) for n in range(4)]
+
+    plan = decide(b.snapshot(nodes), *gang, *others, gangs=[b.gang("g", 2)])
+
+    assert {"g-0", "g-1"} < {each.pod.name for each in plan.placements}
+    assert "extra" not in {each.pod.name for each in plan.placements}
+
+
+def test_a_pod_group_s_own_priority_counts_for_nothing() -> None:
+    low = [replace(pod, priority=0) for pod in gang_pods("g", 1)]
+    gang = replace(b.gang("g", 1), priority=2_000_000_000)
+
+    plan = decide(b.snapshot(b.node("n", cpu=1)), *low, b.pod("other", cpu=1, priority=1), gangs=[gang])
+
+    assert [each.pod.name for each in plan.placements] == ["other"]

@@ -6,8 +6,22 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from solver import Engine, solve, solve_greedily, verify
-from solver.domain import Batch, Claim, Controller, Gang, GangId, Hold, Plan, Pod, PodId, Policy, ReasonCode
+from solver import Engine, holds, solve, solve_greedily, verify
+from solver.domain import (
+    Batch,
+    Claim,
+    ClaimId,
+    Controller,
+    Gang,
+    GangId,
+    Hold,
+    HoldBounds,
+    Plan,
+    Pod,
+    PodId,
+    Policy,
+    ReasonCode,
+)
 from tests.support import builders as b
 from tests.support import solver_problems as s
 
@@ -32,14 +46,17 @@ def planned(
     overdue: Sequence[str] = (),
     holds: Sequence[Hold] = (),
     gangs: Sequence[Gang] = (),
+    *,
+    bounds: HoldBounds | None = None,
 ) -> Plan:
     snapshot = b.snapshot(*objects)
     ids = tuple(PodId(b.NAMESPACE, name) for name in overdue)
     batch = Batch(pods=tuple(pods), overdue=ids, holds=tuple(holds), gangs=tuple(gangs))
-    found = solve(snapshot, batch, Policy(), s.PATIENT, Engine())
-    quick = solve_greedily(snapshot, batch, Policy(), s.PATIENT, Engine())
-    assert verify.check(snapshot, batch, found, Policy()) == ()
-    assert verify.check(snapshot, batch, quick, Policy()) == ()
+    policy = Policy() if bounds is None else Policy(holds=bounds)
+    found = solve(snapshot, batch, policy, s.PATIENT, Engine())
+    quick = solve_greedily(snapshot, batch, policy, s.PATIENT, Engine())
+    assert verify.check(snapshot, batch, found, policy) == ()
+    assert verify.check(snapshot, batch, quick, policy) == ()
     return found
 
 
@@ -194,13 +211,87 @@ def test_a_pod_that_lacks_cpu_holds_a_node_too() -> None:
 
 
 def test_two_overdue_pods_do_not_hold_the_same_node_and_never_too_many() -> None:
-    others = [asking(f"big{index}", 4) for index in range(3)]
+    others = [asking(f"big{index}", 4) for index in range(4)]
     names = [f"n{index:02}" for index in range(20)]
     objects = [*cluster(*names), *(each for name in names for each in running(f"r{name}", name, 0))]
-    plan = planned(
-        [*objects, [claim for _, claim in others]], [pod for pod, _ in others], overdue=["big0", "big1", "big2"]
-    )
+    whole = [*objects, [claim for _, claim in others]]
+    overdue = [f"big{index}" for index in range(4)]
+    bounds = HoldBounds(percent=15, percent_of_namespace=15)
+    plan = planned(whole, [pod for pod, _ in others], overdue=overdue, bounds=bounds)
+    assert held(plan) == {"big0": ("n00",), "big1": ("n01",), "big2": ("n02",)}
+
+    plan = planned(whole, [pod for pod, _ in others], overdue=overdue, bounds=replace(bounds, percent_of_namespace=10))
     assert held(plan) == {"big0": ("n00",), "big1": ("n01",)}
+    assert held(planned(whole, [pod for pod, _ in others], overdue=overdue, bounds=HoldBounds(percent=0))) == {}
+
+
+def test_a_namespace_with_very_many_overdue_pods_leaves_the_holds_of_others() -> None:
+    names = [f"n{index:02}" for index in range(20)]
+    objects = [*cluster(*names), *(each for name in names for each in running(f"r{name}", name, 0))]
+    greedy = [asking(f"big{index:02}", 4) for index in range(30)]
+    claim = replace(b.claim("mine", b.request(count=4)), id=ClaimId("other", "mine"))
+    mine = b.pod("mine", "mine", namespace="other")
+    snapshot = b.snapshot(*objects, [each for _, each in greedy], claim)
+    pods = (*(pod for pod, _ in greedy), mine)
+
+    plan = solve(snapshot, Batch(pods=pods, overdue=tuple(pod.id for pod in pods)), Policy(), s.PATIENT)
+
+    assert sorted(held(plan)) == ["big00", "mine"]
+
+
+def test_pods_that_fit_no_node_are_tried_for_a_hold_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+    real = holds._hold  # noqa: SLF001 - the costly step is what is counted
+
+    def counted(after: Any, group: tuple[Pod, ...], *rest: Any) -> Hold | None:
+        tried.append(group[0].id.name)
+        return real(after, group, *rest)
+
+    monkeypatch.setattr(holds, "_hold", counted)
+    vain = [asking(f"vain{index:03}", 4) for index in range(100)]
+    objects = [*cluster("n"), *running("r", "n", 0, owner="DaemonSet"), [claim for _, claim in vain]]
+    batch = Batch(pods=tuple(pod for pod, _ in vain), overdue=tuple(pod.id for pod, _ in vain))
+
+    assert solve(b.snapshot(*objects), batch, Policy(), s.PATIENT).holds == ()
+    assert len(tried) <= 8
+
+
+def test_a_gang_holds_no_more_than_half_of_the_nodes() -> None:
+    members = [asking(f"m{index}", 4) for index in range(6)]
+    pods = [b.member(pod, "g") for pod, _ in members]
+    names = [f"n{index}" for index in range(6)]
+    objects = [*cluster(*names), *(each for name in names for each in running(f"r{name}", name, 0))]
+
+    def holding(count: int, bounds: HoldBounds | None = None) -> int:
+        chosen = pods[:count]
+        plan = planned(
+            [*objects, [claim for _, claim in members]],
+            chosen,
+            overdue=[pod.id.name for pod in chosen],
+            gangs=[replace(b.gang("g", count), member_count=count)],
+            bounds=bounds,
+        )
+        return sum(len(each.nodes) for each in plan.holds)
+
+    assert (holding(3), holding(4)) == (3, 0)
+    assert holding(6, HoldBounds(percent=100, percent_of_namespace=100)) == 6
+
+
+def test_a_gang_that_is_not_complete_holds_nothing() -> None:
+    members = [asking(f"m{index}", 4) for index in range(2)]
+    pods = [b.member(pod, "g") for pod, _ in members]
+    objects = [*cluster("n1", "n2", "n3"), *running("a", "n1", 0), [claim for _, claim in members]]
+    plan = planned(objects, pods, overdue=["m0", "m1"], gangs=[replace(b.gang("g", 3), member_count=2)])
+    assert plan.holds == ()
+
+
+def test_a_hold_counts_by_the_lowest_priority_of_its_gang() -> None:
+    members = [asking("m0", 4, priority=9), asking("m1", 4)]
+    pods = [b.member(pod, "g") for pod, _ in members]
+    objects = [*cluster("n1", "n2", "n3"), *running("a", "n1", 0), *running("c", "n2", 0), *running("d", "n3", 0)]
+    whole = [*objects, [claim for _, claim in members]]
+    plan = planned(whole, pods, overdue=["m0", "m1"], gangs=[replace(b.gang("g", 2), member_count=2)])
+    assert [hold.priority for hold in plan.holds] == [0]
 
 
 def test_the_reason_says_which_node_is_held() -> None:

@@ -64,9 +64,7 @@ KINDS: Final[dict[str, Kind]] = {
     "selected-node": _patch("persistentvolumeclaims"),
     "special-claim": lambda asked: asked.method == "POST" and asked.path.endswith("/resourceclaims"),
     "announcement": _pod_status(b'"extendedResourceClaimStatus"'),
-    "reserve-node": lambda asked: (
-        _patch("pods", b"dovetail.dev/reserve-node")(asked) and not asked.path.endswith("/status")
-    ),
+    "reserve-node": _pod_status(b'"dovetail.dev/node-reserved"'),
 }
 """Every kind of write that Dovetail makes."""
 GUARDED: Final = frozenset({"finalizer", "adoption", "allocation", "reservation", "release", "binding"})

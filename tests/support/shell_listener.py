@@ -5,12 +5,15 @@ Run as `python shell_listener.py FILE FD MEMORY_LIMIT_MIB`: each line of the fil
 and whether it can be scheduled on.
 """
 
+import os
 import socket
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from scheduler.worker import frames
+from scheduler.worker.fork_server import fork_on_demand
 from solver.domain import Node
 
 
@@ -21,7 +24,7 @@ def command(notes: Path) -> tuple[str, ...]:
 
 
 def listen(notes: Path, connection: socket.socket) -> None:
-    connection.sendall(frames.encode(frames.Ready(address_space_bytes=0)))
+    connection.sendall(frames.encode(frames.Ready(pid=os.getpid(), address_space_bytes=0)))
     while (order := frames.receive_order(connection)) is not None:
         time.sleep(0.05)
         match order:
@@ -29,8 +32,8 @@ def listen(notes: Path, connection: socket.socket) -> None:
                 told = [frames.decode_change(raw).value for raw in changes]
                 with notes.open("a", encoding="utf-8") as file:
                     file.writelines(_line(each) for each in told if isinstance(each, Node))
-            case frames.Decide():
-                connection.sendall(frames.encode(frames.Failed(message="nothing is solved here")))
+            case frames.Decide(id=number):
+                connection.sendall(frames.encode(frames.Failed(id=number, message="nothing is solved here")))
 
 
 def _line(node: Node) -> str:
@@ -38,4 +41,4 @@ def _line(node: Node) -> str:
 
 
 if __name__ == "__main__":
-    listen(Path(sys.argv[1]), socket.socket(fileno=int(sys.argv[2])))
+    fork_on_demand(socket.socket(fileno=int(sys.argv[2])), partial(listen, Path(sys.argv[1])))

@@ -1,7 +1,7 @@
 """
 The solver's process with a solver that misbehaves on pods of certain names, and is the greedy one on all others.
 
-Run as `python shell_worker.py FD MEMORY_LIMIT_MIB`, as `python -m scheduler.worker` is.
+Run as `python shell_worker.py FD MEMORY_LIMIT_MIB`, as `python -m scheduler.worker` is: FD is a control socket.
 """
 
 import os
@@ -10,9 +10,23 @@ import sys
 import time
 from pathlib import Path
 
+from msgspec import structs
+
+from scheduler.worker.fork_server import fork_on_demand
 from scheduler.worker.serve import serve
 from solver import Engine, solve_greedily
-from solver.domain import Batch, Budget, Plan, Policy, SearchReport, SearchStatus, Snapshot
+from solver.domain import (
+    Batch,
+    Budget,
+    Plan,
+    Policy,
+    Reason,
+    ReasonCode,
+    SearchReport,
+    SearchStatus,
+    Snapshot,
+    Unplaced,
+)
 
 COMMAND = (sys.executable, str(Path(__file__)))
 
@@ -26,14 +40,35 @@ def misbehave(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, 
         os._exit(9)
     if "hang" in names:
         time.sleep(600)
+    while "spin" in names:
+        pass
     if "raise" in names:
         raise RuntimeError("the solver has a defect")
     if "eat" in names:
         bytearray(1024 * _MIB)
     if "lie" in names:
         return Plan(report=SearchReport(status=SearchStatus.OPTIMAL))
-    return solve_greedily(snapshot, batch, policy, budget, engine)
+    left = {name: tuple(pod.id for pod in batch.pods if pod.id.name == name) for name in ("fail", "costly", "later")}
+    others = batch.without({key for keys in left.values() for key in keys})
+    plan = solve_greedily(snapshot, others, policy, budget, engine)
+    if budget.may_leave:
+        plan = structs.replace(plan, costly=left["costly"], later=left["later"])
+        left = {"fail": left["fail"]}
+    unplaced = tuple(
+        Unplaced(pod=pod.id, pod_uid=pod.uid, reasons=(Reason(code=_CODES[name], message="as the test wants it"),))
+        for name, keys in left.items()
+        for pod in batch.pods
+        if pod.id in keys
+    )
+    if "contradict" in names and budget.is_forgiving:
+        defect = "ContradictionError: level placed: 4 is below 5"
+        plan = structs.replace(plan, report=structs.replace(plan.report, defect=defect))
+    return structs.replace(plan, unplaced=(*plan.unplaced, *unplaced))
+
+
+_CODES = {"fail": ReasonCode.SOLVER_FAILED, "costly": ReasonCode.TOO_COSTLY, "later": ReasonCode.BUDGET}
 
 
 if __name__ == "__main__":
-    serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), misbehave)
+    control, memory_limit_mib = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])
+    fork_on_demand(control, lambda connection: serve(connection, memory_limit_mib, misbehave))

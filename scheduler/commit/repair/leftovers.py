@@ -8,12 +8,15 @@ that its pod waits for. It is deallocated and deleted after a live read.
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from scheduler.cluster import Cluster
 from scheduler.commit.steps.special_claims import SpecialClaims
 from scheduler.commit.writer import GateClosedError
 from scheduler.observe import logs
+from scheduler.observe.defects import Confined
+from scheduler.observe.metrics import Metrics, Part
 from scheduler.queue import Pending
 
 _PERIOD_SECONDS: Final = 1.0
@@ -31,6 +34,7 @@ class Leftovers:
         cluster: Cluster,
         pending: Pending,
         specials: SpecialClaims,
+        metrics: Metrics,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -38,6 +42,7 @@ class Leftovers:
         self._pending: Final = pending
         self._specials: Final = specials
         self._clock: Final = clock
+        self._confined: Final = partial(Confined, metrics, Part.LEFTOVERS, passing=(GateClosedError,))
         self._looked_at: Final[dict[str, float]] = {}
 
     async def run(self) -> None:
@@ -45,7 +50,8 @@ class Leftovers:
         while True:
             await asyncio.sleep(_PERIOD_SECONDS)
             try:
-                await self.remove()
+                with self._confined():
+                    await self.remove()
             except GateClosedError:
                 return
 
@@ -58,4 +64,5 @@ class Leftovers:
             if self._pending.state(pod.id) is None or self._looked_at.setdefault(claim.uid, now) != now:
                 continue
             _log.info(logs.TAKEN_BACK, claim=str(claim.id), pod=str(pod.id))
-            await self._specials.remove(claim)
+            with self._confined(claim=str(claim.id)):
+                await self._specials.remove(claim)

@@ -19,7 +19,8 @@ from scheduler.commit.steps.withdrawal import NO_GROUPS, Pods, Withdrawal
 from scheduler.commit.telling.reports import Reports
 from scheduler.commit.writer import GateClosedError
 from scheduler.observe import logs
-from scheduler.observe.metrics import Metrics
+from scheduler.observe.defects import Confined
+from scheduler.observe.metrics import Metrics, Part
 from scheduler.queue import Pending
 from solver.domain import Claim, ClaimId, DeviceId, Pod, PodId, Reason, ReasonCode
 
@@ -38,6 +39,9 @@ _PASSING: Final = frozenset(
 )
 """Reasons that another attempt may not meet: an allocation is not given up for them."""
 _ELSEWHERE: Final = frozenset({ReasonCode.CLAIM_ELSEWHERE, ReasonCode.CLAIM_OUT_OF_REACH})
+
+IsKin = Callable[[str], bool]
+"""Tells by its uid whether a consumer of a claim holds nothing for others."""
 
 _log: Final = logs.logger()
 
@@ -61,6 +65,7 @@ class Repairs:
         self._reports: Final = reports
         self._metrics: Final = metrics
         self._clock: Final = clock
+        self._confined: Final = partial(Confined, metrics, Part.REPAIR, passing=(GateClosedError,))
         self._written: Final[Counter[ClaimId]] = Counter()
         self._repaired: ClaimId | None = None
         self._is_repaired: Final = asyncio.Event()
@@ -105,8 +110,10 @@ class Repairs:
         while True:
             await asyncio.sleep(_PERIOD_SECONDS)
             try:
-                await self._separate()
-                await self.give_free()
+                with self._confined():
+                    await self._separate()
+                with self._confined():
+                    await self.give_free()
             except GateClosedError:
                 return
 
@@ -121,7 +128,8 @@ class Repairs:
                 _log.warning(logs.DEVICE_HELD_TWICE, device=str(device), claims=[str(claim) for claim in claims])
             if any(claim in self._written for claim in claims) or not self._is_time(device):
                 continue
-            await self._separate_one(device, claims)
+            with self._confined(device=str(device)):
+                await self._separate_one(device, claims)
 
     async def _separate_one(self, device: DeviceId, claims: Sequence[ClaimId]) -> None:
         """Take back what holds a device needlessly; one holder stays."""
@@ -136,15 +144,21 @@ class Repairs:
         """Take back what was noted as left behind, where a live read says the same."""
         while self._loose:
             claim, pod = self._loose.popitem()
-            if self._is_time(claim):
-                await self._reclaim(claim, partial(_is_reserved_at_most_for, self._kin(pod)), self._group(pod))
+            with self._confined(claim=str(claim)):
+                await self._give_free_one(claim, pod)
 
-    def _kin(self, pod: Pod) -> frozenset[str]:
-        """Give the uids of those that hold nothing for others: a pod, or a whole gang while no member of it runs."""
-        members = self._cluster.gang_members(pod.gang) if pod.gang is not None else ()
-        if any(each.node_name for each in members):
-            return frozenset((pod.uid,))
-        return frozenset((pod.uid, *(each.uid for each in members), *self._group(pod)))
+    async def _give_free_one(self, claim: ClaimId, pod: Pod) -> None:
+        if self._is_time(claim):
+            await self._reclaim(claim, partial(_is_reserved_at_most_for, self._kin(pod)), self._group(pod))
+
+    def _kin(self, pod: Pod) -> IsKin:
+        """Tell the uids of those that hold nothing for others: a pod, or a whole gang while no member of it runs."""
+        roster = self._cluster.gang_roster(pod.gang) if pod.gang is not None else None
+        if pod.gang is None or roster is None or roster.seated:
+            return lambda uid: uid == pod.uid
+        group = self._cluster.pod_group(pod.gang)
+        of_group = group.uid if group is not None else ""
+        return lambda uid: uid == pod.uid or uid in roster.uids or (bool(of_group) and uid == of_group)
 
     def _group(self, pod: Pod) -> dict[str, tuple[tuple[PodId, str], ...]]:
         """Give the pods of a pod's PodGroup by the group's uid; nothing where there is no such object."""
@@ -176,18 +190,18 @@ class Repairs:
 
     def _is_time(self, subject: DeviceId | ClaimId) -> bool:
         now = self._clock()
-        for old in [each for each, at in self._looked_at.items() if now - at >= _AGAIN_SECONDS]:
-            del self._looked_at[old]
+        while self._looked_at and now - self._looked_at[first := next(iter(self._looked_at))] >= _AGAIN_SECONDS:
+            del self._looked_at[first]  # they stand in the order in which they were looked at
         return self._looked_at.setdefault(subject, now) == now
 
 
-def _is_left_behind(claim: Claim, uids: frozenset[str], *, is_elsewhere: bool) -> bool:
+def _is_left_behind(claim: Claim, is_kin: IsKin, *, is_elsewhere: bool) -> bool:
     """Whether only these hold the claim; one that nobody reserved counts where it keeps the pod from its node."""
-    return _is_reserved_at_most_for(uids, claim) and (bool(claim.reserved_for) or is_elsewhere)
+    return _is_reserved_at_most_for(is_kin, claim) and (bool(claim.reserved_for) or is_elsewhere)
 
 
-def _is_reserved_at_most_for(uids: frozenset[str], claim: Claim) -> bool:
-    return all(each.uid in uids for each in claim.reserved_for)
+def _is_reserved_at_most_for(is_kin: IsKin, claim: Claim) -> bool:
+    return all(is_kin(each.uid) for each in claim.reserved_for)
 
 
 def _holds(device: DeviceId) -> Callable[[Claim], bool]:

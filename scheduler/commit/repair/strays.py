@@ -13,6 +13,8 @@ from typing import Final
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
 from scheduler.commit.telling.reports import Reports
+from scheduler.observe.defects import Confined
+from scheduler.observe.metrics import Metrics, Part
 from solver.domain import Pod, PodId
 
 _PATIENCE_SECONDS: Final = 5.0
@@ -28,11 +30,13 @@ class Strays:
         cluster: Cluster,
         reports: Reports,
         scheduler_names: Collection[str],
+        metrics: Metrics,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cluster: Final = cluster
         self._reports: Final = reports
         self._scheduler_names: Final = frozenset(scheduler_names)
+        self._metrics: Final = metrics
         self._clock: Final = clock
         self._suspects: Final[dict[PodId, tuple[str, float]]] = {}
         self._told: Final[dict[PodId, str]] = {}
@@ -54,7 +58,8 @@ class Strays:
         """Look after them for ever."""
         while True:
             await asyncio.sleep(_PERIOD_SECONDS)
-            self.look()
+            with Confined(self._metrics, Part.STRAYS):
+                self.look()
 
     def look(self) -> None:
         """Tell those that have stood there long enough."""
@@ -63,10 +68,14 @@ class Strays:
             if now - since < _PATIENCE_SECONDS:
                 continue
             del self._suspects[key]
-            pod = self._cluster.seen_pod(key)
-            if pod is not None and pod.uid == uid and (lacking := self._lacking(pod)):
-                self._told[key] = uid
-                self._reports.misplaced(pod, self._message(pod, lacking))
+            with Confined(self._metrics, Part.STRAYS, pod=str(key)):
+                self._look_at(key, uid)
+
+    def _look_at(self, key: PodId, uid: str) -> None:
+        pod = self._cluster.seen_pod(key)
+        if pod is not None and pod.uid == uid and (lacking := self._lacking(pod)):
+            self._told[key] = uid
+            self._reports.misplaced(pod, self._message(pod, lacking))
 
     def _lacking(self, pod: Pod) -> list[str]:
         """Name the claims that a pod with a node has and nobody has allocated."""
@@ -82,7 +91,8 @@ class Strays:
 
     def _message(self, pod: Pod, lacking: Sequence[str]) -> str:
         node = self._cluster.node(pod.node_name)
-        hostname = dict(node.labels).get(_HOSTNAME, pod.node_name) if node is not None else pod.node_name
+        labels = dict(node.labels) if node is not None and self._reports.tells_inventory else {}
+        hostname = labels.get(_HOSTNAME, pod.node_name)
         claims = f"claim{'s' if len(lacking) > 1 else ''} {', '.join(lacking)}"
         return (
             f"spec.nodeName was set to {pod.node_name} by hand, so no scheduler runs for this pod and nobody allocates "

@@ -14,6 +14,7 @@ from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
 from scheduler.commit.shunned.own_taints import OwnTaints, See
 from scheduler.observe import logs
+from scheduler.observe.metrics import Metrics
 from solver.domain import SUSPECT_TAINT, Claim, DeviceId, Pod, Taint, TaintEffect
 
 _log: Final = logs.logger()
@@ -22,9 +23,10 @@ _log: Final = logs.logger()
 class Suspicion:
     """Suspects devices for so many seconds; what it does goes the way of everything that a watch tells."""
 
-    def __init__(self, cluster: Cluster, seconds: float) -> None:
+    def __init__(self, cluster: Cluster, seconds: float, metrics: Metrics) -> None:
         self._cluster: Final = cluster
-        self._taints: Final = OwnTaints("suspected", Taint(key=SUSPECT_TAINT, effect=TaintEffect.NONE), seconds)
+        self._seconds: Final = seconds
+        self._taints: Final = OwnTaints("suspected", Taint(key=SUSPECT_TAINT, effect=TaintEffect.NONE), metrics)
         self._failed: Final[dict[str, str]] = {}
 
     def connect(self, see: See) -> None:
@@ -51,8 +53,8 @@ class Suspicion:
     def _suspect(self, devices: Iterator[DeviceId]) -> None:
         """Suspect these devices; for one that is suspected already the time starts again."""
         for device in dict.fromkeys(devices):
-            if self._taints.put(device):
-                _log.warning(logs.DEVICE_SUSPECTED, device=str(device), seconds=self._taints.seconds)
+            if self._taints.put(device, self._seconds):
+                _log.warning(logs.DEVICE_SUSPECTED, device=str(device), seconds=self._seconds)
 
 
 def devices_of(claims: Sequence[Claim]) -> Iterator[DeviceId]:

@@ -15,6 +15,10 @@ from solver.domain import Placement, Pod, PodId, Reason, ReasonCode
 _TRIES: Final = 5
 """Refusals (409) of a binding that a live read does not explain, until it is given up."""
 
+_ENDED: Final = Reason(
+    code=ReasonCode.API_ERROR, message="an unexpected error ended the writes for the pod; they are tried again"
+)
+
 _log: Final = logs.logger()
 
 
@@ -60,6 +64,11 @@ class PodBinder:
                 return NotBound(placement=placement, reason=api_reason(last))
             await self._writer.pause(attempt)
             attempt += 1
+
+    async def find(self, placement: Placement) -> Placement | NotBound:
+        """Say by a live read whether a pod is bound as planned, after a defect ended its commit."""
+        verdict = judge_pod(placement, await self._certainly_read(placement.pod))
+        return verdict if verdict is not None else NotBound(placement=placement, reason=_ENDED)
 
     async def read(self, pod: PodId) -> Pod | None:
         """Read a pod live."""

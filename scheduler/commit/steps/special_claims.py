@@ -69,7 +69,7 @@ class SpecialClaims:
         if not wanted:
             return unit
         for placement in wanted:
-            for old in self._cluster.special_claims(placement.pod_uid):
+            for old in self._cluster.special_claims(placement.pod, placement.pod_uid):
                 await self.remove(old)
         if self._unserved is not None and self._clock() < self._unserved[1]:
             return NotMade(reason=self._unserved[0])

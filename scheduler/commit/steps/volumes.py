@@ -19,7 +19,7 @@ from scheduler.kube import volume_writes
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Conflict, KubeError, NotFound
 from scheduler.observe import logs
-from solver.domain import Placement, Reason, ReasonCode, Volume, VolumeBinding, VolumeClaim, VolumeClaimId
+from solver.domain import Placement, Reason, ReasonCode, Volume, VolumeBinding, VolumeClaim, VolumeClaimId, wording
 
 _TRIES: Final = 5
 
@@ -190,7 +190,8 @@ def _judge_kept(binding: VolumeBinding, claim: VolumeClaim, volume: Volume | Non
     if claim.volume not in {"", volume.name}:
         return _conflict(f"volume claim {binding.claim} was bound to volume {claim.volume} meanwhile")
     if volume.claim is not None and not volume.is_bound_to(claim):
-        return _conflict(f"volume {binding.volume} was taken for claim {volume.claim} meanwhile")
+        whom = wording.seen(volume.claim, binding.claim.namespace)
+        return _conflict(f"volume {binding.volume} was taken for {whom} meanwhile")
     return volume if volume.claim_uid else None
 
 

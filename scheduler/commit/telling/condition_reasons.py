@@ -45,6 +45,8 @@ class ConditionReason(StrEnum):
     """Devices that would do are avoided for a while, because they did not get ready for a pod."""
     NODE_HELD = "NodeHeld"
     """A node that would do is kept for a pod that was passed over for too long."""
+    TOO_COSTLY = "TooCostly"
+    """To decide about the pod takes too much time or memory, or has to wait for the namespace's share of it."""
     WAITING_FOR_ROOM = "WaitingForRoom"
     """There is room for the pod alone: it is kept for others, or no plan with it was found yet."""
     SCHEDULER_ERROR = "SchedulerError"
@@ -107,7 +109,7 @@ CONDITION: Final[dict[ReasonCode, ConditionReason]] = {
     ReasonCode.HOLDING: ConditionReason.UNSCHEDULABLE,
     ReasonCode.OUTRANKED: ConditionReason.WAITING_FOR_ROOM,
     ReasonCode.BUDGET: ConditionReason.WAITING_FOR_ROOM,
-    ReasonCode.TOO_COSTLY: ConditionReason.CLAIM_INVALID,
+    ReasonCode.TOO_COSTLY: ConditionReason.TOO_COSTLY,
     ReasonCode.SOLVER_FAILED: ConditionReason.SCHEDULER_ERROR,
     ReasonCode.BINDING_FAILED: ConditionReason.BINDING_FAILED,
     ReasonCode.VOLUME_BINDING_FAILED: ConditionReason.WAITING_FOR_VOLUMES,

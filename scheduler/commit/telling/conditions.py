@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from scheduler.commit.telling.condition_reasons import ConditionReason
-from solver.domain import Reason, ReasonCode
+from solver.domain import Reason, ReasonCode, wording
 
 _NO_DEVICES: Final = "cannot allocate all claims"
 _ABOUT_DEVICES: Final = frozenset(
@@ -31,6 +31,9 @@ _ABOUT_DEVICES: Final = frozenset(
 )
 """Reasons that say why nodes cannot serve a pod's claims, in more words than a histogram has room for."""
 LONGEST_BYTES: Final = 8 * 1024
+"""The longest message of a condition; the API takes 32 KiB."""
+_LONGEST_REASON_BYTES: Final = 2 * 1024
+"""The longest of its parts: a user's long text leaves room for the other reasons."""
 
 
 def condition_message(reasons: Sequence[Reason], node_count: int) -> str:
@@ -55,7 +58,12 @@ def condition_message(reasons: Sequence[Reason], node_count: int) -> str:
 
 
 def shortened(text: str, longest_bytes: int) -> str:
-    """Cut a text to a number of UTF-8 bytes, at a character, ending in " ..." where something is missing."""
+    """
+    Cut a text to a number of UTF-8 bytes, at a character, ending in " ..." where something is missing.
+
+    What is not printable (control characters, line breaks, half a surrogate pair) is escaped.
+    """
+    text = wording.printable(text)
     encoded = text.encode()
     if len(encoded) <= longest_bytes:
         return text
@@ -63,7 +71,7 @@ def shortened(text: str, longest_bytes: int) -> str:
 
 
 def _fragment(reason: Reason) -> str:
-    return reason.message.rstrip(". ")
+    return shortened(reason.message.rstrip(". "), _LONGEST_REASON_BYTES)
 
 
 def _sentence(reason: Reason) -> str:

@@ -13,8 +13,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from scheduler.cluster import Cluster
+from scheduler.cluster import Cluster, Transition
 from scheduler.commit.outcome import Bound, Outcome, PartlyBound, Refused, Undone
+from scheduler.commit.telling import inventory
+from scheduler.commit.telling.conditions import shortened
 from scheduler.commit.telling.reports import Reports
 from scheduler.commit.writer import GateClosedError, Writer
 from scheduler.kube import writes
@@ -22,7 +24,8 @@ from scheduler.kube.client import Client
 from scheduler.kube.encode import GroupCondition
 from scheduler.kube.errors import KubeError, NotFound
 from scheduler.observe import logs
-from scheduler.observe.metrics import Metrics
+from scheduler.observe.defects import Confined
+from scheduler.observe.metrics import Metrics, Part
 from solver.domain import Batch, Gang, GangId, Placement, Plan, Pod, PodGroup, PodId, Reason
 
 SCHEDULING_GROUP: Final = "scheduling.k8s.io"
@@ -31,7 +34,7 @@ UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULER_ERROR: Final = "SchedulerError"
 _REWRITE_SECONDS: Final = 60.0
 _LONGEST: Final = 32 * 1024 - 1024
-"""A condition's message may have 32 KiB."""
+"""A condition's message may have 32 KiB; what is written is what is compared with."""
 
 _log: Final = logs.logger()
 
@@ -92,7 +95,7 @@ class Groups:
             gang = pods[unplaced.pod].gang if unplaced.pod in pods else None
             if gang is not None and gang not in placed:
                 placed.add(gang)
-                self.waits(gang, "; ".join(reason.message for reason in unplaced.reasons))
+                self.waits(gang, self._joined(unplaced.reasons))
 
     def settled(self, outcome: Outcome, pods: Mapping[PodId, Pod]) -> None:
         """Say what the commit of a unit means for its gangs."""
@@ -107,9 +110,13 @@ class Groups:
                     self._tell_of_part(gang, mine, pods)
             case Refused(unit=unit, reasons=reasons) | Undone(unit=unit, reasons=reasons):
                 for gang in unit.gangs:
-                    self.waits(gang.id, "; ".join(each.message for each in reasons))
+                    self.waits(gang.id, self._joined(reasons))
             case _:
                 pass
+
+    def _joined(self, reasons: Sequence[Reason]) -> str:
+        told = reasons if self._reports.tells_inventory else inventory.public(reasons)
+        return "; ".join(reason.message for reason in told)
 
     def left(self, gang: GangId) -> None:
         """Say of a gang a pod of which is gone, and that runs in part, if it waits for pods that nobody has made."""
@@ -121,11 +128,11 @@ class Groups:
         count = self._bound(gang.id, {placement.pod for placement, _ in unbound})
         there = [(placement, reason) for placement, reason in unbound if self._is_there(placement)]
         for placement, reason in there:
-            message = _partial(gang, count, f"pod {placement.pod.name} is tried again: {reason.message}")
+            message = _partial(gang, count, f"pod {placement.pod.name} is tried again: {self._joined([reason])}")
             self._reports.partly_bound(pods[placement.pod], message)
         missing = _missing(self._cluster.gang(gang.id))
         if there:
-            again = f"{len(there)} are tried again: {there[0][1].message}"
+            again = f"{len(there)} are tried again: {self._joined([there[0][1]])}"
             self.is_partly_bound(gang.id, _partial(gang, count, again, missing))
         elif unbound:
             self.waits(gang.id, _partial(gang, count, missing))
@@ -140,25 +147,35 @@ class Groups:
 
     def _bound(self, gang: GangId, unbound: Collection[PodId] = ()) -> int:
         """How many members are bound, by what is believed but of some: a binding's echo may be on its way."""
-        return sum(bool(each.node_name) and each.id not in unbound for each in self._cluster.gang_members(gang))
+        roster = self._cluster.gang_roster(gang)
+        others = (roster.members.get(each) for each in unbound)
+        return roster.seated - sum(each is not None and bool(each.node_name) for each in others)
 
     async def run(self) -> None:
         """Write for ever; end when no write may start any more."""
         while True:
             await self._work()
-            while self._due:
-                gang = next(iter(self._due))
-                word = self._due.pop(gang)
-                group = self._cluster.pod_group(gang)
-                if group is None or not self._is_news(group, word):
-                    continue
-                if (at := self._rewritable_at(group, word)) > self._clock():
-                    self._later[gang] = (at, word)
-                    continue
-                try:
-                    await self._write(group, word)
-                except GateClosedError:
-                    return
+            try:
+                await self._tell_due()
+            except GateClosedError:
+                return
+
+    async def _tell_due(self) -> None:
+        while self._due:
+            gang = next(iter(self._due))
+            word = self._due.pop(gang)
+            with Confined(self._metrics, Part.GROUPS, passing=(GateClosedError,), gang=str(gang)):
+                await self._tell(gang, word)
+
+    async def _tell(self, gang: GangId, word: _Word) -> None:
+        """Write a word that is news, now or when it may follow the one before."""
+        group = self._cluster.pod_group(gang)
+        if group is None or not self._is_news(group, word):
+            return
+        if (at := self._rewritable_at(group, word)) > self._clock():
+            self._later[gang] = (at, word)
+        else:
+            await self._write(group, word)
 
     async def _work(self) -> None:
         """Wait until something is to be said, or what was put off is due."""
@@ -178,7 +195,7 @@ class Groups:
         if self._collection and gang.source == SCHEDULING_GROUP:
             self._due.pop(gang, None)
             self._later.pop(gang, None)
-            self._due[gang] = word
+            self._due[gang] = word._replace(message=shortened(word.message, _LONGEST))
             self._has_work.set()
 
     def _is_news(self, group: PodGroup, word: _Word) -> bool:
@@ -205,7 +222,7 @@ class Groups:
             GroupCondition(
                 is_true=word.is_scheduled,
                 reason=word.reason,
-                message=word.message[:_LONGEST],
+                message=word.message,
                 since=dt.datetime.now(dt.UTC),
             ),
         )
@@ -217,13 +234,16 @@ class Groups:
             _log.warning(logs.GROUP_CONDITION_FAILED, group=str(group.id), error=str(error))
             self._later.setdefault(group.id, (self._clock() + _REWRITE_SECONDS, word))
         else:
-            self._written[group.uid] = (word, self._clock())
+            if self._cluster.pod_group(group.id) is not None:  # it may have gone while this was written
+                self._written[group.uid] = (word, self._clock())
 
-    def forget(self, group: PodGroup) -> None:
-        """Drop what is known of a PodGroup that is gone."""
-        self._written.pop(group.uid, None)
-        self._due.pop(group.id, None)
-        self._later.pop(group.id, None)
+    def see(self, transition: Transition) -> None:
+        """Drop what is known of a PodGroup that is gone, or whose name another one has."""
+        before, after = transition.before, transition.after
+        if isinstance(before, PodGroup) and not (isinstance(after, PodGroup) and after.uid == before.uid):
+            self._written.pop(before.uid, None)
+            self._due.pop(before.id, None)
+            self._later.pop(before.id, None)
 
 
 def _partial(gang: Gang, bound: int, *more: str) -> str:

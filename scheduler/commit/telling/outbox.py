@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from scheduler.commit.telling import inventory
 from scheduler.commit.telling.condition_reasons import ConditionReason, condition_reason, leading
 from scheduler.commit.telling.conditions import LONGEST_BYTES, Told, condition_message, shortened
 from scheduler.commit.telling.events import Narrator
@@ -23,6 +24,8 @@ from solver.domain import Pod, Reason, ReasonCode
 
 REWRITE_SECONDS: Final = 60.0
 _MOST_EVENTS: Final = 5000
+_SLACK: Final = 64
+"""Pods that may stand in the order of due times in vain, beside as many as stand there rightly."""
 _KEEPS_NOMINATION: Final = frozenset(
     {
         ReasonCode.PREEMPTING,
@@ -113,6 +116,7 @@ class Outbox:
         """Take why an attempt to place a pod failed."""
         known = self._known.setdefault(pod.uid, _Known())
         known.attempts += 1
+        reasons = reasons if self._narrator.tells_inventory else inventory.public(reasons)
         state = (condition_reason(reasons), leading(reasons))
         self._put(known, _Item(pod, reasons, node_count), state)
 
@@ -192,9 +196,14 @@ class Outbox:
         lane[uid] = item
 
     def _schedule(self, uid: str, at: float) -> None:
-        if uid not in self._scheduled:
-            self._scheduled.add(uid)
-            heapq.heappush(self._due, (at, uid))
+        if uid in self._scheduled:
+            return
+        self._scheduled.add(uid)
+        heapq.heappush(self._due, (at, uid))
+        if len(self._due) > 2 * len(self._again) + _SLACK:  # the others were told since, or are gone
+            self._due[:] = [each for each in self._due if each[1] in self._again or each[1] == uid]
+            heapq.heapify(self._due)
+            self._scheduled.intersection_update(each for _, each in self._due)
 
     def _take_due(self, now: float) -> _Item | None:
         """Take the next pod whose minute is over; what became of it since it was noted is looked up here."""

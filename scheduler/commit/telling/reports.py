@@ -21,10 +21,11 @@ from scheduler.commit.telling.outbox import Outbox, Telling
 from scheduler.commit.writer import GateClosedError, Writer
 from scheduler.kube import writes
 from scheduler.kube.client import Client
-from scheduler.kube.encode import EventRecord
+from scheduler.kube.encode import EventRecord, ObjectReference
 from scheduler.kube.errors import KubeError
 from scheduler.observe import logs
-from scheduler.observe.metrics import Metrics
+from scheduler.observe.defects import Confined
+from scheduler.observe.metrics import Metrics, Part
 from solver.domain import DeviceId, Pod, Reason, ReasonCode, Victim
 
 _WRITERS: Final = 4
@@ -38,6 +39,9 @@ _log: Final = logs.logger()
 
 class _Hushed(Exception):  # noqa: N818 - a signal between two lines of this file
     """The pod's commit has begun before its condition was sent."""
+
+
+_EXPECTED: Final = (GateClosedError, KubeError, _Hushed)
 
 
 @dataclass(slots=True, eq=False)
@@ -76,6 +80,11 @@ class Reports:
         self._since: Final[dict[str, dt.datetime]] = {}
         """When PodScheduled became False, by uid: what it says may change, that time does not."""
         self._has_work: Final = asyncio.Event()
+
+    @property
+    def tells_inventory(self) -> bool:
+        """Whether messages may name nodes and devices."""
+        return self._narrator.tells_inventory
 
     def earn(self) -> None:
         """Note a write that places pods: more may be told."""
@@ -127,6 +136,10 @@ class Reports:
         """Tell that a pod was given its node by hand although it has claims that nobody allocates then."""
         self._add(self._narrator.misplaced(pod, message, _now()))
 
+    def unreadable(self, regarding: ObjectReference, message: str) -> None:
+        """Tell that an object cannot be read."""
+        self._add(self._narrator.unreadable(regarding, message, _now()))
+
     def forget(self, pod_uid: str) -> None:
         """Drop what was and would be told about a pod that is gone or bound."""
         self._cancel_later(pod_uid)
@@ -167,17 +180,22 @@ class Reports:
     async def _write_all(self) -> None:
         while True:
             telling = await self._next()
+            pod = str(telling.pod.id) if telling.pod is not None else ""
             try:
-                if telling.pod is not None and telling.told is not None:
-                    await self._write_condition(telling.pod, telling.told, telling.nominated_node_name)
-                if telling.event is not None:
-                    await self._writer.write(partial(_write_event, self._client, telling.event), is_status=True)
+                with Confined(self._metrics, Part.REPORTS, passing=_EXPECTED, pod=pod):
+                    await self._write(telling)
             except GateClosedError:
                 return
             except _Hushed:
                 pass
             except KubeError as error:
                 _log.debug(logs.EVENT_DROPPED, error=str(error))
+
+    async def _write(self, telling: Telling) -> None:
+        if telling.pod is not None and telling.told is not None:
+            await self._write_condition(telling.pod, telling.told, telling.nominated_node_name)
+        if telling.event is not None:
+            await self._writer.write(partial(_write_event, self._client, telling.event), is_status=True)
 
     async def _next(self) -> Telling:
         """Wait for something to tell that may be told now."""
@@ -219,7 +237,7 @@ class Reports:
                 await writing.before.done.wait()
                 writing.before = None
             await self._writer.write(send, is_status=True)
-        except (KubeError, _Hushed):
+        except Exception:
             self._outbox.untold(pod.uid)
             raise
         finally:

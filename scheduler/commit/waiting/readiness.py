@@ -6,7 +6,7 @@ An allocation result names `bindingConditions`, all of which must become True in
 """
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from solver.domain import Claim, ClaimId, DeviceId, DeviceResult
@@ -36,6 +36,13 @@ class Readiness(NamedTuple):
 def has_conditions(claim: Claim) -> bool:
     """Whether a device of the claim's allocation has to be got ready."""
     return claim.allocation is not None and any(each.binding_conditions for each in claim.allocation.results)
+
+
+def conditioned(claim: Claim) -> Iterator[DeviceId]:
+    """Give the devices of the claim's allocation that have to be got ready."""
+    for each in claim.allocation.results if claim.allocation is not None else ():
+        if each.binding_conditions:
+            yield each.device
 
 
 def readiness(claim: Claim) -> Readiness:

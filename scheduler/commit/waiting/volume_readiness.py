@@ -71,5 +71,5 @@ def _is_behind(seen: Volume | VolumeClaim, stored: Volume | VolumeClaim) -> bool
     """Whether the watch shows a state before the stored one; versions that cannot be compared count as that."""
     versions = (seen.resource_version, stored.resource_version)
     if all(each.isdecimal() for each in versions):
-        return int(versions[0]) < int(versions[1])
+        return (len(versions[0]), versions[0]) < (len(versions[1]), versions[1])
     return versions[0] != versions[1]

@@ -21,7 +21,14 @@ from scheduler.cluster.ledger import is_same
 from scheduler.commit.shunned.avoidance import Avoidance
 from scheduler.commit.steps.volumes import Prepared
 from scheduler.commit.telling.reports import Reports
-from scheduler.commit.waiting.readiness import DeviceCondition, allocated_at, has_conditions, listed, readiness
+from scheduler.commit.waiting.readiness import (
+    DeviceCondition,
+    allocated_at,
+    conditioned,
+    has_conditions,
+    listed,
+    readiness,
+)
 from scheduler.commit.waiting.restraint import FAILURES, Restraint
 from scheduler.commit.waiting.volume_readiness import AwaitedVolume
 from scheduler.commit.waiting.volume_readiness import readiness as readiness_of_volumes
@@ -57,24 +64,31 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pending:
-    """What is awaited, and in which time (seconds since the epoch)."""
+    """What is awaited, and in which time (seconds since the epoch); `left` are the seconds that are left of it."""
 
     awaited: tuple[DeviceCondition | AwaitedVolume, ...]
     since: float
     until: float
+    left: float
 
 
 class _Work(NamedTuple):
-    """A unit, its claims with binding conditions, its volumes, and when the wait began (seconds since the epoch)."""
+    """A unit, its claims with binding conditions, its volumes, and when the wait began, by both clocks."""
 
     unit: Unit
     claims: tuple[Claim, ...]
     volumes: tuple[Prepared, ...]
     started: float
+    began: float
 
 
 class Waits:
-    """Waits for units, each in its own task; `clock` gives seconds since the epoch, as allocationTimestamps do."""
+    """
+    Waits for units, each in its own task.
+
+    `wall` gives seconds since the epoch: what is left since an allocationTimestamp, whoever wrote it, is judged by it.
+    Every other interval is measured by `clock`, which is monotonic.
+    """
 
     def __init__(
         self,
@@ -83,7 +97,8 @@ class Waits:
         avoidance: Avoidance,
         *,
         timeout_seconds: float,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self._cluster: Final = cluster
         self._reports: Final = reports
@@ -91,6 +106,7 @@ class Waits:
         self.restraint: Final = Restraint(avoidance.seconds, clock)
         self._timeout_seconds: Final = timeout_seconds
         self._clock: Final = clock
+        self._wall: Final = wall
         self._is_closed = False
         self._on_begin: Callable[[], None] = lambda: None
         self._waiters: Final[dict[tuple[Kind, str], list[asyncio.Event]]] = defaultdict(list)
@@ -140,9 +156,11 @@ class Waits:
         relevant = tuple(claim for claim in claims if has_conditions(claim))
         if not relevant and not volumes:
             return Ready()
-        work = _Work(unit, relevant, tuple(volumes), self._clock())
+        work = _Work(unit, relevant, tuple(volumes), self._wall(), self._clock())
         with self._registered(work) as changed:
             end = await self._watch(work, changed)
+        if isinstance(end, Ready):
+            self._avoidance.worked(each for claim in relevant for each in conditioned(claim))
         if isinstance(end, Failed) and end.reason.code in FAILURES:
             self.restraint.begin(each.pod_uid for each in unit.placements)
         await self._reports.hush(each.pod_uid for each in unit.placements)
@@ -155,8 +173,8 @@ class Waits:
             state = self._judge(work)
             if not isinstance(state, _Pending):
                 return state
-            seconds = min(state.until - self._clock(), _LONGEST_SECONDS)
-            patience = work.started + _PATIENCE_SECONDS - self._clock()
+            seconds = min(state.left, _LONGEST_SECONDS)
+            patience = work.began + _PATIENCE_SECONDS - self._clock()
             if patience > 0 and not any(isinstance(each, DeviceCondition) for each in state.awaited):
                 seconds = min(seconds, patience)
             else:
@@ -185,18 +203,15 @@ class Waits:
             return Failed(reason=Reason(code=ReasonCode.VOLUME_BINDING_FAILED, message=volumes.problem))
         pending = [self._pending(claim, work.started) for claim in claims]
         late = tuple(
-            each
-            for wait in pending
-            for each in wait.awaited
-            if wait.until <= self._clock() and isinstance(each, DeviceCondition)
+            each for wait in pending for each in wait.awaited if wait.left <= 0 and isinstance(each, DeviceCondition)
         )
         if late:
             return self._fail(late, f"{listed(late)} was not True within {self._timeout_seconds:g} s")
-        until = work.started + self._timeout_seconds
-        if volumes.awaited and until <= self._clock():
+        until, left = work.started + self._timeout_seconds, work.began + self._timeout_seconds - self._clock()
+        if volumes.awaited and left <= 0:
             message = f"binding volumes: {listed(volumes.awaited)} was not bound within {self._timeout_seconds:g} s"
             return Failed(reason=Reason(code=ReasonCode.VOLUME_BINDING_FAILED, message=message))
-        pending.append(_Pending(awaited=volumes.awaited, since=work.started, until=until))
+        pending.append(_Pending(awaited=volumes.awaited, since=work.started, until=until, left=left))
         waiting = [wait for wait in pending if wait.awaited]
         if not waiting:
             return Ready()
@@ -204,6 +219,7 @@ class Waits:
             awaited=tuple(each for wait in waiting for each in wait.awaited),
             since=min(wait.since for wait in waiting),
             until=min(wait.until for wait in waiting),
+            left=min(wait.left for wait in waiting),
         )
 
     def _objection(self, placement: Placement) -> str:
@@ -237,7 +253,8 @@ class Waits:
     def _pending(self, claim: Claim, started: float) -> _Pending:
         at = allocated_at(claim)
         since = at.timestamp() if at is not None else started
-        return _Pending(awaited=readiness(claim).awaited, since=since, until=since + self._timeout_seconds)
+        until = since + self._timeout_seconds
+        return _Pending(awaited=readiness(claim).awaited, since=since, until=until, left=until - self._wall())
 
     def _fail(self, conditions: tuple[DeviceCondition, ...], message: str) -> Failed:
         self._avoidance.avoid(each.device for each in conditions)
@@ -261,8 +278,10 @@ class Waits:
             pod = self._cluster.seen_pod(placement.pod)
             own = [each for each in state.awaited if _is_of(each, placement)]
             if pod is not None:
+                awaited, where = own or state.awaited, f"is to run on node {placement.node} and "
+                named = listed(awaited) if self._reports.tells_inventory else f"{len(awaited)} binding conditions"
                 message = (
-                    f"the pod is to run on node {placement.node} and waits for {listed(own or state.awaited)}, "
+                    f"the pod {where if self._reports.tells_inventory else ''}waits for {named}, "
                     f"since {_time(state.since)} and until {_time(state.until)}"
                 )
                 self._reports.awaits(pod, placement.node, message, is_first=is_first)
@@ -296,7 +315,7 @@ def _is_behind(seen: Claim, written: Claim) -> bool:
     """Whether the watch shows a state before the written one; versions that cannot be compared count as that."""
     versions = (seen.resource_version, written.resource_version)
     if all(each.isdecimal() for each in versions):
-        return int(versions[0]) < int(versions[1])
+        return (len(versions[0]), versions[0]) < (len(versions[1]), versions[1])
     return versions[0] != versions[1]
 
 

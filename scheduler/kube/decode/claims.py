@@ -5,6 +5,8 @@ from typing import Final
 
 import msgspec
 
+from scheduler.closed import cut
+from scheduler.kube.decode.claim_remains import held
 from scheduler.kube.decode.shared import (
     ConfigWire,
     MalformedError,
@@ -127,26 +129,6 @@ class _Status(Wire, frozen=True):
     devices: list[_DeviceStatus] | None = None
 
 
-class _BareResult(Wire, frozen=True):
-    driver: str
-    pool: str
-    device: str
-    request: str = ""
-    share_id: str | None = msgspec.field(name="shareID", default=None)
-
-
-class _BareDevices(Wire, frozen=True):
-    results: list[_BareResult] | None = None
-
-
-class _BareAllocation(Wire, frozen=True):
-    devices: _BareDevices = _BareDevices()
-
-
-class _BareStatus(Wire, frozen=True):
-    allocation: _BareAllocation | None = None
-
-
 class _ClaimMetadata(Metadata, frozen=True):
     annotations: dict[str, str] | None = None
 
@@ -162,7 +144,6 @@ class ClaimWire(Wire, frozen=True):
 _claim = msgspec.json.Decoder(ClaimWire)
 _spec = msgspec.json.Decoder(_Spec)
 _status = msgspec.json.Decoder(_Status)
-_bare_status = msgspec.json.Decoder(_BareStatus)
 
 
 def decode_claim(raw: bytes | msgspec.Raw) -> Claim:
@@ -187,7 +168,7 @@ def decode_claim(raw: bytes | msgspec.Raw) -> Claim:
         owner_pod_group=owner.name if owner is not None and owner.kind == "PodGroup" else "",
         is_special=(metadata.annotations or {}).get(SPECIAL) == "true",
         is_deleting=metadata.deletion_timestamp is not None,
-        invalid="; ".join(wrong for wrong in (wrong_spec, wrong_status) if wrong),
+        invalid=cut("; ".join(wrong for wrong in (wrong_spec, wrong_status) if wrong)),
     )
 
 
@@ -203,7 +184,9 @@ def _read_spec(raw: msgspec.Raw) -> _ReadSpec:
         config = configs(devices.config, "spec.devices.config")
     except MalformedError as error:
         return (), (), (), str(error)
-    except msgspec.MsgspecError as error:
+    except RecursionError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with a spec, the status counts
         return (), (), (), f"spec: {error}"
     return requests, _constraints(devices.constraints or ()), config, ""
 
@@ -255,9 +238,11 @@ def _read_status(raw: msgspec.Raw) -> tuple[_ReadStatus, str]:
         wire = _status.decode(raw)
         allocation = _allocation(wire.allocation) if wire.allocation is not None else None
     except MalformedError as error:
-        return (_bare_allocation(raw), (), ()), str(error)
-    except msgspec.MsgspecError as error:
-        return (_bare_allocation(raw), (), ()), f"status: {error}"
+        return (held(bytes(raw))[0], (), ()), str(error)
+    except RecursionError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with a status, the devices that it names are held
+        return (held(bytes(raw))[0], (), ()), f"status: {error}"
     consumers = tuple(
         ConsumerReference(api_group=each.api_group, resource=each.resource, name=each.name, uid=each.uid)
         for each in wire.reserved_for or ()
@@ -286,26 +271,6 @@ def _result(wire: _Result, index: int) -> DeviceResult:
         consumed_capacity=quantity_map(
             wire.consumed_capacity, f"status.allocation.devices.results[{index}].consumedCapacity"
         ),
-    )
-
-
-def _bare_allocation(raw: msgspec.Raw) -> Allocation | None:
-    """Which devices a status holds that cannot be read whole."""
-    try:
-        wire = _bare_status.decode(raw).allocation
-    except msgspec.MsgspecError:
-        return None
-    if wire is None:
-        return None
-    return Allocation(
-        results=tuple(
-            DeviceResult(
-                request=each.request,
-                device=DeviceId(each.driver, each.pool, each.device),
-                share_id=each.share_id or "",
-            )
-            for each in wire.devices.results or ()
-        )
     )
 
 

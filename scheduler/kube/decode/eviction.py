@@ -1,4 +1,4 @@
-"""What a pod says of its own eviction: since when it runs, and whether others may have it evicted."""
+"""What pods say of preemption: since when they run, whether they may be evicted, where room is held for them."""
 
 import datetime as dt
 from collections.abc import Mapping
@@ -6,8 +6,13 @@ from typing import Final
 
 from solver.domain import PREEMPTIBLE
 
-RESERVE: Final = "dovetail.dev/reserve-node"
-"""Annotation of a waiting pod: room is held for it on this node, as for a nominated one (`dovetail defrag --apply`)."""
+RESERVED: Final = "dovetail.dev/node-reserved"
+"""
+Condition of a waiting pod: room is held for it on the node that its message names (`dovetail defrag --apply`).
+
+It stands in the status, which the author of a pod cannot write. A scheduler takes status.nominatedNodeName away from a
+pod that it finds no place for, and leaves this condition alone.
+"""
 
 
 def is_preemptible(annotations: Mapping[str, str] | None) -> bool:
@@ -19,5 +24,5 @@ def seconds(timestamp: str | None) -> int:
     """Give a metav1.Time as seconds since the epoch; 0 where there is none, or none that can be read."""
     try:
         return int(dt.datetime.fromisoformat(timestamp).timestamp()) if timestamp else 0
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0

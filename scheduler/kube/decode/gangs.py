@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from scheduler.closed import cut
 from scheduler.kube.decode.shared import MalformedError, Metadata, Wire
 from solver.domain import ClaimId, GangId, GangLevel, GangNote, PodGroup
 
@@ -21,7 +22,16 @@ GANG_LABEL: Final = f"{OUR_GROUP}/gang"
 MINIMUM_ANNOTATION: Final = f"{OUR_GROUP}/gang-minimum"
 TOPOLOGY_ANNOTATION: Final = f"{OUR_GROUP}/gang-topology"
 
+MOST_PODS: Final = 100_000
+"""Pods that a gang may demand: more than a cluster runs."""
+
+_LONGEST_SHOWN: Final = 80
+"""Characters of a user's text in a message."""
+_LONGEST_LEVELS: Final = 4096
+"""Characters that the levels of a gang may have together."""
 _SCHEDULED: Final = "PodGroupScheduled"
+_LONGEST_CONDITION: Final = 32 * 1024
+"""Characters of a condition's message, as the API has it; what is cut is never taken for ours."""
 _PREFERRED: Final = "preferred:"
 
 
@@ -102,17 +112,19 @@ def decode_pod_group(raw: bytes | msgspec.Raw) -> PodGroup:
     levels, invalid = _annotated_levels(metadata.annotations)
     made = {each.name: each.resource_claim_name for each in status.resource_claim_statuses or ()}
     policy = spec.scheduling_policy.gang
+    demanded = policy.min_count if policy is not None else 0
+    minimum, wrong = _demanded(demanded, "spec.schedulingPolicy.gang.minCount")
     return PodGroup(
         id=GangId(metadata.namespace, metadata.name, SCHEDULING_GROUP),
         uid=metadata.uid,
-        min_count=policy.min_count if policy is not None else 0,
+        min_count=minimum,
         levels=(*(GangLevel(node_label=each.key) for each in topology or ()), *levels),
         claims=tuple(_claim(metadata.namespace, each, made) for each in spec.resource_claims or ()),
         priority=spec.priority or 0,
         creation=metadata.creation_timestamp or "",
         generation=metadata.generation,
         condition=_condition(status.conditions or ()),
-        invalid=invalid,
+        invalid=wrong or invalid,
         disruption=spec.disruption_mode,
     )
 
@@ -121,13 +133,14 @@ def decode_coscheduling_group(raw: bytes | msgspec.Raw) -> PodGroup:
     """Decode a PodGroup of coscheduling; of its spec only minMember counts."""
     wire = _coscheduling.decode(raw)
     levels, invalid = _annotated_levels(wire.metadata.annotations)
+    minimum, wrong = _demanded(wire.spec.min_member, "spec.minMember")
     return PodGroup(
         id=GangId(wire.metadata.namespace, wire.metadata.name, COSCHEDULING_GROUP),
         uid=wire.metadata.uid,
-        min_count=wire.spec.min_member,
+        min_count=minimum,
         levels=levels,
         creation=wire.metadata.creation_timestamp or "",
-        invalid=invalid,
+        invalid=wrong or invalid,
     )
 
 
@@ -144,13 +157,28 @@ def gang_of(namespace: str, pod_group: str, labels: Mapping[str, str] | None) ->
 
 def note_of(annotations: Mapping[str, str] | None) -> GangNote | None:
     """Give what a pod's annotations say of its gang; None where they say nothing."""
-    minimum = (annotations or {}).get(MINIMUM_ANNOTATION)
+    text = (annotations or {}).get(MINIMUM_ANNOTATION)
     levels, invalid = _annotated_levels(annotations)
-    if minimum is None and not levels and not invalid:
+    if text is None and not levels and not invalid:
         return None
-    if minimum is not None and not (minimum.isascii() and minimum.isdecimal() and int(minimum) > 0):
-        invalid = f"{MINIMUM_ANNOTATION}: {minimum!r} is not a positive number"
-    return GangNote(min_count=0 if invalid or minimum is None else int(minimum), levels=levels, invalid=invalid)
+    minimum = _count(text) if text is not None else 0
+    if text is not None and minimum < 1:
+        invalid = f"{MINIMUM_ANNOTATION}: {cut(text, _LONGEST_SHOWN)!r} is not a number of pods: write 1 to {MOST_PODS}"
+    return GangNote(min_count=0 if invalid else minimum, levels=levels, invalid=invalid)
+
+
+def _count(text: str) -> int:
+    """Read a number of pods, 0 where it is none. Its length comes first: Python refuses to convert very long ones."""
+    if len(text) > len(str(MOST_PODS)) or not (text.isascii() and text.isdecimal()):
+        return 0
+    return int(text) if int(text) <= MOST_PODS else 0
+
+
+def _demanded(count: int, field: str) -> tuple[int, str]:
+    """Take a number of pods of an object, and say what is wrong with it: no schema may have looked at it."""
+    if 0 <= count <= MOST_PODS:
+        return count, ""
+    return 0, f"{field}: it is no number of pods: write 1 to {MOST_PODS}"
 
 
 def levels_of(text: str) -> tuple[GangLevel, ...]:
@@ -172,7 +200,9 @@ def _level(text: str) -> GangLevel:
         return GangLevel(node_label=key, is_required=is_required)
     if kind == "device" and "/" in key.strip("/"):
         return GangLevel(device_attribute=key, is_required=is_required)
-    message = f"{text!r} is neither label:KEY nor device:DOMAIN/NAME (with preferred: in front or not)"
+    message = (
+        f"{cut(text, _LONGEST_SHOWN)!r} is neither label:KEY nor device:DOMAIN/NAME (with preferred: in front or not)"
+    )
     raise MalformedError(TOPOLOGY_ANNOTATION, message)
 
 
@@ -180,6 +210,8 @@ def _annotated_levels(annotations: Mapping[str, str] | None) -> tuple[tuple[Gang
     text = (annotations or {}).get(TOPOLOGY_ANNOTATION, "")
     if not text:
         return (), ""
+    if len(text) > _LONGEST_LEVELS:
+        return (), f"{TOPOLOGY_ANNOTATION}: it has {len(text)} characters: write at most {_LONGEST_LEVELS}"
     try:
         return levels_of(text), ""
     except MalformedError as error:
@@ -194,5 +226,5 @@ def _claim(namespace: str, wire: _GroupClaim, made: Mapping[str, str | None]) ->
 def _condition(conditions: list[_Condition] | tuple[()]) -> tuple[str, str, str]:
     for each in conditions:
         if each.type == _SCHEDULED:
-            return (each.status, each.reason, each.message)
+            return (each.status, cut(each.reason), cut(each.message, _LONGEST_CONDITION))
     return ("", "", "")

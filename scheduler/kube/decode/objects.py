@@ -1,26 +1,32 @@
 """
-JSON to frozen values, one object at a time: a malformed one is named and takes no other with it.
+JSON to frozen values, one object at a time: whatever is wrong with one is its own problem.
 
-Pods and claims that cannot be read whole still come, with `invalid` set, because someone waits for them; of the other
-kinds they raise `DecodeError`.
+`read` always ends with something that counts: the object, or what stands for it (`stand_ins`), and why.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from scheduler.change import Kind, Object
-from scheduler.kube.decode import storage
+from scheduler.closed import closed, cut
+from scheduler.kube.decode import json_parts, parameters, storage
 from scheduler.kube.decode.budgets import decode_budget
 from scheduler.kube.decode.claims import decode_claim
 from scheduler.kube.decode.classes import decode_class, decode_taint_rule
 from scheduler.kube.decode.gangs import decode_coscheduling_group, decode_pod_group
+from scheduler.kube.decode.json_parts import Softened
 from scheduler.kube.decode.nodes import decode_namespace, decode_node
 from scheduler.kube.decode.pods import decode_pod
 from scheduler.kube.decode.shared import MalformedError, Wire
 from scheduler.kube.decode.slices import decode_slice
+from scheduler.kube.decode.stand_ins import stand_in
 from scheduler.kube.errors import DecodeError
+from solver.domain import Claim, Pod
+
+_WHOLE: Final = "(whole object)"
+_NAMELESS: Final = "(without a name)"
 
 _DECODERS: dict[Kind, Callable[[bytes | msgspec.Raw], Object]] = {
     Kind.NODES: decode_node,
@@ -51,6 +57,17 @@ class Identity(NamedTuple):
     resource_version: str
 
 
+class Reading(NamedTuple):
+    """
+    What an object came to: its value, and why it is not what the API server has, if it is not.
+
+    `value` is None where nothing is known of an object that could count.
+    """
+
+    value: Object | None
+    problem: DecodeError | None
+
+
 class _Metadata(Wire, frozen=True):
     name: str = ""
     namespace: str = ""
@@ -63,36 +80,120 @@ class _Identified(Wire, frozen=True):
 
 
 _identified = msgspec.json.Decoder(_Identified)
+_text = msgspec.json.Decoder(str)
 
 
 def identify(raw: bytes | msgspec.Raw) -> Identity:
     """Read the metadata alone, which works for objects that are malformed elsewhere. Raises DecodeError."""
     try:
         found = _identified.decode(raw).metadata
-    except msgspec.MsgspecError as error:
+        name, namespace, uid, version = found.name, found.namespace, found.uid, found.resource_version
+    except (ValueError, RecursionError):
+        name, namespace, uid, version = _identify_by_parts(bytes(raw))
+    if not name:
+        raise DecodeError("object", "without a name", "metadata.name", "it is missing, or is no text")
+    return Identity(f"{namespace}/{name}" if namespace else name, uid, version)
+
+
+def _identify_by_parts(raw: bytes) -> tuple[str, str, str, str]:
+    try:
+        metadata = json_parts.members(json_parts.members(raw).get("metadata", b"{}"))
+    except json_parts.BrokenJsonError as error:
         raise DecodeError("object", "without a name", "metadata", str(error)) from error
-    key = f"{found.namespace}/{found.name}" if found.namespace else found.name
-    return Identity(key, found.uid, found.resource_version)
+    name, namespace, uid, version = (
+        _text_of(metadata.get(each)) for each in ("name", "namespace", "uid", "resourceVersion")
+    )
+    return name, namespace, uid, version
+
+
+def _text_of(raw: bytes | None) -> str:
+    try:
+        return _text.decode(raw) if raw is not None else ""
+    except ValueError:
+        return ""
 
 
 def decode(kind: Kind, raw: bytes | msgspec.Raw) -> Object:
     """
     Decode one object of the kind. Raises DecodeError, which names the object and the field.
 
+    Pods and claims that cannot be read whole still come, with `invalid` set, because someone waits for them.
+
     >>> decode(Kind.NAMESPACES, b'{"metadata": {"name": "ml"}}').name
     'ml'
     """
+    value, problem = read(kind, raw)
+    if value is None or (problem is not None and not isinstance(value, Pod | Claim)):
+        raise problem or DecodeError(kind.value, _key(raw), _WHOLE, "nothing of it can be read")
+    return value
+
+
+def read(kind: Kind, raw: bytes | msgspec.Raw, last: Object | None = None, soft: Softened | None = None) -> Reading:
+    """
+    Decode one object of the kind, or give what stands for it, with why. Never raises.
+
+    `last` is what this gave for the same object (uid) before; `soft` says that the object was softened already.
+    """
+    try:
+        value = _whole(kind, raw, soft)
+    except Exception as error:  # noqa: BLE001 - whatever one object raises is its own problem
+        return _stand_in(kind, raw, last, _problem(kind, raw, error))
+    if isinstance(value, Claim) and value.invalid:
+        problem = DecodeError(kind.value, _key(raw), _WHOLE, value.invalid, value.uid)
+        return _stand_in(kind, raw, last, problem)
+    return Reading(value, None)
+
+
+def _whole(kind: Kind, raw: bytes | msgspec.Raw, soft: Softened | None) -> Object:
+    """Decode an object as a whole; one that the decoder cannot read as it stands is softened first."""
+    if soft is not None and soft.mark.encode() in bytes(raw):
+        return _hardened(_DECODERS[kind](raw), soft)
     try:
         return _DECODERS[kind](raw)
-    except MalformedError as error:
-        raise DecodeError(kind.value, _key(raw), error.field, error.message) from error
-    except msgspec.MsgspecError as error:
-        message, _, field = str(error).partition(" - at `$.")
-        raise DecodeError(kind.value, _key(raw), field.rstrip("`") or "(whole object)", message) from error
+    except msgspec.ValidationError:
+        raise
+    except (msgspec.DecodeError, RecursionError):
+        soft = json_parts.soften(bytes(raw))
+    return _hardened(_DECODERS[kind](soft.text), soft)
+
+
+def _hardened(value: Object, soft: Softened) -> Object:
+    """Give an object that was decoded from softened JSON as if it had not been."""
+    value = parameters.restored(value, soft)
+    if soft.mark.encode() in msgspec.json.encode(value):
+        raise MalformedError(_WHOLE, "a text in it is no valid Unicode, or is nested too deep")
+    return value
+
+
+def _stand_in(kind: Kind, raw: bytes | msgspec.Raw, last: Object | None, problem: DecodeError) -> Reading:
+    why = problem.message if problem.field == _WHOLE else f"{problem.field}: {problem.message}"
+    if isinstance(problem.__cause__, msgspec.ValidationError):
+        why = cut(str(problem.__cause__))
+    try:
+        return Reading(stand_in(kind, bytes(raw), problem.key, last, why), problem)
+    except Exception:  # noqa: BLE001 - beyond recognition: what was known of it counts
+        return Reading(closed(last, why) if last is not None else None, problem)
+
+
+def _problem(kind: Kind, raw: bytes | msgspec.Raw, error: Exception) -> DecodeError:
+    try:
+        key, uid, _ = identify(raw)
+    except DecodeError:
+        key, uid = _NAMELESS, ""
+    if isinstance(error, MalformedError):
+        field, message = error.field, error.message
+    elif isinstance(error, msgspec.ValidationError):
+        message, _, path = str(error).partition(" - at `$.")
+        field = path.rstrip("`") or _WHOLE
+    else:
+        field, message = _WHOLE, f"{type(error).__name__}: {error}"
+    problem = DecodeError(kind.value, key, cut(field), cut(message), uid)
+    problem.__cause__ = error
+    return problem
 
 
 def _key(raw: bytes | msgspec.Raw) -> str:
     try:
         return identify(raw).key
     except DecodeError:
-        return "(without a name)"
+        return _NAMELESS

@@ -9,7 +9,6 @@ from scheduler.kube.decode import eviction, gangs, neighbours
 from scheduler.kube.decode.neighbours import PodAffinityWire, PortWire, PreferredNodeWire, SpreadWire, Subject
 from scheduler.kube.decode.pod_volumes import VolumeWire, pod_volumes
 from scheduler.kube.decode.shared import (
-    MalformedError,
     Metadata,
     NodeSelectorWire,
     TolerationWire,
@@ -22,6 +21,8 @@ from scheduler.kube.pod_requests import ContainerAmounts, PodAmounts, Resized, a
 from solver.domain import ClaimId, ContainerRequests, Controller, Pod, PodClaim, PodId, Unhealthy
 
 _TERMINAL = frozenset({"Succeeded", "Failed"})
+_LONGEST_IMAGE = 512
+"""Characters; the API server sets no limit."""
 
 
 class _ContainerClaim(Wire, frozen=True):
@@ -131,6 +132,7 @@ class _Condition(Wire, frozen=True):
     type: str
     status: str = ""
     reason: str = ""
+    message: str = ""
 
 
 class _Status(Wire, frozen=True):
@@ -159,47 +161,12 @@ class PodWire(Wire, frozen=True):
     status: _Status = _Status()
 
 
-class _BareSpec(Wire, frozen=True):
-    scheduler_name: str = "default-scheduler"
-    node_name: str = ""
-
-
-class _BareStatus(Wire, frozen=True):
-    phase: str = ""
-
-
-class _BarePod(Wire, frozen=True):
-    metadata: Metadata
-    spec: _BareSpec = _BareSpec()
-    status: _BareStatus = _BareStatus()
-
-
 _pod = msgspec.json.Decoder(PodWire)
-_bare_pod = msgspec.json.Decoder(_BarePod)
 
 
 def decode_pod(raw: bytes | msgspec.Raw) -> Pod:
-    """Decode a Pod; one that cannot be read whole keeps its name, node and scheduler, and says why in `invalid`."""
-    try:
-        return _convert(_pod.decode(raw))
-    except (MalformedError, msgspec.ValidationError) as error:
-        return _invalid(raw, str(error))
-
-
-def _invalid(raw: bytes | msgspec.Raw, why: str) -> Pod:
-    wire = _bare_pod.decode(raw)
-    metadata = wire.metadata
-    return Pod(
-        id=PodId(metadata.namespace, metadata.name),
-        uid=metadata.uid,
-        scheduler_name=wire.spec.scheduler_name,
-        node_name=wire.spec.node_name,
-        labels=labels(metadata.labels),
-        creation=metadata.creation_timestamp or "",
-        is_deleting=metadata.deletion_timestamp is not None,
-        is_terminal=wire.status.phase in _TERMINAL,
-        invalid=why,
-    )
+    """Decode a Pod that can be read as a whole (`pod_remains` reads others)."""
+    return _convert(_pod.decode(raw))
 
 
 def _convert(wire: PodWire) -> Pod:
@@ -213,7 +180,7 @@ def _convert(wire: PodWire) -> Pod:
         uid=metadata.uid,
         scheduler_name=spec.scheduler_name,
         node_name=spec.node_name,
-        nominated_node_name=status.nominated_node_name or (metadata.annotations or {}).get(eviction.RESERVE, ""),
+        nominated_node_name=status.nominated_node_name or _reserved(status),
         labels=labels(metadata.labels),
         priority=spec.priority or 0,
         preemption_policy=spec.preemption_policy or "PreemptLowerPriority",
@@ -230,7 +197,7 @@ def _convert(wire: PodWire) -> Pod:
         preferred_affinity=neighbours.preferred_terms(affinity.pod_affinity, subject),
         preferred_anti_affinity=neighbours.preferred_terms(affinity.pod_anti_affinity, subject),
         spread=neighbours.spread(spec.topology_spread_constraints or (), subject),
-        images=tuple(each.image for each in (*(spec.init_containers or ()), *(spec.containers or ())) if each.image),
+        images=tuple(_images(spec)),
         tolerations=tolerations(spec.tolerations),
         claims=_claims(wire) if spec.resource_claims else (),
         level_slack=_level_slack(spec, status),
@@ -246,6 +213,19 @@ def _convert(wire: PodWire) -> Pod:
         has_failed=_has_failed(status),
         unhealthy=tuple(_unhealthy(status)),
     )
+
+
+def _images(spec: _Spec) -> Iterator[str]:
+    """Name the images; one that is longer than any that a node reports makes no difference to locality."""
+    for each in (*(spec.init_containers or ()), *(spec.containers or ())):
+        if 0 < len(each.image) <= _LONGEST_IMAGE:
+            yield each.image
+
+
+def _reserved(status: _Status) -> str:
+    """Give the node on which room is held for a waiting pod by its status; no annotation of its author does that."""
+    given = (each for each in status.conditions or () if each.type == eviction.RESERVED and each.status == "True")
+    return next((each.message for each in given), "")
 
 
 def _lasting_ports(spec: _Spec) -> Iterator[PortWire]:

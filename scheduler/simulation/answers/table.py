@@ -15,7 +15,7 @@ from scheduler.simulation.answers.printing import counted
 from solver.domain import Allocation, DeviceResult, Placement, Reason, SearchStatus
 from solver.explain.hints import HINT
 
-_NUMBERED: Final = re.compile(r"^(.*?)(\d+)$")
+_NUMBERED: Final = re.compile(r"^(.*?)(\d{1,18})$")
 _LEAST_RUN: Final = 3
 _MOST_NAMES: Final = 8
 _STATUS: Final = {
@@ -28,6 +28,7 @@ _STATUS: Final = {
 def show(answer: Answer, to: TextIO) -> None:
     """Write the table and a line that sums it up."""
     console = printing.console(to)
+    answer = printing.visible(answer)
     if answer.plan.placements or answer.plan.unplaced:
         console.print(_table(answer))
     if any(each.victims for each in answer.plan.preemptions):
@@ -59,7 +60,7 @@ def _victims(answer: Answer) -> Table:
     table.add_column("WHAT FOR", overflow="fold", ratio=1)
     for preemption, freed in zip(answer.plan.preemptions, answer.freed, strict=True):
         for victim in preemption.victims:
-            table.add_row(_name(victim.pod), victim.node, victim.message)
+            table.add_row(_name(victim.pod), Text(victim.node), Text(victim.message))
         devices = [device for claim in freed for device in _requests(answer.allocations.get(claim), {})]
         if devices:
             table.add_row("", "", Text("frees " + "\n      ".join(devices), "cyan"))

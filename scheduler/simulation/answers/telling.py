@@ -40,6 +40,7 @@ Json = dict[str, Any]
 def show(account: Account, to: TextIO) -> None:
     """Write the story."""
     console = printing.console(to, width=_WIDTH, most=_WIDTH)
+    account = printing.visible(account)
     console.print(_head(account))
     for reason in account.reasons:
         if not account.kinds or reason.code in _BEYOND_NODES:
@@ -100,7 +101,7 @@ def _show_kind(kind: NodeKind, console: Console) -> None:
 
 def _numbered(name: str) -> list[tuple[bool, int, str]]:
     """Sort n2 before n10."""
-    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d+)", name)]
+    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d{1,18})", name)]
 
 
 def _numbers(requests: Sequence[RequestCount]) -> Table:
@@ -111,7 +112,9 @@ def _numbers(requests: Sequence[RequestCount]) -> Table:
         aligned = "-" if each.aligned is None else str(each.aligned)
         needed = str(each.needed) if each.needed else "all"
         together = str(each.together) if each.needed else "-"
-        table.add_row(each.request, needed, str(each.matching), str(each.free), str(each.untainted), aligned, together)
+        table.add_row(
+            Text(each.request), needed, str(each.matching), str(each.free), str(each.untainted), aligned, together
+        )
     return table
 
 

@@ -27,7 +27,7 @@ def pods(body: Body) -> list[Body]:
             },
             "spec": copy.deepcopy(template.get("spec", {})),
         }
-        for index in range(_count(body, workload))
+        for index in range(count(body))
     ]
 
 
@@ -41,7 +41,9 @@ def documents(workload: Document) -> Iterator[Document]:
         yield Document(f"{workload.source}, pod {index}", pod)
 
 
-def _count(body: Body, workload: Body) -> int:
+def count(body: Body) -> int:
+    """Give how many pods a workload makes."""
+    workload = spec(body)
     if body.get("kind") != "Job":
         return _number(workload.get("replicas"))
     if workload.get("suspend") is True:

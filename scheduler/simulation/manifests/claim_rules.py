@@ -1,37 +1,66 @@
-"""Values of claims and PodGroups that the API server refuses."""
+"""
+Values of claims, device classes and PodGroups that the API server refuses.
 
-from collections.abc import Iterator
+The sizes are those of resource.k8s.io/v1 (`DeviceRequestsMaxSize` and its like), names have the forms that its
+validation asks for. What the API fills in where it is left out (allocationMode, count, operator) may be left out here.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeGuard
 
 from scheduler.simulation.manifests.fields import Body, entries, mapping, text
 from scheduler.simulation.manifests.shapes import Wrong
 
-_MOST_REQUESTS: Final = 32
-_MOST_ALTERNATIVES: Final = 8
+_MOST: Final = {"requests": 32, "constraints": 32, "config": 32, "selectors": 32, "firstAvailable": 8}
+"""Entries of each list; a constraint's or a configuration's `requests` has the same size."""
+_LONGEST_EXPRESSION: Final = 10 * 1024
+_LARGEST_PARAMETERS: Final = 10 * 1024
+_LONGEST_DOMAIN: Final = 63
+_LONGEST_ID: Final = 32
+_LARGEST_COUNT: Final = 2**63 - 1
+_LARGEST_MINIMUM: Final = 2**31 - 1
+_LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+_SUBDOMAIN: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
+_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MODES: Final = ("ExactCount", "All")
 _EFFECTS: Final = ("NoSchedule", "NoExecute")
 _RELATIONS: Final = ("matchAttribute", "distinctAttribute")
+
+_Names = Mapping[str, set[str]]
+"""The requests of a claim with the names of their alternatives."""
 
 
 def of_claim_spec(claim: Body, at: str) -> Iterator[Wrong]:
     """Give what is wrong with a claim's spec that stands at a field."""
     devices = mapping(claim.get("devices"))
     at = f"{at}.devices"
+    for kind in ("requests", "constraints", "config"):
+        yield from _too_many(devices, kind, at)
     requests = list(entries(devices.get("requests")))
-    if len(requests) > _MOST_REQUESTS:
-        yield Wrong(f"{at}.requests", f"are {len(requests)}: at most {_MOST_REQUESTS} are allowed")
-    names: set[str] = set()
+    yield from _of_names(requests, f"{at}.requests")
     for index, request in requests:
-        name, field = text(request.get("name")), f"{at}.requests[{index}]"
-        if name in names:
-            yield Wrong(f"{field}.name", f"{name} stands twice: write another name")
-        names |= {name, *(f"{name}/{text(each.get('name'))}" for _, each in entries(request.get("firstAvailable")))}
-        yield from _of_request(request, field)
+        yield from _of_request(request, f"{at}.requests[{index}]")
+    names = {
+        text(request.get("name")): {text(each.get("name")) for _, each in entries(request.get("firstAvailable"))}
+        for _, request in requests
+    }
     for kind in ("constraints", "config"):
         for index, each in entries(devices.get(kind)):
-            yield from _of_references(each.get("requests"), names, f"{at}.{kind}[{index}].requests")
+            yield from _of_references(each, names, f"{at}.{kind}[{index}]")
     for index, each in entries(devices.get("constraints")):
         yield from _of_constraint(each, f"{at}.constraints[{index}]")
+    for index, each in entries(devices.get("config")):
+        yield from _of_config(each, f"{at}.config[{index}]")
+
+
+def of_class_spec(device_class: Body) -> Iterator[Wrong]:
+    """Give what is wrong with the spec of a DeviceClass."""
+    yield from _of_selectors(device_class, "spec")
+    yield from _too_many(device_class, "config", "spec")
+    for index, each in entries(device_class.get("config")):
+        yield from _of_config(each, f"spec.config[{index}]")
 
 
 def of_group(group: Body) -> Iterator[Wrong]:
@@ -55,18 +84,38 @@ def of_group(group: Body) -> Iterator[Wrong]:
 
 def _of_minimum(holder: Body, name: str, at: str) -> Iterator[Wrong]:
     value = holder.get(name)
-    if _is_number(value) and value < 1:
-        yield Wrong(f"{at}.{name}", f"is {value}: write 1 or more")
+    if _is_number(value) and not 1 <= value <= _LARGEST_MINIMUM:
+        yield Wrong(f"{at}.{name}", f"is {value}: write 1 or more, at most {_LARGEST_MINIMUM}")
+
+
+def _too_many(holder: Body, name: str, at: str) -> Iterator[Wrong]:
+    found, most = holder.get(name), _MOST[name]
+    if isinstance(found, list) and len(found) > most:
+        yield Wrong(f"{at}.{name}", f"are {len(found)}: at most {most} are allowed")
+
+
+def _of_names(named: list[tuple[int, Body]], at: str) -> Iterator[Wrong]:
+    """Look at the names of requests, or of the alternatives of one."""
+    seen: set[str] = set()
+    for index, each in named:
+        name, field = text(each.get("name")), f"{at}[{index}].name"
+        if not name:
+            yield Wrong(field, "missing: write a name")
+        elif not _LABEL.fullmatch(name):
+            yield Wrong(field, f"{name} is no name: write at most 63 small letters, digits and '-', none at an end")
+        elif name in seen:
+            yield Wrong(field, f"{name} stands twice: write another name")
+        seen.add(name)
 
 
 def _of_request(request: Body, at: str) -> Iterator[Wrong]:
     if isinstance(request.get("exactly"), dict):
         yield from _of_details(request["exactly"], f"{at}.exactly")
     alternatives = list(entries(request.get("firstAvailable")))
-    if len(alternatives) > _MOST_ALTERNATIVES:
-        yield Wrong(
-            f"{at}.firstAvailable", f"are {len(alternatives)} alternatives: at most {_MOST_ALTERNATIVES} are allowed"
-        )
+    if request.get("firstAvailable") == [] and "exactly" not in request:
+        yield Wrong(f"{at}.firstAvailable", "is empty: write at least one alternative, or exactly instead")
+    yield from _too_many(request, "firstAvailable", at)
+    yield from _of_names(alternatives, f"{at}.firstAvailable")
     for index, each in alternatives:
         field = f"{at}.firstAvailable[{index}]"
         if "adminAccess" in each:
@@ -75,18 +124,53 @@ def _of_request(request: Body, at: str) -> Iterator[Wrong]:
 
 
 def _of_details(details: Body, at: str) -> Iterator[Wrong]:
-    mode, count = details.get("allocationMode"), details.get("count")
+    mode, count, name = details.get("allocationMode"), details.get("count"), details.get("deviceClassName")
+    if name is None or name == "":
+        yield Wrong(f"{at}.deviceClassName", "missing: write the name of a DeviceClass")
+    elif isinstance(name, str) and not _SUBDOMAIN.fullmatch(name):
+        yield Wrong(f"{at}.deviceClassName", f"{name} is no name: write small letters, digits, '-' and '.'")
     if isinstance(mode, str) and mode and mode not in _MODES:
         yield Wrong(f"{at}.allocationMode", f"{mode} is not known: write {' or '.join(_MODES)}")
     if _is_number(count) and count < 0:
         yield Wrong(f"{at}.count", f"is {count}: write 1 or more")
+    if _is_number(count) and count > _LARGEST_COUNT:
+        yield Wrong(f"{at}.count", f"is larger than {_LARGEST_COUNT}: a claim holds at most 32 devices")
     if mode == "All" and _is_number(count) and count:
         yield Wrong(f"{at}.count", "allocationMode All takes none: leave it out, or write ExactCount")
+    yield from _of_selectors(details, at)
     for index, each in entries(details.get("tolerations")):
         yield from _of_toleration(each, f"{at}.tolerations[{index}]")
     for name, amount in mapping(mapping(details.get("capacity")).get("requests")).items():
         if str(amount).startswith("-"):
             yield Wrong(f"{at}.capacity.requests[{name}]", f"is {amount}: write 0 or more")
+
+
+def _of_selectors(holder: Body, at: str) -> Iterator[Wrong]:
+    yield from _too_many(holder, "selectors", at)
+    for index, each in entries(holder.get("selectors")):
+        field, selector = f"{at}.selectors[{index}].cel", each.get("cel")
+        expression = mapping(selector).get("expression")
+        if isinstance(selector, dict) and not expression:
+            yield Wrong(f"{field}.expression", 'missing: write one such as device.driver == "gpu.example.com"')
+        if isinstance(expression, str) and len(expression.encode("utf-8", "replace")) > _LONGEST_EXPRESSION:
+            told = f"is longer than {_LONGEST_EXPRESSION} bytes: write a shorter one, or several selectors"
+            yield Wrong(f"{field}.expression", told)
+
+
+def _of_config(config: Body, at: str) -> Iterator[Wrong]:
+    if "opaque" not in config:
+        yield Wrong(f"{at}.opaque", "missing: write opaque: {driver: …, parameters: {…}}")
+        return
+    opaque = mapping(config["opaque"])
+    driver, parameters = opaque.get("driver"), opaque.get("parameters")
+    if not driver or (isinstance(driver, str) and not _is_domain(driver)):
+        told = f"{driver} is no driver" if driver else "missing"
+        yield Wrong(f"{at}.opaque.driver", f"{told}: write the driver's name, such as gpu.example.com")
+    if not isinstance(parameters, dict):
+        told = "missing" if parameters is None else "is no mapping"
+        yield Wrong(f"{at}.opaque.parameters", f"{told}: write what the driver is to be given, or {{}}")
+    elif len(json.dumps(parameters, separators=(",", ":"), default=str)) > _LARGEST_PARAMETERS:
+        yield Wrong(f"{at}.opaque.parameters", f"are larger than {_LARGEST_PARAMETERS} bytes of JSON: write less")
 
 
 def _of_toleration(toleration: Body, at: str) -> Iterator[Wrong]:
@@ -108,14 +192,40 @@ def _of_constraint(constraint: Body, at: str) -> Iterator[Wrong]:
         yield Wrong(at, f"{' and '.join(_RELATIONS)} {told}")
     for name in chosen:
         attribute = constraint[name]
-        if isinstance(attribute, str) and "/" not in attribute:
+        if not isinstance(attribute, str):
+            continue
+        domain, _, short = attribute.partition("/")
+        if "/" not in attribute:
             yield Wrong(f"{at}.{name}", f"{attribute} lacks its domain: write <driver>/{attribute}")
+        elif not _is_domain(domain) or ("/" not in short and not _is_identifier(short)):
+            told = f"{attribute} is no attribute: write <domain>/<name>, the name of at most {_LONGEST_ID} letters, "
+            yield Wrong(f"{at}.{name}", f"{told}digits and '_'")
 
 
-def _of_references(references: Any, names: set[str], at: str) -> Iterator[Wrong]:
-    for index, each in enumerate(references if isinstance(references, list) else ()):
-        if isinstance(each, str) and each not in names:
-            yield Wrong(f"{at}[{index}]", f"{each} is no request of the claim ({', '.join(sorted(names))})")
+def _of_references(holder: Body, names: _Names, at: str) -> Iterator[Wrong]:
+    found = holder.get("requests")
+    yield from _too_many(holder, "requests", at)
+    seen: set[str] = set()
+    for index, each in enumerate(found if isinstance(found, list) else ()):
+        field = f"{at}.requests[{index}]"
+        if not isinstance(each, str):
+            continue
+        request, slash, alternative = each.partition("/")
+        if request not in names or (slash and alternative not in names[request]):
+            known = sorted({*names, *(f"{name}/{sub}" for name, subs in names.items() for sub in subs)})
+            yield Wrong(field, f"{each} is no request of the claim ({', '.join(known)})")
+        elif each in seen:
+            yield Wrong(field, f"{each} stands twice: leave it out")
+        seen.add(each)
+
+
+def _is_domain(domain: str) -> bool:
+    """Whether it can name a driver, or what an attribute belongs to; capitals are allowed, as for CSI drivers."""
+    return len(domain) <= _LONGEST_DOMAIN and _SUBDOMAIN.fullmatch(domain.lower()) is not None
+
+
+def _is_identifier(name: str) -> bool:
+    return len(name) <= _LONGEST_ID and _IDENTIFIER.fullmatch(name) is not None
 
 
 def _is_number(value: Any) -> TypeGuard[int]:

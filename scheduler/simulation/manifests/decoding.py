@@ -1,5 +1,7 @@
 """One document to one change, through the decoding that the watches use."""
 
+from typing import Final
+
 import msgspec
 
 from scheduler.change import Change, Kind, Object
@@ -9,6 +11,9 @@ from scheduler.simulation.manifests.documents import Document, Problem
 from scheduler.simulation.manifests.fields import Body, metadata, subject, text
 from scheduler.simulation.manifests.wording import in_our_words
 from solver.domain import Claim, Pod
+
+_LONGEST: Final = 200
+"""Characters of what went wrong with an object that nobody foresaw."""
 
 
 def key_of(body: Body) -> str:
@@ -39,6 +44,8 @@ def _value(kind: Kind, body: Body) -> tuple[Object | None, str, str]:
         field, message = in_our_words(error.message)
         outer = "" if error.field.startswith("(") else error.field
         return None, ".".join(each for each in (outer, field) if each), message
+    except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError) as error:
+        return None, "", f"cannot be read ({type(error).__name__}: {str(error)[:_LONGEST]}): write it as the API has it"
     if isinstance(value, Pod | Claim) and value.invalid:
         return value, *in_our_words(value.invalid)
     return value, "", ""

@@ -1,13 +1,13 @@
 """
 Files to documents: multi-document YAML, JSON, and Lists of either.
 
-Documents are cut apart before they are read, so that one that is not YAML takes no other with it.
+Documents are cut apart before they are read, so that one that is not YAML, or not UTF-8, takes no other with it.
 """
 
 import json
 import re
 import sys
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -15,17 +15,17 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import yaml
 
+from scheduler.settings import untrusted
 from scheduler.simulation.manifests.fields import Body
-
-try:
-    from yaml import CSafeLoader as _Base
-except ImportError:  # PyYAML without its C part: the same, slower
-    from yaml import SafeLoader as _Base  # type: ignore[assignment]  # the interface is the same
 
 LIVE: Final = "cluster"
 """The source of documents that the live cluster gave."""
 _SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
 _SEPARATOR: Final = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
+_MOST_BYTES: Final = 256 * 1024 * 1024
+"""Of one file; the objects of a file take about ten times as much memory."""
+_NOT_UTF8: Final = re.compile("[\udc80-\udcff]")
+"""Bytes that are no character, as the decoder leaves them."""
 _NOTHING: Final = re.compile(r"(?:\s|#[^\n]*|%[^\n]*|---|\.\.\.)*\Z")
 
 
@@ -80,50 +80,82 @@ def _files(path: Path, reading: Reading) -> Iterable[Path]:
 
 def _content(file: Path, reading: Reading) -> str | None:
     try:
-        raw = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-        return raw.decode("utf-8-sig")
+        if str(file) == "-":
+            raw = sys.stdin.buffer.read(_MOST_BYTES + 1)
+        else:
+            with file.open("rb") as opened:
+                raw = opened.read(_MOST_BYTES + 1)
     except OSError as error:
         reading.problems.append(Problem(str(file), "", "", f"cannot be read: {error.strerror}"))
-    except UnicodeDecodeError:
-        reading.problems.append(Problem(str(file), "", "", "cannot be read: not UTF-8"))
-    return None
+        return None
+    if len(raw) > _MOST_BYTES:
+        told = f"is larger than {_MOST_BYTES // 2**20} MiB: split it into several files"
+        reading.problems.append(Problem(str(file), "", "", told))
+        return None
+    return raw.decode("utf-8-sig", "surrogateescape")
 
 
 def _read_text(content: str, name: str, reading: Reading) -> None:
     number = 0
-    for number, value in enumerate(_values(content, f"{name}: document {{}}", reading), start=1):
-        if value is not None:
-            _add(value, f"{name}: document {number}", reading)
+    for number, value in enumerate(_values(content), start=1):
+        source = f"{name}: document {number}"
+        if isinstance(value, _Unreadable):
+            reading.problems.append(Problem(source, "", "", value.message))
+        elif value is not None:
+            _add(value, source, reading)
     if not number:
         reading.problems.append(Problem(name, "", "", "holds no document"))
 
 
-def _values(content: str, source: str, reading: Reading) -> Iterator[Any]:
-    """Give every document's value; None for one that cannot be read, which is then in the problems."""
+class _Unreadable(NamedTuple):
+    """What stands for a document that cannot be read."""
+
+    message: str
+
+
+def _values(content: str) -> Iterator[Any]:
+    """Give every document's value, or `_Unreadable`."""
     if content.lstrip()[:1] == "{":
         try:
-            yield from _json_values(content)
-        except (ValueError, RecursionError):
+            found = list(_json_values(content))
+        except ValueError:
             pass  # YAML's flow style looks alike: let its reader say what is wrong
         else:
+            yield from found
             return
-    for number, (chunk, line) in enumerate(_chunks(content), start=1):
+    for chunk, line in _chunks(content):
         try:
-            yield yaml.load(chunk, Loader=_Loader)  # noqa: S506 - a SafeLoader that refuses duplicate keys
-        except (yaml.YAMLError, ValueError, RecursionError) as error:
-            reading.problems.append(Problem(source.format(number), "", "", _told(error, line)))
-            yield None
+            yield _wrong_byte(chunk, line) or untrusted.load(chunk)
+        except yaml.YAMLError as error:
+            yield _Unreadable(_told(error, line))
 
 
-def _json_values(content: str) -> list[Any]:
-    decoder, values, position = json.JSONDecoder(), [], 0
+def _json_values(content: str) -> Iterator[Any]:
+    decoder, position = json.JSONDecoder(), 0
     while position < len(content):
         if content[position].isspace():
             position += 1
             continue
-        value, position = decoder.raw_decode(content, position)
-        values.append(value)
-    return values
+        start = position
+        try:
+            value, position = decoder.raw_decode(content, position)
+        except RecursionError:
+            yield _Unreadable(f"{untrusted.TOO_DEEP}; what follows it in the file is not read")
+            return
+        line = content.count("\n", 0, start)
+        broken = _wrong_byte(content[start:position], line)
+        yield broken or (_Unreadable(untrusted.TOO_DEEP) if untrusted.is_too_deep(value) else value)
+
+
+def _wrong_byte(text: str, line: int) -> _Unreadable | None:
+    """Look for a byte that is no UTF-8 in a document that begins at a line of its file, from 0."""
+    found = _NOT_UTF8.search(text)
+    if found is None:
+        return None
+    before = text[: found.start()]
+    place = f"line {line + before.count(chr(10)) + 1}, column {found.start() - before.rfind(chr(10))}"
+    byte = ord(found[0]) - 0xDC00
+    return _Unreadable(f"cannot be read: the byte 0x{byte:02x} at {place} is not UTF-8: save the file as UTF-8")
 
 
 def _chunks(content: str) -> Iterator[tuple[str, int]]:
@@ -140,7 +172,7 @@ def _chunks(content: str) -> Iterator[tuple[str, int]]:
 def _told(error: Exception, line: int) -> str:
     mark = getattr(error, "problem_mark", None)
     if mark is None:
-        return f"not YAML: {error if not isinstance(error, RecursionError) else 'nested too deep'}"
+        return f"not YAML: {error}"
     what = getattr(error, "problem", None) or "malformed"
     return f"not YAML: {what} at line {line + mark.line + 1}, column {mark.column + 1}"
 
@@ -169,27 +201,3 @@ def _add(value: Any, source: str, reading: Reading) -> None:
         reading.problems.append(Problem(source, "", "(whole document)", f"holds what JSON cannot: {error}"))
         return
     reading.documents.append(Document(source, value))
-
-
-class _Loader(_Base):
-    """YAML as Kubernetes reads it: plain values, times stay text, no key twice in one mapping."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002 - the signature of PyYAML
-        """Build a mapping after looking at its keys, which JSON wants to be texts."""
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                raise yaml.MarkedYAMLError(problem="a key must be plain text", problem_mark=key.start_mark)
-            if key.value in seen:
-                raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} stands twice", problem_mark=key.start_mark)
-            if key.value != "<<":
-                seen.add(key.value)
-                key.tag = "tag:yaml.org,2002:str"
-        made: dict[Hashable, Any] = super().construct_mapping(node, deep)
-        return made
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in _Base.yaml_implicit_resolvers.items()
-}

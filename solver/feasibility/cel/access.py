@@ -1,5 +1,6 @@
 """Reading fields and items of values at run time, by the rules of cel-go's attributes."""
 
+from itertools import islice
 from typing import Final
 
 from solver.feasibility.cel.errors import EvaluationError
@@ -10,6 +11,9 @@ MISSING: Final = object()
 
 SUFFIXES: Final = frozenset({"string", "int", "bool", "version", "quantity", "value"})
 """Fields of the API object that manifests append to a value, where the language has none."""
+
+_SOME_KEYS: Final = 5
+_LONGEST_KEY: Final = 16
 
 
 def find(container: Value, key: Value) -> Value:
@@ -67,7 +71,8 @@ def _missing(container: Value, key: Value) -> EvaluationError:
     if type(container) is list:
         return EvaluationError("index {} is out of range: the list has {} items", key, len(container))
     if type(container) is dict:
-        return EvaluationError("no such key: {!r}; there are {}", key, sorted(map(str, keys_of(container))))
+        some = ", ".join(sorted(str(key)[:_LONGEST_KEY] for key in islice(keys_of(container), _SOME_KEYS)))
+        return EvaluationError("no such key: {!r}; there are {}: {}", key, len(container), some)
     if key in SUFFIXES:
         return EvaluationError(
             "a {} has no field {}: a value is used bare, without .{}", type_name(container), key, key

@@ -32,7 +32,21 @@ _RESERVED: Final = _KEYWORDS | {
 }  # fmt: skip
 
 _Parsed = Tree[Token]
-_Built = tree.Node | tree.ListItem | tree.MapEntry | tuple[tree.Node, ...]
+
+
+class _Chain:
+    """`a && b && …` or `a || b || …` while it grows: a node of it is made once, when nothing more is joined to it."""
+
+    def __init__(self, position: Position, *, is_and: bool, terms: list[tree.Node]) -> None:
+        self.position = position
+        self.is_and = is_and
+        self.terms = terms
+
+    def node(self) -> tree.Node:
+        return tree.Logic(position=self.position, is_and=self.is_and, terms=tuple(self.terms))
+
+
+_Built = tree.Node | _Chain | tree.ListItem | tree.MapEntry | tuple[tree.Node, ...]
 
 
 def build(parsed: _Parsed) -> tree.Node:
@@ -42,6 +56,7 @@ def build(parsed: _Parsed) -> tree.Node:
         children = [child if isinstance(child, Token) else built[id(child)] for child in subtree.children]
         built[id(subtree)] = _Builder(subtree, children).build()
     root = built[id(parsed)]
+    root = root.node() if isinstance(root, _Chain) else root
     assert isinstance(root, tree.Node)  # noqa: S101 - the start rule is an expression
     return root
 
@@ -73,6 +88,8 @@ class _Builder:
 
     def _node(self, at: int) -> tree.Node:
         child = self.children[at]
+        if isinstance(child, _Chain):
+            return child.node()
         assert isinstance(child, tree.Node), child  # noqa: S101 - the grammar's shape
         return child
 
@@ -95,18 +112,22 @@ class _Builder:
         condition, positive, negative = (self._node(at) for at in range(3))
         return tree.Conditional(position=self.start, condition=condition, positive=positive, negative=negative)
 
-    def _conditionalor(self) -> tree.Node:
+    def _conditionalor(self) -> _Built:
         return self._logic(is_and=False)
 
-    def _conditionaland(self) -> tree.Node:
+    def _conditionaland(self) -> _Built:
         return self._logic(is_and=True)
 
-    def _logic(self, *, is_and: bool) -> tree.Node:
+    def _logic(self, *, is_and: bool) -> _Built:
         if len(self.children) == 1:
             return self._node(0)
-        left, right = self._node(0), self._node(1)
-        flat = left.terms if isinstance(left, tree.Logic) and left.is_and is is_and else (left,)
-        return tree.Logic(position=self.start, is_and=is_and, terms=(*flat, right))
+        chain = self.children[0]
+        if not isinstance(chain, _Chain) or chain.is_and is not is_and:
+            left = self._node(0)
+            flat = left.terms if isinstance(left, tree.Logic) and left.is_and is is_and else (left,)
+            chain = _Chain(self.start, is_and=is_and, terms=list(flat))
+        chain.terms.append(self._node(1))
+        return chain
 
     def _binary(self) -> tree.Node:
         if len(self.children) == 1:

@@ -6,7 +6,7 @@ from typing import Final
 
 from solver.feasibility.cel import tree
 from solver.feasibility.cel.compiler import Compiler
-from solver.feasibility.cel.errors import CostExceeded, EvaluationError, ExpressionError
+from solver.feasibility.cel.errors import CostExceeded, EvaluationError, EvaluationStopped, ExpressionError
 from solver.feasibility.cel.frame import METER, Closure, Frame, constant
 from solver.feasibility.cel.library.operators import negate_duration
 from solver.feasibility.cel.library.overloads import Overload, accepts, is_certain, no_overload
@@ -19,6 +19,7 @@ from solver.feasibility.cel.values import (
     Semver,
     UInt,
     Value,
+    charge_texts,
     compare,
     equal,
     is_same,
@@ -60,16 +61,22 @@ def compile_call(compiler: Compiler, node: tree.Call) -> Closure:
             return constant(compiler.known[node])
         if _SCALARS.issuperset(map(type, items)):
             return _membership(arguments[0], items)
+    run = _overloaded(compiler, name, node, nodes, arguments)
+    if name in _PATTERNS:
+        _check_pattern(compiler, nodes[1])
+        return run
+    return _folded(compiler, name, node, nodes, run)
+
+
+def _overloaded(
+    compiler: Compiler, name: str, node: tree.Call, nodes: tuple[tree.Node, ...], arguments: tuple[Closure, ...]
+) -> Closure:
+    """Call one of the overloads: the one, where it is known before, else by the values."""
     overloads = compiler.checked.overloads[node]
     kinds = tuple(compiler.checked.types[argument] for argument in nodes)
     if len(overloads) == 1 and all(map(is_certain, overloads[0].parameters, kinds)):
-        made = _certain(compiler, overloads[0], arguments)
-    else:
-        made = _dispatched(compiler, name, overloads, arguments)
-    if name in _PATTERNS:
-        _check_pattern(compiler, nodes[1])
-        return made
-    return _folded(compiler, name, node, nodes, made)
+        return _certain(overloads[0], arguments)
+    return _dispatched(name, overloads, arguments)
 
 
 def _equality(
@@ -125,9 +132,12 @@ def _order(arguments: tuple[Closure, ...], decide: Callable[[Value, Value], bool
 
     def run(frame: Frame) -> bool:
         first, second = left(frame), right(frame)
-        if type(first) is type(second) and type(first) in _SIMPLE:
+        kind = type(first)
+        if kind is type(second) and kind in _SIMPLE:
+            if kind is str:
+                charge_texts(first, second, frame[METER])
             return decide(first, second)
-        return decide(compare(first, second), 0)
+        return decide(compare(first, second, frame[METER]), 0)
 
     return run
 
@@ -148,41 +158,54 @@ def _alternative(arguments: tuple[Closure, ...], *, is_value: bool) -> Closure:
 
 
 def _check_pattern(compiler: Compiler, node: tree.Node) -> None:
-    """Refuse a constant pattern that is none, as the API server does."""
-    if node in compiler.known:
-        try:
-            compile_pattern(compiler.known[node])
-        except EvaluationError as error:
-            raise ExpressionError(str(error), node.position) from None
+    """Refuse a constant pattern that is none, as the API server does, and patterns that take too long to compile."""
+    compiler.is_metered = True
+    if node not in compiler.known:
+        return
+    try:
+        compile_pattern(compiler.known[node], compiler.patterns)
+    except EvaluationError as error:
+        raise ExpressionError(str(error), node.position) from None
+    except (CostExceeded, EvaluationStopped):
+        raise ExpressionError(
+            "the regular expressions take too long to compile: write fewer, or split the expression into several "
+            "selectors, which must all hold",
+            node.position,
+        ) from None
 
 
 def _folded(compiler: Compiler, name: str, node: tree.Call, nodes: tuple[tree.Node, ...], run: Closure) -> Closure:
-    """Evaluate a call of constants once, now; a conversion that fails does not compile, as in the API server."""
-    if not all(argument in compiler.known for argument in nodes):
-        return run
-    frame: Frame = [None] * compiler.size
-    frame[METER] = Meter()
-    try:
-        value = run(frame)
-    except EvaluationError as error:
-        if name in _CONVERSIONS:
-            raise ExpressionError(str(error), node.position) from None
-        return run
-    except CostExceeded:
-        return run
-    if name in _CONVERSIONS:
-        compiler.known[node] = value
-    return constant(value)
+    """
+    Evaluate a call of constants once, now; a conversion that fails does not compile, as in the API server.
+
+    What costs more than constants may is left to the evaluation.
+    """
+    if all(argument in compiler.known for argument in nodes):
+        frame: Frame = [None] * compiler.size
+        frame[METER] = Meter(compiler.constants)
+        try:
+            value = run(frame)
+            frame[METER].settle()
+        except EvaluationError as error:
+            if name in _CONVERSIONS:
+                raise ExpressionError(str(error), node.position) from None
+        except (CostExceeded, EvaluationStopped):
+            pass
+        else:
+            if name in _CONVERSIONS:
+                compiler.known[node] = value
+            return constant(value)
+    overloads = compiler.checked.overloads[node]
+    compiler.is_metered |= any(overload.is_metered or overload.cost is not None for overload in overloads)
+    return run
 
 
-def _certain(compiler: Compiler, overload: Overload, arguments: tuple[Closure, ...]) -> Closure:
+def _certain(overload: Overload, arguments: tuple[Closure, ...]) -> Closure:
     """Call the one overload, whose arguments are known to fit."""
     run, cost = overload.run, overload.cost
     if overload.is_metered:
-        compiler.is_metered = True
         return lambda frame: run(frame[METER], *[argument(frame) for argument in arguments])
     if cost is not None:
-        compiler.is_metered = True
 
         def charged(frame: Frame) -> Value:
             values = [argument(frame) for argument in arguments]
@@ -199,11 +222,8 @@ def _certain(compiler: Compiler, overload: Overload, arguments: tuple[Closure, .
     return lambda frame: run(*[argument(frame) for argument in arguments])
 
 
-def _dispatched(
-    compiler: Compiler, name: str, overloads: tuple[Overload, ...], arguments: tuple[Closure, ...]
-) -> Closure:
+def _dispatched(name: str, overloads: tuple[Overload, ...], arguments: tuple[Closure, ...]) -> Closure:
     """Choose among overloads by the values."""
-    compiler.is_metered |= any(overload.is_metered or overload.cost is not None for overload in overloads)
     known: dict[tuple[type, ...], Overload] = {}
 
     def run(frame: Frame) -> Value:

@@ -74,7 +74,7 @@ def check(root: tree.Node) -> Checked:
 class _Checker:
     def __init__(self, root: tree.Node) -> None:
         self.found = Checked(root, {}, {}, {}, {})
-        self.mapping: types.Mapping = {}
+        self.mapping = types.Mapping()
         self.scopes: list[dict[str, Type]] = [{"device": types.DEVICE}]
         self.literals: list[tree.ListLiteral | tree.MapLiteral] = []
         self.variables = 0
@@ -83,6 +83,8 @@ class _Checker:
     def check(self, node: tree.Node) -> Type:
         """Find the type of a node and of all below it."""
         kind = _RULES[type(node)](self, node)
+        if kind.parameters and types.is_too_deep(kind):
+            raise ExpressionError("the value is nested too deep: nest fewer lists, maps and optionals", node.position)
         self.found.types[node] = kind
         return kind
 
@@ -107,10 +109,10 @@ class _Checker:
         return Type(f"${self.variables}")
 
     def _assignable(self, left: Type, right: Type) -> bool:
-        trial = dict(self.mapping)
-        if types.is_assignable(trial, left, right):
-            self.mapping = trial
+        mark = self.mapping.mark
+        if types.is_assignable(self.mapping, left, right):
             return True
+        self.mapping.back_to(mark)
         return False
 
     def _expect_bool(self, node: tree.Node, what: str) -> None:
@@ -193,10 +195,10 @@ class _Checker:
             if overload.is_member is not is_method:
                 continue
             parameters, returned = self._instantiate(overload)
-            trial = dict(self.mapping)
-            if not types.are_assignable(trial, arguments, parameters):
+            mark = self.mapping.mark
+            if not types.are_assignable(self.mapping, arguments, parameters):
+                self.mapping.back_to(mark)
                 continue
-            self.mapping = trial
             chosen.append(overload)
             returned = self._known(returned)
             if result is None:

@@ -4,15 +4,18 @@ A checked tree → closures, one per node, each a function of the evaluation's f
 Failures are exceptions; `&&`, `||`, all() and exists() absorb them in either order, as the language wants.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from solver.feasibility.cel import calls, loops, selects, tree
-from solver.feasibility.cel.check import Checked
+from solver.feasibility.cel.check import Checked, check
 from solver.feasibility.cel.compiler import Compiler, Rules
-from solver.feasibility.cel.errors import EvaluationError
+from solver.feasibility.cel.errors import EvaluationError, ExpressionError, Position, shortened
 from solver.feasibility.cel.frame import Closure, Frame, constant, held, not_a_bool
+from solver.feasibility.cel.parse import parse
 from solver.feasibility.cel.reads import Reads
+from solver.feasibility.cel.stack import with_room
 from solver.feasibility.cel.values import Value, map_key
 
 
@@ -22,20 +25,54 @@ class Program:
     A compiled expression: run it on a frame of `size` places.
 
     The first four are the meter, the device's maps, its driver and allowMultipleAllocations; `reads` says where what
-    it reads goes, and the rest are its variables. A program that is not metered needs no meter.
+    it reads goes, and the rest are its variables. A program that is not metered needs no meter. `nodes` is what an
+    evaluation costs at least, `bytes` what the program takes, about.
     """
 
     run: Closure
     reads: Reads
     size: int
     is_metered: bool
+    nodes: int
+    bytes: int
+
+
+def compile_expression(text: str) -> Program:
+    """Compile an expression; whatever is wrong with it is an ExpressionError."""
+    return _guarded(lambda: parse(text), lambda root: compile_tree(check(root)))
+
+
+def compile_part(root: tree.Node) -> Program:
+    """Compile a part of an expression that was parsed; whatever is wrong with it is an ExpressionError."""
+    return _guarded(lambda: root, lambda node: compile_tree(check(node)))
+
+
+def _guarded(parsed: Callable[[], tree.Node], compiled: Callable[[tree.Node], Program]) -> Program:
+    """Parse and compile; what is our own defect is the expression's problem too, and stops no other expression."""
+    position = Position(1, 1)
+    try:
+        root = parsed()
+        position = root.position
+        return with_room(lambda: compiled(root))
+    except (ExpressionError, MemoryError):
+        raise
+    except RecursionError:
+        raise ExpressionError("the expression is nested too deep: split it, or nest it less", position) from None
+    except Exception as error:
+        detail = shortened(f"{type(error).__name__}: {error}")
+        raise ExpressionError(f"the expression cannot be compiled: internal error: {detail}", position) from error
 
 
 def compile_tree(checked: Checked) -> Program:
     """Compile a checked expression; ExpressionError for constants that cannot be evaluated, such as int("x")."""
     compiler = Compiler(checked, _RULES)
     run = compiler.compile(checked.root)
-    return Program(run, compiler.reads, compiler.size, compiler.is_metered)
+    nodes = len(checked.types)
+    size = nodes * _BYTES_OF_NODE + compiler.constants_bytes
+    return Program(run, compiler.reads, compiler.size, compiler.is_metered, nodes, size)
+
+
+_BYTES_OF_NODE: Final = 500
 
 
 def _literal(compiler: Compiler, node: tree.Literal) -> Closure:

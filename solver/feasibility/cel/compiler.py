@@ -1,11 +1,12 @@
 """What the rules of compilation work with: places in the frame, names in sight, what is read of the device."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from solver.feasibility.cel import tree
 from solver.feasibility.cel.check import Checked
 from solver.feasibility.cel.frame import FIRST_FREE, Closure, constant
+from solver.feasibility.cel.meter import EvaluationBudget, Meter
 from solver.feasibility.cel.reads import Domain, Read, Reads, domain_of
 from solver.feasibility.cel.values import Value
 
@@ -21,11 +22,17 @@ Meaning = int | Lazy | Domain
 """What a name stands for: a place in the frame, a value yet to be made, or one domain's map."""
 
 
+_UNITS_OF_CONSTANTS: Final = 10_000
+_UNITS_OF_PATTERNS: Final = 100_000
+_BYTES_OF_UNIT: Final = 200
+
+
 class Compiler:
     """
     Makes closures.
 
-    `scope` says what the names in sight stand for, `known` what constant nodes give.
+    `scope` says what the names in sight stand for, `known` what constant nodes give. `constants` bounds what is
+    evaluated now, `patterns` what compiling regular expressions takes.
     """
 
     def __init__(self, checked: Checked, rules: "Rules") -> None:
@@ -36,6 +43,13 @@ class Compiler:
         self.is_metered = False
         self.known: dict[tree.Node, Value] = {}
         self.scope: list[tuple[str, Meaning]] = []
+        self.constants = EvaluationBudget(_UNITS_OF_CONSTANTS)
+        self.patterns = Meter(EvaluationBudget(_UNITS_OF_PATTERNS))
+
+    @property
+    def constants_bytes(self) -> int:
+        """Bound what the values that were evaluated already take, in bytes."""
+        return (_UNITS_OF_CONSTANTS - self.constants.units) * _BYTES_OF_UNIT
 
     def compile(self, node: tree.Node) -> Closure:
         """Make the closure of a node and of all below it."""

@@ -3,8 +3,8 @@
 import re
 from typing import Final
 
-from solver.feasibility.cel.errors import ExpressionError, Position
-from solver.feasibility.cel.values import MAX_INT, MAX_UINT, MIN_INT, UInt
+from solver.feasibility.cel.errors import ExpressionError, Position, shortened
+from solver.feasibility.cel.values import MAX_INT, MAX_UINT, MIN_INT, UInt, digits_of
 
 _SIMPLE: Final = {
     "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
@@ -19,29 +19,34 @@ _LARGEST_CODE_POINT: Final = 0x10FFFF
 
 def decode_int(text: str, position: Position) -> int:
     """Decode `12`, `-3`, `0x1F` as int64."""
-    negative = text.startswith("-")
-    digits = text.removeprefix("-")
-    value = int(digits, 16 if digits.startswith("0x") else 10)
-    value = -value if negative else value
-    if not MIN_INT <= value <= MAX_INT:
-        raise ExpressionError(f"{text} does not fit into int64", position)
+    number = _number(text.removeprefix("-"), -MIN_INT)
+    value = None if number is None else -number if text.startswith("-") else number
+    if value is None or value > MAX_INT:
+        raise ExpressionError(f"{shortened(text)} does not fit into int64", position)
     return value
 
 
 def decode_uint(text: str, position: Position) -> UInt:
     """Decode `12u`, `0x1Fu` as uint64."""
-    digits = text[:-1]
-    value = int(digits, 16 if digits.startswith("0x") else 10)
-    if value > MAX_UINT:
-        raise ExpressionError(f"{text} does not fit into uint64", position)
-    return UInt(value)
+    number = _number(text[:-1], MAX_UINT)
+    if number is None:
+        raise ExpressionError(f"{shortened(text)} does not fit into uint64", position)
+    return UInt(number)
+
+
+def _number(digits: str, most: int) -> int | None:
+    """Give the number that decimal or hexadecimal digits write; None where it is beyond `most`."""
+    if not digits.startswith("0x"):
+        return digits_of(digits, most)
+    number = int(digits, 16)
+    return number if number <= most else None
 
 
 def decode_float(text: str, position: Position) -> float:
     """Decode `1.5`, `-2e3`; what overflows is an error."""
     value = float(text)
     if value in {float("inf"), float("-inf")}:
-        raise ExpressionError(f"{text} does not fit into a double", position)
+        raise ExpressionError(f"{shortened(text)} does not fit into a double", position)
     return value
 
 

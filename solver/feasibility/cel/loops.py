@@ -13,6 +13,7 @@ from solver.feasibility.cel.tree import Loop
 from solver.feasibility.cel.values import NONE, DomainMap, Optional, Value, keys_of, map_key, type_name
 
 _STEP_COST: Final = 2
+_FAILURE_COST: Final = 8
 
 
 class _Steps:
@@ -81,6 +82,7 @@ def _quantifier(steps: _Steps, condition: Closure | None, *, is_all: bool) -> Cl
                 value = condition(frame)
             except EvaluationError as error:
                 failure = failure or error
+                frame[METER].charge(_FAILURE_COST)
                 continue
             if value is decisive:
                 return not is_all

@@ -49,12 +49,21 @@ MINUSES : /-([\t\n\f\r ]*-)*/
 """
 _TEXT: Final = r"""("([^"\n\r\\]|\\.)*"|'([^'\n\r\\]|\\.)*'|[rR]"[^"\n\r]*"|[rR]'[^'\n\r]*')"""
 _LONG_TEXT: Final = r'''("""([^\\]|\\.)*?"""|'{3}([^\\]|\\.)*?'{3}|[rR]"""(.|\n|\r)*?"""|[rR]'{3}(.|\n|\r)*?'{3})'''
-_SKIPPED: Final = re.compile(f"{_LONG_TEXT}|{_TEXT}|//[^\\n]*|[\\[({{]|[\\])}}]")
+_SKIPPED: Final = re.compile(f"{_LONG_TEXT}|{_TEXT}|//[^\\n]*|[\\[({{]|[\\])}}]|[\"']")
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_PASSED_THROUGH: Final = frozenset(
+    {"expr", "conditionalor", "conditionaland", "relation", "addition", "multiplication", "unary", "member", "primary"}
+)
+"""Rules that are their only child where they have only one: no tree is made of them (of most there would be)."""
 
 
 def parse(text: str) -> tree.Node:
     """Parse an expression; ExpressionError names the first thing that is wrong with it."""
     size = len(text.encode(errors="surrogatepass"))
+    half = _SURROGATE.search(text)
+    if half is not None:
+        raise ExpressionError("half of a surrogate pair is no character", _position_at(text, half.start()))
     if size > MAX_LENGTH:
         raise ExpressionError(
             f"the expression has {size} bytes and may have {MAX_LENGTH}: split it into several selectors, "
@@ -79,7 +88,10 @@ def _parser() -> "Lark":
     grammar.load_grammar((Path(found.submodule_search_locations[0]) / "cel.lark").read_text("utf-8"), "cel")
     additions = _ADDITIONS.replace("LONG_TEXT", _LONG_TEXT.replace("/", "\\/")).replace("TEXT", _TEXT)
     grammar.load_grammar(additions, "additions")
-    return Lark(grammar.build(), start="expr", parser="lalr", propagate_positions=True, maybe_placeholders=False)
+    built = grammar.build()
+    for name, _, _, options in built.rule_defs:
+        options.expand1 = name in _PASSED_THROUGH
+    return Lark(built, start="expr", parser="lalr", propagate_positions=True, maybe_placeholders=False)
 
 
 def _check_nesting(text: str) -> None:
@@ -91,6 +103,8 @@ def _check_nesting(text: str) -> None:
             depth += 1
         elif bracket in {")", "]", "}"}:
             depth -= 1
+        elif bracket in {'"', "'"}:
+            return  # a string that is not closed: the parser says so, and looking for its end again and again is slow
         if depth > tree.MAX_DEPTH:
             raise ExpressionError(
                 f"brackets are nested deeper than {tree.MAX_DEPTH} levels", _position_at(text, match.start())

@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 from solver.domain import AttributeKind, AttributeValue, Device, Quantity
 from solver.feasibility.cel import tree
 from solver.feasibility.cel.errors import EvaluationError
-from solver.feasibility.cel.values import DomainMap, Value, parse_semver
+from solver.feasibility.cel.values import DomainMap, Value
+from solver.feasibility.cel.versions import parse_semver
 
 
 class Domain(NamedTuple):

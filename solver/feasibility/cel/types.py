@@ -72,8 +72,44 @@ _NULLABLE: Final = frozenset(
 )
 _WITH_PARAMETERS: Final = frozenset({"list", "map", "optional_type", "function"})
 
-Mapping = dict[str, Type]
-"""What type variables stand for, by their names."""
+
+class Mapping(dict[str, Type]):
+    """What type variables stand for, by their names; what an attempt that failed has set can be taken back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._before: list[tuple[str, Type | None]] = []
+
+    def __setitem__(self, name: str, kind: Type) -> None:
+        self._before.append((name, self.get(name)))
+        super().__setitem__(name, kind)
+
+    @property
+    def mark(self) -> int:
+        """Where it stands now."""
+        return len(self._before)
+
+    def back_to(self, mark: int) -> None:
+        """Take back what was set since a mark."""
+        while len(self._before) > mark:
+            name, kind = self._before.pop()
+            if kind is None:
+                del self[name]
+            else:
+                super().__setitem__(name, kind)
+
+
+def is_too_deep(kind: Type) -> bool:
+    """Whether a type is nested deeper than the functions on types may recurse."""
+    level: tuple[Type, ...] = (kind,)
+    for _ in range(_DEEPEST):
+        level = tuple(parameter for each in level for parameter in each.parameters)
+        if not level:
+            return False
+    return True
+
+
+_DEEPEST: Final = 100
 
 
 def is_dyn_or_error(kind: Type) -> bool:
@@ -152,7 +188,7 @@ def _is_less_specific(left: Type, right: Type) -> bool:
     )
 
 
-def substitute(mapping: Mapping, kind: Type, *, unknown_is_dyn: bool = False) -> Type:
+def substitute(mapping: dict[str, Type], kind: Type, *, unknown_is_dyn: bool = False) -> Type:
     """Replace variables by what they stand for; those that stand for nothing by dyn, on wish."""
     while kind.is_variable and kind.name in mapping:
         kind = mapping[kind.name]

@@ -9,7 +9,6 @@ takes True and 1 for the same key and the language does not.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import Any, Final
 
@@ -87,12 +86,17 @@ NONE: Final = Optional(None, has_value=False)
 
 
 class Semver:
-    """kubernetes.Semver: ordered by precedence, build metadata ignored."""
+    """
+    kubernetes.Semver: ordered by precedence, build metadata ignored.
 
-    __slots__ = ("key", "text")
+    `key` is a text that orders as the precedence does: two versions are compared at once, however long they are.
+    """
 
-    def __init__(self, text: str, key: tuple[Value, ...]) -> None:
+    __slots__ = ("key", "numbers", "text")
+
+    def __init__(self, text: str, numbers: tuple[int, int, int], key: str) -> None:
         self.text = text
+        self.numbers = numbers
         self.key = key
 
 
@@ -100,54 +104,6 @@ class DomainMap(dict[str, dict[str, Value]]):
     """`device.attributes` and `device.capacity`: looking up an unknown domain finds an empty map."""
 
     __slots__ = ()
-
-
-_ALPHANUMERIC: Final = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-")
-_DIGITS: Final = frozenset("0123456789")
-
-
-@lru_cache(maxsize=4096)
-def parse_semver(text: str) -> Semver:
-    """Parse a semantic version strictly (three numbers, optional pre-release and build)."""
-    parts = text.split(".", 2)
-    if len(parts) != 3:  # noqa: PLR2004 - major, minor, patch
-        raise EvaluationError("{!r} is no semantic version: write major.minor.patch, as 1.2.0", text)
-    rest, plus, build = parts[2].partition("+")
-    rest, dash, pre_release = rest.partition("-")
-    numbers = tuple(_number(part, text) for part in (parts[0], parts[1], rest))
-    if plus and not all(part and _ALPHANUMERIC.issuperset(part) for part in build.split(".")):
-        raise EvaluationError("{!r} is no semantic version: its build metadata is malformed", text)
-    if not dash:
-        return Semver(text, (*numbers, 1))
-    return Semver(text, (*numbers, 0, *(_pre_release(part, text) for part in pre_release.split("."))))
-
-
-def normalize_semver(text: str) -> str:
-    """Make `v1.2` and `01.2.3` strict: no prefix, three numbers, no leading zeros (`semver(text, true)`)."""
-    parts = text.removeprefix("v").split(".", 2)
-    for at, part in enumerate(parts):
-        if len(part) > 1:
-            stripped = part.lstrip("0")
-            parts[at] = stripped if stripped[:1] in _DIGITS and stripped else "0" + stripped
-    if len(parts) < 3:  # noqa: PLR2004 - major, minor, patch
-        if "+" in parts[-1] or "-" in parts[-1]:
-            raise EvaluationError("{!r} is no semantic version: a short version has no pre-release or build", text)
-        parts += ["0"] * (3 - len(parts))
-    return ".".join(parts)
-
-
-def _number(part: str, text: str) -> int:
-    if not part or not _DIGITS.issuperset(part) or (len(part) > 1 and part[0] == "0") or int(part) > MAX_UINT:
-        raise EvaluationError("{!r} is no semantic version: {!r} is no number without leading zeros", text, part)
-    return int(part)
-
-
-def _pre_release(part: str, text: str) -> tuple[int, int, str]:
-    if part and _DIGITS.issuperset(part):
-        return (0, _number(part, text), "")
-    if not part or not _ALPHANUMERIC.issuperset(part):
-        raise EvaluationError("{!r} is no semantic version: its pre-release is malformed", text)
-    return (1, 0, part)
 
 
 _TYPE_NAMES: Final[dict[type, str]] = {
@@ -181,6 +137,15 @@ _PLAIN: Final = frozenset(
 _ORDERED: Final = frozenset({bool, str, bytes})
 
 
+def digits_of(text: str, most: int) -> int | None:
+    """Give the number that decimal digits write, or None where it is beyond `most`: also of very many digits."""
+    significant = text.lstrip("0")
+    if len(significant) > len(str(most)):
+        return None
+    number = int(significant or "0")
+    return number if number <= most else None
+
+
 def type_name(value: Value) -> str:
     """Name the run-time type as `type(x)` does."""
     return _TYPE_NAMES[type(value)]
@@ -195,42 +160,82 @@ def equal(left: Value, right: Value, meter: Meter | None = None) -> bool:
     """
     kind = type(left)
     if kind is type(right):
-        return bool(left == right) if kind in _PLAIN else _equal_same(left, right, meter)
+        if kind in _PLAIN:
+            if kind in _TEXTS:
+                charge_texts(left, right, meter)
+            return bool(left == right)
+        if kind in _NESTING:
+            return _equal_nested(left, right, meter)
+        return _equal_same(left, right)
     if kind in _NUMBERS and type(right) in _NUMBERS:
         return _equal_numbers(left, right)
     if kind in _STRICT and right is not None:
         if type_name(right) == type_name(left):
             return bool(left == right)
         raise EvaluationError("no such overload: {} == {}", type_name(left), type_name(right))
-    return kind in _MAPS and type(right) in _MAPS and _equal_same(left, right, meter)
+    return kind in _MAPS and type(right) in _MAPS and _equal_nested(left, right, meter)
 
 
-def _equal_same(left: Value, right: Value, meter: Meter | None) -> bool:
+def charge_texts(left: Value, right: Value, meter: Meter | None) -> None:
+    """Charge for comparing two texts that are not short."""
+    if meter is not None and len(left) > _SHORT:
+        meter.charge(min(len(left), len(right)) // 10)
+
+
+def _equal_same(left: Value, right: Value) -> bool:
     """Compare two values of one type whose equality is not Python's."""
     kind = type(left)
     if kind is Quantity:
         return bool(left.nano == right.nano)
     if kind is Semver:
         return bool(left.key == right.key)
-    if kind is Optional:
-        both = left.has_value and right.has_value
-        return equal(left.value, right.value, meter) if both else left.has_value == right.has_value
-    if kind is list or kind in _MAPS:
-        return _equal_containers(left, right, meter)
     return bool(left.text == right.text) if kind is Url else bool(left == right)
 
 
-def _equal_containers(left: Value, right: Value, meter: Meter | None) -> bool:
-    if len(left) != len(right):
-        return False
+_Pairs = Iterator[tuple[Value, Value]]
+
+
+def _equal_nested(left: Value, right: Value, meter: Meter | None) -> bool:
+    """Compare lists, maps and optionals in a loop: they can be nested deeper than the stack is."""
+    waiting: list[_Pairs] = [iter([(left, right)])]
+    while waiting:
+        pair = next(waiting[-1], None)
+        if pair is None:
+            waiting.pop()
+        elif type(pair[0]) in _NESTING and type(pair[1]) in _NESTING:
+            inner = _opened(*pair, meter)
+            if inner is None:
+                return False
+            waiting.append(inner)
+        elif pair[1] is _NOWHERE or not equal(*pair, meter):
+            return False
+    return True
+
+
+def _opened(left: Value, right: Value, meter: Meter | None) -> _Pairs | None:
+    """Give the pairs that must be equal for two containers to be equal; None where these cannot be."""
+    if type(left) is Optional or type(right) is Optional:
+        if type(left) is not type(right) or left.has_value is not right.has_value:
+            return None
+        if meter is not None:
+            meter.charge(8)
+        return iter([(left.value, right.value)] if left.has_value else [])
+    if (type(left) is list) is not (type(right) is list) or len(left) != len(right):
+        return None
     if meter is not None:
         meter.charge(8 * len(left) + 8)
     if type(left) is list:
-        return all(equal(one, other, meter) for one, other in zip(left, right, strict=True))
-    return all(key in right and equal(item, right[key], meter) for key, item in left.items())
+        return zip(left, right, strict=True)
+    return ((item, dict.get(right, key, _NOWHERE)) for key, item in left.items())
 
+
+_NOWHERE: Final = object()
+"""What stands for the item of a key that a map does not have."""
 
 _MAPS: Final = frozenset({dict, DomainMap})
+_NESTING: Final = _MAPS | {list, Optional}
+_TEXTS: Final = frozenset({str, bytes})
+_SHORT: Final = 256
 _STRICT: Final = frozenset({Quantity, Semver, Url, NamedFormat, IPv4Address, IPv6Address, IPv4Interface, IPv6Interface})
 
 
@@ -248,7 +253,7 @@ def is_same(left: Value, right: Value, meter: Meter | None = None) -> bool:
         return False
 
 
-def compare(left: Value, right: Value) -> int:
+def compare(left: Value, right: Value, meter: Meter | None = None) -> int:
     """Order two values: negative, zero or positive; EvaluationError where they have no order."""
     kind, other = type(left), type(right)
     if kind in _NUMBERS and other in _NUMBERS:
@@ -258,6 +263,8 @@ def compare(left: Value, right: Value) -> int:
     if kind is not other:
         raise EvaluationError("no such overload: {} and {} have no order", type_name(left), type_name(right))
     if kind in _ORDERED:
+        if kind in _TEXTS:
+            charge_texts(left, right, meter)
         return int(left > right) - int(left < right)
     if kind is Duration or kind is Timestamp:
         return int(left.nanoseconds > right.nanoseconds) - int(left.nanoseconds < right.nanoseconds)

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from solver.domain import AttributeKind, AttributeValue, Device, DeviceId, Quantity
 from solver.domain.quantity import NANO, format_nano
 from solver.feasibility.cel.reads import Read
-from solver.feasibility.cel.values import parse_semver
+from solver.feasibility.cel.versions import parse_semver
 
 _MEBIBYTE: Final = 2**20 * NANO
 _GIBIBYTE: Final = 2**30 * NANO

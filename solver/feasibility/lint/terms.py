@@ -2,17 +2,17 @@
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from solver.feasibility.cel import tree
-from solver.feasibility.cel.check import check
-from solver.feasibility.cel.compile import compile_tree
+from solver.feasibility.cel.compile import compile_part
 from solver.feasibility.cel.errors import ExpressionError
 from solver.feasibility.cel.parse import parse
 from solver.feasibility.cel.reads import Read
 from solver.feasibility.lint import comparisons, expressions, missing, published
 from solver.feasibility.lint.published import Candidate
-from solver.feasibility.selectors import Selector, compile_selector
+from solver.feasibility.selectors import EvaluationBudget, Selector, compile_selector
 
 _MOST_CANDIDATES: Final = 512
 _MOST_COSTLY: Final = 16
@@ -28,16 +28,19 @@ class Term(NamedTuple):
     node: tree.Node
     selector: Selector
 
-    def holds(self, candidate: Candidate) -> bool:
+    def holds(self, candidate: Candidate, budget: EvaluationBudget | None) -> bool:
         """Decide whether a device meets it; a failure is no."""
-        return self.selector.evaluate(candidate.driver, candidate.device) is True
+        return self.selector.evaluate(candidate.driver, candidate.device, budget=budget) is True
 
 
-def of_selectors(selectors: Sequence[str], candidates: Sequence[Candidate]) -> str:
+def of_selectors(
+    selectors: Sequence[str], candidates: Sequence[Candidate], budget: EvaluationBudget | None = None
+) -> str:
     """
     Say why selectors (all of which must hold) select none of some devices, and what to write instead.
 
-    Empty where they do select one, and where nothing helpful can be said.
+    Empty where they do select one, and where nothing helpful can be said. Raises EvaluationStopped where the budget
+    does not suffice to tell.
     """
     if sum(map(len, selectors)) > _LONGEST:
         return ""
@@ -46,20 +49,29 @@ def of_selectors(selectors: Sequence[str], candidates: Sequence[Candidate]) -> s
     kinds = _kinds(candidates, terms, _MOST_COSTLY if is_costly else _MOST_CANDIDATES)
     if not terms or not kinds:
         return ""
-    holds = [[term.holds(each) for each in kinds] for term in terms]
+    holds = [[term.holds(each, budget) for each in kinds] for term in terms]
     if any(all(column) for column in zip(*holds, strict=True)):
         return ""
     for culprit in _culprits(holds, kinds):
-        hint = _explained(terms[culprit.term].node, culprit.judged, [_MOST_NODES])
+        hint = _explained(terms[culprit.term].node, culprit.judged, _Effort(_MOST_NODES, budget))
         if hint:
             is_relative = any(holds[culprit.term])
             return f"among the devices that meet its other conditions, {hint}" if is_relative else hint
     return ""
 
 
-def is_selected(selectors: Sequence[str], candidate: Candidate) -> bool:
-    """Whether all of some selectors select a device."""
-    return all(compile_selector(text).evaluate(candidate.driver, candidate.device) is True for text in selectors)
+def is_selected(selectors: Sequence[str], candidate: Candidate, budget: EvaluationBudget | None = None) -> bool:
+    """Whether all of some selectors select a device. Raises EvaluationStopped."""
+    compiled = (compile_selector(text) for text in selectors)
+    return all(each.evaluate(candidate.driver, candidate.device, budget=budget) is True for each in compiled)
+
+
+@dataclass(slots=True, eq=False)
+class _Effort:
+    """What may still be spent on one explanation: parts of conditions that are looked at, and evaluations."""
+
+    nodes_left: int
+    budget: EvaluationBudget | None
 
 
 class _Culprit(NamedTuple):
@@ -99,27 +111,27 @@ def _culprits(holds: list[list[bool]], kinds: list[Candidate]) -> Iterator[_Culp
         left = kept
 
 
-def _explained(node: tree.Node, candidates: Sequence[Candidate], nodes_left: list[int]) -> str:
+def _explained(node: tree.Node, candidates: Sequence[Candidate], effort: _Effort) -> str:
     """Go through the parts of a condition and give the first thing that can be said."""
-    nodes_left[0] -= 1
-    if nodes_left[0] < 0 or _holds_somewhere(node, candidates):
+    effort.nodes_left -= 1
+    if effort.nodes_left < 0 or _holds_somewhere(node, candidates, effort.budget):
         return ""  # of alternatives joined by `||`, or below a negation: not what is in the way
     for rule in _RULES:
         hint = rule(node, candidates)
         if hint:
             return hint
-    return next((hint for child in node.children() if (hint := _explained(child, candidates, nodes_left))), "")
+    return next((hint for child in node.children() if (hint := _explained(child, candidates, effort))), "")
 
 
-def _holds_somewhere(node: tree.Node, candidates: Sequence[Candidate]) -> bool:
+def _holds_somewhere(node: tree.Node, candidates: Sequence[Candidate], budget: EvaluationBudget | None) -> bool:
     """Whether a part holds for some device; parts that loop are not looked into, as if they did."""
     if _loops(node):
         return True
     try:
-        term = Term(node, Selector("", compile_tree(check(node))))
-    except (ExpressionError, RecursionError):
+        term = Term(node, Selector("", compile_part(node)))
+    except ExpressionError:
         return False
-    return any(term.holds(each) for each in candidates)
+    return any(term.holds(each, budget) for each in candidates)
 
 
 def _loops(node: tree.Node) -> bool:
@@ -138,12 +150,12 @@ _RULES: Final[tuple[_Rule, ...]] = (
 )
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=64)  # of selectors with at most _LONGEST characters
 def _terms(text: str) -> tuple[Term, ...]:
     """Cut an expression at its outermost `&&`; nothing for what cannot be compiled in parts."""
     try:
-        return tuple(Term(node, Selector(text, compile_tree(check(node)))) for node in _conjuncts(parse(text)))
-    except (ExpressionError, RecursionError):
+        return tuple(Term(node, Selector(text, compile_part(node))) for node in _conjuncts(parse(text)))
+    except ExpressionError:
         return ()
 
 

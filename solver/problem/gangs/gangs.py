@@ -44,13 +44,15 @@ class Level:
     One level of a gang.
 
     `domain_of[class][node]` is a domain or `NO_DOMAIN`, for the classes that the level binds; `names` are per domain.
-    `held` are the domains of the members that run.
+    `held` are the domains of the members that run. `is_told` says whether messages may give the names, which are values
+    that nodes and devices have.
     """
 
     level: Scope
     names: list[str] = field(default_factory=list)
     domain_of: dict[int, Domains] = field(default_factory=dict)
     held: frozenset[int] = frozenset()
+    is_told: bool = True
 
     @property
     def is_required(self) -> bool:
@@ -383,6 +385,6 @@ def _no_domain(rule: GangRule, level: Level) -> Reason:
 
 
 def _not_held(rule: GangRule, level: Level) -> Reason:
-    names = ", ".join(sorted(level.names[each] for each in level.held))
+    names = ", ".join(sorted(level.names[each] for each in level.held)) if level.is_told else "of the nodes"
     message = f"node(s) outside of {level.level} {names}, where members of gang {rule.gang.id.name} run"
     return Reason(code=ReasonCode.GANG_TOPOLOGY, message=message)

@@ -62,7 +62,7 @@ def test_the_json_names_preemptor_victims_and_freed_devices(arguments: list[str 
     assert [(each["pod"], each["node"]) for each in found["pods"]] == [("default/high", "n1")]
     assert device["device"] == "gpu-1"
     assert found["victims"] == [
-        {"pod": "default/low-1", "node": "n1", "message": "makes room for default/high of priority 9"}
+        {"pod": "default/low-1", "node": "n1", "message": "makes room for pod default/high of priority 9"}
     ]
     assert found["freed"] == [{"claim": "default/low-1", "driver": "gpu.example.com", "pool": "n1", "device": "gpu-1"}]
     assert found["proven"] is True
@@ -73,7 +73,7 @@ def test_the_table_names_them_too(arguments: list[str | Path], capsys: Capture) 
 
     lines = [" ".join(line.split()) for line in printed.splitlines()]
     assert "EVICTED NODE WHAT FOR" in lines
-    assert "low-1 n1 makes room for default/high of priority 9" in lines
+    assert "low-1 n1 makes room for pod default/high of priority 9" in lines
     assert "frees gpu = gpu-1 (gpu.example.com/n1)" in lines
     assert lines[-1].startswith("0 of 1 pod placed; 1 pod would be evicted; ")
 

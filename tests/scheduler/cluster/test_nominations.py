@@ -1,9 +1,11 @@
 """What the mirror believes of preemptions under way, and who is decided together meanwhile."""
 
+import pytest
 from msgspec.structs import replace
 
 from scheduler.change import Change, Kind, Object
 from scheduler.cluster import Cluster, split_held
+from scheduler.cluster.staleness import STALE_SECONDS
 from solver.domain import Batch, GangId, Placement, Pod, Preemption, Victim
 from tests.support.builders import allocation, claim, consumer, node, pod, result
 from tests.support.cluster_builders import gone, seen
@@ -68,6 +70,15 @@ def test_nothing_is_held_for_who_is_gone_or_bound() -> None:
     made.apply(gone(HIGH))
     made.apply(gone(LOW))
     assert made.snapshot().leaving == ()
+
+
+def test_nothing_is_believed_of_pods_that_were_gone_before_their_preemption_began() -> None:
+    high, low = pod("high"), pod("low", node_name="n1")
+    made = cluster()
+    made.preempt(Preemption(placements=(Placement(pod=high.id, pod_uid=high.uid, node="n1"),), victims=(_victim(low),)))
+
+    assert made.assumptions().nominations == ()
+    assert made.assumptions().leaving == ()
 
 
 def test_a_replica_believes_the_same() -> None:
@@ -154,3 +165,44 @@ def test_who_waits_for_devices_hears_when_they_are_given_back() -> None:
 
 def _victim(each: Pod) -> Victim:
     return Victim(pod=each.id, pod_uid=each.uid, node=each.node_name, message="makes room")
+
+
+def test_a_nomination_that_nothing_comes_of_counts_no_more_after_a_while() -> None:
+    now = [0.0]
+    made, nominated = Cluster(lambda: now[0]), replace(HIGH, nominated_node_name="n1")
+    for each in (node("n1"), nominated):
+        made.apply(seen(each))
+    assert made.nominated() == (nominated,)
+
+    now[0] = STALE_SECONDS + 1
+
+    assert made.nominated() == made.snapshot().nominated == ()
+    replica = cluster(nominated)
+    assert replica.snapshot(made.assumptions()).nominated == ()
+
+    made.apply(seen(replace(nominated, nominated_node_name="n2")))
+    assert [each.nominated_node_name for each in made.nominated()] == ["n2"]
+
+
+def test_a_nomination_counts_as_long_as_pods_leave_for_it() -> None:
+    now = [0.0]
+    made, leaving = Cluster(lambda: now[0]), replace(LOW, is_deleting=True)
+    for each in (node("n1"), replace(HIGH, nominated_node_name="n1"), leaving):
+        made.apply(seen(each))
+    for hour in range(5):
+        now[0] = hour * 3600.0
+        assert len(made.nominated()) == 1
+
+    made.apply(gone(leaving))
+    now[0] += STALE_SECONDS - 1
+    assert len(made.nominated()) == 1
+    now[0] += 2
+    assert made.nominated() == ()
+
+
+@pytest.mark.parametrize("change", [{"is_deleting": True}, {"is_terminal": True}, {"node_name": "n1"}])
+def test_a_pod_that_is_going_or_bound_has_no_nomination(change: dict[str, object]) -> None:
+    made = cluster(replace(HIGH, nominated_node_name="n1"))
+    assert len(made.nominated()) == 1
+    made.apply(seen(replace(HIGH, nominated_node_name="n1", **change)))
+    assert made.nominated() == ()

@@ -137,7 +137,7 @@ def test_a_claim_of_a_pod_that_waits_is_left_behind() -> None:
     cluster = cluster_of(*OBJECTS, POD, left)
 
     assert cluster.left_behind() == ((left, POD),)
-    assert cluster.special_claims(POD.uid) == (left,)
+    assert cluster.special_claims(POD.id, POD.uid) == (left,)
 
 
 @pytest.mark.parametrize(
@@ -168,3 +168,16 @@ def test_claims_that_users_made_are_never_left_behind() -> None:
 
 def test_a_placement_without_such_a_claim_has_no_stand_in() -> None:
     assert Unit(placements=(Placement(pod=POD.id, pod_uid=POD.uid, node="n"),)).stand_ins == ()
+
+
+def test_a_claim_of_another_namespace_is_never_a_pod_s_own_whatever_uid_it_gives() -> None:
+    foreign = replace(_made(is_allocated=True), id=ClaimId("other", "p-extended-resources-abcde"))
+    cluster = cluster_of(*OBJECTS, POD, foreign)
+    assert cluster.left_behind() == ()
+    assert cluster.special_claims(POD.id, POD.uid) == ()
+    cluster.assume(UNIT)
+    before = _holders(cluster)
+
+    cluster.apply(seen(replace(foreign, resource_version="9")))
+
+    assert set(before) <= set(_holders(cluster)), "the stand-in of the pod's own claim went with a foreign echo"

@@ -1,39 +1,155 @@
-"""Devices that failed are tainted for everybody but the API, for a while."""
+"""Devices that failed are kept back for a time that grows with each failure, and are given last after it."""
+
+from collections.abc import Sequence
+
+import pytest
 
 from scheduler.change import Change, Kind
+from scheduler.cluster import Cluster
 from scheduler.commit.shunned.avoidance import Avoidance
-from solver.domain import BINDING_FAILED_TAINT, DeviceTaintRule
+from scheduler.observe.metrics import Metrics
+from solver import solve
+from solver.domain import BINDING_FAILED_TAINT, SUSPECT_TAINT, Budget, DeviceTaintRule, Policy
+from solver.verify import check
 from tests.support import builders as b
+from tests.support.cluster_builders import seen, unit
 from tests.support.shell_clock import Ahead
 
-DEVICE = b.device_id("g0", "n1")
+DEVICE, OTHER = b.device_id("gpu-0", "n1"), b.device_id("gpu-1", "n1")
 
 
-async def test_an_avoided_device_has_a_taint_rule_until_the_time_is_over() -> None:
-    changes: list[Change] = []
-    clock, avoidance = Ahead(), Avoidance(60.0)
-    avoidance.connect(changes.extend)
+class Hall:
+    """The mirror, and what is avoided in it; time passes when a test says so."""
 
-    avoidance.avoid((DEVICE, DEVICE))
-    (first,) = changes
-    assert isinstance(first.value, DeviceTaintRule)
-    assert first.value.taint.key == BINDING_FAILED_TAINT
-    assert (first.value.driver, first.value.pool, first.value.device) == tuple(DEVICE)
+    def __init__(self, seconds: float = 300.0, devices: int = 2) -> None:
+        self.clock, self.cluster, self.metrics = Ahead(), Cluster(), Metrics()
+        self.avoidance = Avoidance(seconds, self.metrics)
+        self.avoidance.connect(self.see)
+        self.pod, self.claim = b.pod("p", "c"), b.claim("c")
+        for each in (b.node("n1"), b.gpu_slice("n1", count=devices), b.gpu_class(), self.claim, self.pod):
+            self.cluster.apply(seen(each))
 
-    await clock.sleep(59.0)
-    assert changes == [first]
-    await clock.sleep(1.0)
-    assert changes[1:] == [Change(kind=Kind.TAINT_RULES, key=first.key, value=None)]
+    def see(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            self.cluster.apply(change)
+
+    @property
+    def taints(self) -> dict[str, str]:
+        """What each device has: the key of its taint, of the strictest where it has two."""
+        found: dict[str, str] = {}
+        for rule in self.cluster.snapshot().taint_rules:
+            if rule.device is not None and found.get(rule.device) != BINDING_FAILED_TAINT:
+                found[rule.device] = rule.taint.key
+        return found
+
+    def planned(self) -> str:
+        """Give the device that the pod gets now, after the checks of solver and shell; empty where it waits."""
+        snapshot, batch = self.cluster.snapshot(), b.batch(self.pod)
+        plan = solve(snapshot, batch, Policy(), Budget())
+        assert check(snapshot, batch, plan) == ()
+        if not plan.placements:
+            return ""
+        assert self.cluster.check(unit(*plan.placements, *plan.allocations)) == ()
+        return plan.allocations[0].allocation.results[0].device.device
+
+    async def resting(self) -> float:
+        """Give the seconds, in steps of one, until the device is kept back no more."""
+        seconds = 0.0
+        while self.taints.get("gpu-0") == BINDING_FAILED_TAINT:
+            await self.clock.sleep(1.0)
+            seconds += 1.0
+        return seconds
 
 
-async def test_a_device_that_fails_again_is_avoided_from_then_on() -> None:
-    changes: list[Change] = []
-    clock, avoidance = Ahead(), Avoidance(60.0)
-    avoidance.connect(changes.extend)
+async def test_a_device_that_failed_is_kept_back_and_then_given_last_until_the_time_is_over() -> None:
+    hall = Hall(60.0)
+    hall.avoidance.avoid((DEVICE, DEVICE))
+    assert hall.taints == {"gpu-0": BINDING_FAILED_TAINT}
 
-    avoidance.avoid((DEVICE,))
-    await clock.sleep(40.0)
-    avoidance.avoid((DEVICE,))
-    await clock.sleep(40.0)
+    assert await hall.resting() == 15.0
+    assert hall.taints == {"gpu-0": SUSPECT_TAINT}
 
-    assert all(each.value is not None for each in changes)
+    await hall.clock.sleep(59.0)
+    assert hall.taints == {"gpu-0": SUSPECT_TAINT}
+    await hall.clock.sleep(1.0)
+    assert hall.taints == {}
+
+
+async def test_a_device_that_fails_again_and_again_is_tried_ever_more_seldom() -> None:
+    hall, rests = Hall(300.0), list[float]()
+    for _ in range(8):
+        hall.avoidance.avoid((DEVICE,))
+        rests.append(await hall.resting())
+
+    assert rests == [15.0, 30.0, 60.0, 120.0, 240.0, 300.0, 300.0, 300.0]
+
+
+async def test_a_short_time_bounds_the_first_rest_too() -> None:
+    hall = Hall(5.0)
+    hall.avoidance.avoid((DEVICE,))
+
+    assert await hall.resting() == 5.0
+
+
+async def test_a_failure_that_is_long_past_does_not_count() -> None:
+    hall = Hall(300.0)
+    for _ in range(3):
+        hall.avoidance.avoid((DEVICE,))
+        await hall.resting()
+    await hall.clock.sleep(300.0)
+
+    hall.avoidance.avoid((DEVICE,))
+    assert await hall.resting() == 15.0
+
+
+async def test_a_device_that_got_ready_is_like_any_other() -> None:
+    hall = Hall(300.0)
+    hall.avoidance.avoid((DEVICE, OTHER))
+    await hall.resting()
+
+    hall.avoidance.worked((DEVICE,))
+    assert hall.taints == {"gpu-1": SUSPECT_TAINT}
+    hall.avoidance.avoid((DEVICE,))
+    assert await hall.resting() == 15.0
+
+
+async def test_a_device_is_given_to_others_first_and_is_given_where_it_is_the_only_one() -> None:
+    hall = Hall(devices=2)
+    hall.avoidance.avoid((DEVICE,))
+    assert hall.planned() == "gpu-1"
+    await hall.resting()
+    assert hall.planned() == "gpu-1"
+
+    alone = Hall(devices=1)
+    assert alone.planned() == "gpu-0"
+    alone.avoidance.avoid((DEVICE,))
+    assert alone.planned() == ""
+    await alone.resting()
+    assert alone.planned() == "gpu-0"
+
+
+async def test_one_change_gives_a_device_back_and_has_it_given_last() -> None:
+    """Between two changes it would be like any other, and be chosen again before those that never failed."""
+    hall, changes = Hall(60.0), list[tuple[Change, ...]]()
+    hall.avoidance.connect(lambda each: changes.append(tuple(each)))
+    hall.avoidance.avoid((DEVICE,))
+    await hall.clock.sleep(15.0)
+
+    keys = [[(each.value is not None, each.key.split()[0]) for each in change] for change in changes]
+    assert keys == [[(True, "avoided")], [(True, "given-last"), (False, "avoided")]]
+    assert {each.kind for change in changes for each in change} == {Kind.TAINT_RULES}
+    (given,) = [each.value for each in changes[1] if each.value is not None]
+    assert isinstance(given, DeviceTaintRule)
+    assert (given.driver, given.pool, given.device) == tuple(DEVICE)
+
+
+@pytest.mark.parametrize("count", [10_000])
+async def test_nothing_is_kept_of_devices_whose_time_is_over(count: int) -> None:
+    hall = Hall(60.0)
+    for number in range(count):
+        hall.avoidance.avoid((b.device_id(f"gone-{number}", "n1"),))
+    assert hall.avoidance.count == count
+
+    await hall.clock.sleep(15.0)
+    await hall.clock.sleep(60.0)
+    assert (hall.avoidance.count, hall.taints) == (0, {})

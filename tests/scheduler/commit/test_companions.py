@@ -14,6 +14,7 @@ from scheduler.commit.telling.reports import Reports
 from scheduler.commit.waiting.waits import Waits
 from scheduler.commit.writer import Writer
 from scheduler.kube.client import Client
+from scheduler.observe.metrics import Metrics
 from solver.domain import Pod
 from tests.support import builders as b
 from tests.support.cluster_builders import cluster_of, seen, unit
@@ -40,7 +41,7 @@ async def test_a_pod_waits_for_the_binding_of_the_one_it_has_to_be_with() -> Non
     companions = Companions(cluster)
     store, web = placed(cluster, STORE, "n1"), placed(cluster, WEB, "n2")
     companions.begin([store, web])
-    waiting = asyncio.create_task(companions.wait(companions.leaned_on(web)))
+    waiting = asyncio.create_task(companions.wait(companions.leaned_on(web), "default"))
     await asyncio.sleep(0)
     assert not waiting.done()
 
@@ -58,7 +59,7 @@ async def test_it_is_not_bound_where_that_came_to_nothing() -> None:
     companions.end(store)
     cluster.forget(store)
 
-    (reason,) = await companions.wait(companions.leaned_on(web))
+    (reason,) = await companions.wait(companions.leaned_on(web), "default")
 
     assert reason.message == "pod default/store, which it has to be with, was not bound after all"
 
@@ -150,7 +151,7 @@ def test_who_leans_on_others_is_committed_after_them() -> None:
 async def test_who_waits_for_another_stands_aside_and_holds_up_no_decision() -> None:
     cluster = cluster_of(NODES, STORE, WEB)
     writer, reports = cast("Writer", SimpleNamespace(turns=asyncio.Lock())), cast("Reports", None)
-    waits, begun_at = Waits(cluster, reports, Avoidance(300.0), timeout_seconds=600.0), list[int]()
+    waits, begun_at = Waits(cluster, reports, Avoidance(300.0, Metrics()), timeout_seconds=600.0), list[int]()
     waits.connect(lambda _: None, lambda: begun_at.append(waits.count))
     commit = Commit(cast("Client", None), cluster, writer, waits)
     async with writer.turns:

@@ -39,3 +39,16 @@ def test_a_text_is_cut_at_a_character() -> None:
 
 def test_a_text_that_fits_is_left_alone() -> None:
     assert shortened("ä" * 5, 10) == "ä" * 5
+
+
+def test_a_user_s_long_text_is_cut_and_leaves_room_for_the_other_reasons() -> None:
+    hostile = Reason(code=ReasonCode.SELECTOR_INVALID, message="\x1b[2J\n" * 500_000)
+    message = condition_message((hostile, hostile, CPU, GPUS), 12)
+    assert len(message.encode()) <= 8 * 1024
+    assert message.isprintable()
+    assert "needed" in message
+    assert "Insufficient cpu" in message
+
+
+def test_half_a_surrogate_pair_is_written_as_an_escape() -> None:
+    assert shortened("a\ud800b", 100) == "a\\ud800b"

@@ -2,7 +2,11 @@
 
 import datetime as dt
 
+from msgspec.structs import replace
+
 from scheduler.commit.telling.events import Narrator
+from scheduler.kube.encode import EventRecord
+from solver.domain import PodId
 from tests.support.builders import device_id, pod
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -44,3 +48,41 @@ def test_a_duplicate_names_the_device() -> None:
 
 def test_a_pod_with_a_very_long_name_gets_events_with_names_that_fit() -> None:
     assert len(Narrator("host").scheduled(pod("p" * 253), "n1", NOW).name) <= 253
+
+
+OTHER = replace(pod("secret-name", priority=9), id=PodId("secret-namespace", "secret-name"), uid="secret-uid")
+MINE = pod("mine")
+
+
+def _said(event: EventRecord) -> str:
+    return f"{event.note} {event.related} {event.regarding} {event.name}"
+
+
+def test_events_name_pods_of_their_own_namespace_only() -> None:
+    narrator = Narrator("host")
+    victim_reads = narrator.preempted(MINE, OTHER, "n1", NOW)
+    preemptor_reads = narrator.preempting(OTHER, MINE, "n1", NOW)
+    assert victim_reads.note == "Preempted by a pod of another namespace on node n1"
+    assert preemptor_reads.note == "A pod of another namespace of priority 9 was evicted from node n1 to make room"
+    assert "secret" not in _said(victim_reads) + _said(preemptor_reads)
+
+    second = pod("second")
+    assert narrator.preempted(MINE, second, "n1", NOW).note == f"Preempted by pod {second.uid} on node n1"
+    assert narrator.preempted(MINE, second, "n1", NOW).related is not None
+    assert "Pod default/second of priority" in narrator.preempting(second, MINE, "n1", NOW).note
+
+
+def test_without_inventory_events_name_no_node_and_no_device() -> None:
+    narrator = Narrator("host", tells_inventory=False)
+    events = (
+        narrator.preempted(MINE, OTHER, "secret-node", NOW),
+        narrator.preempting(OTHER, MINE, "secret-node", NOW),
+        narrator.yielded(MINE, (device_id("secret-gpu", "secret-node"),), NOW),
+    )
+    assert all("secret" not in _said(event) for event in events)
+
+
+def test_a_long_and_hostile_text_is_cut_and_escaped() -> None:
+    note = Narrator("host").failed(MINE, "\x1b[2J\u202e" + "ü" * 5000, NOW).note
+    assert len(note.encode()) <= 1024
+    assert note.isprintable()

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import pytest
+import structlog
 from msgspec.structs import replace
 
 from scheduler.change import Object
@@ -84,13 +85,13 @@ class Stage:
         objects: tuple[Object, ...] = (node("n1"), HIGH, *LOWS)
         for each in objects:
             self.cluster.apply(seen(each))
-        self.lease = Lease(self.server)
+        self.lease, self.metrics = Lease(self.server), Metrics()
         self.evictions = Evictions(
             cast("Client", self.server),
             cast("Writer", Direct()),
             self.cluster,
             cast("Reports", self.ears),
-            Metrics(),
+            self.metrics,
             record=self.lease,
             clock=lambda: self.now,
             wall=lambda: 5000.5,
@@ -220,3 +221,57 @@ async def test_nobody_goes_where_it_could_not_be_noted(stage: Stage) -> None:
     await stage.run()
     assert all("(trial)" in each for each in stage.server.asked if "eviction" in each)
     assert stage.cluster.snapshot().leaving == ()
+
+
+async def test_a_defect_before_the_evictions_ends_the_belief_in_a_preemption(stage: Stage) -> None:
+    stage.server.errors["high/status", False] = RuntimeError("a defect")
+    await stage.run()
+
+    assert stage.cluster.nominated() == ()
+    assert stage.cluster.snapshot().leaving == ()
+    assert stage.metrics.registry.get_sample_value("dovetail_defects_total", {"part": "eviction"}) == 1
+
+
+async def test_a_defect_at_one_victim_leaves_the_eviction_of_the_other_as_it_is(stage: Stage) -> None:
+    stage.server.errors["low-0/eviction", False] = RuntimeError("a defect")
+    await stage.run()
+
+    assert stage.ears.told == ["low-1 for high on n1"]
+    assert LOWS[0].id not in stage.cluster.snapshot().leaving
+    assert stage.metrics.registry.get_sample_value("dovetail_defects_total", {"part": "eviction"}) == 1
+
+
+async def test_a_victim_whose_budgets_do_not_bind_is_deleted_where_its_eviction_is_refused(stage: Stage) -> None:
+    first = replace(PREEMPTION.victims[0], breaks_budgets=True)
+    for is_trial in (True, False):
+        stage.server.errors["low-0/eviction", is_trial] = TooManyRequests(429, "TooManyRequests", REFUSED)
+
+    await stage.run(replace(PREEMPTION, victims=(first, replace(PREEMPTION.victims[1], breaks_budgets=True))))
+
+    assert stage.server.asked[1:4] == [
+        "POST low-0/eviction (trial)",
+        "DELETE low-0 (trial)",
+        "POST low-1/eviction (trial)",
+    ]
+    assert sorted(each for each in stage.server.asked[4:] if "PATCH" not in each) == [
+        "DELETE low-0",
+        "POST low-0/eviction",
+        "POST low-1/eviction",
+    ]
+    assert sorted(stage.ears.told) == ["low-0 for high on n1", "low-1 for high on n1"]
+
+
+async def test_no_log_line_about_a_pod_names_those_of_another_namespace() -> None:
+    stage = Stage()
+    victim = pod("secret", cpu=1, namespace="other", node_name="n1")
+    stage.cluster.apply(seen(victim))
+    preemption = replace(
+        PREEMPTION, victims=(Victim(pod=victim.id, pod_uid=victim.uid, node="n1", message="makes room"),)
+    )
+    for error in (None, TooManyRequests(429, "TooManyRequests", REFUSED), ServerError(500, "", "secret is broken")):
+        stage.server.errors = {} if error is None else {("secret/eviction", True): error}
+        with structlog.testing.capture_logs() as lines:
+            await stage.run(preemption)
+        assert lines
+        for line in lines:
+            assert not ("high" in str(line) and "secret" in str(line)), line

@@ -18,7 +18,7 @@ from scheduler.kube.errors import Unreachable
 from scheduler.observe.metrics import Metrics
 from solver.domain import GangId, Pod, PodGroup, Reason, ReasonCode
 from tests.support import builders as b
-from tests.support.cluster_builders import seen
+from tests.support.cluster_builders import became, seen
 
 GANG = GangId(b.NAMESPACE, "g", "scheduling.k8s.io")
 COLLECTION = "/apis/scheduling.k8s.io/v1alpha2/podgroups"
@@ -27,6 +27,8 @@ CONFLICT = Reason(code=ReasonCode.CONFLICT, message="somebody was faster")
 
 class Server:
     """Stands where conditions are written."""
+
+    tells_inventory = True
 
     def __init__(self) -> None:
         self.sent: list[tuple[str, dict[str, Any]]] = []
@@ -138,7 +140,7 @@ async def test_what_was_put_off_goes_with_its_group() -> None:
     assert await hall.written() == []
     group = hall.cluster.pod_group(GANG)
     assert group is not None
-    hall.groups.forget(group)
+    hall.groups.see(became(group, None))
     hall.now += 61
     assert await hall.written() == []
 
@@ -239,3 +241,23 @@ async def test_a_write_that_fails_is_no_end() -> None:
     assert await hall.written() == []
     hall.now += 61
     assert len(await hall.written()) == 1
+
+
+async def test_a_defect_at_one_gang_keeps_no_other_from_being_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    hall = Hall()
+    other = GangId(b.NAMESPACE, "other", "scheduling.k8s.io")
+    group = PodGroup(id=other, uid="uid-other", min_count=2, generation=1)
+    hall.cluster.apply(Change(kind=Kind.POD_GROUPS, key="default/other", value=group))
+    found = hall.cluster.pod_group
+
+    def failing(gang: GangId) -> PodGroup | None:
+        if gang == GANG:
+            raise RuntimeError("a defect")
+        return found(gang)
+
+    monkeypatch.setattr(hall.cluster, "pod_group", failing)
+    hall.groups.waits(GANG, "for room")
+    hall.groups.waits(other, "for room")
+
+    assert [path.rpartition("podgroups/")[2] for path, _ in await hall.written()] == ["other/status"]
+    assert hall.metrics.registry.get_sample_value("dovetail_defects_total", {"part": "groups"}) == 1

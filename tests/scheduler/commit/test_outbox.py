@@ -1,5 +1,8 @@
 """What is told about waiting pods, in which order and how often."""
 
+import pytest
+
+from scheduler.commit.telling import inventory
 from scheduler.commit.telling.allowance import Allowance
 from scheduler.commit.telling.events import Narrator
 from scheduler.commit.telling.outbox import Outbox, Telling
@@ -214,3 +217,34 @@ def test_ten_thousand_waiting_pods_stay_below_the_share_while_a_device_is_freed_
     start = 20
     assert telling - start - 1 <= placing * share / (1 - share)
     assert telling >= seconds, "those who are bound are told of it all the same"
+
+
+@pytest.mark.parametrize("code", [code for code in ReasonCode if code in inventory.WITHOUT])
+def test_without_inventory_what_the_shell_finds_is_told_by_its_code(code: ReasonCode) -> None:
+    reason = Reason(code=code, message="device gpu.example.com/secret-node/gpu-0 is held by claim a/b")
+    for tells_inventory in (True, False):
+        box = Outbox(Narrator("host", tells_inventory=tells_inventory))
+        box.waits(P, [reason], 3)
+        (telling,) = told(box, 0.0)
+        assert telling.told is not None
+        assert telling.event is not None
+        for text in (telling.told.message, telling.event.note):
+            assert ("secret-node" in text) == tells_inventory
+
+
+def test_pods_that_are_gone_do_not_pile_up_while_there_is_no_credit() -> None:
+    """What is due is looked at when it may be paid for; until then pods come and go."""
+    box = outbox()
+    for number in range(5000):
+        each = pod(f"p{number}")
+        box.waits(each, (gpus(1),), 3)
+        assert box.next(0.0, may_pay=False) is not None
+        box.waits(each, (gpus(2),), 3)
+        box.forget(each.uid)
+    there = pod("there")
+    box.waits(there, (gpus(1),), 3)
+    assert box.next(0.0, may_pay=False) is not None
+    box.waits(there, (gpus(2),), 3)
+
+    assert len(box._due) < 200  # noqa: SLF001 - what it holds is the subject
+    assert texts(told(box, 61.0)) != []

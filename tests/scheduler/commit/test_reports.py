@@ -49,7 +49,7 @@ class Desk:
         self.nominations: list[str | None] = []
         self.since: list[dt.datetime] = []
         self.events: list[str] = []
-        self.is_failing = False
+        self.is_failing, self.broken = False, ""
         self.is_taken = asyncio.Event()
         self.reports = Reports(
             cast("Client", None),
@@ -79,6 +79,8 @@ class Desk:
         await asyncio.sleep(0)
         if self.is_failing:
             raise ServerError(500)
+        if on.id.name == self.broken:
+            raise RuntimeError("a defect")
         self.conditions.append((on.id.name, f"{reason}: {message}"))
         self.nominations.append(nominated_node_name)
 
@@ -282,3 +284,14 @@ async def test_since_when_a_pod_waits_is_taken_over_from_the_scheduler_before(mo
 
     assert at.since[0] == before
     assert at.since[1] > before
+
+
+async def test_a_defect_at_one_pod_keeps_no_other_from_being_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with desk(monkeypatch) as at:
+        at.broken = "bad"
+        at.reports.waits(pod("bad"), (FULL,), 3)
+        at.reports.waits(P, (FULL,), 3)
+        await at.let_go()
+
+    assert [name for name, _ in at.conditions] == ["p"]
+    assert at.metrics.registry.get_sample_value("dovetail_defects_total", {"part": "reports"}) == 1

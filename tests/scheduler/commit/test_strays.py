@@ -1,19 +1,24 @@
 """Pods that were bound by hand hear what to write instead."""
 
+import asyncio
 from typing import cast
 
 import pytest
 from msgspec.structs import replace as changed
 
 from scheduler.cluster import Cluster
+from scheduler.commit.repair import strays
 from scheduler.commit.repair.strays import Strays
 from scheduler.commit.telling.reports import Reports
+from scheduler.observe.metrics import Metrics
 from solver.domain import Claim, Node, Pod, PodClaim
 from tests.support import builders as b
 from tests.support.cluster_builders import gone, seen
 
 
 class Desk:
+    tells_inventory = True
+
     def __init__(self) -> None:
         self.told: list[tuple[str, str]] = []
 
@@ -27,8 +32,8 @@ class World:
     def __init__(self) -> None:
         self.now = 0.0
         self.cluster = Cluster()
-        self.desk = Desk()
-        self.strays = Strays(self.cluster, cast("Reports", self.desk), ("dovetail",), lambda: self.now)
+        self.desk, self.metrics = Desk(), Metrics()
+        self.strays = Strays(self.cluster, cast("Reports", self.desk), ("dovetail",), self.metrics, lambda: self.now)
 
     def see(self, *objects: Pod | Claim | Node) -> None:
         for each in objects:
@@ -100,3 +105,26 @@ def test_a_pod_that_is_gone_hears_nothing_and_a_namesake_is_another_pod() -> Non
     world.see(b.pod("p", "c", node_name="n1", uid="another"))
 
     assert len(world.after(5.0)) == 2
+
+
+async def test_a_pod_that_cannot_be_told_of_ends_neither_the_others_nor_the_task(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(strays, "_PERIOD_SECONDS", 0.0)
+    world, told = World(), list[str]()
+
+    def misplaced(pod: Pod, _: str) -> None:
+        if pod.id.name == "p":
+            raise RuntimeError("a defect")
+        told.append(pod.id.name)
+
+    monkeypatch.setattr(world.desk, "misplaced", misplaced)
+    world.see(b.claim("c"), BOUND, b.pod("q", "c", node_name="n1"))
+    world.now += 60.0
+    task = asyncio.create_task(world.strays.run())
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+    assert (told, task.done()) == (["q"], False)
+    assert world.metrics.registry.get_sample_value("dovetail_defects_total", {"part": "strays"}) == 1
+    task.cancel()

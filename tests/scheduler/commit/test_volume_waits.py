@@ -3,12 +3,14 @@
 import asyncio
 from typing import cast
 
+import pytest
 from msgspec.structs import replace
 
 from scheduler.commit.shunned.avoidance import Avoidance
 from scheduler.commit.steps.volumes import Prepared
 from scheduler.commit.telling.reports import Reports
 from scheduler.commit.waiting.waits import Failed, Ready, Waits
+from scheduler.observe.metrics import Metrics
 from solver.domain import Placement, ReasonCode, VolumeBinding
 from tests.scheduler.commit.test_waits import Telling
 from tests.support import builders as b
@@ -32,7 +34,15 @@ class Room:
         self.telling = Telling()
         self.now = 1000.0
         reports = cast("Reports", self.telling)
-        self.waits = Waits(self.cluster, reports, Avoidance(300.0), timeout_seconds=600.0, clock=lambda: self.now)
+        self.set_ahead = 0.0
+        self.waits = Waits(
+            self.cluster,
+            reports,
+            Avoidance(300.0, Metrics()),
+            timeout_seconds=600.0,
+            clock=lambda: self.now,
+            wall=lambda: self.now + self.set_ahead,
+        )
         self.waits.connect(lambda _: None, lambda: None)
 
     async def begin(self) -> "asyncio.Task[object]":
@@ -98,3 +108,17 @@ async def test_so_does_the_time() -> None:
     end = await task
     assert isinstance(end, Failed)
     assert end.reason.message == "binding volumes: the volume of claim data was not bound within 600 s"
+
+
+@pytest.mark.parametrize("set_ahead", [-86_400.0, 86_400.0], ids=["set back", "set ahead"])
+async def test_a_clock_that_is_set_changes_nothing_of_how_long_a_volume_is_waited_for(set_ahead: float) -> None:
+    room = Room()
+    task = await room.begin()
+    room.set_ahead = set_ahead
+    room.now += 599
+    await room.see(replace(SELECTED, resource_version="21"))
+    assert not task.done()
+
+    room.now += 1
+    await room.see(replace(SELECTED, resource_version="22"))
+    assert isinstance(await task, Failed)

@@ -11,6 +11,7 @@ from scheduler.change import Change
 from scheduler.commit.shunned.avoidance import Avoidance
 from scheduler.commit.telling.reports import Reports
 from scheduler.commit.waiting.waits import Failed, Ready, Stopped, Waits
+from scheduler.observe.metrics import Metrics
 from solver.domain import Batch, Claim, DeviceStatus, Pod, ReasonCode
 from tests.support import builders as b
 from tests.support.cluster_builders import cluster_of, gone, seen, unit
@@ -41,6 +42,8 @@ def saying(**conditions: str) -> Claim:
 class Telling:
     """Stands where users are told things."""
 
+    tells_inventory = True
+
     def __init__(self) -> None:
         self.told: list[tuple[str, str, bool]] = []
         self.hushed: list[str] = []
@@ -58,14 +61,15 @@ class Room:
     def __init__(self) -> None:
         self.cluster = cluster_of(b.node("n1"), POD, CLAIM)
         self.telling = Telling()
-        self.now = ALLOCATED + 1
+        self.now, self.set_ahead = ALLOCATED + 1, 0.0
         self.begun = 0
         self.waits = Waits(
             self.cluster,
             cast("Reports", self.telling),
-            Avoidance(300.0),
+            Avoidance(300.0, Metrics()),
             timeout_seconds=600.0,
             clock=lambda: self.now,
+            wall=lambda: self.now + self.set_ahead,
         )
         self.waits.connect(self.see, self._begin)
 
@@ -239,3 +243,17 @@ async def test_a_pod_whose_claim_was_taken_away_is_not_to_blame() -> None:
     assert isinstance(await task, Failed)
 
     assert room.waits.restraint.applied(Batch(pods=(POD,))).pods == (POD,)
+
+
+@pytest.mark.parametrize("set_ahead", [-86_400.0, 86_400.0], ids=["set back", "set ahead"])
+async def test_a_clock_that_is_set_changes_nothing_of_how_long_a_pod_evicts_nobody(set_ahead: float) -> None:
+    room = Room()
+    task = await room.wait()
+    room.see([seen(saying(broken="True"))])
+    await task
+
+    room.set_ahead = set_ahead
+    room.now += 299.0
+    assert room.waits.restraint.holds(POD.uid)
+    room.now += 2.0
+    assert not room.waits.restraint.holds(POD.uid)

@@ -63,6 +63,10 @@ def test_a_pod_says_since_when_it_runs() -> None:
     assert pod(startTime="some day").started == 0
 
 
-def test_room_is_held_by_nomination_or_by_annotation() -> None:
-    assert pod({"dovetail.dev/reserve-node": "n1"}).nominated_node_name == "n1"
-    assert pod({"dovetail.dev/reserve-node": "n1"}, nominatedNodeName="n2").nominated_node_name == "n2"
+def test_room_is_held_by_what_the_status_says_and_by_no_annotation() -> None:
+    reserved = {"type": "dovetail.dev/node-reserved", "status": "True", "message": "n1"}
+    assert pod({"dovetail.dev/reserve-node": "n1", "dovetail.dev/node-reserved": "n1"}).nominated_node_name == ""
+    assert pod(nominatedNodeName="n2").nominated_node_name == "n2"
+    assert pod(conditions=[reserved]).nominated_node_name == "n1"
+    assert pod(conditions=[reserved], nominatedNodeName="n2").nominated_node_name == "n2"
+    assert pod(conditions=[{**reserved, "status": "False"}]).nominated_node_name == ""

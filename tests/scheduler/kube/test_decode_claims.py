@@ -1,9 +1,12 @@
 from typing import Any
 
 import pytest
+from msgspec import structs
 
-from scheduler.change import Kind
-from scheduler.kube.decode.objects import decode
+from scheduler.change import Change, Kind
+from scheduler.kube import encode
+from scheduler.kube.decode.objects import decode, read
+from scheduler.worker import frames
 from solver.domain import (
     Allocation,
     Claim,
@@ -241,10 +244,40 @@ def test_a_malformed_status_is_told_and_still_holds_its_devices() -> None:
     broken = result(consumedCapacity={"memory": "lots"}, shareID="share")
     found = decoded(status={"allocation": {"devices": {"results": [broken]}}})
     assert "status.allocation.devices.results[0].consumedCapacity: 'lots' is not a quantity" in found.invalid
-    assert found.allocation == Allocation(results=(DeviceResult(request="gpu", device=DEVICE, share_id="share"),))
+    assert found.allocation is not None
+    (held,) = found.allocation.results
+    assert (held.device, held.share_id) == (DEVICE, "share")
+    assert dict(held.consumed_capacity)["memory"].nano > parse("1Pi").nano, "an unknown amount is all of it"
 
 
 def test_a_status_beyond_recognition_leaves_the_claim_readable() -> None:
     found = decoded(status={"allocation": {"devices": "none"}})
     assert found.allocation is None
     assert "status: Expected `object`" in found.invalid
+
+
+HARD = {
+    "1000 levels": b'{"a":' + b"[" * 1000 + b"]" * 1000 + b"}",
+    "9000 levels": b'{"a":' + b"[" * 9000 + b"]" * 9000 + b"}",
+    "a lone surrogate": rb'{"\ud800":"\udfff","a":"\ud83d\ude00"}',
+    "a character that is none": rb'{"a":"\u0000"}',
+    "numbers without bounds": b'{"a":1e400,"b":-0,"c":1208925819614629174706176,"d":0.10}',
+    "a name twice": b'{"a":1,"a":2}',
+    "what looks like a mark": b'{"a":"softened-0123456789abcdef-0"}',
+    "brackets in texts": rb'{"a":"]]\"}{[","b":["\\"]}',
+}
+
+
+@pytest.mark.parametrize("parameters", HARD.values(), ids=HARD)
+def test_opaque_parameters_go_on_as_they_came(parameters: bytes) -> None:
+    """Row 4: drivers alone read them; whatever the server admits is written as it was, and reaches the worker."""
+    body = encoded(claim(config=[{"opaque": {"driver": "d", "parameters": "HERE"}}])).replace(b'"HERE"', parameters)
+    found, problem = read(Kind.CLAIMS, body)
+    assert problem is None
+    assert isinstance(found, Claim)
+    (config,) = found.config
+    assert config.parameters.encode() == parameters
+    change = Change(kind=Kind.CLAIMS, key="ml/claim", value=found)
+    assert frames.decode_change(frames.encode_change(change)) == change
+    given = Allocation(config=(structs.replace(config, source="FromClaim"),))
+    assert parameters in encode.allocation_patch(found, given, ())

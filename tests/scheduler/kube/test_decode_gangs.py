@@ -95,11 +95,12 @@ def test_what_annotations_say(annotations: dict[str, str] | None, expected: Gang
     assert d.note_of(annotations) == expected
 
 
-@pytest.mark.parametrize("minimum", ["0", "-1", "four", "", "²"])
+@pytest.mark.parametrize("minimum", ["0", "-1", "four", "", "²", "100001", "9" * 4_301, "9" * 250_000])
 def test_a_minimum_that_is_no_number_is_told(minimum: str) -> None:
     note = d.note_of({d.MINIMUM_ANNOTATION: minimum})
     assert note is not None
-    assert "is not a positive number" in note.invalid
+    assert "is not a number of pods: write 1 to 100000" in note.invalid
+    assert len(note.invalid) < 200, "a message holds the beginning of a long text"
 
 
 @pytest.mark.parametrize("text", ["rack", "label:", "device:clique", "zone:x", "label:a,,label:b", "device:/"])

@@ -139,6 +139,19 @@ def test_fields_of_a_newer_server_and_nulls_are_taken_as_they_come() -> None:
     assert not found.invalid
 
 
+def test_an_annotation_of_any_length_leaves_the_pod_readable() -> None:
+    """Row 1: `int()` refuses 4,301 digits with an exception of its own."""
+    found = decoded(meta={"annotations": {"dovetail.dev/gang-minimum": "9" * 4_301}})
+    assert not found.invalid
+    assert found.gang_note is not None
+    assert "is not a number of pods" in found.gang_note.invalid
+
+
+def test_what_is_kept_of_an_image_is_bounded() -> None:
+    long = {"name": "long", "image": "i" * 1_000_000}
+    assert decoded(containers=[container("main"), long]).images == ("busybox",)
+
+
 TERM = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

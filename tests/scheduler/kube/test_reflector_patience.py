@@ -1,7 +1,7 @@
 """How the reflector reacts to answers that a real server gives on a bad day only: told as bytes, by a script."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, cast
 
 import pytest
@@ -164,5 +164,41 @@ async def test_a_malformed_object_is_told_and_the_rest_handed_over(play: Any) ->
     bad = namespace("bad")
     bad["metadata"]["labels"] = {"x": 1}
     _, changes, errors = await play([line("ADDED", bad), *LISTED])
-    assert changes == [("a", True)]
+    assert changes == [("bad", True), ("a", True)]
     assert [str(error)[:15] for error in errors] == ["namespaces bad:"]
+
+
+async def test_a_line_that_cannot_be_read_leads_to_one_new_listing_and_no_more(play: Any) -> None:
+    """The server would send it again and again; what it was about stays as it was."""
+    torn = b'{"type":"MODIFIED","object":{"metadata":'
+    script, changes, errors = await play(
+        LISTED,
+        [torn, line("ADDED", namespace("b", version=8))],
+        [torn, *LISTED],
+        [torn, line("ADDED", namespace("c", version=9))],
+    )
+    assert ["sendInitialEvents" in query for query in script.asked] == [True, False, True, False, False]
+    assert changes == [("a", True), ("b", True), ("c", True)]
+    assert [type(error) for error in errors] == [DecodeError] * 3
+
+
+async def test_whatever_is_raised_where_changes_are_taken_the_task_goes_on_and_gives_them_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    script, given, errors, pauses = Script(LISTED, LISTED), list[str](), list[Exception](), list[float]()
+
+    def take(changes: Sequence[Change]) -> None:
+        given.extend(change.key for change in changes)
+        if len(given) == 1:
+            raise RuntimeError("a defect")
+
+    async def no_pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", no_pause)
+    reflector = Reflector(cast("Client", script), Kind.NAMESPACES, take, lambda _, error: errors.append(error))
+    task = asyncio.create_task(reflector.run())
+    await asyncio.wait_for(script.finished.wait(), 10)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert (given, len(errors), len(pauses)) == (["a", "a"], 1, 1)

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from scheduler.change import Change, Kind
 from scheduler.kube.errors import DecodeError, Gone, ServerError
 from scheduler.kube.watch import Mirrored, Received
-from tests.support.kube_objects import bookmark, encoded, line, namespace, page
+from solver.domain import Claim, Namespace
+from tests.support.kube_objects import bookmark, claim, encoded, line, namespace, page
 
 
 def listed(*items: dict[str, Any], version: int = 10, kind: Kind = Kind.NAMESPACES) -> Mirrored:
@@ -121,25 +122,62 @@ def test_a_malformed_object_takes_no_other_with_it() -> None:
     mirrored = Mirrored(Kind.NAMESPACES)
     mirrored.start_listing()
     received = mirrored.receive_page(page(namespace("a"), bad, namespace("b")))
-    assert keys(received.changes) == [("a", True), ("b", True)]
+    assert keys(received.changes) == [("a", True), ("bad", True), ("b", True)]
     assert [(problem.key, problem.field) for problem in received.problems] == [("bad", "metadata.labels[...]")]
     assert mirrored.is_synced
 
 
-def test_an_object_that_becomes_malformed_is_told_gone() -> None:
-    mirrored = listed(namespace("a"))
-    bad = namespace("a", version=12)
+def unreadable(name: str, *, version: int = 12) -> dict[str, Any]:
+    bad = namespace(name, version=version)
     bad["metadata"]["labels"] = {"x": 1}
-    received = took(mirrored, line("MODIFIED", bad))
-    assert keys(received.changes) == [("a", False)]
+    return bad
+
+
+def test_an_object_that_becomes_malformed_keeps_its_last_readable_value() -> None:
+    mirrored = listed(namespace("a", team="ml"))
+    received = took(mirrored, line("MODIFIED", unreadable("a")))
+    assert [change.value for change in received.changes] == [Namespace(name="a", labels=(("team", "ml"),))]
     assert len(received.problems) == 1
     assert mirrored.resource_version == "12"
+
+
+def test_a_version_that_cannot_be_read_is_told_once() -> None:
+    mirrored = listed(unreadable("a"))
+    mirrored.start_listing()
+    received = mirrored.receive_page(page(unreadable("a")))
+    assert (received.changes, received.problems) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "event", [line("MODIFIED", namespace("a", version=13)), line("DELETED", unreadable("a", version=13))]
+)
+def test_an_object_leaves_quarantine_when_it_can_be_read_or_is_gone(event: bytes) -> None:
+    mirrored = listed(unreadable("a"))
+    assert took(mirrored, event).readable == ["a"]
+    assert took(mirrored, line("ADDED", namespace("a", version=14))).readable == []
+
+
+def test_an_object_without_a_resource_version_is_read_each_time_and_moves_no_watch() -> None:
+    mirrored = listed(namespace("a"))
+    body = namespace("b")
+    body["metadata"]["resourceVersion"] = ""
+    assert keys(took(mirrored, line("ADDED", body), line("MODIFIED", body)).changes) == [("b", True), ("b", True)]
+    assert mirrored.resource_version == "10"
+
+
+def test_what_a_listing_did_not_show_stays_where_something_in_it_has_no_name() -> None:
+    mirrored = listed(namespace("a"), namespace("b"))
+    mirrored.start_listing()
+    received = mirrored.receive_page(page(namespace("a"), {"metadata": {"name": 7}}))
+    assert (received.changes, len(received.nameless)) == ([], 1)
+    mirrored.start_listing()
+    assert keys(mirrored.receive_page(page(namespace("a"))).changes) == [("b", False)]
 
 
 def test_an_object_without_readable_metadata_is_told_and_passed_over() -> None:
     received = took(listed(), line("ADDED", {"metadata": []}), line("ADDED", namespace("b", version=11)))
     assert keys(received.changes) == [("b", True)]
-    assert len(received.problems) == 1
+    assert len(received.nameless) == 1
 
 
 def test_an_expired_version_ends_the_watch_after_what_came_before_it() -> None:
@@ -157,9 +195,35 @@ def test_another_error_in_the_stream_is_the_servers() -> None:
 
 
 @pytest.mark.parametrize("text", [b'{"type":"ADDED","obj', b"<html>", b"[]"])
-def test_a_line_that_is_no_event_is_an_error(text: bytes) -> None:
-    with pytest.raises(DecodeError, match="watch"):
-        took(listed(), text)
+def test_a_line_that_is_no_event_is_told_and_the_next_ones_count(text: bytes) -> None:
+    received = took(listed(), text, line("ADDED", namespace("b", version=11)))
+    assert received.torn is not None
+    assert "watch" in str(received.torn)
+    assert keys(received.changes) == [("b", True)]
+
+
+HARD = {
+    "depth": lambda depth: b"[" * depth + b"]" * depth,
+    "lone surrogate": lambda _: rb'"\ud800"',
+}
+
+
+@pytest.mark.parametrize("depth", [1000, 2400, 9000])
+@pytest.mark.parametrize("hard", HARD.values(), ids=HARD)
+def test_what_the_decoder_cannot_skip_hides_no_other_object(hard: Any, depth: int) -> None:
+    """Row 4: opaque parameters and managedFields come as their users wrote them; the server admits 10,000 levels."""
+    body = encoded(namespace("hard")).replace(b'"f:spec":{}', b'"f:spec":' + hard(depth))
+    mirrored = Mirrored(Kind.NAMESPACES)
+    mirrored.start_listing()
+    received = mirrored.receive_page(
+        b'{"metadata":{"resourceVersion":"7"},"items":[%s,%s,%s]}'
+        % (encoded(namespace("a")), body, encoded(namespace("b")))
+    )
+    assert keys(received.changes) == [("a", True), ("hard", True), ("b", True)]
+    assert received.problems == []
+    assert mirrored.resource_version == "7"
+    event = b'{"type":"MODIFIED","object":' + body.replace(b'"resourceVersion":"1"', b'"resourceVersion":"8"') + b"}"
+    assert keys(took(mirrored, event).changes) == [("hard", True)]
 
 
 def test_a_page_that_is_no_list_is_an_error() -> None:
@@ -235,3 +299,28 @@ def test_whatever_happens_the_changes_add_up_to_what_is_there(seed: int) -> None
         assert {key: dict(value.labels) for key, value in believed.items()} == {  # type: ignore[attr-defined] # Namespace
             key: value["metadata"]["labels"] for key, value in truth.items()
         }
+
+
+def test_opaque_parameters_are_handed_on_as_they_came_beside_other_claims() -> None:
+    """A page is softened as a whole; each claim gets its own parameters back."""
+    deep = {name: f'{{"{name}":' + "[" * 2000 + "]" * 2000 + "}" for name in "abc"}
+    bodies = []
+    for name, parameters in deep.items():
+        config = [{"opaque": {"driver": "d", "parameters": "HERE"}}]
+        bodies.append(encoded(claim(name, config=config)).replace(b'"HERE"', parameters.encode()))
+    mirrored = Mirrored(Kind.CLAIMS)
+    mirrored.start_listing()
+    received = mirrored.receive_page(b'{"metadata":{},"items":[' + b",".join((*bodies, encoded(claim("d")))) + b"]}")
+    assert (received.problems, len(received.changes)) == ([], 4)
+    given = {each.value.id.name: each.value.config for each in received.changes if isinstance(each.value, Claim)}
+    assert {name: config[0].parameters for name, config in given.items() if config} == deep
+    assert given["d"] == ()
+
+
+def test_an_object_that_is_no_json_hides_no_other_object() -> None:
+    mirrored = Mirrored(Kind.NAMESPACES)
+    mirrored.start_listing()
+    items = (encoded(namespace("a")), b'{"metadata":{"name":"bad","labels":{"x":nonsense}}}', encoded(namespace("b")))
+    received = mirrored.receive_page(b'{"metadata":{"resourceVersion":"7"},"items":[' + b",".join(items) + b"]}")
+    assert keys(received.changes) == [("a", True), ("bad", True), ("b", True)]
+    assert [problem.key for problem in received.problems] == ["bad"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import structlog
 
-from scheduler.observe import logs
+from scheduler.observe import logs, terminal
 from scheduler.settings import LogFormat, Logging, LogLevel
 
 
@@ -108,3 +108,42 @@ def test_people_get_aligned_text_without_colours_where_no_terminal_is(stream: io
 def test_every_event_has_a_name_of_its_own() -> None:
     names = [value for key, value in vars(logs).items() if key.isupper() and isinstance(value, str)]
     assert len(names) == len(set(names)) > 20
+
+
+HOSTILE = "\x1b[2J\u202eevil\nforged line\x9b"
+
+
+def test_the_console_shows_texts_of_users_escaped(stream: io.StringIO) -> None:
+    logs.configure(Logging(format=LogFormat.CONSOLE), stream)
+    logs.logger(pod=HOSTILE).info(logs.CYCLE, error=HOSTILE, some=[HOSTILE], kind={HOSTILE: 1})
+    logging.getLogger("library").warning(HOSTILE)
+    written = stream.getvalue()
+    assert len(written.splitlines()) == 2
+    assert terminal.escaped(written, keep="\n") == written
+    assert "\\x1b[2J\\u202eevil\\nforged line\\x9b" in written
+
+
+def test_the_console_escapes_the_messages_of_exceptions(stream: io.StringIO) -> None:
+    logs.configure(Logging(format=LogFormat.CONSOLE), stream)
+    logs.logger().error(logs.CRASHED, exc_info=ValueError(HOSTILE))
+    assert terminal.escaped(stream.getvalue(), keep="\n") == stream.getvalue()
+    assert "ValueError: \\x1b[2J\\u202eevil" in stream.getvalue()
+
+
+def test_json_lines_hold_the_exact_value_and_nothing_a_terminal_acts_on(stream: io.StringIO) -> None:
+    logs.configure(Logging(), stream)
+    logs.logger(pod=HOSTILE).info(logs.CYCLE)
+    assert _lines(stream)[0]["pod"] == HOSTILE
+    assert terminal.escaped(stream.getvalue(), keep="\n") == stream.getvalue()
+
+
+@pytest.mark.parametrize("form", LogFormat)
+def test_texts_of_users_are_cut_and_can_act_on_no_terminal(stream: io.StringIO, form: LogFormat) -> None:
+    logs.configure(Logging(format=form), stream)
+    hostile = "\x1b[2J\u202e\n" * 100_000
+    logs.logger().info(logs.CYCLE, error=hostile, reasons=[hostile] * 1000, pod="a/b")
+    written = stream.getvalue()
+    assert len(written) < 2_000_000
+    assert written.count("\n") == 1
+    assert written.rstrip("\n").isprintable()
+    assert "a/b" in written

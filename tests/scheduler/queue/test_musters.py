@@ -6,7 +6,7 @@ import pytest
 from scheduler.change import Kind
 from scheduler.cluster import Transition
 from scheduler.cluster.gangs import Standing
-from scheduler.queue import Musters, Pending, State
+from scheduler.queue import Completing, Musters, Pending, State
 from solver.domain import GangId, Pod, PodGroup, PodId, Reason, ReasonCode
 from tests.support import builders as b
 
@@ -18,11 +18,18 @@ class Stage:
 
     def __init__(self) -> None:
         self.standing: dict[str, Standing] = {}
-        musters = Musters(lambda gang: self.standing.get(gang.name, COMPLETE))
+        self.completing = Completing()
+        musters = Musters(lambda gang: self.standing.get(gang.name, COMPLETE), self.completing)
         self.pending = Pending(["dovetail"], musters=musters, muster_seconds=10.0)
 
     def lacks(self, gang: str, missing: int) -> None:
         self.standing[gang] = Standing(missing=missing, is_partial=False)
+
+    def lost(self, gang: str) -> None:
+        """Let a gang be placed and lose a member."""
+        self.standing[gang] = Standing(missing=0, is_partial=True)
+        self.completing.placed([member("gone", gang)], 0.0)
+        self.completing.see(member("gone", gang), None, 0.0)
 
     def offer(self, *names: str, gang: str = "g", now: float = 0.0, priority: int = 0) -> None:
         for name in names:
@@ -123,13 +130,20 @@ def test_gated_members_stay_behind(stage: Stage) -> None:
 
 def test_who_completes_a_gang_that_runs_in_part_goes_first(stage: Stage) -> None:
     stage.offer("old", gang="other")
-    stage.standing["g"] = Standing(missing=0, is_partial=True)
+    stage.lost("g")
     stage.offer("new", now=5.0)
     assert stage.taken(5.0, limit=1) == ["new"]
 
 
-def test_who_completes_a_gang_that_runs_in_part_does_not_rest_while_others_take_what_comes_free(stage: Stage) -> None:
+def test_a_running_pod_that_nobody_placed_with_a_gang_gives_it_no_head_start(stage: Stage) -> None:
+    stage.offer("old", gang="other")
     stage.standing["g"] = Standing(missing=0, is_partial=True)
+    stage.offer("new", now=5.0)
+    assert stage.taken(5.0, limit=1) == ["old"]
+
+
+def test_who_completes_a_gang_that_runs_in_part_does_not_rest_while_others_take_what_comes_free(stage: Stage) -> None:
+    stage.lost("g")
     stage.offer("new")
     stage.taken(0.0)
     stage.put_back("new", code=ReasonCode.DEVICES_IN_USE)

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from scheduler.queue import PassedOver
+from scheduler.queue import Completing, PassedOver
 from solver.domain import Batch, GangId, Hold, Plan, Pod, ReasonCode
 from tests.support import builders as b
 
@@ -83,8 +83,13 @@ def test_a_gang_is_overdue_when_one_of_its_pods_is() -> None:
     gang = GangId("default", "g", "dovetail.dev")
     first, second = replace(BIG, gang=gang), replace(b.pod("late", "late"), gang=gang)
     decided(passed, plan(SMALL, waiting=(first,)), 0.0, first, SMALL)
-    overdue(passed, 1.0, first)
-    assert overdue(passed, 61.0, first, second, SMALL) == ["big", "late"]
+
+    def marked(minimum: int, running: int = 0) -> list[str]:
+        gangs = [replace(b.gang("g", minimum), running_count=running)]
+        return [each.name for each in passed.marked(b.batch(first, second, SMALL, gangs=gangs), 61.0).overdue]
+
+    assert marked(2) == ["big", "late"]
+    assert marked(1) == marked(2, running=1) == ["big"], "who joins a gang that waits does not inherit its wait"
 
 
 def test_holds_are_handed_on_while_their_pod_is_not_decided() -> None:
@@ -127,12 +132,18 @@ def test_without_anybody_overdue_a_batch_stays_as_it_is() -> None:
     assert PassedOver(60.0).marked(batch, 0.0) is batch
 
 
-def test_a_gang_that_runs_in_part_is_overdue_at_once() -> None:
-    pod = b.member(b.pod("late"), "g")
-    whole = b.gang("g", 2)
-    part = replace(whole, running_count=1)
-    assert PassedOver(60.0).marked(b.batch(pod, gangs=[whole]), 0.0).overdue == ()
-    assert PassedOver(60.0).marked(b.batch(pod, gangs=[part]), 0.0).overdue == (pod.id,)
+def test_a_gang_that_was_placed_and_lost_members_is_overdue_at_once() -> None:
+    completing = Completing()
+    first, second, heir = (b.member(b.pod(name), "g") for name in ("first", "second", "heir"))
+    whole, part = b.gang("g", 2), replace(b.gang("g", 2), running_count=1)
+    passed = PassedOver(60.0, completing)
+    assert passed.marked(b.batch(heir, gangs=[part]), 0.0).overdue == (), "a pod that runs is no gang that was placed"
+
+    completing.placed([first, second], 0.0)
+    completing.see(second, None, 1.0)
+
+    assert passed.marked(b.batch(heir, gangs=[part]), 2.0).overdue == (heir.id,)
+    assert passed.marked(b.batch(heir, gangs=[whole]), 2.0).overdue == ()
 
 
 def test_a_new_leader_goes_on_counting_where_the_old_one_was() -> None:

@@ -104,3 +104,89 @@ def test_a_problem_says_where_and_what(text: str, problem: str, tmp_path: Path) 
 def test_an_empty_folder_is_a_problem(tmp_path: Path) -> None:
     expected = Problem(str(tmp_path), "", "", "the folder holds no .yaml, .yml or .json file")
     assert documents.read([tmp_path]).problems == [expected]
+
+
+# What a small text makes large or deep
+
+
+BOMB = "a: &a [{}]\n".format(",".join(["x"] * 9)) + "".join(
+    f"{name}: &{name} [{','.join([f'*{before}'] * 9)}]\n" for before, name in zip("abcdefghi", "bcdefghij", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param(BOMB, "aliases repeat more than 1000000 values and characters", id="an alias of aliases"),
+        pytest.param(
+            f"a: &a {'x' * 100_000}\nb: [{','.join(['*a'] * 11)}]\n",
+            "aliases repeat more than 1000000 values and characters",
+            id="a long text often",
+        ),
+        pytest.param("a: &a [*a]\n", "the alias *a stands inside of what it repeats", id="an alias of itself"),
+        pytest.param("a: " + "[" * 100_000, "nested deeper than 200 levels: write it flatter", id="brackets"),
+        pytest.param("- " * 100_000, "nested deeper than 200 levels", id="dashes"),
+        pytest.param("? " * 100_000, "nested deeper than 200 levels", id="keys"),
+        pytest.param('{"a":' * 100_000, "nested deeper than 200 levels", id="JSON that is cut"),
+        pytest.param('{"a":' * 100_000 + "1" + "}" * 100_000, "nested deeper than 200 levels", id="JSON"),
+        pytest.param('{"a":' * 300 + "1" + "}" * 300, "nested deeper than 200 levels", id="JSON that Python can read"),
+        pytest.param("a: !!timestamp x\n", "a value does not fit its tag", id="a tag of another type"),
+        pytest.param("a: !!bool x\n", "a value does not fit its tag", id="no bool"),
+        pytest.param("a: !!python/object:os.system x\n", "could not determine a constructor for the tag", id="code"),
+        pytest.param(f"a: {'9' * 5000}\n", "a value does not fit its tag", id="a number of thousands of digits"),
+    ],
+)
+def test_a_text_that_would_end_the_process_is_a_problem_and_the_next_document_counts(
+    text: str, problem: str, tmp_path: Path
+) -> None:
+    (tmp_path / "bad.yaml").write_text(f"{POD.format('p')}---\n{text}\n---\n{POD.format('q')}", encoding="utf-8")
+    reading = documents.read([tmp_path / "bad.yaml"])
+    assert names(reading) == ["p", "q"]
+    (found,) = reading.problems
+    assert str(found).startswith(f"{tmp_path / 'bad.yaml'}: document 2: not YAML: ")
+    assert problem in found.message
+
+
+def test_json_that_is_too_deep_leaves_what_stands_before_it(tmp_path: Path) -> None:
+    text = json.dumps(m.pod("a")) + "\n" + '{"a":' * 100_000 + "1" + "}" * 100_000
+    reading = read(tmp_path / "f.json", text)
+    assert names(reading) == ["a"]
+    assert [each.source for each in reading.problems] == [f"{tmp_path / 'f.json'}: document 2"]
+
+
+def test_aliases_and_depth_in_use_are_read(tmp_path: Path) -> None:
+    text = (
+        f"{POD.format('a')}labels: &l {{x: y}}\nagain: [*l, *l]\nmore: {{<<: *l, z: 1}}\ndeep: {'[' * 190}{']' * 190}\n"
+    )
+    (found,) = read(tmp_path / "f", text).documents
+    assert (found.body["again"], found.body["more"]) == ([{"x": "y"}] * 2, {"x": "y", "z": 1})
+
+
+def test_a_wrong_byte_costs_its_document_only(tmp_path: Path) -> None:
+    path = tmp_path / "f.yaml"
+    bad = b"apiVersion: v1\nkind: Pod\nmetadata: {name: b\xff}\n"
+    path.write_bytes(POD.format("a").encode() + b"---\n" + bad + b"---\n" + POD.format("c").encode())
+    reading = documents.read([path])
+    assert names(reading) == ["a", "c"]
+    told = "cannot be read: the byte 0xff at line 7, column 19 is not UTF-8: save the file as UTF-8"
+    assert reading.problems == [Problem(f"{path}: document 2", "", "", told)]
+
+
+def test_a_wrong_byte_in_json_costs_its_document_only(tmp_path: Path) -> None:
+    path = tmp_path / "f.json"
+    good, bad = (json.dumps(m.pod(name)).encode() for name in ("a", "bad"))
+    path.write_bytes(good + b"\n" + bad.replace(b"bad", b"b\xffd") + b"\n" + good)
+    reading = documents.read([path])
+    assert names(reading) == ["a", "a"]
+    (problem,) = reading.problems
+    assert problem.source == f"{path}: document 2"
+    assert "the byte 0xff at line 2, column " in problem.message
+
+
+def test_a_file_that_is_too_large_is_named_and_not_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "_MOST_BYTES", 2**20)
+    path = tmp_path / "f.yaml"
+    path.write_bytes(b"#" * (2**20 + 1))
+    reading = documents.read([path, Path("/dev/zero")])
+    told = "is larger than 1 MiB: split it into several files"
+    assert reading.problems == [Problem(str(path), "", "", told), Problem("/dev/zero", "", "", told)]

@@ -1,12 +1,17 @@
 """Manifests that kubectl or the API server refuses: each is named by its field, with what to write instead."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from scheduler.change import Kind
+from scheduler.kube.decode import objects
 from scheduler.simulation.assembly import Assembly
 from scheduler.simulation.manifests.documents import Document
-from scheduler.simulation.manifests.refusals import of_object
+from scheduler.simulation.manifests.refusals import MOST_PODS, of_object
+from tests.support import claim_mistakes
+from tests.support import manifests as m
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -240,6 +245,112 @@ RIGHT = [
 @pytest.mark.parametrize("body", RIGHT, ids=range(len(RIGHT)))
 def test_what_the_api_server_takes_is_taken(body: dict[str, Any]) -> None:
     assert list(of_object(body)) == []
+
+
+def claim_of(devices: dict[str, Any]) -> dict[str, Any]:
+    metadata = {"name": "c", "namespace": "default"}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": metadata,
+        "spec": {"devices": devices},
+    }
+
+
+@pytest.mark.parametrize(
+    ("devices", "field", "told"),
+    claim_mistakes.MISTAKES,
+    ids=[f"{field} {told}" for _, field, told in claim_mistakes.MISTAKES],
+)
+def test_a_mistake_in_a_claim_is_named_by_its_field(devices: dict[str, Any], field: str, told: str) -> None:
+    body = claim_of(devices)
+    ((where, message),) = {each.field: each for each in of_object(body)}.values()
+    assert (where, told in message) == (f"spec.devices.{field}", True)
+    template = body | {"kind": "ResourceClaimTemplate", "spec": {"spec": body["spec"]}}
+    assert f"spec.spec.devices.{field}" in [each.field for each in of_object(template)]
+
+
+@pytest.mark.parametrize("name", claim_mistakes.FINE)
+def test_a_claim_that_the_api_server_takes_is_taken(name: str) -> None:
+    assert list(of_object(claim_of(claim_mistakes.FINE[name]))) == []
+
+
+def test_a_class_has_the_bounds_of_a_claim() -> None:
+    spec = {"selectors": claim_mistakes.selectors(*["true"] * 33), "config": [{}]}
+    body = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": spec}
+    assert [each.field for each in of_object(body)] == ["spec.selectors", "spec.config[0].opaque"]
+
+
+def test_a_claim_with_two_alternatives_of_one_name_is_a_bad_manifest_and_no_defect(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    template = m.template()
+    template["spec"]["spec"]["devices"] = claim_mistakes.devices(claim_mistakes.either("a", "a"))
+    objects = [m.node(), m.slice_of(), m.device_class(), template, m.pod("p", template_name="t")]
+    assert m.run("simulate", "-f", m.write_json(tmp_path / "f.json", objects)) == 2
+    printed = capsys.readouterr()
+    assert "firstAvailable[1].name: a stands twice: write another name" in printed.err
+    assert "defect" not in printed.err + printed.out
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "field"),
+    [
+        ("Deployment", {"replicas": 10**9}, "replicas"),
+        ("ReplicaSet", {"replicas": 10**400}, "replicas"),
+        ("StatefulSet", {"replicas": 10**9}, "replicas"),
+        ("Job", {"parallelism": 10**9}, "parallelism"),
+        ("Job", {"parallelism": 10**9, "completions": 10**9}, "parallelism"),
+    ],
+)
+def test_workloads_of_too_many_pods_are_refused_and_others_count(kind: str, spec: dict[str, Any], field: str) -> None:
+    body = deployment(**spec) | {"kind": kind, "apiVersion": "batch/v1" if kind == "Job" else "apps/v1"}
+    assembly = Assembly()
+    assembly.add([Document("m", body), Document("n", pod(schedulerName="dovetail"))])
+    case = assembly.case("dovetail")
+    (problem,) = case.problems
+    assert (problem.subject, problem.field) == (f"{kind} d", f"spec.{field}")
+    assert problem.message.endswith(f"pods: write at most {MOST_PODS}")
+    assert len(case.batch.pods) == 1
+
+
+def test_workloads_that_together_make_too_many_pods_are_refused_from_there_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.simulation.manifests.refusals.MOST_PODS", 5)
+    template = {"spec": {"schedulerName": "dovetail", "containers": [{"name": "c"}]}}
+    assembly = Assembly()
+    for name, replicas in (("a", 3), ("b", 3), ("c", 2)):
+        body = deployment(replicas=replicas, template=template) | {"metadata": {"name": name}}
+        assembly.add([Document(name, body)])
+    case = assembly.case("dovetail")
+    assert [(each.source, each.field) for each in case.problems] == [("b", "spec")]
+    assert sorted(each.id.name for each in case.batch.pods) == ["a-0", "a-1", "a-2", "c-0", "c-1"]
+
+
+@pytest.mark.parametrize("count", [2**31, 10**30])
+def test_a_gang_of_too_many_is_refused(count: int) -> None:
+    body = group("scheduling.k8s.io/v1alpha2", schedulingPolicy={"gang": {"minCount": count}})
+    ((where, message),) = of_object(body)
+    assert (where, message) == (
+        "spec.schedulingPolicy.gang.minCount",
+        f"is {count}: write 1 or more, at most 2147483647",
+    )
+
+
+def test_what_decoding_did_not_foresee_is_a_problem_of_its_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    def decode(kind: Kind, raw: bytes) -> object:
+        if b'"bad"' in raw:
+            raise ValueError("a surprise")
+        return objects.decode(kind, raw)
+
+    monkeypatch.setattr("scheduler.simulation.manifests.decoding.decode", decode)
+    assembly = Assembly()
+    bad = pod(schedulerName="dovetail") | {"metadata": {"name": "bad", "namespace": "default"}}
+    assembly.add([Document("m", bad), Document("n", pod(schedulerName="dovetail"))])
+    case = assembly.case("dovetail")
+    assert [str(each) for each in case.problems] == [
+        "m (Pod default/bad): cannot be read (ValueError: a surprise): write it as the API has it"
+    ]
+    assert [each.id.name for each in case.batch.pods] == ["p"]
 
 
 def test_a_mistake_in_a_template_is_told_once_and_nothing_else_is_stopped() -> None:

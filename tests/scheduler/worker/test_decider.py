@@ -6,20 +6,23 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
+
 from scheduler.cluster import Cluster
 from scheduler.observe.health import Health
 from scheduler.observe.metrics import Metrics
 from scheduler.worker import record
 from scheduler.worker.decider import Decider, Decision
-from scheduler.worker.process import Limits, Worker
+from scheduler.worker.limits import Limits
+from scheduler.worker.process import AsideEndedError, Worker
 from scheduler.worker.sight import Sight
-from solver.domain import Pod, Policy, ReasonCode, SearchStatus, Unplaced
-from tests.support.builders import batch, claim, gpu_class, gpu_slice, node, pod
+from solver.domain import Batch, Pod, Policy, ReasonCode
+from tests.support.builders import allocation, batch, claim, gpu_class, gpu_slice, member, node, pod, result
 from tests.support.cluster_builders import seen
 from tests.support.shell_clock import VirtualClock
 from tests.support.shell_worker import COMMAND
 
-LIMITS = Limits(seconds=1.0, deterministic_seconds=1.0, workers=1, memory_limit_mib=512)
+LIMITS = Limits(seconds=20.0, deterministic_seconds=1.0, workers=1, memory_limit_mib=512)
 WORLD = (node("n1", cpu=8), gpu_slice("n1", count=2), gpu_class(), claim("c"))
 FITS = pod("p", "c")
 
@@ -38,15 +41,13 @@ class Desk:
         for each in WORLD:
             self.cluster.apply(seen(each))
             self.worker.note(seen(each))
-        self.decider = Decider(self.worker, self.cluster, LIMITS, sight)
+        self.decider = Decider(self.worker, self.cluster, (LIMITS, LIMITS), sight)
 
     async def decide(self, *pods: Pod) -> Decision:
         return await self.decider.decide(batch(*pods), Policy())
 
-    async def decide_alone(self, guilty: Pod) -> Unplaced:
-        """Decide about a pod that has no place, on a process that is ready."""
-        await self.worker.wait_until_ready()
-        return (await self.decide(guilty)).plan.unplaced[0]
+    async def decide_aside(self, pods: tuple[Pod, ...], *, is_costly: bool = True) -> Decision:
+        return await self.decider.decide_aside(batch(*pods), Policy(), is_costly=is_costly)
 
     def series(self, name: str) -> float:
         value = self.metrics.registry.get_sample_value(name)
@@ -75,8 +76,8 @@ async def _desk(folder: Path, *, is_running: bool) -> AsyncIterator[Desk]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-def codes(unplaced: Unplaced) -> set[ReasonCode]:
-    return {reason.code for reason in unplaced.reasons}
+def names(pods: Batch) -> list[str]:
+    return [each.id.name for each in pods.pods]
 
 
 def saved(folder: Path) -> list[Path]:
@@ -91,94 +92,131 @@ async def test_the_process_decides_while_it_is_there() -> None:
     assert at.series("dovetail_fallback_seconds") == 0
 
 
-async def test_the_greedy_plan_covers_while_the_process_starts() -> None:
+async def test_while_the_process_starts_only_pods_without_claims_to_allocate_are_decided() -> None:
     async with desk(is_running=False) as at:
+        decision = await at.decide(FITS, pod("plain"))
+
+    assert [each.pod.name for each in decision.plan.placements] == ["plain"]
+    assert names(decision.deferred) == ["p"]
+
+
+async def test_a_pod_whose_claim_is_allocated_need_not_wait_for_the_process() -> None:
+    held = claim("c", allocation=allocation(result("gpu", "gpu-0", "n1")))
+    async with desk(is_running=False) as at:
+        at.cluster.apply(seen(held))
+
         decision = await at.decide(FITS)
 
     assert [each.node for each in decision.plan.placements] == ["n1"]
-    assert decision.plan.report.status is SearchStatus.FALLBACK
 
 
-async def test_how_long_only_the_fall_back_decides_is_shown() -> None:
+async def test_the_shell_decides_about_few_pods_together() -> None:
+    async with desk(is_running=False) as at:
+        decision = await at.decide(*(pod(f"p{number}") for number in range(20)))
+
+    assert len(decision.plan.placements) + len(decision.plan.unplaced) == 16
+    assert names(decision.deferred) == ["p16", "p17", "p18", "p19"]
+
+
+async def test_in_a_large_cluster_all_pods_wait_for_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.worker.decider._MOST_OBJECTS", 3)
+    async with desk(is_running=False) as at:
+        decision = await at.decide(pod("plain"))
+
+    assert names(decision.deferred) == ["plain"]
+
+
+async def test_members_of_a_gang_wait_for_the_process_together() -> None:
+    async with desk(is_running=False) as at:
+        decision = await at.decide(member(pod("a"), "g"), member(pod("b"), "g"))
+
+    assert names(decision.deferred) == ["a", "b"]
+
+
+async def test_how_long_the_process_has_not_decided_is_shown() -> None:
     async with desk(is_running=False) as at:
         await at.decide(FITS)
         at.clock.advance(7.0)
 
         assert at.series("dovetail_fallback_seconds") == 7.0
-        assert "only the greedy fall-back decides" in at.check.message
+        assert "only pods without claims to allocate are decided about" in at.check.message
 
 
-async def test_the_fall_back_ends_with_the_next_plan_of_the_process() -> None:
+async def test_the_process_is_well_again_when_the_next_one_is_fed() -> None:
     async with desk() as at:
         await at.decide(pod("exit"))
+        at.clock.advance(7.0)
+        assert at.series("dovetail_fallback_seconds") == 7.0
+
         await at.worker.wait_until_ready()
-        await at.decide(FITS)
 
         assert at.series("dovetail_fallback_seconds") == 0
         assert at.check.message == ""
 
 
-async def test_a_pod_that_kills_the_process_has_its_batch_decided_all_the_same() -> None:
+async def test_pods_with_which_the_process_ended_are_suspects() -> None:
     async with desk() as at:
         decision = await at.decide(pod("exit"), FITS)
 
-    assert {each.pod.name for each in decision.plan.placements} == {"exit", "p"}
+    assert names(decision.suspects) == ["exit", "p"]
+    assert names(decision.batch) == []
 
 
-async def test_a_pod_without_a_place_hears_that_the_solver_failed_so_that_it_is_tried_again() -> None:
+async def test_pods_on_which_the_solver_raised_are_suspects() -> None:
     async with desk() as at:
-        unplaced = await at.decide_alone(pod("exit", cpu=100))
+        decision = await at.decide(pod("raise"), FITS)
 
-    assert ReasonCode.SOLVER_FAILED in codes(unplaced)
-    assert ReasonCode.NODE_RESOURCES in codes(unplaced)
+    assert names(decision.suspects) == ["raise", "p"]
 
 
-async def test_batches_are_divided_after_the_process_ended_twice() -> None:
-    pods = (pod("exit", cpu=100), pod("other", cpu=100))
+async def test_a_pod_that_had_to_be_left_out_of_a_plan_is_a_suspect() -> None:
     async with desk() as at:
-        for _ in range(2):
-            await at.worker.wait_until_ready()
-            await at.decide(*pods)
+        decision = await at.decide(pod("fail"), FITS)
 
-        assert at.decider.divide(batch(*pods)) == (batch(pods[0]), batch(pods[1]))
+    assert names(decision.suspects) == ["fail"]
+    assert [each.pod.name for each in decision.plan.placements] == ["p"]
+    assert decision.plan.unplaced == ()
 
 
-async def test_the_input_of_the_guilty_pod_is_saved(tmp_path: Path) -> None:
+async def test_a_pod_that_fails_alone_has_an_answer_and_is_no_suspect_any_more() -> None:
+    async with desk() as at:
+        decision = await at.decide_aside((pod("fail"),))
+
+    assert names(decision.suspects) == []
+    assert [each.reasons[0].code for each in decision.plan.unplaced] == [ReasonCode.SOLVER_FAILED]
+
+
+async def test_pods_that_are_too_costly_for_a_batch_are_told_from_those_that_come_later() -> None:
+    async with desk() as at:
+        decision = await at.decide(pod("costly"), pod("later"), FITS)
+
+    assert (names(decision.costly), names(decision.later), names(decision.batch)) == (["costly"], ["later"], ["p"])
+
+
+async def test_a_costly_decision_leaves_nothing_over() -> None:
+    async with desk() as at:
+        decision = await at.decide_aside((pod("costly"),))
+
+    assert [each.reasons[0].code for each in decision.plan.unplaced] == [ReasonCode.TOO_COSTLY]
+
+
+async def test_suspects_that_are_costly_come_back_as_such() -> None:
+    async with desk() as at:
+        decision = await at.decide_aside((pod("costly"), FITS), is_costly=False)
+
+    assert (names(decision.costly), names(decision.batch)) == (["costly"], ["p"])
+
+
+async def test_the_input_of_a_pod_that_ends_a_decision_alone_is_saved(tmp_path: Path) -> None:
     guilty = pod("exit", cpu=100)
     async with desk(tmp_path) as at:
         for _ in range(2):
-            await at.decide_alone(guilty)
+            with pytest.raises(AsideEndedError):
+                await at.decide_aside((guilty,))
 
     (path,) = saved(tmp_path)
     assert record.read(path).batch == batch(guilty)
     assert "default/exit" in record.read(path).cause
-
-
-async def test_the_process_is_not_asked_about_a_guilty_pod_again() -> None:
-    guilty = pod("exit", cpu=100)
-    async with desk() as at:
-        for _ in range(2):
-            await at.decide_alone(guilty)
-        await at.worker.wait_until_ready()
-        pid = at.worker.pid
-
-        unplaced = await at.decide_alone(guilty)
-
-        assert at.worker.pid == pid
-        assert ReasonCode.SOLVER_FAILED in codes(unplaced)
-
-
-async def test_a_guilty_pod_is_asked_about_again_once_it_has_changed() -> None:
-    guilty = pod("exit", cpu=100)
-    async with desk() as at:
-        for _ in range(2):
-            await at.decide_alone(guilty)
-
-        at.decider.forget(guilty.uid)
-        await at.worker.wait_until_ready()
-        await at.decide(guilty)
-
-        assert not at.worker.is_ready
 
 
 async def test_a_plan_that_broke_a_rule_is_counted_and_its_input_saved(tmp_path: Path) -> None:
@@ -189,3 +227,25 @@ async def test_a_plan_that_broke_a_rule_is_counted_and_its_input_saved(tmp_path:
     (counted,) = at.metrics.plan_violations.collect()
     assert [sample.value for sample in counted.samples if sample.value] != []
     assert len(saved(tmp_path)) == 1
+
+
+async def test_a_search_that_contradicted_itself_is_counted_and_its_input_saved(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        decision = await at.decide(pod("contradict", "c"))
+
+    assert [each.node for each in decision.plan.placements] == ["n1"]
+    assert at.metrics.registry.get_sample_value("dovetail_defects_total", {"part": "search"}) == 1
+    assert len(saved(tmp_path)) == 1
+
+
+async def test_a_plan_that_was_made_aside_holds_while_nothing_that_it_takes_is_taken() -> None:
+    async with desk() as at:
+        at.cluster.apply(seen(FITS))
+        decision = await at.decide_aside((FITS,))
+        assert await at.decider.holds(decision, Policy())
+        device = decision.plan.allocations[0].allocation.results[0].device
+        other = claim("d", allocation=allocation(result("gpu", device.device, "n1")))
+
+        at.cluster.apply(seen(other))
+
+        assert not await at.decider.holds(decision, Policy())

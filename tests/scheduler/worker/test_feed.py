@@ -30,6 +30,7 @@ def test_of_an_object_that_changed_often_only_the_last_state_is_told() -> None:
 
 def test_a_deletion_is_told() -> None:
     feed = Feed()
+    feed.start_over()
     feed.note(seen(NODE))
     feed.take()
     feed.note(gone(NODE))
@@ -57,3 +58,32 @@ def test_a_new_replica_is_not_told_of_what_is_gone() -> None:
     feed.start_over()
 
     assert feed.take() == ()
+
+
+def test_while_there_is_no_replica_nothing_is_kept_of_what_is_gone() -> None:
+    """A process that cannot be started for hours must not cost the memory of every pod that ended meanwhile."""
+    feed = Feed()
+    feed.start_over()
+    feed.note(seen(NODE))
+    feed.take()
+    feed.note(gone(NODE))
+    feed.lose()
+    for number in range(1000):
+        feed.note(seen(pod(f"p{number}")))
+        feed.note(gone(pod(f"p{number}")))
+
+    assert len(feed) == 0
+    feed.start_over()
+    assert feed.take() == ()
+
+
+def test_what_changed_while_there_was_no_replica_is_told_to_the_next_one() -> None:
+    feed = Feed()
+    feed.start_over()
+    feed.note(seen(NODE))
+    feed.take()
+    feed.lose()
+    feed.note(seen(CORDONED))
+
+    feed.start_over()
+    assert feed.take() == (seen(CORDONED),)

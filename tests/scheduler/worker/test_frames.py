@@ -76,6 +76,7 @@ def test_orders_are_received_in_order_until_the_other_end_closes() -> None:
     ours, theirs = socket.socketpair()
     apply = frames.Apply((frames.encode_change(seen(OBJECTS[0])),))
     decide = frames.Decide(
+        id=3,
         batch=batch(pod("p")),
         assumptions=Assumptions(),
         policy=Policy(),
@@ -83,6 +84,8 @@ def test_orders_are_received_in_order_until_the_other_end_closes() -> None:
         deterministic_seconds=4.0,
         seed=1,
         workers=2,
+        cost_units=5,
+        aside=frames.Aside(end_seconds=1.5, cpu_seconds=0.5, memory_limit_mib=64),
     )
     with ours, theirs:
         ours.sendall(frames.encode(apply) + frames.encode(decide))
@@ -98,10 +101,11 @@ def test_orders_are_received_in_order_until_the_other_end_closes() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        frames.Ready(address_space_bytes=2**30),
-        frames.Failed(message="Traceback"),
-        frames.Decided(plan=None, violations=(Violation(rule="r", subject="s", message="m"),), seconds=0.5),
-        frames.Decided(plan=plan(unplaced(pod("p")))),
+        frames.Ready(pid=7, address_space_bytes=2**30),
+        frames.Failed(id=1, message="Traceback"),
+        frames.Decided(id=1, plan=None, violations=(Violation(rule="r", subject="s", message="m"),), seconds=0.5),
+        frames.Decided(id=2, plan=plan(unplaced(pod("p")))),
+        frames.Ended(id=3, cause=frames.Cause.TIME),
     ],
     ids=lambda answer: type(answer).__name__,
 )
@@ -114,11 +118,43 @@ async def test_an_answer_survives(answer: frames.Answer) -> None:
 
 async def test_an_answer_that_is_cut_off_is_an_error() -> None:
     reader = asyncio.StreamReader()
-    reader.feed_data(frames.encode(frames.Ready(address_space_bytes=1))[:-1])
+    reader.feed_data(frames.encode(frames.Ready(pid=7, address_space_bytes=1))[:-1])
     reader.feed_eof()
 
     with pytest.raises(asyncio.IncompleteReadError):
         await frames.read_answer(reader)
+
+
+@pytest.mark.parametrize(
+    "received",
+    [
+        (2**40).to_bytes(8, "big"),
+        frames.framed(b"no JSON"),
+        frames.framed(b'{"type": "Decided"}'),
+        frames.framed(b"[" * 100_000),
+    ],
+    ids=["too long", "no JSON", "no answer", "deep"],
+)
+async def test_what_is_no_answer_is_said_to_be_garbled(received: bytes) -> None:
+    reader = asyncio.StreamReader()
+    reader.feed_data(received)
+
+    with pytest.raises(frames.GarbledError):
+        await frames.read_answer(reader)
+
+
+def test_frames_that_came_together_are_split() -> None:
+    received = frames.framed(b"one") + frames.framed(b"") + frames.framed(b"three")
+
+    assert [bytes(each) for each in frames.split(received)] == [b"one", b"", b"three"]
+
+
+@pytest.mark.parametrize("missing", [1, 5, 12], ids=["of the body", "of the next length", "of the first body"])
+def test_a_frame_that_is_cut_off_is_garbled(missing: int) -> None:
+    received = frames.framed(b"one") + frames.framed(b"two")
+
+    with pytest.raises(frames.GarbledError):
+        frames.split(received[:-missing])
 
 
 def test_every_kind_has_a_decoder() -> None:

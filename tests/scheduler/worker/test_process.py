@@ -3,60 +3,23 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from scheduler.change import Change
-from scheduler.cluster import Cluster
 from scheduler.worker import frames
-from scheduler.worker.process import COMMAND, Limits, SolveFailedError, Worker, WorkerAbsentError, WorkerLostError
-from solver.domain import Plan, Policy
-from tests.support import shell_listener
-from tests.support.builders import batch, claim, claim_allocation, gpu_class, gpu_slice, node, placement, pod, result
+from scheduler.worker.limits import Limits
+from scheduler.worker.process import COMMAND, SolveFailedError, Worker, WorkerAbsentError, WorkerLostError
+from solver.domain import Policy
+from tests.support import shell_garbler, shell_listener
+from tests.support.builders import batch, claim, claim_allocation, gpu_slice, node, placement, pod, result
 from tests.support.cluster_builders import gone, seen, unit
-from tests.support.shell_worker import COMMAND as MISBEHAVING
+from tests.support.shell_process import LIMITS, WORLD, Shell, running
 
-LIMITS = Limits(seconds=1.0, deterministic_seconds=1.0, workers=1, memory_limit_mib=512)
 HASTY = Limits(seconds=0.01, deterministic_seconds=1.0, workers=1, memory_limit_mib=512)
-WORLD = (node("n1", cpu=8), gpu_slice("n1", count=2), gpu_class(), claim("c"), claim("d"))
 POD = pod("p", "c")
-
-
-class Shell:
-    """A worker with the mirror that it replicates."""
-
-    def __init__(self, worker: Worker) -> None:
-        self.worker = worker
-        self.cluster = Cluster()
-        for each in WORLD:
-            self.see(seen(each))
-
-    def see(self, change: Change) -> None:
-        if self.cluster.apply(change):
-            self.worker.note(change)
-
-    async def decide(self, *names_and_claims: tuple[str, ...]) -> Plan:
-        pods = batch(*(pod(*each) for each in names_and_claims))
-        answer = await self.worker.decide(pods, self.cluster.assumptions(), Policy())
-        assert answer.plan is not None
-        return answer.plan
-
-
-@asynccontextmanager
-async def running(limits: Limits = LIMITS, command: tuple[str, ...] = MISBEHAVING) -> AsyncIterator[Shell]:
-    shell = Shell(Worker(limits, command))
-    task = asyncio.create_task(shell.worker.run())
-    try:
-        async with asyncio.timeout(60):
-            await shell.worker.wait_until_ready()
-            yield shell
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 def is_alive(pid: int) -> bool:
@@ -281,3 +244,41 @@ async def test_who_waits_for_the_first_start_hears_of_its_failure(command: tuple
 
     assert failures
     assert not worker.is_ready
+
+
+@pytest.mark.parametrize("kind", ["garbage", "endless", "twice"])
+async def test_a_process_that_answers_nonsense_is_ended(kind: str) -> None:
+    async with running(command=shell_garbler.command(kind)) as shell:
+        pid = shell.worker.pid
+        assert pid is not None
+
+        with pytest.raises(WorkerLostError):
+            await shell.decide(("p", "c"))
+
+        await restarted(shell)
+        assert not is_alive(pid)
+
+
+async def test_a_process_that_reads_nothing_is_ended_although_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.worker.process._MOST_UNTOLD", 1)
+    monkeypatch.setattr("scheduler.worker.process._STALL_SECONDS", 0.2)
+    async with running(command=shell_garbler.command("deaf")) as shell:
+        pid = shell.worker.pid
+        assert pid is not None
+        shell.see(seen(node("a", labels={"large": "x" * 4_000_000})))
+        async with asyncio.timeout(20):
+            while is_alive(pid):  # noqa: ASYNC110 - another process ends
+                await asyncio.sleep(0.01)
+
+
+async def test_what_grows_with_the_cluster_is_allowed_for_and_most_in_the_first_decision() -> None:
+    async with running() as shell:
+        first = shell.worker.end_seconds(LIMITS)
+        await shell.decide(("p", "c"))
+        small = shell.worker.end_seconds(LIMITS)
+        for number in range(995):
+            shell.worker.note(seen(node(f"m{number}")))
+
+        assert first == pytest.approx(LIMITS.seconds + 1.0 + 5 * 0.002)
+        assert small == pytest.approx(LIMITS.seconds + 1.0 + 5 * 0.00004)
+        assert shell.worker.end_seconds(LIMITS) == pytest.approx(LIMITS.seconds + 1.0 + 1000 * 0.00004)

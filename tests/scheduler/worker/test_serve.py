@@ -1,24 +1,21 @@
 """What the solver's process does with a plan that breaks a rule."""
 
-from pathlib import Path
+import socket
+from concurrent.futures import ThreadPoolExecutor
 
+import msgspec
 import pytest
 from msgspec import structs
 
-from scheduler.cluster import Cluster
-from scheduler.observe.health import Health
-from scheduler.observe.metrics import Metrics
+from scheduler.change import Change
+from scheduler.cluster import Assumptions, Cluster, Intake, Transition
 from scheduler.worker import frames, serve
-from scheduler.worker.decider import Decider
-from scheduler.worker.process import Limits, Worker
-from scheduler.worker.sight import Sight
 from solver import solve, solve_greedily
 from solver.domain import Batch, Budget, Plan, Pod, Policy, ReasonCode, Snapshot, Violation
 from solver.verify import check as honest_check
 from tests.support.builders import batch, claim, gang, gpu_class, gpu_slice, member, node, pod, snapshot
-from tests.support.shell_clock import VirtualClock
+from tests.support.cluster_builders import seen
 
-LIMITS = Limits(seconds=1.0, deterministic_seconds=1.0, workers=1, memory_limit_mib=512)
 GOOD = tuple(pod(f"good-{index}", f"c{index}") for index in range(7))
 POISON = pod("poison", "c7")
 WORLD = snapshot(node("n1"), gpu_slice("n1", count=8), gpu_class(), *(claim(f"c{index}") for index in range(8)))
@@ -101,30 +98,58 @@ def test_alone_it_gets_no_plan() -> None:
     assert plan is None
 
 
-async def test_the_others_are_placed_after_a_few_decisions_and_only_the_guilty_pod_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    metrics = Metrics()
-    worker = Worker(LIMITS, ["unused"])
-    sight = Sight(metrics, Health().ready("solver"), tmp_path, VirtualClock())
-    decider = Decider(worker, Cluster(), LIMITS, sight)
+def test_a_change_that_raises_ends_no_process_and_the_next_ones_are_applied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same change is fed to every process that follows: it would end each of them."""
+    honest = Cluster.apply
 
-    async def decide(pods: Batch, _assumptions: object, _policy: Policy) -> frames.Decided:
-        plan, violations = decided(*pods.pods)
-        return frames.Decided(plan=plan, violations=violations)
+    def apply(own: Cluster, change: Change) -> tuple[Transition, ...]:
+        if isinstance(change.value, Pod) and change.value.id == POISON.id and not change.value.invalid:
+            raise ZeroDivisionError
+        return honest(own, change)
 
-    monkeypatch.setattr(worker, "decide", decide)
-    waiting, rounds = [*GOOD, POISON], 0
-    while len(waiting) > 1:
-        rounds += 1
-        assert rounds < 12
-        placed = set()
-        for part in decider.divide(batch(*waiting)):
-            decision = await decider.decide(part, Policy())
-            placed |= {each.pod for each in decision.plan.placements}
-        waiting = [each for each in waiting if each.id not in placed]
+    monkeypatch.setattr(Cluster, "apply", apply)
+    there = [structs.replace(each, node_name="n1") for each in (GOOD[0], POISON, GOOD[1])]
+    changes = [frames.encode_change(each) for each in (seen(node("n1")), *map(seen, there))]
+    plan = answered(changes, pod("new"))
+    assert plan is not None
+    assert [each.node for each in plan.placements] == ["n1"]
 
-    assert waiting == [POISON]
+
+def test_what_does_not_survive_the_pipe_counts_as_it_did_before() -> None:
+    replica, there = Cluster(), structs.replace(GOOD[0], node_name="n1", requests=(("cpu", 3),))
+    intake = Intake(replica)
+    serve._apply(intake, replica, frames.encode_change(seen(there)))  # noqa: SLF001 - what `serve` does with each
+    unspeakable = structs.replace(there, labels=(("x", "\ud800"),))
+    serve._apply(intake, replica, frames.encode_change(seen(unspeakable)))  # noqa: SLF001
+    serve._apply(intake, replica, frames.encode_change(seen(structs.replace(POISON, creation="\ud800"))))  # noqa: SLF001
+    (found,) = replica.snapshot().pods
+    assert (found.requests, bool(found.invalid)) == (there.requests, True)
+
+
+def answered(changes: list[msgspec.Raw], *pods: Pod) -> Plan | None:
+    """Run the process's loop in a thread: feed it, have it decide, and close the pipe."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs, ThreadPoolExecutor(1) as pool:
+        service = serve._Service(theirs, solve)  # noqa: SLF001 - without the limit of the whole process
+        loop = pool.submit(service.run, 0)
+        order = frames.Decide(
+            id=0,
+            cost_units=1_000_000,
+            batch=Batch(pods=pods),
+            assumptions=Assumptions(),
+            policy=Policy(),
+            seconds=60.0,
+            deterministic_seconds=1.0,
+            seed=0,
+            workers=1,
+        )
+        ours.sendall(frames.encode(frames.Apply(tuple(changes))) + frames.encode(order))
+        stream = ours.makefile("rb")
+        answers = [frames._answers.decode(stream.read(int.from_bytes(stream.read(8)))) for _ in range(2)]  # noqa: SLF001
+        ours.shutdown(socket.SHUT_WR)
+        loop.result(60)
+    assert isinstance(answers[1], frames.Decided)
+    return answers[1].plan
 
 
 def test_a_plan_that_leaves_hard_pods_for_later_breaks_no_rule() -> None:

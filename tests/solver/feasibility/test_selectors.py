@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solver.domain import AttributeKind, AttributeValue, Device, Quantity
-from solver.feasibility.selectors import Selector, SelectorError, SelectorFailure, compile_selector
+from solver.feasibility.selectors import EvaluationBudget, Selector, SelectorError, SelectorFailure, compile_selector
 from tests.support import cel_oracle
 from tests.support.cel_random import ExpressionSource
 
@@ -99,9 +99,11 @@ def test_what_an_expression_does_not_read_costs_no_evaluation(monkeypatch: pytes
     evaluated: list[Device] = []
     run = Selector._run  # noqa: SLF001 - counted
 
-    def counting(self: Selector, driver: str, device: Device, values: list[Any]) -> bool | SelectorFailure:
+    def counting(
+        self: Selector, driver: str, device: Device, values: list[Any], budget: EvaluationBudget | None
+    ) -> bool | SelectorFailure:
         evaluated.append(device)
-        return run(self, driver, device, values)
+        return run(self, driver, device, values, budget)
 
     monkeypatch.setattr(Selector, "_run", counting)
     selector = Selector(f'device.attributes["{_DRIVER}"].model == "A100"')

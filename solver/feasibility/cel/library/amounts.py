@@ -10,7 +10,8 @@ from solver.domain.quantity import NANO
 from solver.feasibility.cel.errors import EvaluationError
 from solver.feasibility.cel.library.overloads import Overload, function, method
 from solver.feasibility.cel.types import BOOL, DOUBLE, INT, QUANTITY, SEMVER, STRING
-from solver.feasibility.cel.values import MAX_INT, MIN_INT, Semver, normalize_semver, parse_semver
+from solver.feasibility.cel.values import MAX_INT, MIN_INT, Semver, Value
+from solver.feasibility.cel.versions import normalize_semver, parse_semver
 
 _PARTS: Final = re.compile(r"[+-]?([0-9]*)(?:\.([0-9]*))?(.*)", re.ASCII)
 _NO_DIGITS: Final = re.compile(r"[+-]?\.?(?:[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?", re.ASCII)
@@ -19,11 +20,23 @@ _DECIMAL_EXPONENT: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G
 _MOST_DIGITS: Final = 18
 _FINEST: Final = -9
 _WITHIN_INT64: Final = 10**18
+_LONGEST: Final = 128
+_SHORT_COST: Final = 30  # of parsing a quantity or version, however short
+
+
+def _parsing_cost(text: str, *_: Value) -> int:
+    return _SHORT_COST + len(text) // 10
+
+
+def parse_quantity(text: str) -> Quantity:
+    """Parse a quantity; EvaluationError says what is wrong with it."""
+    if len(text) > _LONGEST:
+        raise EvaluationError("{!r} is no quantity: it has more than {} characters", text, _LONGEST)
+    return _parsed(text)
 
 
 @lru_cache(maxsize=4096)
-def parse_quantity(text: str) -> Quantity:
-    """Parse a quantity; EvaluationError says what is wrong with it."""
+def _parsed(text: str) -> Quantity:
     if text and _NO_DIGITS.fullmatch(text):
         return Quantity(nano=0, text=text)  # upstream's parser takes ".", "m" and "Gi" for zero
     try:
@@ -115,8 +128,8 @@ _TWO_VERSIONS: Final = (SEMVER, SEMVER)
 _MIXED: Final = (QUANTITY, INT)
 
 FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
-    "quantity": (function((STRING,), QUANTITY, parse_quantity),),
-    "isQuantity": (function((STRING,), BOOL, _is_quantity),),
+    "quantity": (function((STRING,), QUANTITY, parse_quantity, _parsing_cost),),
+    "isQuantity": (function((STRING,), BOOL, _is_quantity, _parsing_cost),),
     "sign": (function((QUANTITY,), INT, lambda quantity: _order(quantity.nano, 0)),),
     "asApproximateFloat": (method((QUANTITY,), DOUBLE, lambda quantity: quantity.nano / NANO),),
     "asInteger": (method((QUANTITY,), INT, _integer),),
@@ -142,14 +155,14 @@ FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
         method(_TWO_VERSIONS, INT, _order_versions),
     ),
     "semver": (
-        function((STRING,), SEMVER, parse_semver),
-        function((STRING, BOOL), SEMVER, _parse_loosely),
+        function((STRING,), SEMVER, parse_semver, _parsing_cost),
+        function((STRING, BOOL), SEMVER, _parse_loosely, _parsing_cost),
     ),
     "isSemver": (
-        function((STRING,), BOOL, _is_semver),
-        function((STRING, BOOL), BOOL, _is_loose_semver),
+        function((STRING,), BOOL, _is_semver, _parsing_cost),
+        function((STRING, BOOL), BOOL, _is_loose_semver, _parsing_cost),
     ),
-    "major": (method((SEMVER,), INT, lambda version: version.key[0]),),
-    "minor": (method((SEMVER,), INT, lambda version: version.key[1]),),
-    "patch": (method((SEMVER,), INT, lambda version: version.key[2]),),
+    "major": (method((SEMVER,), INT, lambda version: version.numbers[0]),),
+    "minor": (method((SEMVER,), INT, lambda version: version.numbers[1]),),
+    "patch": (method((SEMVER,), INT, lambda version: version.numbers[2]),),
 }

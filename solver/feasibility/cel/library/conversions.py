@@ -25,7 +25,7 @@ from solver.feasibility.cel.types import (
     map_of,
     type_of,
 )
-from solver.feasibility.cel.values import MAX_INT, MAX_UINT, MIN_INT, TypeValue, UInt, Value, type_name
+from solver.feasibility.cel.values import MAX_INT, MAX_UINT, MIN_INT, TypeValue, UInt, Value, digits_of, type_name
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _UNSIGNED: Final = re.compile(r"[0-9]+", re.ASCII)
@@ -36,6 +36,23 @@ _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 _FIRST_EXPONENT: Final = 6
 _LAST_NEGATIVE_EXPONENT: Final = -4
+_WRITING_COST: Final = 15  # of writing a number, an address or a time
+
+
+def _writing_cost(_: Value) -> int:
+    return _WRITING_COST
+
+
+def _duration_cost(text: Value) -> int:
+    return 10 * len(text) + _WRITING_COST  # every second character can be a part of its own
+
+
+def _timestamp_cost(text: Value) -> int:
+    return len(text) // 5 + 2 * _WRITING_COST
+
+
+def _long_writing_cost(_: Value) -> int:
+    return 3 * _WRITING_COST
 
 
 def _same(value: Value) -> Value:
@@ -69,15 +86,18 @@ def _uint_of_float(value: float) -> UInt:
 
 
 def _int_of_text(text: str) -> int:
-    if not _INTEGER.fullmatch(text) or not MIN_INT <= int(text) <= MAX_INT:
+    number = digits_of(text.lstrip("+-"), -MIN_INT) if _INTEGER.fullmatch(text) else None
+    value = None if number is None else -number if text.startswith("-") else number
+    if value is None or value > MAX_INT:
         raise EvaluationError("{!r} is no int", text)
-    return int(text)
+    return value
 
 
 def _uint_of_text(text: str) -> UInt:
-    if not _UNSIGNED.fullmatch(text) or int(text) > MAX_UINT:
+    number = digits_of(text, MAX_UINT) if _UNSIGNED.fullmatch(text) else None
+    if number is None:
         raise EvaluationError("{!r} is no uint", text)
-    return UInt(int(text))
+    return UInt(number)
 
 
 def _float_of_text(text: str) -> float:
@@ -129,12 +149,12 @@ _LIST: Final = list_of(A)
 _MAP: Final = map_of(A, B)
 
 FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
-    "bool": (function((BOOL,), BOOL, _same), function((STRING,), BOOL, _bool_of_text)),
+    "bool": (function((BOOL,), BOOL, _same), function((STRING,), BOOL, _bool_of_text, by_text)),
     "bytes": (function((BYTES,), BYTES, _same), function((STRING,), BYTES, str.encode, by_text)),
     "double": (
         function((DOUBLE,), DOUBLE, _same),
         function((INT,), DOUBLE, float),
-        function((STRING,), DOUBLE, _float_of_text),
+        function((STRING,), DOUBLE, _float_of_text, _timestamp_cost),
         function((UINT,), DOUBLE, float),
     ),
     "dyn": (function((A,), DYN, _same),),
@@ -142,7 +162,7 @@ FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
         function((INT,), INT, _same),
         function((DOUBLE,), INT, _int_of_float),
         function((DURATION,), INT, lambda value: value.nanoseconds),
-        function((STRING,), INT, _int_of_text),
+        function((STRING,), INT, _int_of_text, by_text),
         function((TIMESTAMP,), INT, lambda value: value.nanoseconds // times.SECOND),
         function((UINT,), INT, lambda value: checked_int(int(value))),
     ),
@@ -150,29 +170,29 @@ FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
         function((UINT,), UINT, _same),
         function((DOUBLE,), UINT, _uint_of_float),
         function((INT,), UINT, checked_uint),
-        function((STRING,), UINT, _uint_of_text),
+        function((STRING,), UINT, _uint_of_text, by_text),
     ),
     "string": (
         function((STRING,), STRING, _same),
         function((BOOL,), STRING, lambda value: "true" if value else "false"),
         function((BYTES,), STRING, _text_of_bytes, by_text),
-        function((DOUBLE,), STRING, text_of_float),
-        function((DURATION,), STRING, times.text_of_duration),
+        function((DOUBLE,), STRING, text_of_float, _writing_cost),
+        function((DURATION,), STRING, times.text_of_duration, _writing_cost),
         function((INT,), STRING, str),
-        function((TIMESTAMP,), STRING, times.text_of_timestamp),
+        function((TIMESTAMP,), STRING, times.text_of_timestamp, _long_writing_cost),
         function((UINT,), STRING, lambda value: str(int(value))),
-        function((IP,), STRING, str),
-        function((CIDR,), STRING, str),
+        function((IP,), STRING, str, _writing_cost),
+        function((CIDR,), STRING, str, _long_writing_cost),
     ),
     "duration": (
         function((DURATION,), DURATION, _same),
         function((INT,), DURATION, times.duration_of_int),
-        function((STRING,), DURATION, times.parse_duration),
+        function((STRING,), DURATION, times.parse_duration, _duration_cost),
     ),
     "timestamp": (
         function((TIMESTAMP,), TIMESTAMP, _same),
         function((INT,), TIMESTAMP, times.timestamp_of_seconds),
-        function((STRING,), TIMESTAMP, times.parse_timestamp),
+        function((STRING,), TIMESTAMP, times.parse_timestamp, _timestamp_cost),
     ),
     "type": (function((A,), type_of(A), lambda value: TypeValue(type_name(value))),),
     "size": tuple(

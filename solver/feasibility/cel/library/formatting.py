@@ -18,6 +18,7 @@ from solver.feasibility.cel.values import (
     TypeValue,
     UInt,
     Value,
+    digits_of,
     keys_of,
     map_key,
     type_name,
@@ -25,6 +26,9 @@ from solver.feasibility.cel.values import (
 
 _DIGITS: Final = 6
 _MOST_DIGITS: Final = 1000
+_DEEPEST: Final = 60
+_CLAUSE_COST: Final = 16
+_VALUE_COST: Final = 4
 _CLAUSE: Final = re.compile(r"%(?:(%)|(?:\.([0-9]+))?([a-zA-Z])|)")
 _RAISED: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _SPECIAL: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -61,11 +65,11 @@ def clauses_of(text: str) -> list[Clause]:
         at = match.end()
         if match[1]:
             continue
-        verb, digits = match[3] or "", int(match[2] or _DIGITS)
+        verb, digits = match[3] or "", digits_of(match[2] or str(_DIGITS), _MOST_DIGITS)
         if verb not in _TAKES or not verb:
             raise EvaluationError("{!r} is no clause of format(): there are %s %d %f %e %b %x %X %o", match.group())
-        if digits > _MOST_DIGITS:
-            raise EvaluationError("a format of {} digits is too long", digits)
+        if digits is None:
+            raise EvaluationError("a format of more than {} digits is too long", _MOST_DIGITS)
         clauses.append(Clause("", verb, digits))
     return [*clauses, Clause(text[at:], "", 0)]
 
@@ -76,7 +80,7 @@ def takes(verb: str, kind: str) -> bool:
 
 
 def _format(meter: Meter, text: str, arguments: list[Value]) -> str:
-    meter.charge(len(text) // 10 + len(arguments) + 1)
+    meter.charge(len(text) // 10 + _CLAUSE_COST * (text.count("%") + 1))
     parts: list[str] = []
     waiting = iter(arguments)
     for clause in clauses_of(text):
@@ -95,42 +99,44 @@ def _format(meter: Meter, text: str, arguments: list[Value]) -> str:
 _MISSING: Final = object()
 
 
-def _text(meter: Meter, value: Value, _digits: int = 0) -> str:
-    meter.charge(1)
+def _text(meter: Meter, value: Value, _digits: int = 0, depth: int = 0) -> str:
+    meter.charge(_VALUE_COST)
+    if depth > _DEEPEST:
+        raise EvaluationError("%s does not take values that are nested deeper than {} levels", _DEEPEST)
     kind = type(value)
     if kind is str:
         meter.charge(len(value) // 10)
         return str(value)
     if kind is list:
-        return f"[{', '.join([_literal(meter, item) for item in value])}]"
+        return f"[{', '.join([_literal(meter, item, depth + 1) for item in value])}]"
     if kind is dict or kind is DomainMap:
-        return _map(meter, value)
+        return _map(meter, value, depth + 1)
     writer = _TEXTS.get(kind)
     if writer is None:
         raise EvaluationError("%s does not take a {}", type_name(value))
     return writer(value)
 
 
-def _map(meter: Meter, mapping: dict[Value, Value]) -> str:
+def _map(meter: Meter, mapping: dict[Value, Value], depth: int) -> str:
     pairs = []
     for key in keys_of(mapping):
         if type(key) not in {str, bool, int, UInt}:
             raise EvaluationError("%s does not take a map whose keys are of type {}", type_name(key))
-        pairs.append((_literal(meter, key), _literal(meter, mapping[map_key(key)])))
+        pairs.append((_literal(meter, key, depth), _literal(meter, mapping[map_key(key)], depth)))
     return "{" + ", ".join(f"{key}:{value}" for key, value in sorted(pairs, key=lambda pair: pair[0])) + "}"
 
 
-def _literal(meter: Meter, value: Value) -> str:
+def _literal(meter: Meter, value: Value, depth: int) -> str:
     """Write a value inside of a list or map, where it looks like its source."""
     kind = type(value)
     if kind is float:
+        meter.charge(_VALUE_COST)
         text = f"{value:.{_DIGITS}f}" if math.isfinite(value) else text_of_float(value)
         return text if math.isfinite(value) else f'"{text}"'
-    text = _text(meter, value)
-    if kind is str:
-        return _quoted(text)
-    if kind is bytes:
-        return "b" + _quoted(text)
+    text = _text(meter, value, depth=depth)
+    if kind is str or kind is bytes:
+        meter.charge(2 * len(text))
+        return _quoted(text) if kind is str else "b" + _quoted(text)
     if kind is Duration:
         return f"duration({_quoted(text)})"
     return f"timestamp({_quoted(text)})" if kind is Timestamp else text
@@ -171,7 +177,8 @@ def _endless(number: float) -> str:
     return "∞" if number > 0 else "-∞"
 
 
-def _fixed(_meter: Meter, value: Value, digits: int) -> str:
+def _fixed(meter: Meter, value: Value, digits: int) -> str:
+    meter.charge(digits // 5)
     number = _number(value)
     return f"{number:,.{digits}f}" if math.isfinite(number) else _endless(number)
 

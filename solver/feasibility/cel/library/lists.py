@@ -1,6 +1,7 @@
 """Lists: the extension library version 3, the Kubernetes functions, and sets."""
 
 from functools import cmp_to_key
+from itertools import islice
 from typing import Final
 
 from solver.feasibility.cel.errors import EvaluationError
@@ -23,7 +24,7 @@ from solver.feasibility.cel.types import (
     list_of,
     optional_of,
 )
-from solver.feasibility.cel.values import NONE, Optional, Value, compare, is_same, type_name
+from solver.feasibility.cel.values import NONE, Duration, Optional, UInt, Value, compare, is_same, type_name
 
 _COMPARABLE: Final = (INT, UINT, DOUBLE, BOOL, DURATION, TIMESTAMP, STRING, BYTES)
 _LIST: Final = list_of(A)
@@ -40,16 +41,17 @@ def _flatten(meter: Meter, items: list[Value], depth: int = 1) -> list[Value]:
         raise EvaluationError("level must be non-negative")
     meter.charge(len(items) + 1)
     flat: list[Value] = []
-    for item in items:
-        if type(item) is list and depth > 0:
-            flat += _flatten(meter, item, depth - 1)
-        else:
+    opened = [iter(items)]
+    while opened:
+        for item in opened[-1]:
+            if type(item) is list and len(opened) <= depth:
+                meter.charge(len(item) + 3)
+                opened.append(iter(item))
+                break
             flat.append(item)
+        else:
+            opened.pop()
     return flat
-
-
-def _order_pairs(left: tuple[Value, Value], right: tuple[Value, Value]) -> int:
-    return compare(left[0], right[0])
 
 
 def sort_by(meter: Meter, items: list[Value], keys: list[Value]) -> list[Value]:
@@ -59,7 +61,12 @@ def sort_by(meter: Meter, items: list[Value], keys: list[Value]) -> list[Value]:
         raise EvaluationError("the items of a list to sort must have the same type")
     if keys:
         compare(keys[0], keys[0])
-    pairs = sorted(zip(keys, items, strict=True), key=cmp_to_key(_order_pairs))
+    meter.charge(len(keys).bit_length() * len(keys))
+
+    def order(left: tuple[Value, Value], right: tuple[Value, Value]) -> int:
+        return compare(left[0], right[0], meter)
+
+    pairs = sorted(zip(keys, items, strict=True), key=cmp_to_key(order))
     return [item for _, item in pairs]
 
 
@@ -68,21 +75,22 @@ def _sort(meter: Meter, items: list[Value]) -> list[Value]:
 
 
 def _range(meter: Meter, end: int) -> list[Value]:
-    meter.charge(max(0, end) + 10)
+    meter.charge(2 * max(0, end) + 10)
     return list(range(end))
 
 
 def _distinct(meter: Meter, items: list[Value]) -> list[Value]:
     unique: list[Value] = []
     for item in items:
-        meter.charge(10 + 2 * len(unique))
+        meter.charge(10 + 3 * len(unique))
         if not any(is_same(item, other, meter) for other in unique):
             unique.append(item)
     return unique
 
 
-def _is_sorted(items: list[Value]) -> bool:
-    return all(compare(items[at], items[at + 1]) <= 0 for at in range(len(items) - 1))
+def _is_sorted(meter: Meter, items: list[Value]) -> bool:
+    meter.charge(2 * len(items) + 1)
+    return all(compare(items[at], items[at + 1], meter) <= 0 for at in range(len(items) - 1))
 
 
 def _sum(zero: Value, items: list[Value]) -> Value:
@@ -104,38 +112,57 @@ def _sum_of_ints(items: list[Value]) -> Value:
 
 
 def _sum_of_uints(items: list[Value]) -> Value:
-    return checked_uint(sum(int(item) for item in items))
+    _check_items(items, UInt, "uint")
+    return checked_uint(sum(map(int, items)))
 
 
 def _sum_of_durations(items: list[Value]) -> Value:
+    _check_items(items, Duration, "duration")
     return duration_of(sum(item.nanoseconds for item in items))
 
 
-def _extreme(items: list[Value], sign: int) -> Value:
+def _check_items(items: list[Value], kind: type, name: str) -> None:
+    for item in items:
+        if type(item) is not kind:
+            raise EvaluationError("no such overload: {} + {}", name, type_name(item))
+
+
+def _extreme(meter: Meter, items: list[Value], sign: int) -> Value:
     if not items:
         raise EvaluationError("the list is empty")
+    meter.charge(2 * len(items) + 1)
     best = items[0]
-    for item in items[1:]:
-        if compare(best, item) * sign < 0:
+    for item in islice(items, 1, None):
+        if compare(best, item, meter) * sign < 0:
             best = item
     return best
 
 
+def _max(meter: Meter, items: list[Value]) -> Value:
+    return _extreme(meter, items, 1)
+
+
+def _min(meter: Meter, items: list[Value]) -> Value:
+    return _extreme(meter, items, -1)
+
+
 def _index_of(meter: Meter, items: list[Value], wanted: Value) -> int:
-    meter.charge(2 * len(items))
+    meter.charge(3 * len(items))
     return next((at for at, item in enumerate(items) if is_same(item, wanted, meter)), -1)
 
 
 def _last_index_of(meter: Meter, items: list[Value], wanted: Value) -> int:
-    meter.charge(2 * len(items))
+    meter.charge(3 * len(items))
     return next((at for at in range(len(items) - 1, -1, -1) if is_same(items[at], wanted, meter)), -1)
 
 
 def _includes_all(meter: Meter, items: list[Value], wanted: list[Value]) -> bool:
+    meter.charge(4 * len(wanted))
     return all(contains(meter, items, item) for item in wanted)
 
 
 def _intersects(meter: Meter, left: list[Value], right: list[Value]) -> bool:
+    meter.charge(4 * len(left))
     return any(contains(meter, right, item) for item in left)
 
 
@@ -178,15 +205,15 @@ FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
     "distinct": (method((_LIST,), _LIST, _distinct, is_metered=True),),
     "first": (method((_LIST,), optional_of(A), _first),),
     "last": (method((_LIST,), optional_of(A), _last),),
-    "isSorted": tuple(method((list_of(kind),), BOOL, _is_sorted, by_list) for kind in _COMPARABLE),
+    "isSorted": tuple(method((list_of(kind),), BOOL, _is_sorted, is_metered=True) for kind in _COMPARABLE),
     "sum": (
         method((list_of(INT),), INT, _sum_of_ints, by_list),
         method((list_of(UINT),), UINT, _sum_of_uints, by_list),
         method((list_of(DOUBLE),), DOUBLE, lambda items: _sum(0.0, items), by_list),
         method((list_of(DURATION),), DURATION, _sum_of_durations, by_list),
     ),
-    "max": tuple(method((list_of(kind),), kind, lambda items: _extreme(items, 1), by_list) for kind in _COMPARABLE),
-    "min": tuple(method((list_of(kind),), kind, lambda items: _extreme(items, -1), by_list) for kind in _COMPARABLE),
+    "max": tuple(method((list_of(kind),), kind, _max, is_metered=True) for kind in _COMPARABLE),
+    "min": tuple(method((list_of(kind),), kind, _min, is_metered=True) for kind in _COMPARABLE),
     "indexOf": (method((_LIST, A), INT, _index_of, is_metered=True),),
     "lastIndexOf": (method((_LIST, A), INT, _last_index_of, is_metered=True),),
     "sets.contains": (function((_LIST, _LIST), BOOL, _includes_all, is_metered=True),),

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from datetime import date
 from typing import Final
 
+from solver.feasibility.cel.errors import shortened
 from solver.feasibility.cel.library.overloads import Overload, function, method
-from solver.feasibility.cel.library.urls import FUNCTIONS as URL_FUNCTIONS
+from solver.feasibility.cel.library.urls import is_uri
+from solver.feasibility.cel.meter import Meter
 from solver.feasibility.cel.types import FORMAT, STRING, list_of, optional_of
 from solver.feasibility.cel.values import NONE, NamedFormat, Optional, Value
 
@@ -22,6 +24,8 @@ _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _TIME: Final = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))", re.ASCII)
 _LONGEST_LABEL: Final = 63
 _LONGEST_SUBDOMAIN: Final = 253
+_FIXED_COST: Final = 20
+_CHARACTER_COST: Final = 2
 
 
 def _is_label(text: str) -> bool:
@@ -71,10 +75,6 @@ def _is_datetime(text: str) -> bool:
     return _is_date(day) and match is not None and match[1] <= "23" and match[2] <= "59" and match[3] <= "59"
 
 
-def _is_uri(text: str) -> bool:
-    return bool(URL_FUNCTIONS["isURL"][0].run(text))
-
-
 _VALIDATORS: Final[dict[str, Callable[[str], bool]]] = {
     "dns1123Label": _is_label,
     "dns1123Subdomain": _is_subdomain,
@@ -84,7 +84,7 @@ _VALIDATORS: Final[dict[str, Callable[[str], bool]]] = {
     "dns1123SubdomainPrefix": _as_prefix(_is_subdomain),
     "dns1035LabelPrefix": _as_prefix(_is_1035_label),
     "labelValue": _is_label_value,
-    "uri": _is_uri,
+    "uri": is_uri,
     "uuid": lambda text: _UUID.fullmatch(text) is not None,
     "byte": _is_base64,
     "date": _is_date,
@@ -92,10 +92,11 @@ _VALIDATORS: Final[dict[str, Callable[[str], bool]]] = {
 }
 
 
-def _validate(named: NamedFormat, text: str) -> Optional:
+def _validate(meter: Meter, named: NamedFormat, text: str) -> Optional:
+    meter.charge_at_once(_FIXED_COST + _CHARACTER_COST * len(text), "validate a shorter text")
     if _VALIDATORS[named.name](text):
         return NONE
-    return Optional([f"{text!r} does not match the format {named.name}"])
+    return Optional([f"{shortened(text)!r} does not match the format {named.name}"])
 
 
 def _named(name: str) -> Optional:
@@ -108,7 +109,7 @@ def _constant(name: str) -> Callable[[], Value]:
 
 
 _FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
-    "validate": (method((FORMAT, STRING), optional_of(list_of(STRING)), _validate, lambda _, text: len(text) + 1),),
+    "validate": (method((FORMAT, STRING), optional_of(list_of(STRING)), _validate, is_metered=True),),
     "format.named": (function((STRING,), optional_of(FORMAT), _named),),
 }
 _CONSTANTS: Final[dict[str, tuple[Overload, ...]]] = {

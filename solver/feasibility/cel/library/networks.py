@@ -5,16 +5,27 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, ip
 from typing import Final
 
 from solver.feasibility.cel.errors import EvaluationError
-from solver.feasibility.cel.library.overloads import Overload, by_text, function, method
+from solver.feasibility.cel.library.overloads import Overload, function, method
 from solver.feasibility.cel.types import BOOL, CIDR, INT, IP, STRING
+from solver.feasibility.cel.values import Value
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Interface | IPv6Interface
 
 _NETWORK: Final = re.compile(r"([^/%]+)/(0|[1-9][0-9]{0,2})", re.ASCII)
 _LONGEST: Final = 64
+_PARSING_COST: Final = 100
+_NETWORK_COST: Final = 80  # of what the standard library works out anew each time
 _BROADCAST: Final = IPv4Address("255.255.255.255")
 _LINK_LOCAL_MULTICAST: Final = ip_interface("224.0.0.0/24").network
+
+
+def _cost(*_: Value) -> int:
+    return _PARSING_COST
+
+
+def _network_cost(*_: Value) -> int:
+    return _NETWORK_COST
 
 
 def _parse_ip(text: str) -> Address:
@@ -95,25 +106,25 @@ def _address_of(network: Network) -> Address:
 
 
 FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
-    "ip": (function((STRING,), IP, _parse_ip, by_text), method((CIDR,), IP, _address_of)),
-    "isIP": (function((STRING,), BOOL, _is_ip, by_text),),
-    "ip.isCanonical": (function((STRING,), BOOL, lambda text: str(_parse_ip(text)) == text, by_text),),
+    "ip": (function((STRING,), IP, _parse_ip, _cost), method((CIDR,), IP, _address_of)),
+    "isIP": (function((STRING,), BOOL, _is_ip, _cost),),
+    "ip.isCanonical": (function((STRING,), BOOL, lambda text: str(_parse_ip(text)) == text, _cost),),
     "family": (method((IP,), INT, lambda address: address.version),),
-    "isUnspecified": (method((IP,), BOOL, lambda address: address.is_unspecified),),
-    "isLoopback": (method((IP,), BOOL, lambda address: address.is_loopback),),
-    "isLinkLocalMulticast": (method((IP,), BOOL, _is_link_local_multicast),),
-    "isLinkLocalUnicast": (method((IP,), BOOL, lambda address: address.is_link_local),),
-    "isGlobalUnicast": (method((IP,), BOOL, _is_global_unicast),),
-    "cidr": (function((STRING,), CIDR, _parse_network, by_text),),
-    "isCIDR": (function((STRING,), BOOL, _is_network, by_text),),
+    "isUnspecified": (method((IP,), BOOL, lambda address: address.is_unspecified, _network_cost),),
+    "isLoopback": (method((IP,), BOOL, lambda address: address.is_loopback, _network_cost),),
+    "isLinkLocalMulticast": (method((IP,), BOOL, _is_link_local_multicast, _network_cost),),
+    "isLinkLocalUnicast": (method((IP,), BOOL, lambda address: address.is_link_local, _network_cost),),
+    "isGlobalUnicast": (method((IP,), BOOL, _is_global_unicast, _network_cost),),
+    "cidr": (function((STRING,), CIDR, _parse_network, _cost),),
+    "isCIDR": (function((STRING,), BOOL, _is_network, _cost),),
     "containsIP": (
-        method((CIDR, STRING), BOOL, lambda network, text: _contains_ip(network, _parse_ip(text))),
-        method((CIDR, IP), BOOL, _contains_ip),
+        method((CIDR, STRING), BOOL, lambda network, text: _contains_ip(network, _parse_ip(text)), _cost),
+        method((CIDR, IP), BOOL, _contains_ip, _network_cost),
     ),
     "containsCIDR": (
-        method((CIDR, STRING), BOOL, lambda network, text: _contains_network(network, _parse_network(text))),
-        method((CIDR, CIDR), BOOL, _contains_network),
+        method((CIDR, STRING), BOOL, lambda network, text: _contains_network(network, _parse_network(text)), _cost),
+        method((CIDR, CIDR), BOOL, _contains_network, _network_cost),
     ),
-    "prefixLength": (method((CIDR,), INT, lambda network: network.network.prefixlen),),
-    "masked": (method((CIDR,), CIDR, _masked),),
+    "prefixLength": (method((CIDR,), INT, lambda network: network.network.prefixlen, _network_cost),),
+    "masked": (method((CIDR,), CIDR, _masked, _cost),),
 }

@@ -70,6 +70,10 @@ def _joined_cost(left: Value, right: Value) -> int:
     return (len(left) + len(right)) // 10 + 1
 
 
+def _joined_list_cost(left: Value, right: Value) -> int:
+    return (len(left) + len(right)) // 4 + 1  # an item takes 8 bytes, a character 1 to 4
+
+
 def _both(kind: Type, result: Type, run: Callable[[Value, Value], Value]) -> Overload:
     return function((kind, kind), result, run)
 
@@ -91,7 +95,7 @@ def _ordered(decide: Callable[[int], bool]) -> tuple[Overload, ...]:
 
 def contains(meter: Meter, items: list[Value], wanted: Value) -> bool:
     """Whether one of the items equals `wanted`."""
-    meter.charge(2 * len(items))
+    meter.charge(3 * len(items))
     return any(is_same(wanted, item, meter) for item in items)
 
 
@@ -126,7 +130,7 @@ FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
             lambda left, right: times.timestamp_of(left.nanoseconds + right.nanoseconds),
         ),
         _both(INT, INT, lambda left, right: checked_int(left + right)),
-        function((_LIST, _LIST), _LIST, lambda left, right: left + right, _joined_cost),
+        function((_LIST, _LIST), _LIST, lambda left, right: left + right, _joined_list_cost),
         function((STRING, STRING), STRING, lambda left, right: left + right, _joined_cost),
         _both(UINT, UINT, lambda left, right: checked_uint(int(left) + int(right))),
     ),

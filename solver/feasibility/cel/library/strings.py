@@ -4,11 +4,10 @@ from typing import Final
 
 from solver.feasibility.cel.errors import EvaluationError
 from solver.feasibility.cel.library.overloads import Overload, by_text, function, method
+from solver.feasibility.cel.meter import Meter
 from solver.feasibility.cel.types import BOOL, INT, STRING, list_of
 from solver.feasibility.cel.values import Value, type_name
 
-_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
-_UPPER: Final = {code + 32: code for code in range(ord("A"), ord("Z") + 1)}
 _QUOTED: Final = str.maketrans(
     {
         "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v",
@@ -52,12 +51,21 @@ def _last_index_from(text: str, wanted: str, offset: int) -> int:
     return -1 if offset >= len(text) else text.rfind(wanted, 0, offset + len(wanted))
 
 
+def _lower_ascii(text: str) -> str:
+    """Make ASCII letters small, as bytes.lower() does: that is quick whatever else the text holds."""
+    return text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
+
+
+def _upper_ascii(text: str) -> str:
+    return text.encode("utf-8", "surrogatepass").upper().decode("utf-8", "surrogatepass")
+
+
 def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
     return text.replace(old, new, limit if limit >= 0 else -1)
 
 
-def _replace_cost(text: str, old: str, new: str, _limit: int = -1) -> int:
-    count = text.count(old)
+def _replace_cost(text: str, old: str, new: str, limit: int = -1) -> int:
+    count = text.count(old) if limit < 0 else min(limit, text.count(old))
     return (len(text) + count * len(new)) // 5 + 1
 
 
@@ -65,15 +73,13 @@ def _split(text: str, separator: str, limit: int = -1) -> list[str]:
     if limit == 0:
         return []
     if not separator:
-        characters = list(text)
-        if 0 < limit < len(characters):
-            characters[limit - 1 :] = ["".join(characters[limit - 1 :])]
-        return characters
+        return [*text[: limit - 1], text[limit - 1 :]] if 0 < limit < len(text) else list(text)
     return text.split(separator, limit - 1 if limit > 0 else -1)
 
 
-def _split_cost(text: str, *_: Value) -> int:
-    return len(text) // 5 + 1
+def _split_cost(text: str, separator: str, limit: int = -1) -> int:
+    pieces = text.count(separator) + 1
+    return len(text) // 5 + 2 * (pieces if limit < 0 else min(limit, pieces)) + 1  # each piece is a text of its own
 
 
 def _substring(text: str, start: int) -> str:
@@ -86,15 +92,15 @@ def _substring_between(text: str, start: int, end: int) -> str:
     return text[_in_range(start, len(text)) : _in_range(end, len(text))]
 
 
-def _join(items: list[Value], separator: str = "") -> str:
+def _join(meter: Meter, items: list[Value], separator: str = "") -> str:
+    meter.charge(len(items) * (1 + len(separator) // 5) + 1)
+    size = 0
     for item in items:
         if type(item) is not str:
             raise EvaluationError("join: a {} is no string", type_name(item))
+        size += len(item)
+    meter.charge(size // 5)
     return separator.join(items)
-
-
-def _join_cost(items: list[Value], separator: str = "") -> int:
-    return sum(len(item) for item in items if type(item) is str) // 5 + len(items) * (1 + len(separator) // 5) + 1
 
 
 def _contains_cost(text: str, wanted: str) -> int:
@@ -114,8 +120,8 @@ FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
         method((STRING, STRING), INT, _last_index_of, _contains_cost),
         method((STRING, STRING, INT), INT, _last_index_from, by_text),
     ),
-    "lowerAscii": (method((STRING,), STRING, lambda text: text.translate(_LOWER), by_text),),
-    "upperAscii": (method((STRING,), STRING, lambda text: text.translate(_UPPER), by_text),),
+    "lowerAscii": (method((STRING,), STRING, _lower_ascii, by_text),),
+    "upperAscii": (method((STRING,), STRING, _upper_ascii, by_text),),
     "replace": (
         method((STRING, STRING, STRING), STRING, _replace, _replace_cost),
         method((STRING, STRING, STRING, INT), STRING, _replace, _replace_cost),
@@ -130,8 +136,8 @@ FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
     ),
     "trim": (method((STRING,), STRING, lambda text: text.strip(_SPACE), by_text),),
     "join": (
-        method((list_of(STRING),), STRING, _join, _join_cost),
-        method((list_of(STRING), STRING), STRING, _join, _join_cost),
+        method((list_of(STRING),), STRING, _join, is_metered=True),
+        method((list_of(STRING), STRING), STRING, _join, is_metered=True),
     ),
-    "strings.quote": (function((STRING,), STRING, lambda text: f'"{text.translate(_QUOTED)}"', by_text),),
+    "strings.quote": (function((STRING,), STRING, lambda text: f'"{text.translate(_QUOTED)}"', len),),
 }

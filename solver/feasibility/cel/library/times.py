@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from solver.feasibility.cel.errors import EvaluationError
 from solver.feasibility.cel.library.overloads import Overload, method
 from solver.feasibility.cel.types import DURATION, INT, STRING, TIMESTAMP
-from solver.feasibility.cel.values import MAX_INT, MIN_INT, Duration, Timestamp, Value
+from solver.feasibility.cel.values import MAX_INT, MIN_INT, Duration, Timestamp, Value, digits_of
 
 SECOND: Final = 10**9
 _UNITS: Final = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": SECOND}
@@ -21,6 +21,10 @@ _TIMESTAMP: Final = re.compile(
 )
 _OFFSET: Final = re.compile(r"([+-]?[0-9]+):([+-]?[0-9]+)", re.ASCII)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FINEST_DIGITS: Final = 28  # of a part of a unit: what a Decimal is exact to
+_LONGEST_ZONE: Final = 64
+_FIELD_COST: Final = 30
+_ZONE_COST: Final = 1000  # its file is read
 _FIRST: Final = -62135596800
 _LAST: Final = 253402300799
 
@@ -60,7 +64,10 @@ def parse_duration(text: str) -> Duration:
         if match is None or not (match[1] or match[2]):
             break
         unit = _UNITS.get(match[3]) or _LONG_UNITS[match[3]]
-        total += int(match[1] or 0) * unit + int(Decimal(f"0.{match[2] or 0}") * unit)
+        whole = digits_of(match[1], MAX_INT)
+        if whole is None:
+            raise EvaluationError("duration overflow")
+        total += whole * unit + int(Decimal(f"0.{(match[2] or '0')[:_FINEST_DIGITS]}") * unit)
         at = match.end()
     if not rest or at < len(rest):
         raise EvaluationError("{!r} is no duration: write it as 1h30m or 1.5s", text)
@@ -102,6 +109,8 @@ def text_of_timestamp(value: Timestamp) -> str:
 
 
 def _zone(name: str) -> tzinfo:
+    if len(name) > _LONGEST_ZONE:
+        raise EvaluationError("{!r} is no time zone", name)
     if ":" in name:
         match = _OFFSET.fullmatch(name)
         if match is None:
@@ -130,8 +139,8 @@ def _field(read: Callable[[datetime], int]) -> tuple[Overload, ...]:
             raise EvaluationError("timestamp overflow") from None
 
     return (
-        method((TIMESTAMP,), INT, lambda value: in_zone(value, "UTC")),
-        method((TIMESTAMP, STRING), INT, in_zone),
+        method((TIMESTAMP,), INT, lambda value: in_zone(value, "UTC"), lambda _: _FIELD_COST),
+        method((TIMESTAMP, STRING), INT, in_zone, lambda _, __: _ZONE_COST),
     )
 
 

@@ -5,7 +5,8 @@ from typing import Final
 from urllib.parse import quote, unquote, unquote_to_bytes
 
 from solver.feasibility.cel.errors import EvaluationError
-from solver.feasibility.cel.library.overloads import Overload, by_text, function, method
+from solver.feasibility.cel.library.overloads import Overload, function, method
+from solver.feasibility.cel.meter import Meter
 from solver.feasibility.cel.types import BOOL, STRING, URL, list_of, map_of
 from solver.feasibility.cel.values import Url
 
@@ -17,11 +18,27 @@ _HOST: Final = re.compile(r"[^\x00-\x20#/?@\\^`{|}\x7f]*")
 _USER: Final = re.compile(r"[A-Za-z0-9\-._~!$&'()*+,;=%:@]*", re.ASCII)
 _PORT: Final = re.compile(r"(?::[0-9]*)?", re.ASCII)
 _ENCODED_PATH: Final = re.compile(r"[A-Za-z0-9\-._~!$&'()*+,;=:@\[\]%/]*", re.ASCII)
+_FIXED_COST: Final = 40
+_CHARACTER_COST: Final = 3
+_WIDE_CHARACTER_COST: Final = 16  # as four escapes
+_PAIR_COST: Final = 6  # per character: every second one can be a pair of its own
+_TOO_LONG: Final = "take a shorter URL"
+
+
+def _charge(meter: Meter, text: str, cost: int = _CHARACTER_COST) -> None:
+    meter.charge_at_once(_FIXED_COST + len(text) * (cost if text.isascii() else _WIDE_CHARACTER_COST), _TOO_LONG)
+
+
+def _part_cost(url: Url) -> int:
+    return len(url.host) // 10 + 10
+
+
 _PLAIN_IN_PATH: Final = "$&+,/:;=@-_.~"
 
 
-def _parse(text: str) -> Url:
+def _parse(meter: Meter, text: str) -> Url:
     """Parse an absolute URL or path (`url(text)`)."""
+    _charge(meter, text)
     _split(text)
     before, _, fragment = text.partition("#")
     if _BAD_ESCAPE.search(fragment):
@@ -70,7 +87,13 @@ def _escaped(path: str) -> str:
     return path if _ENCODED_PATH.fullmatch(path) else quote(unquote_to_bytes(path), safe=_PLAIN_IN_PATH)
 
 
-def _is_url(text: str) -> bool:
+def _is_url(meter: Meter, text: str) -> bool:
+    _charge(meter, text)
+    return is_uri(text)
+
+
+def is_uri(text: str) -> bool:
+    """Whether a text is an absolute URL or path."""
     try:
         _split(text)
     except EvaluationError:
@@ -89,7 +112,8 @@ def _port(url: Url) -> str:
     return port if is_port or not port else ""
 
 
-def _query(url: Url) -> dict[str, list[str]]:
+def _query(meter: Meter, url: Url) -> dict[str, list[str]]:
+    _charge(meter, url.query, _PAIR_COST)
     found: dict[str, list[str]] = {}
     for pair in url.query.split("&"):
         if not pair or ";" in pair:
@@ -101,12 +125,12 @@ def _query(url: Url) -> dict[str, list[str]]:
 
 
 FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
-    "url": (function((STRING,), URL, _parse, by_text),),
-    "isURL": (function((STRING,), BOOL, _is_url, by_text),),
+    "url": (function((STRING,), URL, _parse, is_metered=True),),
+    "isURL": (function((STRING,), BOOL, _is_url, is_metered=True),),
     "getScheme": (method((URL,), STRING, lambda url: url.scheme),),
     "getHost": (method((URL,), STRING, lambda url: url.host),),
-    "getHostname": (method((URL,), STRING, _hostname),),
-    "getPort": (method((URL,), STRING, _port),),
+    "getHostname": (method((URL,), STRING, _hostname, _part_cost),),
+    "getPort": (method((URL,), STRING, _port, _part_cost),),
     "getEscapedPath": (method((URL,), STRING, lambda url: url.path),),
-    "getQuery": (method((URL,), map_of(STRING, list_of(STRING)), _query),),
+    "getQuery": (method((URL,), map_of(STRING, list_of(STRING)), _query, is_metered=True),),
 }

@@ -1,0 +1,182 @@
+"""The story: a stream of good pods, idle first, and then beside each case."""
+
+import asyncio
+import contextlib
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+
+from e2e import dovetail
+from e2e.controlplane import wire
+from e2e.controlplane.plane import ControlPlane
+from e2e.controlplane.processes import Component
+from e2e.hostile import probes
+from e2e.hostile.cases import Case
+from e2e.hostile.keeper import Keeper
+from e2e.hostile.mallory import read_told
+from e2e.hostile.stage import Stage
+from e2e.hostile.stream import Stream
+from e2e.hostile.verdict import Outcome, Wait, duration, median
+
+CONNECTIONS: Final = 48
+_WARM_SECONDS: Final = 8.0
+_TAIL_SECONDS: Final = 10.0
+"""How long the last good pods of a case may still wait, while the case goes on."""
+_SETTLE_SECONDS: Final = 30.0
+_SETTLED_PODS: Final = 10
+_SETTLED: Final = 2.0
+"""Settled is what waits no longer than so many times the idle median, or a quarter of a second."""
+_LEAST_SECONDS: Final = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """How large, how long."""
+
+    nodes: int = 200
+    per_second: float = 5.0
+    idle_seconds: float = 30.0
+    seconds: float = 40.0
+
+
+def tell(what: str) -> None:
+    """Print a line about how it goes."""
+    print(what, file=sys.stderr, flush=True)
+
+
+@dataclass(slots=True)
+class World:
+    """What runs: the stage, Dovetail, and the stream beside it."""
+
+    plane: ControlPlane
+    stage: Stage
+    keeper: Keeper
+    stream: Stream
+
+
+@contextlib.asynccontextmanager
+async def world(plane: ControlPlane, setting: Setting) -> AsyncIterator[World]:
+    """Build the stage, start Dovetail and the stream; end both. Raises ComponentError and RequestError."""
+    async with wire.session(plane.kubeconfig, CONNECTIONS) as session:
+        stage = Stage(plane, session, setting.nodes)
+        kubeconfig = await asyncio.to_thread(dovetail.install, plane)
+        await stage.build()
+        keeper = Keeper(kubeconfig, plane.folder)
+        try:
+            await asyncio.to_thread(keeper.wait_until_ready)
+            stream = Stream(session, setting.per_second)
+            tasks = [asyncio.create_task(each) for each in (keeper.run(), stream.run())]
+            try:
+                yield World(plane, stage, keeper, stream)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+        finally:
+            await asyncio.to_thread(keeper.stop)
+            await stage.tear_down()
+
+
+async def measure(
+    plane: ControlPlane, cases: Sequence[Case], setting: Setting, note: Callable[[Sequence[Outcome]], None]
+) -> list[Outcome]:
+    """Measure idle, then each case; `note` gets what there is after each. Raises ComponentError and RequestError."""
+    outcomes: list[Outcome] = []
+    async with world(plane, setting) as there:
+        await asyncio.sleep(_WARM_SECONDS)
+        since = time.monotonic()
+        await asyncio.sleep(setting.idle_seconds)
+        idle = there.stream.times.waits(since, time.monotonic() - 1, time.monotonic())
+        tell(f"idle: {len(idle)} good pods, median {duration(median(idle))}")
+        for each in cases:
+            outcome = await _measure(there, each, idle, setting)
+            tell(f"{each.name}: median {duration(outcome.median_during)}, {'; '.join(outcome.failures) or 'holds'}")
+            outcomes.append(outcome)
+            note(outcomes)
+            await _settle(there, idle)
+    return outcomes
+
+
+async def _measure(there: World, case: Case, idle: tuple[Wait, ...], setting: Setting) -> Outcome:
+    keeper = there.keeper
+    log, restarts, solver_restarts = keeper.start_of_case(), keeper.restarts, keeper.solver_restarts
+    path = there.plane.folder / f"mallory-{case.name}.log"
+    path.unlink(missing_ok=True)
+    mallory = await asyncio.to_thread(_start, there, case, setting, path)
+    try:
+        await _begun(mallory)
+        since = time.monotonic()
+        asked = asyncio.create_task(_ask(there.stage.session, case))
+        await asyncio.sleep(setting.seconds)
+        during = await there.stream.waited(since, time.monotonic(), _TAIL_SECONDS)
+        findings = await asked
+        if not mallory.is_running():
+            findings.append(f"what does the case has ended: {mallory.tail(3)}")
+    finally:
+        await asyncio.to_thread(mallory.stop)
+    told = read_told(path)
+    return Outcome(
+        case=case.name,
+        about=case.about,
+        before=idle,
+        during=during,
+        restarts=keeper.restarts - restarts,
+        solver_restarts=keeper.solver_restarts - solver_restarts,
+        created=told.created,
+        changed=told.changed,
+        refused=told.refused,
+        refusal=told.refusal,
+        needs_objects=case.name != "control",
+        findings=tuple(dict.fromkeys((*findings, *await _others_names(there)))),
+        peak_mib=keeper.peak_mib,
+        log=keeper.events(log),
+    )
+
+
+def _start(there: World, case: Case, setting: Setting, log: Path) -> Component:
+    kubeconfig = there.stage.kubeconfig(case.rights)
+    command = [sys.executable, "-m", "e2e.hostile.mallory", f"--kubeconfig={kubeconfig}"]
+    command += [f"--case={case.name}", f"--nodes={setting.nodes}"]
+    return Component("mallory", command, log, cwd=Path(__file__).parents[2])
+
+
+async def _begun(mallory: Component) -> None:
+    """Wait until the process has told something for the first time. Raises ComponentError where it ends instead."""
+    while not (mallory.log.exists() and mallory.log.stat().st_size):
+        mallory.check()
+        await asyncio.sleep(0.05)
+
+
+async def _ask(session: aiohttp.ClientSession, case: Case) -> list[str]:
+    return await probes.PROBES[case.probe](session) if case.probe else []
+
+
+async def _others_names(there: World) -> list[str]:
+    """Find what names objects of the other namespace, in texts about pods and in series."""
+    found = await probes.crossing(there.stage.session)
+    series = await asyncio.to_thread(there.keeper.metrics)
+    found += [f"a series names a tenant: {line}" for line in series.splitlines() if "mallory" in line][:1]
+    return found
+
+
+async def _settle(there: World, idle: tuple[Wait, ...]) -> None:
+    """Take away what the case made, and wait until good pods wait no longer than before; else start Dovetail anew."""
+    if not await there.stage.clean():
+        tell("  something that the case made is left")
+    end = time.monotonic() + _SETTLE_SECONDS
+    enough = max(_SETTLED * median(idle), _LEAST_SECONDS)
+    since = time.monotonic()
+    while time.monotonic() < end:
+        await asyncio.sleep(1)
+        now = time.monotonic()
+        last = there.stream.times.waits(since, now - 1, now)[-_SETTLED_PODS:]
+        if len(last) == _SETTLED_PODS and all(each.is_bound and each.seconds <= enough for each in last):
+            return
+    tell("  good pods still wait longer than before: Dovetail is started anew")
+    await there.keeper.start_over()
+    await asyncio.sleep(_WARM_SECONDS)

@@ -1,0 +1,193 @@
+r"""
+JSON taken apart without recursion, for objects that the fast decoder refuses as a whole.
+
+The API server hands on a user's JSON (opaque parameters, managed fields) nested thousands of levels deep, and with
+escapes of lone surrogates (`\ud800`). msgspec raises for both, even where the value is skipped, and takes the whole
+page or line with it. Here only brackets, commas and strings are looked at, so the work is linear and the depth free.
+"""
+
+import re
+import secrets
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+(?P<end>"?)|[\[\]{},:]', re.DOTALL)
+_STOP: Final = re.compile(
+    rb'(?:[^"\[\]{}]++|"(?:[^"\\]++|\\(?!u[dD][89a-fA-F]).)*+")*+(?P<stop>[\[\]{}]|"(?:[^"\\]++|\\.)*+")', re.DOTALL
+)
+"""Everything up to the next bracket, or to the next string with an escaped surrogate."""
+_REST: Final = re.compile(rb'(?:[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
+_ESCAPE: Final = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>u[dD][89a-fA-F])|.)", re.DOTALL
+)
+"""Escapes in a string: a pair of surrogates is a character, one alone is none."""
+_DEEPEST: Final = 64
+"""Levels that are handed to the fast decoder; what the API itself defines has less than half of that."""
+_OPEN: Final = (b"{", b"[")
+_CLOSE: Final = (b"}", b"]")
+
+
+class BrokenJsonError(ValueError):
+    """The text is no JSON: brackets or quotes do not match, or it is another kind of value than asked for."""
+
+
+class Softened(NamedTuple):
+    """JSON that every decoder reads: hard parts are replaced by strings, which `restored` turns back."""
+
+    text: bytes
+    mark: str
+    parts: tuple[bytes, ...]
+
+    def restored(self, text: str) -> str:
+        """Give a text that was taken out of it with the parts as they came."""
+        pattern = rf'"{self.mark}-([0-9]+)"'
+        return re.sub(pattern, lambda found: self.parts[int(found[1])].decode(errors="surrogatepass"), text)
+
+
+def decode(decoder: msgspec.json.Decoder[T], raw: bytes | msgspec.Raw) -> tuple[T, Softened | None]:
+    """
+    Decode, softened where the decoder cannot read the text as it is; then that is given too.
+
+    Raises what the decoder raises, and BrokenJsonError.
+    """
+    try:
+        return decoder.decode(raw), None
+    except msgspec.ValidationError:
+        raise
+    except (msgspec.DecodeError, RecursionError):
+        soft = soften(bytes(raw))
+        return decoder.decode(soft.text), soft
+
+
+def members(raw: bytes) -> dict[str, bytes]:
+    """Split an object into its members; the last one of a name counts. Raises BrokenJsonError."""
+    found: dict[str, bytes] = {}
+    for each in _split(raw, b"{"):
+        key, colon, value = _key(each)
+        if not colon:
+            raise BrokenJsonError("a member has no value")
+        found[key] = value
+    return found
+
+
+def elements(raw: bytes) -> list[bytes]:
+    """Split an array into its elements. Raises BrokenJsonError."""
+    return list(_split(raw, b"["))
+
+
+def soften(raw: bytes) -> Softened:
+    """Replace what is nested too deep, and strings with a lone surrogate, by short strings. Raises BrokenJsonError."""
+    mark = f"softened-{secrets.token_hex(8)}"
+    parts: list[bytes] = []
+    pieces: list[bytes] = []
+
+    def replaced(start: int, end: int) -> None:
+        pieces.append(f'"{mark}-{len(parts)}"'.encode())
+        parts.append(raw[start:end])
+
+    done = depth = hard_from = 0
+    for token, start, end in _stops(raw, 0):
+        if token in _OPEN:
+            depth += 1
+            if depth == _DEEPEST:
+                pieces.append(raw[done:start])
+                hard_from = start
+        elif token in _CLOSE:
+            if depth == _DEEPEST:
+                replaced(hard_from, end)
+                done = end
+            depth -= 1
+        elif depth < _DEEPEST and _has_lone_surrogate(token):
+            pieces.append(raw[done:start])
+            replaced(start, end)
+            done = end
+    return Softened(b"".join((*pieces, raw[done:])), mark, tuple(parts))
+
+
+def _has_lone_surrogate(token: bytes) -> bool:
+    return any(found["lone"] for found in _ESCAPE.finditer(token))
+
+
+def _split(raw: bytes, bracket: bytes) -> Iterator[bytes]:
+    """Give what stands between the commas of the outermost level."""
+    body = raw.strip()
+    if body[:1] != bracket:
+        raise BrokenJsonError(f"it does not begin with {bracket.decode()}")
+    at = begun = 1
+    while found := _TOKEN.search(body, at):
+        token, at = found[0], found.end()
+        if token in _OPEN:
+            at = _end_of(body, found.start())
+        elif token in _CLOSE or token == b",":
+            if (part := body[begun : found.start()].strip()) or token == b",":
+                yield part
+            begun = at
+        elif token[:1] == b'"' and not found["end"]:
+            raise BrokenJsonError("a string has no end")
+        if token in _CLOSE:
+            if token != _CLOSE[_OPEN.index(bracket)]:
+                raise BrokenJsonError("its brackets do not match")
+            return
+    raise BrokenJsonError("it ends too early")
+
+
+def _end_of(raw: bytes, start: int) -> int:
+    """Give where the array or object ends that begins there."""
+    depth = 0
+    for token, _, end in _stops(raw, start):
+        depth += (token in _OPEN) - (token in _CLOSE)
+        if depth == 0:
+            return end
+    raise BrokenJsonError("it ends too early")
+
+
+def _stops(raw: bytes, at: int) -> Iterator[tuple[bytes, int, int]]:
+    """Give brackets, and strings with an escaped surrogate, with where they stand; all brackets match at the end."""
+    expected: list[bytes] = []
+    while found := _STOP.match(raw, at):
+        token, at = found["stop"], found.end()
+        if token in _OPEN:
+            expected.append(_CLOSE[_OPEN.index(token)])
+        elif token in _CLOSE and (not expected or expected.pop() != token):
+            raise BrokenJsonError("its brackets do not match")
+        yield token, found.start("stop"), at
+    if expected or not _REST.fullmatch(raw, at):
+        raise BrokenJsonError("it ends too early")
+
+
+def _key(member: bytes) -> tuple[str, bytes, bytes]:
+    """Split `"key": value`; keys that matter hold no escapes."""
+    found = _TOKEN.match(member)
+    if found is None or found[0][:1] != b'"':
+        raise BrokenJsonError("a member has no name")
+    rest = member[found.end() :].lstrip()
+    return found[0][1:-1].decode(errors="replace"), rest[:1] if rest[:1] == b":" else b"", rest[1:].strip()
+
+
+def walk(raw: bytes, *path: str) -> bytes | None:
+    """Give the part of an object under a path, None where there is none or it is null. Raises BrokenJsonError."""
+    part = raw
+    for name in path:
+        found = members(part).get(name)
+        if found is None or found == b"null":
+            return None
+        part = found
+    return part
+
+
+def trimmed(raw: bytes, *paths: tuple[str, ...]) -> bytes:
+    """Give an object with nothing in it but what stands under some paths. Raises BrokenJsonError."""
+    kept: dict[str, Any] = {}
+    for path in paths:
+        found = walk(raw, *path)
+        if found is None:
+            continue
+        inner = kept
+        for name in path[:-1]:
+            inner = inner.setdefault(name, {})
+        inner[path[-1]] = msgspec.Raw(found)
+    return msgspec.json.encode(kept)

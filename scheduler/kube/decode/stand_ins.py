@@ -1,0 +1,251 @@
+"""
+What stands for an object that cannot be read: it holds and forbids what it did, or the most that it may.
+
+A version that was readable before is the base (`scheduler.closed`), with what the present version still tells of
+usage. Without one the object is read part by part. docs/isolation.md has the table. The functions may raise: then
+the last version stands alone.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar, cast
+
+import msgspec
+
+from scheduler.change import Kind, Object
+from scheduler.closed import closed, cut
+from scheduler.kube.decode import json_parts
+from scheduler.kube.decode.budgets import decode_budget
+from scheduler.kube.decode.claims import decode_claim
+from scheduler.kube.decode.classes import decode_taint_rule
+from scheduler.kube.decode.gangs import COSCHEDULING_GROUP, SCHEDULING_GROUP
+from scheduler.kube.decode.json_parts import BrokenJsonError, elements, trimmed, walk
+from scheduler.kube.decode.nodes import decode_namespace, decode_node
+from scheduler.kube.decode.pod_remains import read_parts
+from scheduler.kube.decode.slices import decode_slice
+from scheduler.kube.decode.storage import decode_attachment, decode_volume, decode_volume_claim
+from solver.domain import (
+    UNREADABLE_TAINT,
+    Claim,
+    ClaimId,
+    DeviceClass,
+    DeviceTaintRule,
+    DisruptionBudget,
+    GangId,
+    LabelSelector,
+    Namespace,
+    Node,
+    NodeDrivers,
+    NodeSelector,
+    Pod,
+    PodGroup,
+    ResourceSlice,
+    StorageCapacity,
+    StorageClass,
+    StorageDriver,
+    Taint,
+    TaintEffect,
+    Volume,
+    VolumeAttachment,
+    VolumeClaim,
+)
+from solver.domain.gang import WHOLE
+
+T = TypeVar("T")
+
+_NEWEST: Final = 2**63 - 1
+"""A pool's generation that cannot be read counts as the newest one."""
+_NAME: Final = ("metadata", "name")
+_NAMESPACE: Final = ("metadata", "namespace")
+_UID: Final = ("metadata", "uid")
+_LABELS: Final = ("metadata", "labels")
+_names = msgspec.json.Decoder(str)
+_numbers = msgspec.json.Decoder(int)
+
+
+def stand_in(kind: Kind, raw: bytes, key: str, last: Object | None, why: str) -> Object | None:
+    """
+    Give what stands for an object, None where nothing is known of it that could count.
+
+    `last` is what stood for the same object (uid) before.
+    """
+    raw = json_parts.soften(raw).text
+    if kind is Kind.PODS:
+        return read_parts(raw, why, cast("Pod | None", last))
+    if kind is Kind.CLAIMS:
+        return _claim(raw, why, cast("Claim | None", last))
+    if kind is Kind.SLICES:
+        return _slice(raw, why, cast("ResourceSlice | None", last))
+    if last is not None:
+        return closed(last, why)
+    return _FIRST[kind](raw, key, cut(why))
+
+
+def _claim(raw: bytes, why: str, last: Claim | None) -> Claim:
+    """What the status tells counts; where that is not all, what the last version held counts too."""
+    try:
+        found = decode_claim(raw)
+    except Exception:  # noqa: BLE001 - metadata beyond recognition
+        if last is not None:
+            return cast("Claim", closed(last, why))
+        names = _part(raw, _NAMESPACE, _names, ""), _part(raw, _NAME, _names, "")
+        uid, version = (_part(raw, ("metadata", each), _names, "") for each in ("uid", "resourceVersion"))
+        status = msgspec.Raw(walk(raw, "status") or b"{}")
+        body = {"metadata": {"namespace": names[0], "name": names[1]}, "status": status}
+        bare = decode_claim(msgspec.json.encode(body))
+        return msgspec.structs.replace(bare, id=ClaimId(*names), uid=uid, resource_version=version, invalid=cut(why))
+    allocation = found.allocation
+    is_whole = allocation is not None and all(each.device.device for each in allocation.results)
+    if last is not None and not is_whole and walk(raw, "status", "allocation") is not None:
+        allocation = last.allocation or allocation
+    reserved = found.reserved_for or (last.reserved_for if last is not None and allocation is not None else ())
+    return msgspec.structs.replace(found, allocation=allocation, reserved_for=reserved, invalid=cut(why))
+
+
+def _slice(raw: bytes, why: str, last: ResourceSlice | None) -> ResourceSlice | None:
+    """A slice of its pool in which nothing is to be had; of which pool the API server does not let a driver change."""
+    generation = _part(raw, ("spec", "pool", "generation"), _numbers, _NEWEST)
+    if last is not None:
+        return msgspec.structs.replace(last, generation=max(last.generation, generation), invalid=cut(why))
+    pool = {
+        "name": msgspec.Raw(walk(raw, "spec", "pool", "name") or b""),
+        "generation": generation,
+        "resourceSliceCount": 1,
+    }
+    if not pool["name"]:
+        return None
+    base = msgspec.json.decode(trimmed(raw, _NAME, ("spec", "driver")), type=dict[str, dict[str, msgspec.Raw]])
+    base["spec"]["pool"] = msgspec.Raw(msgspec.json.encode(pool))
+    for scope in ("nodeName", "allNodes", "nodeSelector"):
+        found = walk(raw, "spec", scope)
+        if found is not None:
+            base["spec"][scope] = msgspec.Raw(found)
+    return msgspec.structs.replace(decode_slice(msgspec.json.encode(base)), invalid=cut(why))
+
+
+def _node(raw: bytes, key: str, why: str) -> Node:
+    labels = _reading(decode_node, raw, (_NAME, _LABELS))
+    taints = _reading(decode_node, raw, (_NAME, ("spec", "taints")))
+    node = Node(
+        name=key,
+        uid=_part(raw, _UID, _names, ""),
+        labels=labels.labels if labels is not None else (),
+        taints=taints.taints if taints is not None else (),
+    )
+    return cast("Node", closed(node, why))
+
+
+def _namespace(raw: bytes, key: str, _: str) -> Namespace:
+    return _reading(decode_namespace, raw, (_NAME, _LABELS)) or Namespace(name=key)
+
+
+def _class(_raw: bytes, key: str, why: str) -> DeviceClass:
+    return DeviceClass(name=key, invalid=why)
+
+
+def _taint_rule(raw: bytes, key: str, _: str) -> DeviceTaintRule:
+    """Taint what the readable part of the selector selects, which is never less than what is meant."""
+    selector = {
+        name: _part(raw, ("spec", "deviceSelector", name), _names, None) for name in ("driver", "pool", "device")
+    }
+    whole = _reading(decode_taint_rule, raw, (_NAME, ("spec", "taint")))
+    taint = whole.taint if whole is not None else Taint(key=UNREADABLE_TAINT, effect=TaintEffect.NO_SCHEDULE)
+    return DeviceTaintRule(name=key, taint=taint, **selector)
+
+
+def _budget(raw: bytes, key: str, _: str) -> DisruptionBudget:
+    """Nothing that it selects may be evicted; where that cannot be read, nothing of its namespace."""
+    namespace, _, name = key.partition("/")
+    found = _reading(decode_budget, raw, (_NAME, _NAMESPACE, ("spec", "selector")))
+    selector = found.selector if found is not None else LabelSelector()
+    return DisruptionBudget(namespace=namespace, name=name, selector=selector, is_stale=True)
+
+
+def _group(source: str) -> Callable[[bytes, str, str], PodGroup]:
+    def make(raw: bytes, key: str, why: str) -> PodGroup:
+        """Pods of it that run go together or not at all, those that wait go on waiting."""
+        namespace, _, name = key.partition("/")
+        uid = _part(raw, _UID, _names, "")
+        return PodGroup(id=GangId(namespace, name, source), uid=uid, disruption=WHOLE, invalid=why)
+
+    return make
+
+
+def _volume(raw: bytes, key: str, _: str) -> Volume:
+    """It counts where it is attached, and reaches no node and no claim."""
+    found = _reading(decode_volume, raw, (_NAME, ("spec", "csi"))) or Volume(name=key)
+    owner = _reading(decode_volume, raw, (_NAME, ("spec", "claimRef"))) or Volume(name=key)
+    return msgspec.structs.replace(
+        found, claim=owner.claim, claim_uid=owner.claim_uid, phase="", node_affinity=NodeSelector()
+    )
+
+
+def _volume_claim(raw: bytes, _: str, why: str) -> VolumeClaim | None:
+    found = _reading(decode_volume_claim, raw, (_NAME, _NAMESPACE, _UID, ("spec", "volumeName")))
+    return msgspec.structs.replace(found, invalid=why) if found is not None else None
+
+
+def _storage_class(_raw: bytes, key: str, _: str) -> StorageClass:
+    """Claims of it are neither bound nor made here, so pods that use them wait."""
+    return StorageClass(name=key)
+
+
+def _node_drivers(raw: bytes, key: str, _: str) -> NodeDrivers:
+    """Drivers whose names can be read attach nothing more."""
+    limits: dict[str, int | None] = {}
+    try:
+        drivers = elements(walk(raw, "spec", "drivers") or b"[]")
+    except BrokenJsonError:
+        drivers = []
+    for each in drivers:
+        name = _part(each, ("name",), _names, "")
+        if name:
+            limits[name] = _part(each, ("allocatable", "count"), _numbers, 0)
+    return NodeDrivers(node=key, limits=tuple(sorted(limits.items())))
+
+
+def _storage_capacity(_raw: bytes, key: str, _: str) -> StorageCapacity:
+    namespace, _, name = key.partition("/")
+    return StorageCapacity(namespace=namespace, name=name, storage_class="")
+
+
+def _storage_driver(_raw: bytes, key: str, _: str) -> StorageDriver:
+    return StorageDriver(name=key, tracks_capacity=True)
+
+
+def _attachment(raw: bytes, _key: str, _: str) -> VolumeAttachment | None:
+    return _reading(decode_attachment, raw, (_NAME, ("spec", "attacher"), ("spec", "nodeName"), ("spec", "source")))
+
+
+_FIRST: Final[dict[Kind, Callable[[bytes, str, str], Object | None]]] = {
+    Kind.NODES: _node,
+    Kind.NAMESPACES: _namespace,
+    Kind.CLASSES: _class,
+    Kind.TAINT_RULES: _taint_rule,
+    Kind.BUDGETS: _budget,
+    Kind.POD_GROUPS: _group(SCHEDULING_GROUP),
+    Kind.COSCHEDULING_GROUPS: _group(COSCHEDULING_GROUP),
+    Kind.VOLUMES: _volume,
+    Kind.VOLUME_CLAIMS: _volume_claim,
+    Kind.STORAGE_CLASSES: _storage_class,
+    Kind.NODE_DRIVERS: _node_drivers,
+    Kind.STORAGE_CAPACITIES: _storage_capacity,
+    Kind.STORAGE_DRIVERS: _storage_driver,
+    Kind.ATTACHMENTS: _attachment,
+}
+
+
+def _part(raw: bytes, path: tuple[str, ...], decoder: msgspec.json.Decoder[T], otherwise: Any) -> Any:
+    """Read one value; `otherwise` where it is missing or another kind of value."""
+    try:
+        found = walk(raw, *path)
+        return otherwise if found is None else decoder.decode(found)
+    except ValueError:
+        return otherwise
+
+
+def _reading(decode: Callable[[bytes], T], raw: bytes, paths: tuple[tuple[str, ...], ...]) -> T | None:
+    """Decode an object of which only some parts are there; None where these cannot be read."""
+    try:
+        return decode(trimmed(raw, *paths))
+    except Exception:  # noqa: BLE001 - whatever is wrong with these parts, others may be read
+        return None

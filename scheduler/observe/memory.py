@@ -1,0 +1,30 @@
+"""How much memory processes take, and how much the container may (Linux: /proc and cgroup v2)."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+_PROC: Final = Path("/proc")
+_CONTAINER_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
+
+
+def resident_bytes(pids: Iterable[int], proc: Path = _PROC) -> int:
+    """Add up the resident bytes of processes; one that has ended counts nothing."""
+    return sum(_resident_pages(proc / str(pid) / "statm") for pid in pids) * os.sysconf("SC_PAGE_SIZE")
+
+
+def container_limit_bytes(file: Path = _CONTAINER_LIMIT) -> int | None:
+    """Give the memory limit of the container; None where there is none, or no cgroup v2."""
+    try:
+        text = file.read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+    return int(text) if text.isdecimal() else None
+
+
+def _resident_pages(statm: Path) -> int:
+    try:
+        return int(statm.read_text(encoding="ascii").split()[1])
+    except (OSError, IndexError):
+        return 0

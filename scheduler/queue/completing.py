@@ -1,0 +1,137 @@
+"""
+Who completes a gang that runs in part, and goes before others of its priority for it.
+
+A gang that was placed whole and lost members wants back what it had, and no more: one pod for each member that left,
+that asks for the same, within `HEIR_SECONDS`. Only what this process has placed counts. A pod that was given its node
+by hand, or that merely names a gang, is a member and gives nobody a place in the queue. So it is worth nothing to
+repeat this: a namespace gives back what it takes again, and a member that ended well leaves nothing behind.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from scheduler.queue.shapes import spec
+from solver.domain import Batch, Claim, ClaimId, Gang, GangId, Pod, PodId
+
+HEIR_SECONDS: Final = 600.0
+"""So long after a member left, or could not be bound, a pod may go first in its place."""
+
+
+def _no_claim(key: ClaimId) -> Claim | None:
+    """Find no claim: for queues whose pods have none."""
+    del key
+    return None
+
+
+@dataclass(slots=True)
+class _Place:
+    """What a member was given: what it asks for, since when it runs or its place is empty, and the uid that has it."""
+
+    shape: Hashable
+    since: float
+    uid: str
+
+
+@dataclass(slots=True)
+class _Places:
+    """Of one gang the places of members that this process has placed, and those that are empty since."""
+
+    taken: dict[str, _Place] = field(default_factory=dict)
+    empty: list[_Place] = field(default_factory=list)
+
+
+class Completing:
+    """Remembers the places of gangs' members; nothing here outlives the members and `HEIR_SECONDS`."""
+
+    def __init__(self, claim: Callable[[ClaimId], Claim | None] = _no_claim) -> None:
+        self._claim: Final = claim
+        self._gangs: Final[defaultdict[GangId, _Places]] = defaultdict(_Places)
+        self._emptied: Final[deque[tuple[float, GangId]]] = deque()
+        """When places became empty, in order: a gang of which no pod comes again is forgotten by it."""
+
+    def __len__(self) -> int:
+        """Count the gangs of which something is remembered."""
+        return len(self._gangs)
+
+    def placed(self, pods: Iterable[Pod], now: float) -> None:
+        """Note pods of which a unit was placed: those that could not be bound keep their place too."""
+        self._forget_old(now)
+        for pod in pods:
+            if pod.gang is None or (shape := self._shape(pod)) is None:
+                continue
+            places = self._gangs[pod.gang]
+            places.empty = [each for each in places.empty if each.uid != pod.uid]
+            places.taken.setdefault(pod.uid, _Place(shape, now, pod.uid))
+
+    def see(self, before: Pod, after: Pod | None, now: float) -> None:
+        """Take note of a pod that leaves: its place is empty, unless it has ended well."""
+        gang = before.gang
+        if gang is None or gang not in self._gangs:
+            return
+        is_same = after is not None and after.uid == before.uid
+        if is_same and after is not None and not (after.is_deleting or after.is_terminal):
+            return
+        places = self._gangs[gang]
+        place = places.taken.pop(before.uid, None)
+        has_ended_well = is_same and after is not None and after.is_terminal and not after.has_failed
+        for each in places.empty:
+            each.uid = "" if each.uid == before.uid else each.uid
+        if place is not None and not has_ended_well:
+            places.empty.append(_Place(place.shape, now, ""))
+            self._emptied.append((now, gang))
+        self._prune(gang, now)
+
+    def is_entitled(self, pod: Pod, now: float) -> bool:
+        """Whether a waiting pod has a place in its gang, its own or that of one that left; it is kept for it then."""
+        if pod.gang is None or pod.gang not in self._gangs:
+            return False
+        self._prune(pod.gang, now)
+        places = self._gangs.get(pod.gang, _Places())
+        own = places.taken.get(pod.uid)
+        if own is not None:
+            return now - own.since <= HEIR_SECONDS
+        if any(each.uid == pod.uid for each in places.empty):
+            return True
+        shape = self._shape(pod)
+        free = next((each for each in places.empty if not each.uid and each.shape == shape), None)
+        if free is None:
+            return False
+        free.uid = pod.uid
+        return True
+
+    def completing(self, batch: Batch, now: float) -> frozenset[PodId]:
+        """Give the pods of a batch that go first: of gangs that run in part and that these complete."""
+        found: set[PodId] = set()
+        for gang in batch.gangs:
+            if gang.is_partial:
+                found |= self._of_gang(gang, batch, now)
+        return frozenset(found)
+
+    def _of_gang(self, gang: Gang, batch: Batch, now: float) -> set[PodId]:
+        mine = {pod.id for pod in batch.pods if pod.gang == gang.id and self.is_entitled(pod, now)}
+        return mine if len(mine) >= gang.min_count - gang.running_count else set()
+
+    def _shape(self, pod: Pod) -> Hashable | None:
+        """Give what a pod asks for; None while one of its claims is not there."""
+        asked = []
+        for key in pod.claim_ids:
+            claim = self._claim(key)
+            if claim is None:
+                return None
+            asked.append((claim.requests, claim.constraints))
+        is_whole = all(entry.claim is not None or entry.is_skipped for entry in pod.claims)
+        return (pod.priority, *spec(pod), *asked) if is_whole else None
+
+    def _forget_old(self, now: float) -> None:
+        while self._emptied and now - self._emptied[0][0] > HEIR_SECONDS:
+            _, gang = self._emptied.popleft()
+            if gang in self._gangs:
+                self._prune(gang, now)
+
+    def _prune(self, gang: GangId, now: float) -> None:
+        places = self._gangs[gang]
+        places.empty = [each for each in places.empty if now - each.since <= HEIR_SECONDS]
+        if not (places.empty or places.taken):
+            del self._gangs[gang]

@@ -1,0 +1,160 @@
+"""
+Pods that can be taken, by namespace: new ones, and those that were tried before.
+
+The order is that of their ranks as long as all of them fit into a batch. Where more wait, the namespaces of one
+priority take turns, so that none of them fills a batch while others wait. A namespace whose retried pods find no place
+has few of them in a batch: pods that fit nowhere cost as much as others, every time.
+"""
+
+from collections import Counter
+from heapq import heapify, heappop, heapreplace
+from typing import Final, NamedTuple
+
+from scheduler.queue.line import Line, Rank
+
+FEWEST_RETRIED: Final = 16
+"""Kinds of retried pods of one namespace in a batch, at least: some 20 ms of a decision."""
+FEWEST_OF_ALL: Final = 64
+"""Kinds of retried pods of all namespaces in a batch, at least."""
+_MANY: Final = 1 << 30
+"""As many as there are."""
+_ALL: Final = ""
+"""Stands for all namespaces: none is called so."""
+
+
+class Retries:
+    """
+    How many retried pods a batch may have, by namespace and in all.
+
+    As many as there are, until many are tried and more fail than are placed: then half as many, and so on. The number
+    doubles whenever more are placed than fail. Equal pods, which wait in one crowd, cost about as much as one of them
+    and count as one.
+    """
+
+    def __init__(self) -> None:
+        self._most: Final[dict[str, int]] = {}
+        self._placed: Final[dict[object, str]] = {}
+        self._failed: Final[dict[object, str]] = {}
+
+    def most(self, namespace: str = _ALL) -> int:
+        """Give the number for one namespace, or for all together."""
+        return self._most.get(namespace, _MANY)
+
+    def placed(self, namespace: str, kind: object) -> None:
+        """Note that a retried pod was placed; its equals are of the same kind."""
+        self._placed[kind] = namespace
+
+    def failed(self, namespace: str, kind: object) -> None:
+        """Note that a retried pod found no place once more."""
+        self._failed[kind] = namespace
+
+    def adapt(self, limit: int) -> None:
+        """Draw the conclusions before the next batch, of so many pods at most."""
+        all_placed, all_failed = (Counter(each.values()) for each in (self._placed, self._failed))
+        for counted in (all_placed, all_failed):
+            counted[_ALL] = counted.total()
+        for namespace in all_placed.keys() | all_failed.keys():
+            placed, failed = all_placed[namespace], all_failed[namespace]
+            least = FEWEST_RETRIED if namespace else FEWEST_OF_ALL
+            if placed <= failed and placed + failed <= least:
+                continue  # so few cost little
+            most = self.most(namespace) * 2 if placed > failed else max(least, (placed + failed) // 2)
+            self._most[namespace] = most
+            if most >= limit:
+                del self._most[namespace]
+        self._placed.clear()
+        self._failed.clear()
+
+
+class Lanes:
+    """The lines, one for the new pods of each namespace and one for its retried ones."""
+
+    def __init__(self) -> None:
+        self._lines: Final[tuple[dict[str, Line[Rank]], dict[str, Line[Rank]]]] = ({}, {})
+
+    def __bool__(self) -> bool:
+        """Whether a pod can be taken."""
+        return any(any(lines.values()) for lines in self._lines)
+
+    def line(self, namespace: str, *, is_retried: bool) -> Line[Rank]:
+        """Give the line for a pod."""
+        return self._lines[is_retried].setdefault(namespace, Line())
+
+    def turns(self, limit: int, retries: Retries) -> "Turns":
+        """Begin a batch of at most so many pods; namespaces without a pod are dropped."""
+        for lines in self._lines:
+            for namespace in [namespace for namespace, line in lines.items() if not line]:
+                del lines[namespace]
+        return Turns(self._lines, limit, retries)
+
+
+class _Head(NamedTuple):
+    """The first pod of a line, after how many others of its namespace: what orders the lines."""
+
+    negative_priority: int
+    taken: int
+    rank: Rank
+    namespace: str
+
+
+class Turns:
+    """The order in which one batch takes pods. What it gives is taken out of its line before the next is asked for."""
+
+    def __init__(
+        self, lines: tuple[dict[str, Line[Rank]], dict[str, Line[Rank]]], limit: int, retries: Retries
+    ) -> None:
+        self._lines: Final = lines
+        self._is_crowded: Final = sum(len(line) for each in lines for line in each.values()) > limit
+        self._retries: Final = retries
+        self._taken: Final[Counter[str]] = Counter()
+        self._retried: Final[Counter[str]] = Counter()
+        self._kinds: Final[set[int]] = set()
+        self._heaps: Final[tuple[list[_Head], list[_Head]]] = (self._heads(lines[0]), self._heads(lines[1]))
+        self._least: int | None = None
+
+    def keep_for(self, priority: int) -> None:
+        """Take no pod of a lower priority, because it is open what those of this one need."""
+        self._least = priority if self._least is None else max(self._least, priority)
+
+    def is_over(self, priority: int) -> bool:
+        """Whether the batch has an end before pods of a priority."""
+        return self._least is not None and priority < self._least
+
+    def note(self, namespace: str, retried: object | None) -> None:
+        """Count a pod that is taken, and of retried ones each kind once."""
+        self._taken[namespace] += 1
+        if retried is not None and id(retried) not in self._kinds:
+            self._kinds.add(id(retried))
+            self._retried.update((namespace, _ALL))
+
+    def first(self, *, is_retried: bool) -> _Head | None:
+        """Give the first new pod, or the first retried one, as far as the batch may have one more of these."""
+        heap, lines = self._heaps[is_retried], self._lines[is_retried]
+        while heap:
+            head = self._head(heap[0].namespace, lines[heap[0].namespace])
+            if head is None:
+                heappop(heap)
+            elif is_retried and self._is_full(head.namespace):
+                self.keep_for(-head.negative_priority)
+                heappop(heap)
+            elif head == heap[0]:
+                return head
+            else:
+                heapreplace(heap, head)
+        return None
+
+    def _is_full(self, namespace: str) -> bool:
+        if self._retried[namespace] >= self._retries.most(namespace):
+            return True
+        return self._retried[_ALL] >= self._retries.most()
+
+    def _heads(self, lines: dict[str, Line[Rank]]) -> list[_Head]:
+        heads = [head for namespace, line in lines.items() if (head := self._head(namespace, line)) is not None]
+        heapify(heads)
+        return heads
+
+    def _head(self, namespace: str, line: Line[Rank]) -> _Head | None:
+        rank = line.head()
+        if rank is None:
+            return None
+        return _Head(rank.negative_priority, self._taken[namespace] if self._is_crowded else 0, rank, namespace)

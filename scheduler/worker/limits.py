@@ -1,0 +1,46 @@
+"""What decisions may use, by the configuration: those of a batch, and costly ones beside the batches."""
+
+from dataclasses import dataclass, replace
+
+from scheduler.settings.schema import SolverLimits
+
+_UNITS_PER_MILLISECOND = 1000
+"""A unit of `Budget.cost_units` is about a microsecond."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """
+    What a solve may use: seconds of wall time, of the solver's own measure, threads, and MiB of address space.
+
+    `cost_units` bound what of it is not known yet (`Budget.cost_units`).
+    """
+
+    seconds: float
+    deterministic_seconds: float
+    workers: int
+    memory_limit_mib: int
+    cost_units: int = 100_000
+    seed: int = 0
+
+
+def of_batches(solver: SolverLimits) -> Limits:
+    """Give the limits of a decision that others wait for."""
+    return Limits(
+        seconds=solver.budget_seconds,
+        deterministic_seconds=solver.deterministic_seconds,
+        workers=solver.workers,
+        memory_limit_mib=solver.memory_limit_mib,
+        cost_units=solver.cost_milliseconds * _UNITS_PER_MILLISECOND,
+    )
+
+
+def of_costly(solver: SolverLimits) -> Limits:
+    """Give the limits of a decision beside the batches; its search may work as much longer as it may take longer."""
+    return replace(
+        of_batches(solver),
+        seconds=solver.costly_seconds,
+        deterministic_seconds=solver.deterministic_seconds * solver.costly_seconds / solver.budget_seconds,
+        memory_limit_mib=solver.costly_memory_limit_mib,
+        cost_units=round(solver.costly_seconds * 1000) * _UNITS_PER_MILLISECOND,
+    )

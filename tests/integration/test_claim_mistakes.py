@@ -1,0 +1,33 @@
+"""What `simulate` calls a mistake in a claim the API server refuses, and what it takes the server takes."""
+
+from typing import Any
+
+import pytest
+
+from e2e.controlplane.access import RequestError
+from e2e.controlplane.plane import ControlPlane
+from tests.support import claim_mistakes
+
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims?dryRun=All"
+
+pytestmark = pytest.mark.controlplane
+
+
+def _create(plane: ControlPlane, devices: dict[str, Any]) -> None:
+    plane.request("POST", CLAIMS, {"metadata": {"name": "c"}, "spec": {"devices": devices}})
+
+
+@pytest.mark.parametrize(
+    "devices",
+    [devices for devices, _, _ in claim_mistakes.MISTAKES],
+    ids=[f"{field} {told}" for _, field, told in claim_mistakes.MISTAKES],
+)
+def test_mistakes_are_refused(control_plane: ControlPlane, devices: dict[str, Any]) -> None:
+    with pytest.raises(RequestError) as refused:
+        _create(control_plane, devices)
+    assert refused.value.status in {400, 422}
+
+
+@pytest.mark.parametrize("name", claim_mistakes.FINE)
+def test_what_is_fine_is_taken(control_plane: ControlPlane, name: str) -> None:
+    _create(control_plane, claim_mistakes.FINE[name])

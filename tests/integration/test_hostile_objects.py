@@ -1,0 +1,138 @@
+"""What one user writes stops nobody else: objects that the API server admits and that decoders choke on."""
+
+import http.client
+import json
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import pytest
+
+from e2e.controlplane.access import RequestError
+from e2e.controlplane.plane import ControlPlane
+from e2e.dovetail import Dovetail
+from tests.support.controlplane import wait_until
+from tests.support.shell_world import RESOURCE, Json, Start, World
+
+pytestmark = pytest.mark.controlplane
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+GROUP = "scheduling.x-k8s.io"
+ANYTHING = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+DEPTH = 2400
+
+
+@pytest.fixture
+def coscheduling(control_plane: ControlPlane, world: World) -> Iterator[str]:
+    """The path of PodGroups of coscheduling, by a CRD without any schema."""
+    names = {"plural": "podgroups", "singular": "podgroup", "kind": "PodGroup"}
+    version = {"name": "v1alpha1", "served": True, "storage": True, "schema": ANYTHING}
+    body = {
+        "metadata": {"name": f"podgroups.{GROUP}", "annotations": {"api-approved.kubernetes.io": "unapproved, a test"}},
+        "spec": {"group": GROUP, "names": names, "scope": "Namespaced", "versions": [version]},
+    }
+    control_plane.request("POST", CRDS, body)
+    path = f"/apis/{GROUP}/v1alpha1/namespaces/{world.namespace}/podgroups"
+    wait_until(lambda: _is_served(control_plane, path))
+    yield path
+    control_plane.request("DELETE", f"{CRDS}/podgroups.{GROUP}")
+
+
+def _is_served(plane: ControlPlane, path: str) -> bool:
+    try:
+        plane.request("GET", path)
+    except RequestError:
+        return False
+    return True
+
+
+def create_raw(world: World, path: str, text: str) -> None:
+    """Create an object from its text: no decoder of ours could have written it."""
+    world.plane.kubectl("create", f"--raw={path}", "-f", "-", input=text)
+
+
+def claim_text(world: World, name: str, parameters: str) -> str:
+    exactly = {"deviceClassName": world.driver, "count": 1}
+    config = [{"opaque": {"driver": world.driver, "parameters": "HERE"}}]
+    body = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": name, "namespace": world.namespace},
+        "spec": {"devices": {"requests": [{"name": "devices", "exactly": exactly}], "config": config}},
+    }
+    return json.dumps(body).replace('"HERE"', parameters)
+
+
+def quarantined(dovetail: Dovetail, kind: str) -> float:
+    text = _get(dovetail, "/metrics")
+    (line,) = (each for each in text.splitlines() if each.startswith(f'dovetail_quarantined_objects{{kind="{kind}"}}'))
+    return float(line.rpartition(" ")[2])
+
+
+def _get(dovetail: Dovetail, path: str) -> str:
+    connection = http.client.HTTPConnection(urlsplit(dovetail.address).netloc, timeout=10)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().read().decode()
+    finally:
+        connection.close()
+
+
+def test_hostile_objects_of_one_user_stop_nobody(world: World, start: Start, coscheduling: str) -> None:
+    """Rows 1 and 4 of what was found, and an object that no decoder reads, before and after the start."""
+    world.add_nodes(2, devices=4)
+    world.template()
+    number = {"metadata": {"name": "number", "annotations": {"dovetail.dev/gang-minimum": "9" * 4301}}}
+    spec: Json = {"schedulerName": world.scheduler, "containers": [{"name": "main", "image": "example.com/none"}]}
+    spec |= {"nodeSelector": {"world": world.word}, "tolerations": [{"operator": "Exists"}]}
+    world.plane.request("POST", f"/api/v1/namespaces/{world.namespace}/pods", {**number, "spec": spec})
+    deep = '{"a":' + "[" * DEPTH + "]" * DEPTH + "}"
+    claims = f"{RESOURCE}/namespaces/{world.namespace}/resourceclaims"
+    create_raw(world, claims, claim_text(world, "deep", deep))
+    create_raw(world, claims, claim_text(world, "surrogate", r'{"a":"\ud800"}'))
+    group = {"apiVersion": f"{GROUP}/v1alpha1", "kind": "PodGroup", "metadata": {"name": "g"}}
+    world.plane.request("POST", coscheduling, {**group, "spec": {"minMember": "many"}})
+    labels = {f"{GROUP}/pod-group": "g"}
+    world.plane.request(
+        "POST",
+        f"/api/v1/namespaces/{world.namespace}/pods",
+        {"metadata": {"name": "member", "labels": labels}, "spec": spec},
+    )
+    dovetail = start()
+
+    for name in ("one", "two", "three"):
+        world.pod(name)
+    wait_until(lambda: {"one", "two", "three"} <= world.bound().keys())
+    create_raw(world, claims, claim_text(world, "later", deep))
+    world.pod("four")
+    world.pod("user", claim="deep")
+    world.pod("half", claim="surrogate")
+    wait_until(lambda: {"four", "user", "half"} <= world.bound().keys())
+
+    parameters = "-o=jsonpath={.status.allocation.devices.config[0].opaque.parameters}"
+    given = world.plane.kubectl("get", "resourceclaim", "deep", f"-n={world.namespace}", parameters)
+    assert given.count("[") == DEPTH, "its driver gets what the user wrote"
+    assert "spec.minMember" in world.condition("member")["message"]
+    assert quarantined(dovetail, "podgroups.scheduling.x-k8s.io") == 1
+    assert quarantined(dovetail, "resourceclaims") == 0
+    assert "failed" not in _get(dovetail, "/readyz?verbose")
+    assert dovetail.is_running()
+
+    repaired = {"spec": {"minMember": 1}}
+    world.plane.request("PATCH", f"{coscheduling}/g", repaired, content="application/merge-patch+json")
+    wait_until(lambda: quarantined(dovetail, "podgroups.scheduling.x-k8s.io") == 0)
+    wait_until(lambda: "member" in world.bound())
+    wait_until(lambda: "number" in world.bound())
+
+
+def test_an_object_in_quarantine_has_an_event_that_says_so(world: World, start: Start, coscheduling: str) -> None:
+    group = {"apiVersion": f"{GROUP}/v1alpha1", "kind": "PodGroup", "metadata": {"name": "g"}}
+    start()
+    world.plane.request("POST", coscheduling, {**group, "spec": {"minMember": []}})
+
+    def told() -> str:
+        names = ("get", "events.events.k8s.io", f"-n={world.namespace}", "-o=json")
+        found = json.loads(world.plane.kubectl(*names))["items"]
+        return " ".join(each["note"] for each in found if each["regarding"]["kind"] == "PodGroup")
+
+    wait_until(lambda: "Dovetail cannot read this object" in told())
+    assert "spec.minMember" in told()

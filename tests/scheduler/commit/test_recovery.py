@@ -1,0 +1,111 @@
+"""A unit whose commit a defect has ended: live reads decide what became of it."""
+
+from typing import cast
+
+import pytest
+
+from scheduler.commit.commit import Commit
+from scheduler.commit.outcome import Bound, Halted, Outcome, PartlyBound, Undone
+from scheduler.commit.pace import Limit, Pace
+from scheduler.commit.waiting.waits import Waits
+from scheduler.commit.writer import Writer
+from scheduler.kube import writes
+from scheduler.kube.client import Client
+from scheduler.kube.errors import Unreachable
+from solver.domain import Claim, ClaimAllocation, ClaimId, Pod, PodId
+from tests.support import builders as b
+from tests.support.cluster_builders import cluster_of, unit
+from tests.support.shell_clock import VirtualClock
+
+PODS = tuple(b.pod(name, f"c-{name}") for name in ("p", "q"))
+DEVICES = {pod.id: b.allocation(b.result("gpu", f"gpu-{pod.id.name}", "n1")) for pod in PODS}
+UNIT = unit(
+    *(b.placement(pod, "n1") for pod in PODS),
+    *(
+        ClaimAllocation(claim=pod.claim_ids[0], claim_uid=f"uid-{pod.claim_ids[0].name}", allocation=DEVICES[pod.id])
+        for pod in PODS
+    ),
+)
+
+
+class Open:
+    seconds = 60.0
+
+    def write_seconds(self) -> float:
+        return self.seconds
+
+
+class Server:
+    """Has the pods, some of them bound, and their claims, allocated and reserved; away for so many reads."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *bound: str, away: int = 0) -> None:
+        self.bound, self.away = bound, away
+        self.released: list[tuple[str, tuple[str, ...], bool]] = []
+        for name in ("read_pod", "read_claim", "release"):
+            monkeypatch.setattr(writes, name, getattr(self, name))
+
+    async def read_pod(self, _: Client, key: PodId, **__: object) -> Pod:
+        if self.away:
+            self.away -= 1
+            raise Unreachable("nobody there")
+        return b.pod(key.name, f"c-{key.name}", node_name="n1" if key.name in self.bound else "")
+
+    async def read_claim(self, _: Client, key: ClaimId, **__: object) -> Claim:
+        pod = PodId(key.namespace, key.name.removeprefix("c-"))
+        return b.claim(key.name, allocation=DEVICES[pod], reserved_for=[b.consumer(pod.name)])
+
+    async def release(self, _: Client, claim: Claim, uids: tuple[str, ...], *, deallocate: bool, **__: object) -> Claim:
+        self.released.append((claim.id.name, uids, deallocate))
+        return claim
+
+
+async def recovered(gate: Open | None = None, clock: VirtualClock | None = None) -> Outcome:
+    clock = clock or VirtualClock()
+    writer = Writer(Pace(Limit(), clock, clock.sleep), gate or Open(), 10.0, clock, clock.sleep)
+    commit = Commit(cast("Client", None), cluster_of(b.node("n1"), *PODS), writer, cast("Waits", None), clock)
+    return await commit.recover(UNIT)
+
+
+async def test_what_a_live_read_shows_bound_is_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server(monkeypatch, "p", "q")
+
+    assert await recovered() == Bound(unit=UNIT, seconds=None)
+    assert server.released == []
+
+
+async def test_of_what_is_not_bound_everything_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server(monkeypatch)
+
+    outcome = await recovered()
+
+    assert isinstance(outcome, Undone)
+    assert {each.message for each in outcome.reasons} == {
+        "an unexpected error ended the writes for the pod; they are tried again"
+    }
+    assert server.released == [("c-p", (PODS[0].uid,), True), ("c-q", (PODS[1].uid,), True)]
+
+
+async def test_what_is_bound_in_part_keeps_that_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server(monkeypatch, "p")
+
+    outcome = await recovered()
+
+    assert isinstance(outcome, PartlyBound)
+    assert [each.pod.name for each in outcome.bound] == ["p"]
+    assert server.released == [("c-q", (PODS[1].uid,), True)]
+
+
+async def test_a_server_that_is_away_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    Server(monkeypatch, "p", "q", away=20_000)
+    clock = VirtualClock()
+
+    assert isinstance(await recovered(clock=clock), Bound)
+    assert clock.now > 3600.0
+
+
+async def test_nothing_is_decided_where_no_write_may_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    Server(monkeypatch, away=100)
+    gate = Open()
+    gate.seconds = 0.0
+
+    assert await recovered(gate) == Halted(unit=UNIT)

@@ -1,0 +1,82 @@
+"""What no code expects is noted, counted, and confined."""
+
+import asyncio
+
+import pytest
+from structlog.testing import capture_logs
+
+from scheduler.observe.defects import Confined, Tasks, together
+from scheduler.observe.metrics import Metrics, Part
+
+
+def count(metrics: Metrics, part: Part) -> float | None:
+    return metrics.registry.get_sample_value("dovetail_defects_total", {"part": part})
+
+
+def test_what_a_block_raises_is_logged_once_with_its_traceback_and_counted() -> None:
+    metrics = Metrics()
+    with capture_logs() as lines, Confined(metrics, Part.REPAIR, claim="ns/c"):
+        raise RuntimeError("a defect")
+
+    (line,) = lines
+    assert (line["event"], line["part"], line["claim"]) == ("defect", "repair", "ns/c")
+    assert "test_defects.py" in line["error"]
+    assert line["error"].rstrip().endswith("RuntimeError: a defect")
+    assert count(metrics, Part.REPAIR) == 1
+
+
+def test_what_is_expected_passes_and_is_not_counted() -> None:
+    metrics = Metrics()
+    with pytest.raises(KeyError), Confined(metrics, Part.REPAIR, passing=(KeyError,)):
+        raise KeyError("expected")
+
+    assert count(metrics, Part.REPAIR) == 0
+
+
+def test_a_cancellation_passes() -> None:
+    with pytest.raises(asyncio.CancelledError), Confined(Metrics(), Part.REPAIR):
+        raise asyncio.CancelledError
+
+
+async def test_the_exception_of_a_task_that_nobody_awaits_is_noted() -> None:
+    metrics, ends = Metrics(), list[int]()
+    tasks = Tasks(metrics, Part.COMMIT, lambda: ends.append(len(tasks)))
+
+    async def fail() -> None:
+        raise RuntimeError("a defect")
+
+    with capture_logs() as lines:
+        tasks.begin(fail())
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+    assert [line["event"] for line in lines] == ["defect"]
+    assert (count(metrics, Part.COMMIT), ends) == (1, [0])
+
+
+async def test_what_does_not_end_in_time_is_cancelled() -> None:
+    metrics = Metrics()
+    tasks = Tasks(metrics, Part.COMMIT)
+    tasks.begin(asyncio.sleep(0.0))
+    tasks.begin(asyncio.sleep(3600.0))
+
+    assert not await tasks.finish(0.01)
+
+    assert (len(tasks), count(metrics, Part.COMMIT)) == (0, 0)
+    assert await tasks.finish()
+
+
+async def test_an_error_is_raised_when_all_that_run_together_have_ended() -> None:
+    ended = list[str]()
+
+    async def slow() -> None:
+        await asyncio.sleep(0)
+        ended.append("slow")
+
+    async def fail() -> None:
+        raise RuntimeError("a defect")
+
+    with pytest.raises(RuntimeError):
+        await together([fail(), slow()])
+
+    assert ended == ["slow"]

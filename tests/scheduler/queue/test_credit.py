@@ -1,0 +1,59 @@
+"""What namespaces may use of the time for costly decisions."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.queue import Credit
+
+
+def test_a_namespace_of_which_nothing_is_known_may_begin() -> None:
+    credit = Credit(0.1)
+
+    assert not credit.is_in_debt("a", 0.0)
+    assert credit.free_at("a", 5.0) == 5.0
+
+
+def test_what_was_used_has_to_be_earned_first() -> None:
+    credit = Credit(0.1)
+    credit.spend("a", 26.0, 100.0)
+
+    assert credit.is_in_debt("a", 299.0)
+    assert credit.free_at("a", 100.0) == pytest.approx(300.0)
+    assert not credit.is_in_debt("a", 300.1)
+
+
+def test_one_namespace_owes_nothing_for_another() -> None:
+    credit = Credit(0.1)
+    credit.spend("a", 100.0, 0.0)
+
+    assert not credit.is_in_debt("b", 0.0)
+
+
+def test_what_is_not_used_is_not_kept_for_later() -> None:
+    credit = Credit(0.1)
+    credit.spend("a", 1.0, 0.0)
+
+    assert credit.left("a", 1e6) == pytest.approx(6.0)
+
+
+def test_an_account_that_is_full_is_not_kept() -> None:
+    credit = Credit(0.1)
+    for number in range(100):
+        credit.spend(f"team-{number}", 1.0, number * 60.0)
+
+    assert len(credit) == 1
+
+
+@given(st.lists(st.tuples(st.floats(0.0, 30.0), st.floats(0.0, 60.0)), min_size=1, max_size=50), st.floats(0.01, 1.0))
+def test_over_any_time_a_namespace_uses_its_share_a_minutes_worth_and_one_decision(
+    decisions: list[tuple[float, float]], share: float
+) -> None:
+    credit, now, used = Credit(share), 0.0, 0.0
+    for seconds, pause in decisions:
+        now = credit.free_at("a", now + pause)
+        used += seconds
+        now += seconds
+        credit.spend("a", seconds, now)
+
+    assert used <= share * (now + 60.0) + 30.0 + 1e-6

@@ -1,0 +1,168 @@
+"""Which pods a batch takes where more wait than it holds, and of those that fit nowhere again and again."""
+
+from collections import Counter
+
+import pytest
+
+from scheduler.queue import Pending
+from scheduler.queue.lanes import FEWEST_OF_ALL, FEWEST_RETRIED
+from solver.domain import Batch, Reason, ReasonCode
+from tests.support.builders import node, pod
+from tests.support.cluster_builders import became
+
+SHORT = Reason(code=ReasonCode.NODE_RESOURCES, message="too little cpu")
+
+
+@pytest.fixture
+def pending() -> Pending:
+    return Pending({"dovetail"})
+
+
+def offer(pending: Pending, namespace: str, count: int, now: float, priority: int = 0) -> None:
+    for number in range(count):
+        pending.offer(pod(f"p-{number:04}", namespace=namespace, priority=priority), now)
+
+
+def namespaces(batch: Batch) -> Counter[str]:
+    return Counter(each.id.namespace for each in batch.pods)
+
+
+def fail(pending: Pending, batch: Batch, now: float) -> None:
+    for each in batch.pods:
+        pending.put_back(each.id, each.uid, (SHORT,), now)
+
+
+def retry(pending: Pending, count: int, namespace: str = "full") -> None:
+    """Let so many pods have failed once, and be woken."""
+    offer(pending, namespace, count, 0.0)
+    fail(pending, pending.take_batch(0.0, count), 0.0)
+    pending.wake(became(None, node("new")))
+
+
+def test_while_all_fit_into_a_batch_who_came_first_is_first(pending: Pending) -> None:
+    for number in range(6):
+        pending.offer(pod(f"p-{number}", namespace="ab"[number % 2]), float(number))
+
+    assert [each.id.name for each in pending.take_batch(9.0, 6).pods] == [f"p-{number}" for number in range(6)]
+
+
+def test_one_namespace_cannot_fill_a_batch(pending: Pending) -> None:
+    offer(pending, "large", 1000, 0.0)
+    offer(pending, "small", 10, 1.0)
+
+    assert namespaces(pending.take_batch(2.0, 100)) == {"large": 90, "small": 10}
+
+
+def test_namespaces_share_what_none_of_them_leaves(pending: Pending) -> None:
+    for namespace in "abc":
+        offer(pending, namespace, 100, 0.0)
+
+    assert namespaces(pending.take_batch(1.0, 90)) == {"a": 30, "b": 30, "c": 30}
+
+
+def test_a_namespace_has_no_turn_before_a_higher_priority(pending: Pending) -> None:
+    offer(pending, "high", 100, 1.0, priority=5)
+    offer(pending, "low", 100, 0.0)
+
+    assert namespaces(pending.take_batch(2.0, 50)) == {"high": 50}
+
+
+def test_within_a_namespace_who_came_first_is_first(pending: Pending) -> None:
+    offer(pending, "large", 100, 0.0)
+
+    taken = pending.take_batch(1.0, 10).pods
+
+    assert [each.id.name for each in taken] == [f"p-{number:04}" for number in range(10)]
+
+
+def test_pods_that_fit_nowhere_are_fewer_in_a_batch_the_more_often_they_failed(pending: Pending) -> None:
+    retry(pending, 1000)
+    sizes = []
+    for now in (20.0, 40.0, 60.0, 80.0, 100.0, 120.0, 140.0):
+        taken = pending.take_batch(now, 1000)
+        sizes.append(len(taken.pods))
+        fail(pending, taken, now)
+        pending.wake(became(None, node(f"n{now}")))
+
+    assert sizes == [1000, 500, 250, 125, 62, 31, FEWEST_RETRIED]
+
+
+def test_a_fresh_pod_is_decided_with_few_of_those_that_fit_nowhere(pending: Pending) -> None:
+    retry(pending, 1500)
+    now = 20.0
+    for _ in range(7):
+        pending.wake(became(None, node(f"n{now}")))
+        fail(pending, pending.take_batch(now, 1000), now)
+        now += 20.0
+    pending.wake(became(None, node("last")))
+    pending.offer(pod("fresh", namespace="good"), now)
+
+    assert namespaces(pending.take_batch(now, 1000)) == {"full": FEWEST_RETRIED, "good": 1}
+
+
+def test_namespaces_together_have_few_of_them_too(pending: Pending) -> None:
+    now = 20.0
+    for number in range(10):
+        offer(pending, f"team-{number}", 150, 0.0)
+    fail(pending, pending.take_batch(0.0, 1500), 0.0)
+    for _ in range(9):
+        pending.wake(became(None, node(f"n{now}")))
+        fail(pending, pending.take_batch(now, 1500), now)
+        now += 20.0
+    pending.wake(became(None, node("last")))
+
+    assert len(pending.take_batch(now, 1500).pods) == FEWEST_OF_ALL
+
+
+def test_they_are_more_again_once_they_find_a_place(pending: Pending) -> None:
+    retry(pending, 1500)
+    now = 20.0
+    for _ in range(8):
+        pending.wake(became(None, node(f"n{now}")))
+        fail(pending, pending.take_batch(now, 1000), now)
+        now += 20.0
+    pending.wake(became(None, node("large")))
+    sizes = []
+    for _ in range(3):
+        taken = pending.take_batch(now, 1000)
+        sizes.append(len(taken.pods))
+        pending.placed(each.id for each in taken.pods)
+        for each in taken.pods:
+            pending.remove(each.id)
+
+    assert sizes == [FEWEST_RETRIED, 2 * FEWEST_RETRIED, 4 * FEWEST_RETRIED]
+
+
+def test_what_is_left_of_them_is_not_overtaken_by_a_lower_priority(pending: Pending) -> None:
+    offer(pending, "full", 500, 0.0, priority=5)
+    fail(pending, pending.take_batch(0.0, 500), 0.0)
+    now = 20.0
+    for _ in range(7):
+        pending.wake(became(None, node(f"n{now}")))
+        fail(pending, pending.take_batch(now, 1000), now)
+        now += 20.0
+    pending.wake(became(None, node("last")))
+    pending.offer(pod("low", namespace="good"), now)
+    pending.offer(pod("equal", namespace="good", priority=5), now)
+
+    assert namespaces(pending.take_batch(now, 1000)) == {"full": FEWEST_RETRIED, "good": 1}
+
+
+def test_pods_that_were_not_decided_about_stand_where_they_stood(pending: Pending) -> None:
+    offer(pending, "a", 3, 0.0)
+    taken = pending.take_batch(1.0, 10)
+
+    pending.give_back(taken.pods, 1.0)
+
+    assert pending.take_batch(1.0, 10) == taken
+
+
+def test_a_pod_rests_as_long_as_it_is_told_to_whatever_happens(pending: Pending) -> None:
+    costly = Reason(code=ReasonCode.TOO_COSTLY, message="too costly")
+    offer(pending, "a", 1, 0.0)
+    (taken,) = pending.take_batch(0.0, 10).pods
+    pending.put_back(taken.id, taken.uid, (costly,), 0.0, until=300.0)
+    pending.wake(became(None, node("new")))
+
+    assert pending.take_batch(299.0, 10).pods == ()
+    assert pending.take_batch(300.0, 10).pods == (taken,)

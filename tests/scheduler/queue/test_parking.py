@@ -1,0 +1,68 @@
+"""Kin that rest because a decision about them broke a limit."""
+
+import pytest
+
+from scheduler.queue import Backoff, Kin, Parking
+from solver.domain import Reason, ReasonCode
+
+KIN = Kin("default", 1)
+WHY = (Reason(code=ReasonCode.TOO_COSTLY, message="too costly"),)
+
+
+@pytest.fixture
+def parking() -> Parking:
+    return Parking(Backoff(initial_seconds=30.0, ceiling_seconds=600.0))
+
+
+def test_a_kin_that_broke_a_limit_rests_twice_as_long_every_time(parking: Parking) -> None:
+    rests, now = [], 0.0
+    for _ in range(7):
+        parking.broke(KIN, WHY, now)
+        until = parking.until(KIN, now)
+        assert until is not None
+        rests.append(round(until - now))
+        now = until
+
+    assert rests == [30, 60, 120, 240, 480, 600, 600]
+
+
+def test_when_its_rest_is_over_it_is_still_known(parking: Parking) -> None:
+    parking.broke(KIN, WHY, 0.0)
+
+    assert parking.until(KIN, 30.0) is None
+    assert parking.is_known(KIN)
+    assert parking.why(KIN) == WHY
+
+
+def test_a_kin_whose_decision_kept_the_limits_is_forgotten_and_proven(parking: Parking) -> None:
+    parking.broke(KIN, WHY, 0.0)
+    parking.survived(KIN)
+
+    assert not parking.is_known(KIN)
+    assert parking.is_proven(KIN)
+    assert parking.breaks(KIN) == 0
+
+
+def test_what_breaks_a_limit_again_is_proven_no_more(parking: Parking) -> None:
+    parking.survived(KIN)
+    parking.broke(KIN, WHY, 0.0)
+
+    assert not parking.is_proven(KIN)
+
+
+def test_a_kin_of_which_nothing_is_heard_is_forgotten(parking: Parking) -> None:
+    parking.broke(KIN, WHY, 0.0)
+    parking.broke(Kin("default", 2), WHY, 631.0)
+
+    assert not parking.is_known(KIN)
+
+
+def test_no_more_than_so_many_are_remembered(parking: Parking) -> None:
+    for number in range(5000):
+        parking.broke(Kin("default", number), WHY, 0.0)
+        parking.survived(Kin("other", number))
+
+    assert len(parking) == 4096
+    assert not parking.is_known(Kin("default", 0))
+    assert parking.is_known(Kin("default", 4999))
+    assert not parking.is_proven(Kin("other", 0))

@@ -1,0 +1,274 @@
+"""Pods, claims and groups come and go without end: what is kept of them does not grow."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from types import FunctionType, MethodType, ModuleType
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from scheduler.aside import Asides
+from scheduler.change import Change, Kind
+from scheduler.cluster import Cluster, Unit
+from scheduler.cluster.company import MOST_NEWCOMERS
+from scheduler.commit.commit import Commit
+from scheduler.commit.evictions import Evictions
+from scheduler.commit.outcome import Bound, Outcome, Undone
+from scheduler.commit.repair.repairs import Repairs
+from scheduler.commit.repair.strays import Strays
+from scheduler.commit.shunned.avoidance import Avoidance
+from scheduler.commit.shunned.suspicion import Suspicion
+from scheduler.commit.steps.withdrawal import Withdrawal
+from scheduler.commit.telling.allowance import Allowance
+from scheduler.commit.telling.events import Narrator
+from scheduler.commit.telling.groups import Groups
+from scheduler.commit.telling.quarantine import Quarantine
+from scheduler.commit.telling.reports import Reports
+from scheduler.commit.telling.tally import Tally
+from scheduler.commit.waiting.waits import Waits
+from scheduler.commit.writer import Writer
+from scheduler.cycle import Cycle
+from scheduler.kube import writes
+from scheduler.kube.client import Client
+from scheduler.observe.metrics import Metrics
+from scheduler.parts import Parts
+from scheduler.queue import Completing, Musters, PassedOver, Pending
+from scheduler.worker.decider import Decider, Decision
+from scheduler.worker.feed import Feed
+from scheduler.worker.process import Worker
+from solver import solve_greedily
+from solver.domain import (
+    Batch,
+    Budget,
+    GangId,
+    Placement,
+    Pod,
+    PodGroup,
+    Policy,
+    Preemption,
+    Reason,
+    ReasonCode,
+    Victim,
+)
+from tests.support import builders as b
+from tests.support.cluster_builders import gone, seen
+
+ROUND = 60
+"""Times that some pods come and go, until it is looked at what is kept of them; done three times."""
+BOUNDED = {
+    "[]._cluster._mirror.company._newcomers": MOST_NEWCOMERS,
+    "[]._reports._outbox._events": 5000,
+    "[]._cluster.interner._young": 100_000,  # bounded in bytes, see tests/scheduler/test_interning.py
+}
+"""What has a bound of its own, and is not full yet."""
+CONFLICT = Reason(code=ReasonCode.CONFLICT, message="somebody was faster")
+OURS = frozenset({"dovetail"})
+
+
+class Direct:
+    """A writer that writes at once."""
+
+    async def write(self, request: Callable[[float], Awaitable[Any]], *, is_status: bool = False) -> Any:
+        del is_status
+        return await request(1.0)
+
+
+class Deciding:
+    """Stands where the solver's process is asked; each plan has a level of another name."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster, self.count = cluster, 0
+
+    async def wait_until_able(self) -> None:
+        pass
+
+    async def decide(self, batch: Batch, policy: Policy) -> Decision:
+        await asyncio.sleep(0)
+        self.count += 1
+        plan = solve_greedily(self.cluster.snapshot(), batch, policy, Budget())
+        levels = tuple(msgspec.structs.replace(each, name=f"{each.name}:{self.count}") for each in plan.report.levels)
+        report = msgspec.structs.replace(plan.report, levels=levels)
+        return Decision(batch=batch, plan=msgspec.structs.replace(plan, report=report), seconds=0.0)
+
+
+class Committing:
+    """Stands where units are written: every third comes to nothing."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def begin(self, units: Sequence[Unit]) -> None:
+        pass
+
+    def end(self, unit: Unit) -> None:
+        pass
+
+    async def commit(self, unit: Unit) -> Outcome:
+        await asyncio.sleep(0)
+        self.count += 1
+        if self.count % 3 == 0:
+            return Undone(unit=unit, reasons=(CONFLICT,))
+        return Bound(unit=unit, seconds=0.0)
+
+
+class Absent:
+    """A solver's process that does not start: what it would have to be told is kept."""
+
+    def __init__(self) -> None:
+        self.feed = Feed()
+
+    def note(self, change: Change) -> None:
+        self.feed.note(change)
+
+
+class Town:
+    """The parts of a cycle, all real but for the API, the solver's process and the writes of units."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        async def written(*_: object, **__: object) -> None:
+            await asyncio.sleep(0)
+
+        for name in ("write_pod_condition", "write_event", "write_group_condition"):
+            monkeypatch.setattr(writes, name, written)
+        self.cluster, self.metrics, self.now = Cluster(), Metrics(), 1000.0
+        client, writer = cast("Client", None), cast("Writer", Direct())
+        narrator, allowance = Narrator("host"), Allowance(0.5, lambda: self.now)
+        self.reports = Reports(client, writer, self.metrics, narrator, allowance, clock=lambda: self.now)
+        avoidance = Avoidance(60.0, self.metrics)
+        waits = Waits(self.cluster, self.reports, avoidance, timeout_seconds=600.0, clock=lambda: self.now)
+        pending = Pending(OURS, musters=Musters(lambda gang: self.cluster.gang_standing(gang, OURS)))
+        completing, deciding = Completing(self.cluster.claim), cast("Decider", Deciding(self.cluster))
+        told = partial(self.reports.waits, node_count=0)
+        self.parts = Parts(
+            cluster=self.cluster,
+            pending=pending,
+            passed_over=PassedOver(300.0, completing),
+            completing=completing,
+            quarantine=Quarantine(self.metrics, lambda _, __: None),
+            worker=cast("Worker", Absent()),
+            decider=deciding,
+            asides=Asides(self.cluster, pending, deciding, told, self.metrics, share=0.1, clock=lambda: self.now),
+            commit=cast("Commit", Committing()),
+            waits=waits,
+            repairs=Repairs(self.cluster, pending, cast("Withdrawal", None), self.reports, self.metrics),
+            groups=Groups(client, writer, self.cluster, (self.reports, self.metrics), clock=lambda: self.now),
+            evictions=Evictions(client, writer, self.cluster, self.reports, self.metrics),
+            reports=self.reports,
+            tally=Tally(self.metrics),
+            metrics=self.metrics,
+        )
+        self.parts.groups.connect("/apis/scheduling.k8s.io/v1alpha2/podgroups")
+        self.cycle = Cycle(self.parts, {"dovetail": Policy()}, 100, lambda: self.now)
+        self.suspicion = Suspicion(self.cluster, 60.0, self.metrics)
+        self.strays = Strays(self.cluster, self.reports, ["dovetail"], self.metrics, lambda: self.now)
+        self.see(seen(b.node("n1", cpu=8)), seen(b.gpu_slice("n1", count=4)), seen(b.gpu_class()))
+
+    def see(self, *changes: Change) -> None:
+        self.cycle.see(changes)
+        self.strays.see(changes)
+        self.suspicion.see(changes)
+
+    async def turn(self) -> None:
+        """Let every task run until all wait."""
+        for _ in range(40):
+            await asyncio.sleep(0)
+        self.now += 61.0
+
+    async def live(self, number: int) -> None:
+        """Let some pods come, be decided about, run, wait or fail, and go."""
+        gang = GangId(b.NAMESPACE, f"g{number}", "scheduling.k8s.io")
+        group = PodGroup(id=gang, uid=f"uid-g{number}", min_count=2)
+        groups = Change(kind=Kind.POD_GROUPS, key=str(gang), value=group)
+        plain, huge = b.pod(f"p{number}", f"c{number}"), b.pod(f"huge{number}", cpu=100)
+        victim = b.pod(f"low{number}", cpu=1, node_name="n1")
+        mates = [msgspec.structs.replace(b.pod(f"m{number}-{each}"), gang=gang) for each in "ab"]
+        stray = b.pod(f"stray{number}", f"s{number}", node_name="n1")
+        claims = [b.claim(f"c{number}"), b.claim(f"s{number}")]
+        pods = [plain, huge, *mates, stray, victim]
+        self.see(groups, *map(seen, claims), *map(seen, pods))
+        await self.turn()
+        self.see(seen(msgspec.structs.replace(huge, labels=(("n", "1"),))))
+        self.preempt(huge if number % 2 else b.pod(f"never{number}"), victim)
+        self.strays.look()
+        await self.turn()
+        self.see(*(seen(_bound(each)) for each in (plain, *mates)))
+        await self.turn()
+        self.see(*map(gone, pods), *map(gone, claims), msgspec.structs.replace(groups, value=None))
+        await self.turn()
+
+    def preempt(self, pod: Pod, victim: Pod) -> None:
+        """Believe in a preemption whose pod may be gone by now, as one may that was decided meanwhile."""
+        self.cluster.preempt(
+            Preemption(
+                placements=(Placement(pod=pod.id, pod_uid=pod.uid, node="n1"),),
+                victims=(Victim(pod=victim.id, pod_uid=victim.uid, node="n1", message="makes room"),),
+            )
+        )
+
+    async def age(self) -> None:
+        """Let what is kept for a time come to its end."""
+        self.now += 3600.0
+        for _ in range(10):
+            await self.turn()
+
+
+def _bound(pod: Pod) -> Pod:
+    return msgspec.structs.replace(pod, node_name="n1")
+
+
+def sizes(root: object) -> dict[str, int]:
+    """Give the number of entries of every container that can be reached, by where it is."""
+    found: dict[str, int] = {}
+    known: set[int] = set()
+    rest: list[tuple[str, object]] = [("", root)]
+    while rest:
+        path, each = rest.pop()
+        if id(each) in known or isinstance(each, str | bytes | int | float | type | ModuleType | FunctionType | None):
+            continue
+        known.add(id(each))
+        if isinstance(each, dict | set | frozenset | list | deque):
+            found[path] = found.get(path, 0) + len(each)
+        rest += ((f"{path}{name}", inner) for name, inner in _parts(each))
+    return found
+
+
+def _parts(each: object) -> Iterator[tuple[str, object]]:
+    if isinstance(each, dict):
+        yield from (("[]", inner) for inner in each.values())
+    elif isinstance(each, set | frozenset | list | tuple | deque):
+        yield from (("[]", inner) for inner in each)
+    elif isinstance(each, MethodType):
+        yield "", each.__self__
+    elif type(each).__module__.startswith("scheduler.") or isinstance(each, Absent):
+        names = [*getattr(each, "__dict__", ()), *(name for kind in type(each).__mro__ for name in _slots(kind))]
+        yield from ((f".{name}", getattr(each, name, None)) for name in names if name != "__weakref__")
+
+
+def _slots(kind: type) -> tuple[str, ...]:
+    slots = getattr(kind, "__slots__", ())
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+async def test_nothing_that_is_kept_of_pods_outlives_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    town = Town(monkeypatch)
+    tasks = [asyncio.create_task(each) for each in (town.cycle.decide(), town.reports.run(), town.parts.groups.run())]
+    after = list[dict[str, int]]()
+    for rounds in range(3):
+        for number in range(ROUND):
+            await town.live(rounds * ROUND + number)
+        await town.age()
+        after.append(sizes(dict(vars(town))))
+        after[-1]["series"] = len([*town.metrics.registry.collect()]) + sum(
+            len(family.samples) for family in town.metrics.registry.collect()
+        )
+    for each in tasks:
+        each.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+    grown = {path: size for path, size in after[2].items() if size - after[1].get(path, 0) >= ROUND // 2}
+    assert all(grown.pop(path, 0) <= most for path, most in BOUNDED.items())
+    assert grown == {}
+    assert town.metrics.registry.get_sample_value("dovetail_defects_total", {"part": "decision"}) == 0

@@ -1,0 +1,97 @@
+"""Equal parts of objects are kept once, and the table that finds them is bounded."""
+
+from scheduler.change import Kind
+from scheduler.cluster import Cluster
+from scheduler.interning import Interner, size_of
+from scheduler.kube.decode.objects import decode
+from solver.domain import Claim, ClaimId, Pod, PodId
+from tests.support import kube_objects
+
+_LABELS = {f"example.com/label-{number}": f"value-{number}" for number in range(500)}
+
+
+def _pod(name: str, **labels: str) -> Pod:
+    found = decode(Kind.PODS, kube_objects.encoded(kube_objects.pod(name, meta={"labels": _LABELS | labels})))
+    assert isinstance(found, Pod)
+    return found
+
+
+def _claim(name: str) -> Claim:
+    found = decode(Kind.CLAIMS, kube_objects.encoded(kube_objects.claim(name)))
+    assert isinstance(found, Claim)
+    return found
+
+
+def test_pods_of_one_template_share_their_parts() -> None:
+    interner, first, second = Interner(), _pod("a"), _pod("b")
+    assert first.labels is not second.labels
+    interner.share(first)
+    interner.share(second)
+    assert first.labels is second.labels
+    assert first.containers is second.containers
+
+
+def test_pods_that_differ_in_one_label_share_the_others() -> None:
+    interner, first, second = Interner(), _pod("a", index="0"), _pod("b", index="1")
+    interner.share(first)
+    interner.share(second)
+    assert first.labels != second.labels
+    assert sum(one is two for one, two in zip(first.labels, second.labels, strict=True)) == len(_LABELS)
+
+
+def test_an_object_is_equal_to_what_it_was() -> None:
+    interner = Interner()
+    for made in (_pod("a"), _pod("b", index="1")):
+        interner.share(made)
+    shared = _pod("b", index="1")
+    interner.share(shared)
+    assert shared == _pod("b", index="1")
+
+
+def test_claims_of_one_template_share_their_requests() -> None:
+    interner, first, second = Interner(), _claim("a"), _claim("b")
+    for each in (first, second):
+        interner.share(each)
+    assert first.requests is second.requests
+
+
+def test_what_is_gone_is_shared_by_nothing() -> None:
+    Interner().share(None)
+
+
+def test_the_table_keeps_no_more_alive_than_its_limit() -> None:
+    interner = Interner(limit_bytes=100_000)
+    for number in range(1000):
+        interner.share(_pod(f"pod-{number}", **{f"own-{number}": "x" * 50}))
+        assert interner.kept_bytes <= 100_000
+
+
+def test_a_value_in_use_outlives_those_that_are_not() -> None:
+    interner, first = Interner(limit_bytes=1_000_000), _pod("first")
+    interner.share(first)
+    for number in range(300):
+        interner.share(_pod(f"pod-{number}", **{f"own-{number}": "x" * 50}))
+        again = _pod("again")
+        interner.share(again)
+        assert again.labels is first.labels
+
+
+def test_own_bytes_are_those_that_no_other_object_has() -> None:
+    interner, first = Interner(), _pod("a")
+    whole = interner.own_bytes(first)
+    interner.share(first)
+    assert whole > size_of(first.labels) > 20 * interner.own_bytes(_pod("b"))
+
+
+def test_the_mirror_shares_what_it_takes() -> None:
+    from scheduler.change import Change  # noqa: PLC0415 - only here
+
+    cluster = Cluster()
+    for name in ("a", "b"):
+        cluster.apply(Change(kind=Kind.PODS, key=f"ml/{name}", value=_pod(name)))
+        cluster.apply(Change(kind=Kind.CLAIMS, key=f"ml/{name}", value=_claim(name)))
+    pods = [cluster.seen_pod(PodId("ml", name)) for name in ("a", "b")]
+    claims = [cluster.seen_claim(ClaimId("ml", name)) for name in ("a", "b")]
+    assert all(pods)
+    assert len({id(each.labels) for each in pods if each is not None}) == 1
+    assert len({id(each.requests) for each in claims if each is not None}) == 1

@@ -1,0 +1,93 @@
+"""A search that contradicts what is known raises; where the budget says so it is left out and reported."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from solver import solve
+from solver.domain import Budget, Plan, Policy, SearchStatus
+from solver.engines import cpsat, linear
+from solver.engines.status import EngineResult, EngineStatus
+from solver.search.errors import ContradictionError, SearchError, proves
+from solver.verify import check
+from tests.support import builders as b
+from tests.support.solver_problems import PATIENT
+
+PODS = [b.pod(f"p{number}", f"c{number}", cpu=1) for number in range(4)]
+OBJECTS: list[b.SnapshotObject] = [
+    *(b.node(f"n{number}", cpu=2) for number in range(3)),
+    *(b.gpu_slice(f"n{number}", count=2) for number in range(3)),
+    b.gpu_class(),
+    *(b.claim(f"c{number}") for number in range(4)),
+]
+SNAPSHOT, BATCH = b.snapshot(*OBJECTS), b.batch(*PODS)
+
+
+def decided(budget: Budget = PATIENT) -> Plan:
+    return solve(SNAPSHOT, BATCH, Policy(), budget)
+
+
+def too_low(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the relaxation say that no solution is as good as the one that is known."""
+    found = linear.bound
+
+    def lowered(*args: Any) -> linear.LinearBound:
+        each = found(*args)
+        return each if each.value is None else linear.LinearBound(each.value - 10)
+
+    monkeypatch.setattr(linear, "bound", lowered)
+
+
+def without_solution(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the relaxation say nothing, and the exact search that there is no solution."""
+    monkeypatch.setattr(linear, "bound", lambda *_: linear.LinearBound(None))
+    monkeypatch.setattr(
+        cpsat, "maximize", lambda *_, **__: EngineResult(status=EngineStatus.INFEASIBLE, values=None, bound=None)
+    )
+
+
+def nothing_relaxed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear, "bound", lambda *_: linear.LinearBound(None, is_infeasible=True))
+
+
+BROKEN = pytest.mark.parametrize("broken", [too_low, without_solution, nothing_relaxed])
+
+
+@BROKEN
+def test_a_proof_that_cannot_be_is_raised(
+    broken: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken(monkeypatch)
+
+    with pytest.raises(ContradictionError, match="level"):
+        decided()
+
+
+@BROKEN
+def test_in_production_it_is_left_out_and_reported(
+    broken: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken(monkeypatch)
+    plan = decided(replace(PATIENT, is_forgiving=True, may_leave=True))
+
+    assert plan.report.defect.startswith("ContradictionError: level ")
+    assert plan.report.status is SearchStatus.FEASIBLE
+    assert not any(level.proven for level in plan.report.levels if level.value != level.bound)
+    assert len(plan.placements) == len(PODS)
+    assert check(SNAPSHOT, BATCH, plan) == ()
+
+
+def test_a_search_that_is_right_reports_no_defect() -> None:
+    assert decided(replace(PATIENT, is_forgiving=True)).report.defect == ""
+
+
+@pytest.mark.parametrize(("bound", "expected"), [(None, False), (5, True), (6, False)])
+def test_a_bound_proves_what_it_equals(bound: int | None, expected: bool) -> None:  # noqa: FBT001 - a table
+    assert proves("placed", bound, 5) is expected
+
+
+def test_a_bound_below_what_is_known_names_the_level_and_both() -> None:
+    with pytest.raises(SearchError, match="level placed: a bound of 4 is below the value 5"):
+        proves("placed", 4, 5)

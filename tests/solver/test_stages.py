@@ -108,6 +108,14 @@ def test_a_batch_that_may_not_be_left_names_the_pods_that_were_not_reached() -> 
     assert {each.reasons[0].code for each in late} == {ReasonCode.BUDGET}
 
 
+def test_pods_that_say_little_are_reached_before_those_of_their_priority_that_say_much() -> None:
+    many = [b.toleration(f"key-{number}") for number in range(200)]
+    pods = [b.pod(f"m{number}", tolerations=many) for number in range(3)] + [b.pod(f"p{number}") for number in range(3)]
+    urgent = b.pod("urgent", tolerations=many, priority=1)
+    plan = solve(b.snapshot(b.node("n0")), b.batch(urgent, *pods), Policy(), stopping("preparation", 9))
+    assert {each.name for each in plan.later} == {"m0", "m1", "m2"}
+
+
 def ticking(seconds_per_look: float) -> Budget:
     """A budget whose clock goes on with every look at it."""
     ticks = itertools.count()

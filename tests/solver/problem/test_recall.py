@@ -153,7 +153,7 @@ def test_what_another_process_worked_out_is_not_worked_out_again(monkeypatch: py
     assert child.learned() == ()
     plan = solve(snapshot, batch, Policy(), s.PATIENT, child)
     told = msgspec.msgpack.decode(msgspec.msgpack.encode(child.learned()), type=tuple[Learned, ...])
-    parent.learn(told)
+    parent.learn(told, snapshot.slices)
     seen = looked_at(monkeypatch)
     assert solve(snapshot, batch, Policy(), s.PATIENT, parent) == plan
     assert seen == []

@@ -21,11 +21,11 @@ from scheduler.commit.telling.reports import Reports
 from scheduler.commit.telling.tally import Tally
 from scheduler.commit.waiting.waits import Waits
 from scheduler.commit.writer import Gate, Writer
-from scheduler.cycle import Parts
 from scheduler.kube.client import Client
 from scheduler.kube.elector import LeaderElector
 from scheduler.observe.health import Health
 from scheduler.observe.metrics import Metrics
+from scheduler.parts import Parts
 from scheduler.queue import Backoff, Completing, Musters, PassedOver, Pending
 from scheduler.settings import Settings
 from scheduler.worker import limits

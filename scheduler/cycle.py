@@ -3,7 +3,7 @@ The two loops, on one page.
 
     see      changes of the watch → mirror, queue, solver's replica
     decide   take a batch · solve · split into units · assume
-    commit   check · write · confirm or forget · put back
+    commit   check · write · confirm or forget · put back (`settlement`)
 
 They overlap: the writes of the last plan go on while the next batch is solved. When nothing is under way a pod is
 decided at once; a batch collects only while a solve or the writes of the plan before the last are. What is costly to
@@ -12,42 +12,29 @@ decide about is decided beside the batches (`aside`), and carried out between tw
 
 import asyncio
 import contextlib
-import itertools
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import Final, assert_never
+from typing import Final
 
 import msgspec
 
-from scheduler.aside import Asides, Ask
-from scheduler.backoff import doubled, jittered
+from scheduler.aside import Ask
 from scheduler.change import Change, Kind, Object
-from scheduler.cluster import Cluster, Intake, Transition, Unit, split_held, split_plan
-from scheduler.commit.commit import Commit
-from scheduler.commit.evictions import Evictions
-from scheduler.commit.outcome import Bound, Halted, Outcome, PartlyBound, Refused, Undone, Yielded
-from scheduler.commit.repair.repairs import Repairs
-from scheduler.commit.telling.groups import Groups
-from scheduler.commit.telling.quarantine import Quarantine
-from scheduler.commit.telling.reports import Reports
-from scheduler.commit.telling.tally import Tally
-from scheduler.commit.waiting.waits import Waits
+from scheduler.cluster import Intake, Transition, Unit, split_held, split_plan
 from scheduler.observe import logs
 from scheduler.observe.defects import Confined, Tasks
-from scheduler.observe.metrics import Metrics, Part
-from scheduler.queue import Completing, PassedOver, Pending, Shapes
-from scheduler.worker.decider import Decider, Decision
-from scheduler.worker.process import Worker
-from solver.domain import Batch, ClaimId, Placement, Pod, PodId, Policy, Reason, ReasonCode
+from scheduler.observe.metrics import Part
+from scheduler.parts import Parts
+from scheduler.queue import Shapes
+from scheduler.settlement import Settlement, names
+from scheduler.worker.decider import Decision
+from solver.domain import Batch, ClaimId, Pod, PodId, Policy, Reason, ReasonCode
 from solver.feasibility import claims
 
 _UNITS_BEHIND: Final = 64
 """Units of earlier plans that may still be written when the next batch is taken: stragglers hold nobody up."""
-_FIRST_RECOVERY_SECONDS, _LONGEST_RECOVERY_SECONDS = 1.0, 300.0
-"""Between the live reads that decide about a unit after a defect: it stays assumed, and its pods stay in flight."""
 _DEFECT: Final = (
     Reason(code=ReasonCode.SOLVER_FAILED, message="an unexpected error ended the decision; it is tried again"),
 )
@@ -57,28 +44,6 @@ _OVERTAKEN: Final = Reason(
 )
 
 _log: Final = logs.logger()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """What the loops connect."""
-
-    cluster: Cluster
-    pending: Pending
-    passed_over: PassedOver
-    completing: Completing
-    worker: Worker
-    decider: Decider
-    commit: Commit
-    waits: Waits
-    repairs: Repairs
-    groups: Groups
-    evictions: Evictions
-    asides: Asides
-    reports: Reports
-    quarantine: Quarantine
-    tally: Tally
-    metrics: Metrics
 
 
 class Cycle:
@@ -98,7 +63,7 @@ class Cycle:
         self._max_pods: Final = max_pods
         self._clock: Final = clock
         self._intake: Final = Intake(parts.cluster)
-        self._sleep: Final = sleep
+        self._settlement: Final = Settlement(parts, self._wake, self._put_back, clock=clock, sleep=sleep)
         self._confined: Final = partial(Confined, parts.metrics)
         self._changed: Final = asyncio.Event()
         self._ended: Final = asyncio.Event()
@@ -252,15 +217,15 @@ class Cycle:
         with self._confined(Part.DECISION):  # the commit of a unit that has not begun fails, and is recovered
             self._parts.commit.begin(units)
         for unit in units:
-            self._commits.begin(self._commit(unit, pods, started))
+            self._commits.begin(self._settlement.commit(unit, pods, started))
         self._last_units = len(units)
 
     def _is_assumed(self, unit: Unit, pods: Mapping[PodId, Pod], started: float) -> bool:
         """Assume a unit; where that is not possible its pods go back."""
-        with self._confined(Part.DECISION, pods=_names(unit.placements)):
+        with self._confined(Part.DECISION, pods=names(unit.placements)):
             self._wake(self._parts.cluster.assume(unit))
             return True
-        self._give_up(unit, _DEFECT, pods, started)
+        self._settlement.give_up(unit, _DEFECT, pods, started)
         return False
 
     def _is_apart(self, pod: Pod) -> bool:
@@ -269,86 +234,6 @@ class Cycle:
 
     def _is_overdue(self, pod: Pod) -> bool:
         return self._parts.passed_over.is_overdue(pod, self._clock())
-
-    async def _commit(self, unit: Unit, pods: Mapping[PodId, Pod], started: float) -> None:
-        """Write a unit, and settle what came of it. Where a defect ends either, live reads decide."""
-        outcome: Outcome | None = None
-        with self._confined(Part.COMMIT, pods=_names(unit.placements)):
-            outcome = await self._written(unit)
-        for attempt in itertools.count():
-            if not unit.placements:
-                return
-            with self._confined(Part.SETTLEMENT, pods=_names(unit.placements)):
-                if outcome is None:
-                    outcome = await self._parts.commit.recover(unit)
-                self._settle(outcome, pods, started)
-                return
-            outcome, unit = None, self._unsettled(unit)
-            await self._sleep(jittered(doubled(_FIRST_RECOVERY_SECONDS, _LONGEST_RECOVERY_SECONDS, attempt)))
-
-    async def _written(self, unit: Unit) -> Outcome:
-        try:
-            await self._parts.reports.hush(placement.pod_uid for placement in unit.placements)
-            async with self._parts.repairs.hands_off(unit.claims):
-                return await self._parts.commit.commit(unit)
-        finally:
-            self._parts.commit.end(unit)
-
-    def _unsettled(self, unit: Unit) -> Unit:
-        """Give what of a unit was neither bound nor put back: its pods are in flight, as they were taken."""
-        pending = self._parts.pending
-        left = [each for each in unit.placements if pending.is_in_flight(each.pod, each.pod_uid)]
-        return msgspec.structs.replace(unit, placements=tuple(left))
-
-    def _settle(self, outcome: Outcome, pods: Mapping[PodId, Pod], started: float) -> None:
-        """Confirm or forget what was assumed, and put back who was not bound."""
-        metrics = self._parts.metrics
-        with self._confined(Part.SETTLEMENT, pods=_names(outcome.unit.placements)):
-            self._parts.groups.settled(outcome, pods)
-            if isinstance(outcome, Bound | PartlyBound):
-                self._parts.completing.placed((pods[each.pod] for each in outcome.unit.placements), self._clock())
-        match outcome:
-            case Bound(unit=unit, seconds=seconds):
-                if seconds is not None:
-                    metrics.commit_seconds.observe(seconds)
-                self._bound(unit.placements, pods, started)
-            case Refused(unit=unit, reasons=reasons) | Undone(unit=unit, reasons=reasons):
-                metrics.commit_conflicts.inc()
-                event = logs.UNIT_CONFLICT if isinstance(outcome, Refused) else logs.UNIT_FAILED
-                log = _log.warning if any(each.code is ReasonCode.API_ERROR for each in reasons) else _log.info
-                log(event, pods=_names(unit.placements), reasons=[each.message for each in reasons])
-                self._give_up(unit, reasons, pods, started)
-            case Yielded(unit=unit, devices=devices, reasons=reasons):
-                metrics.commit_conflicts.inc()
-                metrics.duplicate_devices.inc(len(devices))
-                _log.warning(logs.DEVICE_HELD_TWICE, pods=_names(unit.placements), devices=[str(d) for d in devices])
-                for placement in unit.placements:
-                    with self._confined(Part.SETTLEMENT, pod=str(placement.pod)):
-                        self._parts.reports.yielded(pods[placement.pod], devices)
-                self._give_up(unit, reasons, pods, started)
-            case PartlyBound(unit=unit, bound=bound, unbound=unbound):
-                metrics.commit_conflicts.inc()
-                self._bound(bound, pods, started)
-                for placement, reason in unbound:
-                    _log.info(logs.UNIT_FAILED, pods=[str(placement.pod)], reasons=[reason.message])
-                    self._give_up(Unit(placements=(placement,)), (reason,), pods, started)
-            case Halted(unit=unit):
-                _log.debug(logs.UNIT_FAILED, pods=_names(unit.placements), reasons=["no write may start any more"])
-            case _:
-                assert_never(outcome)
-
-    def _bound(self, placements: Sequence[Placement], pods: Mapping[PodId, Pod], started: float) -> None:
-        for placement in placements:
-            pod = pods[placement.pod]
-            with self._confined(Part.SETTLEMENT, pod=str(pod.id)):
-                self._parts.tally.bound(pod, started)
-                self._parts.reports.bound(pod, placement.node)
-        _log.debug(logs.UNIT_COMMITTED, pods=_names(placements))
-
-    def _give_up(self, unit: Unit, reasons: Sequence[Reason], pods: Mapping[PodId, Pod], started: float) -> None:
-        self._wake(self._parts.cluster.forget(unit))
-        for placement in unit.placements:
-            self._put_back(pods[placement.pod], reasons, started)
 
     def _put_back(self, pod: Pod, reasons: Sequence[Reason], started: float, node_count: int | None = None) -> None:
         """Put a pod back; of the nodes that a decision saw, there may be more or fewer by now."""
@@ -428,7 +313,3 @@ class Cycle:
         by_profile = sorted(batch.pods, key=lambda pod: pod.scheduler_name)  # stable: the queue's order within
         for _, pods in groupby(by_profile, key=lambda pod: pod.scheduler_name):
             yield from self._parts.passed_over.divided(Batch(pods=tuple(pods)), self._clock())
-
-
-def _names(placements: Sequence[Placement]) -> list[str]:
-    return [str(placement.pod) for placement in placements]

@@ -26,7 +26,7 @@ from scheduler.commit.repair.strays import Strays
 from scheduler.commit.shunned.suspicion import Suspicion
 from scheduler.commit.waiting.recall import recall
 from scheduler.commit.writer import Gate
-from scheduler.cycle import Cycle, Parts
+from scheduler.cycle import Cycle
 from scheduler.kube import discovery
 from scheduler.kube.client import Client
 from scheduler.kube.elector import LeaderElector, LeadershipLost, new_identity
@@ -35,6 +35,7 @@ from scheduler.kube.lease import Timing
 from scheduler.observe import logs
 from scheduler.observe.health import Health, serving
 from scheduler.observe.metrics import Metrics
+from scheduler.parts import Parts
 from scheduler.queue.shedding import Shedding
 from scheduler.settings import Address, Settings, parse_address
 from scheduler.watches import Watches

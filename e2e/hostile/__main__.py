@@ -93,6 +93,8 @@ def _online(seed: int, options: argparse.Namespace) -> int:
     with ControlPlane.start(kubelet=True, folder=folder) as plane:
         found = asyncio.run(online.run(plane, seed, options.online, _setting(options)))
     Console(width=WIDTH).print(online.render(found))
+    for kind, refusals in sorted(found.refusals.items()):
+        print("\n".join(f"refused {kind} {each}" for each in refusals))
     for failure in found.failures:
         print(f"WRONG {failure}")
     return int(bool(found.failures))

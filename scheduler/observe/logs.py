@@ -15,7 +15,6 @@ import structlog
 
 from scheduler.observe import terminal
 from scheduler.settings import LogFormat, Logging
-from solver.domain import wording
 
 # The life of the process
 STARTED: Final = "started"
@@ -143,17 +142,16 @@ def _traceback(stream: TextIO, exc_info: structlog.typing.ExcInfo) -> None:
 
 
 def _bounded(_: object, __: str, fields: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Escape what is not printable in texts, and cut long ones in their middle: they may be of users."""
-    return {key: _plain(value) if key not in _OURS else value for key, value in fields.items()}
+    """Cut long texts in their middle, and long lists at their end: they may be of users."""
+    return {key: _cut(value) if key not in _OURS else value for key, value in fields.items()}
 
 
-def _plain(value: object) -> object:
+def _cut(value: object) -> object:
     if isinstance(value, str):
         half = _LONGEST_VALUE // 2
-        whole = value if len(value) <= _LONGEST_VALUE else f"{value[:half]} … {value[-half:]}"
-        return wording.printable(whole)
+        return value if len(value) <= _LONGEST_VALUE else f"{value[:half]} … {value[-half:]}"
     if isinstance(value, list | tuple):
-        shown = [_plain(each) for each in value[:_MOST_VALUES]]
+        shown = [_cut(each) for each in value[:_MOST_VALUES]]
         return [*shown, f"and {len(value) - _MOST_VALUES} more"] if len(value) > _MOST_VALUES else shown
     return value
 

@@ -7,7 +7,7 @@ by hand, or that merely names a gang, is a member and gives nobody a place in th
 repeat this: a namespace gives back what it takes again, and a member that ended well leaves nothing behind.
 """
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -48,6 +48,8 @@ class Completing:
     def __init__(self, claim: Callable[[ClaimId], Claim | None] = _no_claim) -> None:
         self._claim: Final = claim
         self._gangs: Final[defaultdict[GangId, _Places]] = defaultdict(_Places)
+        self._emptied: Final[deque[tuple[float, GangId]]] = deque()
+        """When places became empty, in order: a gang of which no pod comes again is forgotten by it."""
 
     def __len__(self) -> int:
         """Count the gangs of which something is remembered."""
@@ -55,6 +57,7 @@ class Completing:
 
     def placed(self, pods: Iterable[Pod], now: float) -> None:
         """Note pods of which a unit was placed: those that could not be bound keep their place too."""
+        self._forget_old(now)
         for pod in pods:
             if pod.gang is None or (shape := self._shape(pod)) is None:
                 continue
@@ -77,6 +80,7 @@ class Completing:
             each.uid = "" if each.uid == before.uid else each.uid
         if place is not None and not has_ended_well:
             places.empty.append(_Place(place.shape, now, ""))
+            self._emptied.append((now, gang))
         self._prune(gang, now)
 
     def is_entitled(self, pod: Pod, now: float) -> bool:
@@ -119,6 +123,12 @@ class Completing:
             asked.append((claim.requests, claim.constraints))
         is_whole = all(entry.claim is not None or entry.is_skipped for entry in pod.claims)
         return (pod.priority, *spec(pod), *asked) if is_whole else None
+
+    def _forget_old(self, now: float) -> None:
+        while self._emptied and now - self._emptied[0][0] > HEIR_SECONDS:
+            _, gang = self._emptied.popleft()
+            if gang in self._gangs:
+                self._prune(gang, now)
 
     def _prune(self, gang: GangId, now: float) -> None:
         places = self._gangs[gang]

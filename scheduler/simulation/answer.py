@@ -122,12 +122,14 @@ def _decided(asked: Record, part: Part, defects: list[str]) -> Plan:
 
 
 def _budget(asked: Record) -> Budget:
-    return Budget(
+    budget = Budget(
         seconds=max(asked.seconds, _SECONDS),
         deterministic_seconds=asked.deterministic_seconds,
+        cost_units=asked.cost_units,
         seed=asked.seed,
         workers=asked.workers,
     )
+    return budget.replaying(asked.stopped) if asked.stopped else budget
 
 
 def explained(asked: Record, pod: Pod) -> Account:

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from solver.domain import Batch, Claim, OpaqueConfig, Policy, Snapshot
+from solver.domain import GENEROUS_UNITS, Batch, Claim, OpaqueConfig, Policy, Snapshot, Stop
 
 API_VERSION: Final = "record.dovetail.dev/v1alpha1"
 KIND: Final = "Decision"
@@ -39,6 +39,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     deterministic_seconds: float
     seed: int = 0
     workers: int = 1
+    cost_units: int = GENEROUS_UNITS
+    stopped: tuple[Stop, ...] = ()
+    """Where the decision was stopped, if it was: repeated, it stops there and nowhere else."""
 
 
 def save(folder: Path, record: Record, now: datetime | None = None) -> Path:

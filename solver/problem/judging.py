@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -68,6 +68,11 @@ class Judge:
         sorts = [(node.is_unschedulable, node.taints) for node in self.nodes]
         self._sort_of = np.array([numbers.setdefault(each, len(numbers)) for each in sorts], dtype=np.int64)
         self.examples = [self.nodes[index] for index in np.unique(self._sort_of, return_index=True)[1].tolist()]
+
+    @property
+    def caches(self) -> tuple[Bounded[Any, Any], ...]:
+        """Give what is bounded in bytes and grows with what users write."""
+        return self._columns, self._unwelcome
 
     @property
     def images(self) -> frozenset[str]:

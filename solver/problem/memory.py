@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from solver.domain import Budget, DeviceTaintRule, Node, OwnedDevices, Pod, ResourceSlice, Snapshot
 from solver.feasibility import node_fit
@@ -91,6 +91,12 @@ class Engine:
             self._holdings.clear()
             self._neighbours = None
         return self._known()
+
+    @property
+    def caches(self) -> list["Bounded[Any, Any] | Recall"]:
+        """Give what is bounded in bytes and grows with what users write."""
+        found: list[Bounded[Any, Any] | Recall] = [self._answers, self._by_value, self._ways, self.costs, self._recall]
+        return [*found, self._verdicts, self._per_node, *(self._judge.caches if self._judge is not None else ())]
 
     def trim(self) -> None:
         """Forget what was used least recently, beyond what may be remembered: before a decision, never in one."""

@@ -30,10 +30,11 @@ from scheduler.commit.telling.reports import Reports
 from scheduler.commit.telling.tally import Tally
 from scheduler.commit.waiting.waits import Waits
 from scheduler.commit.writer import Writer
-from scheduler.cycle import Cycle, Parts
+from scheduler.cycle import Cycle
 from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.observe.metrics import Metrics
+from scheduler.parts import Parts
 from scheduler.queue import Completing, Musters, PassedOver, Pending
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.feed import Feed
@@ -57,7 +58,11 @@ from tests.support.cluster_builders import gone, seen
 
 ROUND = 60
 """Times that some pods come and go, until it is looked at what is kept of them; done three times."""
-BOUNDED = {"[]._cluster._mirror.company._newcomers": MOST_NEWCOMERS, "[]._reports._outbox._events": 5000}
+BOUNDED = {
+    "[]._cluster._mirror.company._newcomers": MOST_NEWCOMERS,
+    "[]._reports._outbox._events": 5000,
+    "[]._cluster.interner._young": 100_000,  # bounded in bytes, see tests/scheduler/test_interning.py
+}
 """What has a bound of its own, and is not full yet."""
 CONFLICT = Reason(code=ReasonCode.CONFLICT, message="somebody was faster")
 OURS = frozenset({"dovetail"})

@@ -25,9 +25,10 @@ from scheduler.commit.telling.reports import Reports
 from scheduler.commit.telling.tally import Tally
 from scheduler.commit.waiting.waits import Waits
 from scheduler.commit.writer import Writer
-from scheduler.cycle import Cycle, Parts
+from scheduler.cycle import Cycle
 from scheduler.kube.client import Client
 from scheduler.observe.metrics import Metrics
+from scheduler.parts import Parts
 from scheduler.queue import Backoff, Completing, PassedOver, Pending, State
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.process import Worker
@@ -701,7 +702,7 @@ async def test_a_pod_that_cannot_be_told_from_others_is_like_no_other(monkeypatc
     def spec(_: Pod) -> object:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("scheduler.queue.shapes._spec", spec)
+    monkeypatch.setattr("scheduler.queue.shapes.spec", spec)
     hall = Hall()
     async with running(hall):
         hall.arrive(pod("p", node_selector={"zone": "nowhere"}), pod("q"))

@@ -78,7 +78,8 @@ def generate(seed: int, number: int) -> Hostile:
     is_mutated = draw.chance(_MUTATED)
     if is_mutated:
         about.append("mutated")
-        mutate(draw, manifest)
+        # A rule that cannot be read may taint everything, which is right, and takes the good pods' room.
+        mutate(draw, manifest["spec"]["taint"] if table is TAINT_RULES else manifest)
     is_admitted = not is_mutated and all(each.is_admitted for each in twists)
     return Hostile(
         seed=seed, number=number, kind=table.kind, about=tuple(about), manifest=manifest, is_admitted=is_admitted

@@ -22,8 +22,11 @@ _SACRED = frozenset(
     }
 )
 """Fields that keep an object what it is, where it is, and below the good pods."""
-_CLOSED = frozenset({"nodeName", "deviceSelector"})
-"""Fields that nothing is changed in, or hostile objects could reach what is left to good pods."""
+_CLOSED = frozenset({"allocation", "deviceSelector", "nodeName"})
+"""
+Fields that nothing is changed in: hostile objects could reach what is left to good pods, and what holds devices and
+cannot be read, which the API server never has, may hold all of them.
+"""
 _MOST_PLACES = 2000
 
 

@@ -136,6 +136,11 @@ class Recall:
             kept.begun = {key: found for key, found in kept.begun.items() if key in present}
             kept.bytes = sum(_ENTRY + _MATCH * len(matched) for _, matched in kept.slices.values())
 
+    @property
+    def bytes(self) -> int:
+        """Estimate the bytes of selectors and of what they came to."""
+        return sum(bytes_of(key) + kept.bytes for key, kept in self._matched.items())
+
     def trim(self) -> None:
         """Forget the selectors that were used least recently while there is too much."""
         sizes = {key: bytes_of(key) + kept.bytes for key, kept in self._matched.items()}

@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from solver import Engine, solve
 from solver.domain import Device, Policy, ResourceSlice, Snapshot
 from solver.feasibility import selectors
-from solver.problem.devices.recall import Matched, Recall
+from solver.problem.devices.recall import Learned, Matched, Recall
 from solver.problem.prepare import prepare
 from tests.support import builders as b
 from tests.support import solver_problems as s
@@ -142,3 +143,26 @@ def test_a_selector_of_several_requests_is_put_to_a_device_once(monkeypatch: pyt
     )
     prepare(snapshot, b.batch(POD, b.pod("q", "d")), Policy(), Engine())
     assert [asked.count(f"{MODEL}{text}") for text in (" == 'fast'", ".size() > 2", ".size() > 3")] == [2, 1, 1]
+
+
+def test_what_another_process_worked_out_is_not_worked_out_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    parent, child, batch = Engine(), Engine(), b.batch(POD)
+    snapshot = picture(of_model("n0", "slow"), of_model("n1", "fast"))
+    for engine in (parent, child):
+        engine.inventory(snapshot, Policy().owned)
+    assert child.learned() == ()
+    plan = solve(snapshot, batch, Policy(), s.PATIENT, child)
+    told = msgspec.msgpack.decode(msgspec.msgpack.encode(child.learned()), type=tuple[Learned, ...])
+    parent.learn(told, snapshot.slices)
+    seen = looked_at(monkeypatch)
+    assert solve(snapshot, batch, Policy(), s.PATIENT, parent) == plan
+    assert seen == []
+    assert (parent.learned(), child.learned()) == ((), ())
+
+
+def test_failures_are_learned_as_failures() -> None:
+    recall, each = Recall(), of_model("n0", "x", count=3)
+    recall.note(((), ("text",)), each, {0: True, 2: selectors.SelectorFailure("it failed")})
+    other = Recall()
+    other.learn(recall.learned([each]), [each])
+    assert other.matched(((), ("text",)), each, lambda _: {}) == {0: True, 2: selectors.SelectorFailure("it failed")}

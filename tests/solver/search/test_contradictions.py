@@ -13,6 +13,7 @@ from solver.engines.status import EngineResult, EngineStatus
 from solver.search.errors import ContradictionError, SearchError, proves
 from solver.verify import check
 from tests.support import builders as b
+from tests.support.solver_problems import PATIENT
 
 PODS = [b.pod(f"p{number}", f"c{number}", cpu=1) for number in range(4)]
 OBJECTS: list[b.SnapshotObject] = [
@@ -22,7 +23,6 @@ OBJECTS: list[b.SnapshotObject] = [
     *(b.claim(f"c{number}") for number in range(4)),
 ]
 SNAPSHOT, BATCH = b.snapshot(*OBJECTS), b.batch(*PODS)
-PATIENT = Budget(seconds=60.0)
 
 
 def decided(budget: Budget = PATIENT) -> Plan:

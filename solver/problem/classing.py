@@ -125,7 +125,7 @@ def classes(outline: Outline, batch: Batch, stock: Inventory, engine: Engine) ->
             seen.append(found)
     families: dict[int, list[PodClass]] = {}
     count = 0
-    for each in seen:
+    for each in sorted(seen, key=lambda each: each.position):
         if each.position in outline.rejected:
             continue
         if each.kind not in families:

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from solver.domain import (
     Batch,
@@ -40,6 +40,8 @@ from solver.problem.tastes import levels
 from solver.problem.volumes.store import Store
 
 T = TypeVar("T")
+_MUCH: Final = 100
+"""Terms, tolerations and claims of a pod beyond which it comes after the others of its priority."""
 
 
 @dataclass(slots=True, eq=False)
@@ -92,8 +94,13 @@ class Outline:
         return reasons if self.store is None else (*self.store.objections(pod), *reasons)
 
     def each(self, batch: Batch) -> Iterator[tuple[int, Pod]]:
-        """Give the pods that are not rejected until the time is up, one pod or gang at least; others are set aside."""
+        """
+        Give the pods that are not rejected until the time is up, one pod or gang at least; others are set aside.
+
+        Within a priority those that say much come last: they cost most.
+        """
         left = [(position, pod) for position, pod in enumerate(batch.pods) if position not in self.rejected]
+        left.sort(key=lambda each: (-each[1].priority, _says_much(each[1])))
         first = left[0][1] if left else None
         late: list[int] = []
         for position, pod in left:
@@ -228,3 +235,12 @@ class Outline:
                 merged[self.components[each.component], apart].append(Source(claim_id, each.positions))
         parts = tuple(Part(index, len(sources)) for (index, _), sources in merged.items())
         return parts, tuple(tuple(sources) for sources in merged.values())
+
+
+def _says_much(pod: Pod) -> bool:
+    """Whether a pod has far more terms, tolerations and claims than pods have that are written by hand."""
+    count = len(pod.tolerations) + len(pod.claims) + len(pod.volumes) + len(pod.spread)
+    count += len(pod.affinity) + len(pod.anti_affinity) + len(pod.node_selector)
+    if pod.required_affinity is not None:
+        count += sum(len(term.match_expressions) for term in pod.required_affinity.terms)
+    return count > _MUCH

@@ -11,7 +11,7 @@ from scheduler.cluster import company, contention, gangs, sharing, specials, vac
 from scheduler.cluster.gangs import Standing
 from scheduler.cluster.holdings import Duplicate
 from scheduler.cluster.ledger import Assumptions, Ledger
-from scheduler.cluster.mirror import Mirror, split_key
+from scheduler.cluster.mirror import TABLES, Mirror, split_key
 from scheduler.cluster.nominations import Nominations
 from scheduler.cluster.roster import Roster
 from scheduler.cluster.staleness import Staleness
@@ -22,10 +22,7 @@ from scheduler.interning import Interner
 from solver.domain import (
     Claim,
     ClaimId,
-    DeviceClass,
     DeviceId,
-    DeviceTaintRule,
-    DisruptionBudget,
     Gang,
     GangId,
     Namespace,
@@ -35,7 +32,6 @@ from solver.domain import (
     PodId,
     Preemption,
     Reason,
-    ResourceSlice,
     Snapshot,
     Volume,
     VolumeBinding,
@@ -361,26 +357,11 @@ class Cluster:
         return (self._believe_claim(key, conflict),)
 
     def _apply_other(self, change: Change) -> tuple[Transition, ...]:
-        mirror, key, value = self._mirror, change.key, change.value
-        before: Object | None
-        match change.kind:
-            case Kind.NODES:
-                before = mirror.nodes.swap(key, _expect(value, Node))
-            case Kind.NAMESPACES:
-                before = mirror.namespaces.swap(key, _expect(value, Namespace))
-            case Kind.CLASSES:
-                before = mirror.classes.swap(key, _expect(value, DeviceClass))
-            case Kind.BUDGETS:
-                before = mirror.budgets.swap(key, _expect(value, DisruptionBudget))
-            case Kind.TAINT_RULES:
-                before = mirror.taint_rules.swap(key, _expect(value, DeviceTaintRule))
-            case _:
-                before = mirror.slices.get(key)
-                if before != value:
-                    mirror.see_slice(key, _expect(value, ResourceSlice))
-        if before == value:
+        after = _expect(change.value, TABLES[change.kind])
+        before = self._mirror.swap(change.kind, change.key, after)
+        if before == after:
             return ()
-        return (Transition(kind=change.kind, key=key, before=before, after=value),)
+        return (Transition(kind=change.kind, key=change.key, before=before, after=after),)
 
     def _believe(self, pods: Iterable[PodId], claims: Iterable[ClaimId]) -> tuple[Transition, ...]:
         """Lay assumptions over these objects again; give those that look different now."""

@@ -1,7 +1,7 @@
 """The mirror: objects as the watch gave them and as they are believed to be, with everything indexed from them."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from scheduler.change import Kind, Object
 from scheduler.cluster.company import Company
@@ -28,6 +28,17 @@ from solver.domain import (
 
 Owner = tuple[str, str]
 """Namespace and uid of a pod: an owner reference never leaves its namespace, whatever uid it gives."""
+
+
+TABLES: Final[dict[Kind, type[Object]]] = {
+    Kind.NODES: Node,
+    Kind.NAMESPACES: Namespace,
+    Kind.CLASSES: DeviceClass,
+    Kind.BUDGETS: DisruptionBudget,
+    Kind.TAINT_RULES: DeviceTaintRule,
+    Kind.SLICES: ResourceSlice,
+}
+"""The kinds that are tables and nothing more, with what they hold."""
 
 
 class Mirror:
@@ -74,6 +85,16 @@ class Mirror:
                 return self.slices.get(key)
             case _:
                 return self._tables()[kind].get(key)
+
+    def swap(self, kind: Kind, key: str, after: Object | None) -> Object | None:
+        """Take an object of one of `TABLES` as the watch gave it; give what it was."""
+        before = self.seen(kind, key)
+        if before != after:
+            if kind is Kind.SLICES:
+                self.see_slice(key, after if isinstance(after, ResourceSlice) else None)
+            else:
+                self._tables()[kind].replace(key, after)
+        return before
 
     def anew(self, kind: Kind, key: str, value: Object | None) -> "Mirror":
         """

@@ -54,10 +54,3 @@ class Table(Generic[K, V]):
             self._keys.insert(index, key)
             self._values.insert(index, value)
         self._frozen = None
-
-    def swap(self, key: K, value: V | None) -> V | None:
-        """Put the object of a key, or remove it, where it is not like that already; give what was there."""
-        before = self.get(key)
-        if before != value:
-            self.replace(key, value)
-        return before

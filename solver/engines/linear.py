@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from ortools.linear_solver.python import model_builder_helper
@@ -12,6 +13,8 @@ _TOLERANCE: Final = 1e-6
 _RELATIVE_TOLERANCE: Final = 1e-9
 """Sums of large costs are no more exact than this: a bound is rather too high by one than too low."""
 _INFINITY: Final = math.inf
+_EXACT: Final = 2**50
+"""Numbers of rows beyond this lose whole units in a float: what the engine says of them proves nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +42,25 @@ def solve(form: IntegerForm, objective: Expression, seconds: float) -> LinearSol
 
 
 def bound(form: IntegerForm, objective: Expression, seconds: float) -> LinearBound:
-    """Give an upper bound on the maximum of an expression; integrality is relaxed, everything else holds."""
+    """
+    Give an upper bound on the maximum of an expression; integrality is relaxed, everything else holds.
+
+    There is none where a row has numbers that a float does not hold exactly, as amounts that a driver made up may be.
+    """
+    if not _is_exact(form):
+        return LinearBound(None)
     solver = _solved(form, objective, seconds)
     status = solver.status()
     if status == model_builder_helper.SolveStatus.OPTIMAL:
         value = solver.objective_value()
         return LinearBound(math.floor(value + max(_TOLERANCE, _RELATIVE_TOLERANCE * abs(value))))
     return LinearBound(None, status == model_builder_helper.SolveStatus.INFEASIBLE)
+
+
+def _is_exact(form: IntegerForm) -> bool:
+    limits = (limit for row in form.rows for limit in (row.low, row.high) if abs(limit) < UNBOUNDED)
+    factors = (factor for row in form.rows for factor in row.expression.terms.values())
+    return all(-_EXACT <= number <= _EXACT for number in chain(limits, factors))
 
 
 def _solved(form: IntegerForm, objective: Expression, seconds: float) -> model_builder_helper.ModelSolverHelper:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from solver.domain import Allocation, ClaimBurden, ClaimId, Device, DeviceId, Placement, Plan, Pod, Violation
+from solver.domain import Allocation, ClaimBurden, ClaimId, Placement, Plan, Pod, Violation
 from solver.domain.quantity import NANO
 from solver.verify.picture import Picture
 from solver.verify.rules import Rule, broken
@@ -14,24 +14,19 @@ from solver.verify.rules import Rule, broken
 
 @dataclass(slots=True, eq=False)
 class Burdens:
-    """The claims of a plan with their allocations, old and new; `devices` are those that take something."""
+    """The claims of a plan with their allocations, old and new; `is_needed` where some device takes something."""
 
     picture: Picture
     allocations: dict[ClaimId, Allocation]
-    devices: dict[DeviceId, Device]
+    is_needed: bool
     users: defaultdict[ClaimId, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     @classmethod
     def of(cls, plan: Plan, picture: Picture) -> "Burdens":
         """Collect them."""
-        devices = {
-            DeviceId(each.driver, each.pool, device.name): device
-            for each in picture.snapshot.slices
-            for device in each.devices
-            if device.node_allocatable
-        }
-        found = cls(picture, {}, devices)
-        if devices:
+        is_needed = any(device.node_allocatable for each in picture.snapshot.slices for device in each.devices)
+        found = cls(picture, {}, is_needed)
+        if is_needed:
             old = {claim.id: claim.allocation for claim in picture.claims.values() if claim.allocation is not None}
             found.allocations = old | {each.claim: each.allocation for each in plan.allocations}
             for placement in plan.placements:
@@ -41,7 +36,7 @@ class Burdens:
 
     def added(self, pod: Pod, placement: Placement) -> Pod:
         """Give a pod with requests that hold what its claims take; pod-level requests hold it already."""
-        if not self.devices:
+        if not self.is_needed:
             return pod
         more: defaultdict[str, int] = defaultdict(int)
         for claim in placement.claims:
@@ -57,9 +52,9 @@ class Burdens:
 
     def violations(self, pod: Pod, placement: Placement) -> Iterator[Violation]:
         """Check what a placement says of its claims, who else uses them, and that pod-level requests cover them."""
-        if not (self.devices or placement.burdens or pod.level_slack):
+        if not (self.is_needed or placement.burdens or pod.level_slack):
             return
-        taken = {claim: self._taken(claim) for claim in placement.claims} if self.devices else {}
+        taken = {claim: self._taken(claim) for claim in placement.claims} if self.is_needed else {}
         taken = {claim: amounts for claim, amounts in taken.items() if amounts}
         said = {each.claim: each for each in placement.burdens}
         for claim in sorted(taken.keys() | said.keys()):
@@ -92,9 +87,10 @@ class Burdens:
         total: defaultdict[str, int] = defaultdict(int)
         allocation = self.allocations.get(claim)
         for result in allocation.results if allocation is not None else ():
-            device = self.devices.get(result.device)
-            if device is None:
+            published = self.picture.pools.find(result.device)
+            if published is None:
                 continue
+            device = published.device
             consumed = {name: amount.nano for name, amount in result.consumed_capacity}
             if not (consumed or device.allow_multiple_allocations):  # it is taken whole
                 consumed = {name: capacity.value.nano for name, capacity in device.capacities}

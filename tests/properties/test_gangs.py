@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from solver import solve, solve_greedily, verify
 from solver.domain import Batch, Gang, GangLevel, Pod, Policy, Snapshot
@@ -88,7 +89,13 @@ def _cluster(scene: Scene) -> tuple[Snapshot, Batch]:
         pods.append(b.member(pod, f"g{ask.gang}") if ask.gang >= 0 else pod)
         objects += [b.claim(name, b.request(count=ask.gpus))] if ask.gpus else []
     running = [pod for pod in pods if pod.node_name]
-    gangs: list[Gang] = [b.gang(f"g{i}", scene.minima[i], *scene.levels[i]) for i in range(2)]
+    gangs: list[Gang] = [
+        replace(
+            b.gang(f"g{i}", scene.minima[i], *scene.levels[i]),
+            running_count=sum(ask.gang == i and ask.runs_on >= 0 for ask in scene.asks),
+        )
+        for i in range(2)
+    ]
     return b.snapshot(objects, running), b.batch(*(pod for pod in pods if not pod.node_name), gangs=gangs)
 
 

@@ -233,3 +233,25 @@ def test_the_check_notices_a_second_pod() -> None:
     plan = checked(b.node("n1"), plain, GPU, claim, pods=pods)
 
     assert "BurdenShared" in found_against(plan, b.node("n1"), taking(plain, cpu="1"), GPU, claim, pods=pods)
+
+
+@pytest.mark.parametrize("amount", ["8Ei", "9223372036854775807", "99999999999999999999"])
+def test_amounts_that_no_node_has_keep_only_their_own_devices_from_pods(amount: str) -> None:
+    objects = (
+        [b.node("n1", memory="4Gi"), b.node("n2", memory="4Gi")],
+        [taking(b.gpu_slice("n1"), cpu=amount, memory=amount), taking(b.gpu_slice("n2"), memory="1Gi")],
+        GPU,
+        [b.claim("c", b.request("r", count=2)), b.claim("d", b.request("r", count=2))],
+    )
+    plan = checked(*objects, pods=[using(b.pod("p", "c")), using(b.pod("q", "d"))])
+    assert {each.node for each in plan.placements} == {"n2"}
+
+
+def test_what_an_older_generation_of_a_pool_took_does_not_count() -> None:
+    old = taking(b.gpu_slice("n1", count=1), memory="2Gi")
+    new = replace(b.gpu_slice("n1", count=1), name="newer", generation=old.generation + 1)
+
+    (placed,) = checked(
+        b.node("n1", memory="1Gi"), [old, new], GPU, b.claim("c", b.request("r")), pods=[using(b.pod("p", "c"))]
+    ).placements
+    assert placed.burdens == ()

@@ -206,7 +206,7 @@ def test_many_costly_claims_of_a_namespace_do_not_use_up_what_another_namespace_
     claims = [asking(f"h{i}", costly(), namespace="other") for i in range(24)]
     pods = [b.pod(f"h{i}", b.entry(f"h{i}", namespace="other"), namespace="other") for i in range(24)]
     snapshot, batch = with_costly(*claims, pods=pods)
-    plan = solve(snapshot, batch, Policy(), budget(cost_units=60_000))
+    plan = solve(snapshot, batch, Policy(), budget(cost_units=150_000))
     assert {each.namespace for each in plan.costly} == {"other"}
     assert len(plan.placements) == 4
 
@@ -215,7 +215,7 @@ def test_selectors_that_need_more_than_their_share_take_turns_by_namespace() -> 
     claims = [asking(f"h{i}", costly(), namespace="another") for i in range(24)]
     pods = [b.pod(f"h{i}", b.entry(f"h{i}", namespace="another"), namespace="another") for i in range(24)]
     snapshot, batch = with_costly(*claims, asking("long", long()), pods=[*pods, b.pod("long", "long")])
-    plan = solve(snapshot, batch, Policy(), budget(cost_units=110_000))
+    plan = solve(snapshot, batch, Policy(), budget(cost_units=150_000))
     assert {each.namespace for each in plan.costly} == {"another"}
     assert "long" in s.nodes_of(plan)
 

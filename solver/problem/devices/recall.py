@@ -7,7 +7,7 @@ it was. Nothing here is needed for correctness.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -25,14 +25,6 @@ _MOST_BYTES: Final = 64 * MIB
 _ENTRY: Final = 200
 """Bytes of what selectors came to on a slice, and for each device that they match."""
 _MATCH: Final = 100
-
-
-class Begun(NamedTuple):
-    """Selectors that were put to the first devices of a slice: how many, and which of them match."""
-
-    each: ResourceSlice
-    looked_at: int
-    matched: Matched
 
 
 class Learned(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +45,6 @@ class _Kept:
     """What some selectors came to, by the slice's identity."""
 
     slices: dict[int, tuple[ResourceSlice, Matched]] = field(default_factory=dict)
-    begun: dict[int, Begun] = field(default_factory=dict)
     bytes: int = 0
     is_compiled: bool = False
     fresh: set[int] = field(default_factory=set)
@@ -99,7 +90,6 @@ class Recall:
     def note(self, key: Selectors, each: ResourceSlice, matched: Matched) -> Matched:
         """Remember the devices of a slice that selectors match."""
         kept = self._used(key)
-        kept.begun.pop(id(each), None)
         if id(each) not in kept.slices:
             kept.bytes += _ENTRY + _MATCH * len(matched)
         kept.slices[id(each)] = (each, matched)
@@ -115,25 +105,14 @@ class Recall:
         """Note that selectors were compiled."""
         self._used(key).is_compiled = True
 
-    def begun(self, key: Selectors, each: ResourceSlice) -> Begun:
-        """Give how far selectors were put to the devices of a slice."""
-        kept = self._matched.get(key)
-        found = kept.begun.get(id(each)) if kept is not None else None
-        return Begun(each, 0, {}) if found is None else found
-
-    def pause(self, key: Selectors, begun: Begun) -> None:
-        """Remember how far selectors were put to the devices of a slice."""
-        self._used(key).begun[id(begun.each)] = begun
-
     def keep(self, slices: Iterable[ResourceSlice]) -> None:
         """Forget slices that are not there any more."""
         present = {id(each) for each in slices}
         self._drawn = {key: found for key, found in self._drawn.items() if key in present}
         for kept in self._matched.values():
-            if kept.slices.keys() <= present and kept.begun.keys() <= present:
+            if kept.slices.keys() <= present:
                 continue
             kept.slices = {key: found for key, found in kept.slices.items() if key in present}
-            kept.begun = {key: found for key, found in kept.begun.items() if key in present}
             kept.bytes = sum(_ENTRY + _MATCH * len(matched) for _, matched in kept.slices.values())
 
     @property

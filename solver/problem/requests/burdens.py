@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from solver.domain import Allocation, Claim, ClaimId, Pod, Reason, ReasonCode
 from solver.feasibility import burden
+from solver.problem import fit
 from solver.problem.devices.inventory import Inventory
 from solver.problem.fit import NodeVerdicts
 from solver.problem.limits import Limit, one_domain
@@ -87,7 +88,7 @@ def widen(problem: Problem, known: Burdens) -> None:
         pod = problem.pod(each.members[0])
         total, refused = _total(problem, each, asked, pod)
         for resource, amount in known.fixed(pod).items():
-            total[resource] = total.get(resource, _none(problem)) + amount
+            total[resource] = _bounded(total.get(resource, _none(problem)) + min(amount, fit.MOST + 1))
         total, uncovered = _covered(total, pod)
         if refused.any():
             message = "node(s) would charge a claim to no container: none of the pod's containers uses it"
@@ -103,6 +104,12 @@ def _none(problem: Problem) -> Amounts:
     return np.zeros(problem.node_count, dtype=np.int64)
 
 
+def _bounded(amounts: Amounts) -> Amounts:
+    """Cut amounts that no node has to one that none has: a driver may publish any number, and sums stay in 64 bits."""
+    bounded: Amounts = np.minimum(amounts, fit.MOST + 1)
+    return bounded
+
+
 def _by_node(problem: Problem, demand: int) -> dict[bool, ByNode]:
     """Give for a demand the most that one device takes on each node, and (key True) what all of them take together."""
     answers = problem.answers[demand]
@@ -113,17 +120,18 @@ def _by_node(problem: Problem, demand: int) -> dict[bool, ByNode]:
             continue
         nodes = slice(None) if record.nodes is None else sorted(record.nodes)
         for name, nano in burden.of_device(record.device, dict(answers.consumption.get(index, ()))).items():
-            amount = burden.units(name, nano)
+            amount = min(burden.units(name, nano), fit.MOST + 1)
             most = found[False].setdefault(name, _none(problem))
             most[nodes] = np.maximum(most[nodes], amount)
-            found[True].setdefault(name, _none(problem))[nodes] += amount
+            every = found[True].setdefault(name, _none(problem))
+            every[nodes] = _bounded(every[nodes] + amount)
     return found
 
 
 def _of_ask(ask: Ask, asked: Mapping[int, dict[bool, ByNode]]) -> ByNode:
     if not ask.needed:
         return asked[ask.demand][True]
-    return {name: amounts * ask.needed for name, amounts in asked[ask.demand][False].items()}
+    return {name: _bounded(amounts * ask.needed) for name, amounts in asked[ask.demand][False].items()}
 
 
 def _total(
@@ -138,7 +146,7 @@ def _total(
     for part, copies in ((part, rows) for parts, sources in owners for part, rows in zip(parts, sources, strict=True)):
         taken = _of_component(problem, part.component, asked)
         for name, amounts in taken.items():
-            total[name] = total.get(name, _none(problem)) + amounts * part.copies
+            total[name] = _bounded(total.get(name, _none(problem)) + _bounded(amounts * part.copies))
             if any(source.claim in lonely for source in copies):
                 refused |= amounts > 0
     return total, refused
@@ -150,7 +158,7 @@ def _of_component(problem: Problem, component: int, asked: Mapping[int, dict[boo
         ways = [_of_ask(ask, asked) for ask in alternatives]
         for name in {name for way in ways for name in way}:
             most = np.maximum.reduce([way.get(name, _none(problem)) for way in ways])
-            total[name] = total.get(name, _none(problem)) + most
+            total[name] = _bounded(total.get(name, _none(problem)) + most)
     return total
 
 

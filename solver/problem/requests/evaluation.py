@@ -17,7 +17,7 @@ from solver.domain import Budget, ResourceSlice
 from solver.feasibility import selectors
 from solver.feasibility.selectors import EvaluationBudget, EvaluationStopped, Selector
 from solver.problem.devices.inventory import Inventory
-from solver.problem.devices.recall import Begun, Recall, Selectors
+from solver.problem.devices.recall import Matched, Recall, Selectors
 from solver.problem.quarantine import told
 from solver.problem.requests.demand import Asking
 
@@ -147,26 +147,28 @@ class _Run:
             task.slices = [] if task.error else self.recall.unknown(task.names, task.slices)
 
     def _on(self, each: ResourceSlice, tasks: list[_Task], meters: Mapping[int, EvaluationBudget]) -> set[int]:
-        """Put selectors to every device of a slice; give those whose share ended."""
-        begun = {id(task): self.recall.begun(task.names, each) for task in tasks}
-        active, stopped = list(tasks), set[int]()
-        for task in tasks:
-            meters[id(task)].units -= _LOOK * len(each.devices)
+        """
+        Put selectors to every device of a slice; give those whose share ended.
+
+        What these came to on the first devices is known to the selectors themselves, and costs nothing the next time.
+        """
+        active: list[tuple[_Task, EvaluationBudget, Matched]] = [(task, meters[id(task)], {}) for task in tasks]
+        for _, meter, _ in active:
+            meter.units -= _LOOK * len(each.devices)
+        stopped = set[int]()
         for position, device in enumerate(each.devices):
             asking = Asking(each.driver, device, dict(device.attributes))
             is_late = self.budget.remaining_seconds() <= 0.0
-            for task in tuple(active):
-                if position < begun[id(task)].looked_at:
-                    continue
-                outcome = None if is_late else self._outcome(asking, task, meters[id(task)])
+            for task, meter, matched in active:
+                outcome = None if is_late else self._outcome(asking, task, meter)
                 if outcome is None:
-                    self.recall.pause(task.names, Begun(each, position, begun[id(task)].matched))
                     stopped.add(id(task))
-                    active.remove(task)
                 elif outcome is not False:
-                    begun[id(task)].matched[position] = outcome
-        for task in active:
-            self.recall.note(task.names, each, begun[id(task)].matched)
+                    matched[position] = outcome
+            if stopped:
+                active = [row for row in active if id(row[0]) not in stopped]
+        for task, _, matched in active:
+            self.recall.note(task.names, each, matched)
         return stopped
 
     @staticmethod
@@ -230,45 +232,54 @@ def _shares(tasks: list[_Task], units: int) -> list[tuple[_Task, int]]:
 
 @dataclass(slots=True, eq=False)
 class _Turns:
-    """Whose turn it is: of the namespace that used least, the claim that did, its cheapest selectors."""
+    """
+    Whose turn it is: of the namespace that used least, the claim that is expected to come to its end for least.
+
+    A claim that used more than was expected comes later and later; one that comes up to what was expected goes on.
+    """
 
     tasks: list[_Task]
     _namespaces: list[tuple[int, str]] = field(init=False)
-    _claims: dict[str, list[tuple[int, int]]] = field(init=False)
+    _claims: dict[str, list[tuple[int, int, int]]] = field(init=False)
+    """By namespace: units used and to be expected, units used, the claim."""
     _rest: dict[Asker, list[_Task]] = field(init=False)
     _current: Asker | None = None
     _used: tuple[int, int] = (0, 0)
 
     def __post_init__(self) -> None:
-        self._rest = defaultdict(list)
+        self._rest, self._claims = defaultdict(list), defaultdict(list)
         for task in sorted(self.tasks, key=lambda task: -task.expected):
             for asker in task.askers:
                 self._rest[asker].append(task)
-        self._claims = defaultdict(list)
         for asker in sorted(self._rest):
-            self._claims[asker.namespace].append((0, asker.claim))
+            self._put(asker, 0)
         self._namespaces = [(0, namespace) for namespace in sorted(self._claims)]
         heapify(self._namespaces)
+
+    def _put(self, asker: Asker, used: int) -> None:
+        """Put a claim where its cheapest selectors belong."""
+        rest = self._rest[asker]
+        while rest and not rest[-1].slices:
+            rest.pop()
+        if rest:
+            heappush(self._claims[asker.namespace], (used + rest[-1].expected, used, asker.claim))
 
     def next(self) -> _Task | None:
         """Give the next task that is not done."""
         while self._namespaces:
             of_namespace, namespace = heappop(self._namespaces)
-            claims = self._claims[namespace]
-            while claims:
-                of_claim, number = heappop(claims)
-                rest = self._rest[Asker(namespace, number)]
-                while rest and not rest[-1].slices:
-                    rest.pop()
-                if rest:
-                    self._current, self._used = Asker(namespace, number), (of_namespace, of_claim)
-                    return rest[-1]
+            while self._claims[namespace]:
+                _, of_claim, number = heappop(self._claims[namespace])
+                asker = Asker(namespace, number)
+                if self._rest[asker] and self._rest[asker][-1].slices:
+                    self._current, self._used = asker, (of_namespace, of_claim)
+                    return self._rest[asker][-1]
+                self._put(asker, of_claim)  # another claim's turn has brought it to its end
         return None
 
     def took(self, units: int) -> None:
         """Note what the turn of the last task given cost."""
         if self._current is None:
             return
-        namespace, number = self._current
-        heappush(self._claims[namespace], (self._used[1] + units, number))
-        heappush(self._namespaces, (self._used[0] + units, namespace))
+        self._put(self._current, self._used[1] + units)
+        heappush(self._namespaces, (self._used[0] + units, self._current.namespace))

@@ -179,3 +179,11 @@ def test_a_programme_without_a_solution_has_no_optimum() -> None:
     programme = Programme()
     programme.column({programme.row(low=3): 1}, worth=1, most=2)
     assert programme.solve(10.0) is None
+
+
+def test_numbers_that_a_float_does_not_hold_exactly_prove_nothing() -> None:
+    form = IntegerForm()
+    x = form.variable(0, 5)
+    form.require(Expression({x: 9 * 10**18}), "capacity", low=0, high=9 * 10**18 + 1)
+    found = linear.bound(form, Expression({x: 1}), 10.0)
+    assert (found.value, found.is_infeasible) == (None, False)

@@ -7,7 +7,6 @@ units → assumed → what is written. No API server and no task: everything is 
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
@@ -23,10 +22,10 @@ from scheduler.kube.watch import Mirrored, Received
 from scheduler.queue import Musters, Pending, Shapes
 from scheduler.settings import default
 from scheduler.worker import frames
+from scheduler.worker.limits import of_batches, of_costly
 from solver import Engine, solve
 from solver.account import explain_pod
 from solver.domain import (
-    GENEROUS_UNITS,
     Batch,
     Budget,
     ConsumerReference,
@@ -111,7 +110,7 @@ class Path:
         while rest.pods:
             order = self._sent(msgspec.structs.replace(rest, gangs=self.cluster.gangs(rest.pods)))
             snapshot = self.replica.snapshot(order.assumptions)
-            plan = solve(snapshot, order.batch, order.policy, _budget(may_leave=may_leave), self._engine)
+            plan = solve(snapshot, order.batch, order.policy, _budget(is_aside=not may_leave), self._engine)
             later = frozenset((*plan.later, *plan.costly))
             may_leave = not plan.costly
             batch = order.batch.without(later)
@@ -129,7 +128,7 @@ class Path:
         """Send a batch through a frame, as to the solver's process."""
         order = frames.Decide(
             id=1,
-            cost_units=GENEROUS_UNITS,
+            cost_units=of_batches(default().solver).cost_units,
             batch=batch,
             assumptions=self.cluster.assumptions(),
             policy=self._policy,
@@ -166,7 +165,7 @@ class Path:
         """Account for the first pods of a batch, as `dovetail explain` does."""
         for pod in decided.batch.pods[:limit]:
             batch = Batch(pods=(pod,), gangs=decided.batch.gangs_of((pod,)))
-            explain_pod(decided.snapshot, batch, pod, self._policy, _budget(may_leave=True))
+            explain_pod(decided.snapshot, batch, pod, self._policy, _budget(is_aside=True))
 
 
 def told(reasons: Sequence[Reason], node_count: int) -> str:
@@ -185,4 +184,14 @@ def failed(plan: Plan) -> Iterable[str]:
     )
 
 
-_budget = partial(Budget, seconds=_SECONDS, deterministic_seconds=_DETERMINISTIC_SECONDS, is_forgiving=True)
+def _budget(*, is_aside: bool) -> Budget:
+    """Give the allowance of a batch, or of a costly decision beside the batches; work ends the search, not time."""
+    solver = default().solver
+    limits = of_costly(solver) if is_aside else of_batches(solver)
+    return Budget(
+        seconds=_SECONDS,
+        deterministic_seconds=_DETERMINISTIC_SECONDS,
+        cost_units=limits.cost_units,
+        may_leave=not is_aside,
+        is_forgiving=True,
+    )

@@ -16,10 +16,10 @@ FENCED = DEPLOY / "overlays" / "fenced" / "kustomization.yaml"
 ACCOUNT = "system:serviceaccount:dovetail-system:dovetail"
 
 _KEY = re.compile(r"(?<![\w.])(?:dovetail\.dev|\{OUR_GROUP\})/([a-z-]+)")
-_OTHERS = frozenset({"adopted", "record", "scheduler", "binding-failed", "suspect", "unreadable"})
+_OTHERS = frozenset({"adopted", "binding-failed", "node-reserved", "record", "scheduler", "suspect", "unreadable"})
 """
-What Dovetail alone writes (on claims, its Lease, as the controller of events), and taints that it gives devices in its
-own memory.
+What Dovetail alone writes (on claims, its Lease, as the controller of events, as a condition of pods), and taints that it
+gives devices in its own memory.
 """
 
 
@@ -61,7 +61,7 @@ def test_features_for_every_namespace_are_ones_that_exist() -> None:
         each["expression"] for each in _policy("features")["spec"]["variables"] if each["name"] == "features"
     ]
     known = set(re.findall(r": '([a-z]+)'", features))
-    assert known == {"gang", "topology", "protection", "reservation"}
+    assert known == {"gang", "topology", "protection"}
     assert set(_table("features")["everywhere"].split()) <= known
 
 

@@ -145,7 +145,9 @@ def test_policies_have_no_mistake_that_the_server_finds(fenced: ControlPlane) ->
             id="protection",
         ),
         pytest.param(
-            _pod(annotations={"dovetail.dev/reserve-node": "n0"}), "needs the feature reservation", id="reservation"
+            _pod(annotations={"dovetail.dev/reserve-node": "n0"}),
+            "dovetail.dev/reserve-node is no key for users",
+            id="a key that Dovetail does not read any more",
         ),
         pytest.param(
             _pod(labels={"dovetail.dev/gangs": "g"}), "dovetail.dev/gangs is no key for users", id="a key of nobody"
@@ -206,8 +208,8 @@ def test_a_label_of_the_namespace_gives_a_feature_and_what_is_there_stays(fenced
     fenced.kubectl("label", "namespace", namespace, "allow.dovetail.dev/protection-")
     wait_until(lambda: "needs the feature protection" in _refusal(fenced, shielded, namespace))
     fenced.kubectl("-n", namespace, "label", "pod", "p", "team=a")
-    with pytest.raises(KubectlError, match="needs the feature reservation"):
-        fenced.kubectl("-n", namespace, "annotate", "pod", "p", "dovetail.dev/reserve-node=n0")
+    with pytest.raises(KubectlError, match="needs the feature topology"):
+        fenced.kubectl("-n", namespace, "annotate", "pod", "p", "dovetail.dev/gang-topology=label:zone")
     fenced.kubectl("-n", namespace, "annotate", "pod", "p", "dovetail.dev/preemptible-")
 
 

@@ -18,8 +18,8 @@ ACCOUNT = "system:serviceaccount:dovetail-system:dovetail"
 _KEY = re.compile(r"(?<![\w.])(?:dovetail\.dev|\{OUR_GROUP\})/([a-z-]+)")
 _OTHERS = frozenset({"adopted", "binding-failed", "node-reserved", "record", "scheduler", "suspect", "unreadable"})
 """
-What Dovetail alone writes (on claims, its Lease, as the controller of events, as a condition of pods), and taints that it
-gives devices in its own memory.
+What Dovetail alone writes (on claims, its Lease, as the controller of events, as a condition of pods), and the taints
+of devices in its own memory.
 """
 
 

@@ -56,11 +56,12 @@ def solve(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engi
     """
     batch, budget, engine = _each_once(batch), budget.anew(), engine or Engine()
     engine.trim()
-    return _reported(_solved(snapshot, batch, policy, budget, engine), batch, budget)
+    return _reported(_solved(snapshot, batch, policy, budget, engine), batch, budget, engine)
 
 
-def _reported(plan: Plan, batch: Batch, budget: Budget) -> Plan:
+def _reported(plan: Plan, batch: Batch, budget: Budget, engine: Engine) -> Plan:
     """Say where the decision was stopped; take the pods out that are to be decided on their own, if that is allowed."""
+    engine.paid_units += budget.work.spent_units
     plan = left.out(plan, batch, budget.work) if budget.may_leave else plan
     quarantined = tuple(budget.work.quarantined.values())
     return structs.replace(
@@ -117,7 +118,7 @@ def solve_greedily(
         stages=("greedy",),
         node_count=len(snapshot.nodes),
     )
-    return _reported(_plan(problem, start, report, engine, budget), batch, budget)
+    return _reported(_plan(problem, start, report, engine, budget), batch, budget, engine)
 
 
 def _searched(problem: Problem, start: Solution, budget: Budget) -> tuple[Searched, str]:

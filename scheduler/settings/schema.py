@@ -141,7 +141,8 @@ class SolverLimits(_Section, frozen=True):
     cost_milliseconds: Annotated[int, Meta(ge=1, le=60_000)] = 100
     """
     Milliseconds, counted in steps, that a batch may spend on selectors never evaluated on these devices and on ways to
-    serve a claim. Pods that need more are decided beside the batches, so that no other pod waits for them.
+    serve a claim; 25 ms more for each 1,000 devices while the solver's process is new. Pods that need more are decided
+    beside the batches, so that no other pod waits for them.
     """
 
     costly_seconds: Annotated[float, Meta(gt=0, le=600)] = 20.0

@@ -23,6 +23,7 @@ from scheduler.closed import closed
 from scheduler.cluster import Cluster, Intake
 from scheduler.worker import frames
 from scheduler.worker.child import Child, limit_memory
+from scheduler.worker.token_bucket import TokenBucket
 from solver import Engine, solve, solve_greedily, verify
 from solver.domain import (
     Batch,
@@ -73,6 +74,7 @@ class _Service:
         self._replica: Final = Cluster()
         self._intake: Final = Intake(self._replica)
         self._engine: Final = Engine()
+        self._bucket: Final = TokenBucket()
         self._child: Child | None = None
         self._slices: tuple[ResourceSlice, ...] = ()
         """Those that the child knows, so that what it has learned about them is understood."""
@@ -96,10 +98,19 @@ class _Service:
                 for raw in changes:
                     _apply(self._intake, self._replica, raw)
             case frames.Decide(aside=None):
-                snapshot = self._replica.snapshot(order.assumptions)
-                self._connection.sendall(frames.encode(self._answer(order, snapshot, self._solver)))
+                self._connection.sendall(frames.encode(self._decide_batch(order)))
             case frames.Decide():
                 self._put_aside(order)
+
+    def _decide_batch(self, order: frames.Decide) -> frames.Decided | frames.Failed:
+        """Decide at once, with more to spend on what is not known while the process is new."""
+        snapshot = self._replica.snapshot(order.assumptions)
+        more = self._bucket.units(sum(len(each.devices) for each in snapshot.slices))
+        paid = self._engine.paid_units
+        larger = msgspec.structs.replace(order, cost_units=order.cost_units + more)
+        answer = self._answer(larger, snapshot, self._solver)
+        self._bucket.pay(self._engine.paid_units - paid - order.cost_units)
+        return answer
 
     def _put_aside(self, order: frames.Decide) -> None:
         """Fork a child for an order; one that still decides has taken too long for the shell."""

@@ -70,6 +70,8 @@ class Engine:
     _ways: Bounded[Hashable, Ways] = field(default_factory=partial(Bounded, _WAYS_BYTES, patient=True))
     costs: Bounded[Hashable, int] = field(default_factory=partial(Bounded, _COSTS_BYTES))
     """Cost units that are known not to be enough, by what needs them; as long as the devices are the same."""
+    paid_units: int = 0
+    """Cost units of all decisions so far (`Budget.cost_units`)."""
 
     def inventory(self, snapshot: Snapshot, owned_devices: OwnedDevices) -> Inventory:
         """Give the devices as published; rebuilt when nodes, slices or taint rules changed."""

@@ -180,6 +180,14 @@ def test_a_claim_keeps_its_last_readable_devices(scene: Scene, wrong: Json) -> N
     assert (scene.readable, scene.place()) == (["ml/old"], "node-1")
 
 
+def test_devices_of_a_claim_that_was_allocated_since_it_was_last_readable_count(scene: Scene) -> None:
+    scene.show(Kind.CLAIMS, claim("old"))
+    broken = held("old", "gpu-0", "gpu-1", version=2)
+    broken["metadata"]["finalizers"] = True
+    scene.show(Kind.CLAIMS, broken)
+    assert "2 in use" in scene.offer(with_gpu=True)
+
+
 def test_a_claim_that_was_never_readable_holds_the_devices_that_its_status_names(scene: Scene) -> None:
     broken = held("old", "gpu-0", "gpu-1", reservedFor="all")
     broken["spec"] = "nothing"

@@ -85,20 +85,27 @@ def _claim(raw: bytes, why: str, last: Claim | None) -> Claim:
     try:
         found = decode_claim(raw)
     except Exception:  # noqa: BLE001 - metadata beyond recognition
-        if last is not None:
-            return cast("Claim", closed(last, why))
-        names = _part(raw, _NAMESPACE, _names, ""), _part(raw, _NAME, _names, "")
-        uid, version = (_part(raw, ("metadata", each), _names, "") for each in ("uid", "resourceVersion"))
-        status = msgspec.Raw(walk(raw, "status") or b"{}")
-        body = {"metadata": {"namespace": names[0], "name": names[1]}, "status": status}
-        bare = decode_claim(msgspec.json.encode(body))
-        return msgspec.structs.replace(bare, id=ClaimId(*names), uid=uid, resource_version=version, invalid=cut(why))
+        found = _status_alone(raw, last)
     allocation = found.allocation
     is_whole = allocation is not None and all(each.device.device for each in allocation.results)
     if last is not None and not is_whole and walk(raw, "status", "allocation") is not None:
         allocation = last.allocation or allocation
     reserved = found.reserved_for or (last.reserved_for if last is not None and allocation is not None else ())
     return msgspec.structs.replace(found, allocation=allocation, reserved_for=reserved, invalid=cut(why))
+
+
+def _status_alone(raw: bytes, last: Claim | None) -> Claim:
+    """Read a claim whose metadata cannot be read: what its status holds, and of the rest the last version."""
+    namespace, name, uid, version = (
+        _part(raw, ("metadata", each), _names, "") for each in ("namespace", "name", "uid", "resourceVersion")
+    )
+    status = msgspec.Raw(walk(raw, "status") or b"{}")
+    body = {"metadata": {"namespace": namespace, "name": name}, "status": status}
+    bare = decode_claim(msgspec.json.encode(body))
+    base = last if last is not None else Claim(id=ClaimId(namespace, name), uid=uid)
+    return msgspec.structs.replace(
+        base, resource_version=version, allocation=bare.allocation, reserved_for=bare.reserved_for
+    )
 
 
 def _slice(raw: bytes, why: str, last: ResourceSlice | None) -> ResourceSlice | None:

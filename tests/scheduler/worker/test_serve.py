@@ -10,7 +10,8 @@ from msgspec import structs
 from scheduler.change import Change
 from scheduler.cluster import Assumptions, Cluster, Intake, Transition
 from scheduler.worker import frames, serve
-from solver import solve, solve_greedily
+from scheduler.worker.token_bucket import UNITS_PER_DEVICE
+from solver import Engine, solve, solve_greedily
 from solver.domain import Batch, Budget, Plan, Pod, Policy, ReasonCode, Snapshot, Violation
 from solver.verify import check as honest_check
 from tests.support.builders import batch, claim, gang, gpu_class, gpu_slice, member, node, pod, snapshot
@@ -18,6 +19,7 @@ from tests.support.cluster_builders import seen
 
 GOOD = tuple(pod(f"good-{index}", f"c{index}") for index in range(7))
 POISON = pod("poison", "c7")
+COST_UNITS = 1_000_000
 WORLD = snapshot(node("n1"), gpu_slice("n1", count=8), gpu_class(), *(claim(f"c{index}") for index in range(8)))
 
 
@@ -127,14 +129,19 @@ def test_what_does_not_survive_the_pipe_counts_as_it_did_before() -> None:
 
 
 def answered(changes: list[msgspec.Raw], *pods: Pod) -> Plan | None:
-    """Run the process's loop in a thread: feed it, have it decide, and close the pipe."""
+    (plan,) = answers(changes, *pods)
+    return plan
+
+
+def answers(changes: list[msgspec.Raw], *pods: Pod, solver: serve.Solve = solve, count: int = 1) -> list[Plan | None]:
+    """Run the process's loop in a thread: feed it, have it decide so many times, and close the pipe."""
     ours, theirs = socket.socketpair()
     with ours, theirs, ThreadPoolExecutor(1) as pool:
-        service = serve._Service(theirs, solve)  # noqa: SLF001 - without the limit of the whole process
+        service = serve._Service(theirs, solver)  # noqa: SLF001 - without the limit of the whole process
         loop = pool.submit(service.run, 0)
         order = frames.Decide(
             id=0,
-            cost_units=1_000_000,
+            cost_units=COST_UNITS,
             batch=Batch(pods=pods),
             assumptions=Assumptions(),
             policy=Policy(),
@@ -143,13 +150,33 @@ def answered(changes: list[msgspec.Raw], *pods: Pod) -> Plan | None:
             seed=0,
             workers=1,
         )
-        ours.sendall(frames.encode(frames.Apply(tuple(changes))) + frames.encode(order))
+        ours.sendall(frames.encode(frames.Apply(tuple(changes))) + frames.encode(order) * count)
         stream = ours.makefile("rb")
-        answers = [frames._answers.decode(stream.read(int.from_bytes(stream.read(8)))) for _ in range(2)]  # noqa: SLF001
+        _, *found = (
+            frames._answers.decode(stream.read(int.from_bytes(stream.read(8))))  # noqa: SLF001
+            for _ in range(1 + count)
+        )
         ours.shutdown(socket.SHUT_WR)
         loop.result(60)
-    assert isinstance(answers[1], frames.Decided)
-    return answers[1].plan
+    decisions = [each for each in found if isinstance(each, frames.Decided)]
+    assert len(decisions) == count
+    return [each.plan for each in decisions]
+
+
+def test_batches_of_a_new_process_may_spend_more_the_more_devices_there_are() -> None:
+    """Else the first pods of a large cluster, with the selectors that all pods have, are decided one by one."""
+    allowed: list[int] = []
+
+    def spending(world: Snapshot, pods: Batch, policy: Policy, budget: Budget, engine: Engine) -> Plan:
+        allowed.append(budget.cost_units)
+        engine.paid_units += 10**9
+        return solve(world, pods, policy, budget)
+
+    changes = [frames.encode_change(seen(each)) for each in (node("n1"), gpu_slice("n1", count=8))]
+    plans = answers(changes, pod("a"), solver=spending, count=2)
+
+    assert [len(each.placements) for each in plans if each is not None] == [1, 1]
+    assert allowed == [COST_UNITS + 8 * UNITS_PER_DEVICE, COST_UNITS]
 
 
 def test_a_plan_that_leaves_hard_pods_for_later_breaks_no_rule() -> None:

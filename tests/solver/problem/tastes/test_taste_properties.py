@@ -20,6 +20,9 @@ from tests.support import tastes as t
 APPS = ("w", "v")
 KEYS = (t.HOST, t.ZONE)
 
+_LOW = -(10**9)
+"""A value that every bound is above: of levels that do not count."""
+
 
 @st.composite
 def worlds(draw: st.DrawFn) -> tuple[list[Node], list[Pod], list[Pod]]:
@@ -92,7 +95,8 @@ def test_no_placing_has_lower_costs_than_the_plan_and_none_beats_the_bound(
     best = max(values(problem, each)[:decisive] for each in fitting)
     report = plan_of(world, waiting).report
     assert tuple(level.value for level in report.levels[:decisive]) == best
-    limits = bound.bounds(problem, (*best, *(0,) * (len(names) - decisive)), s.PATIENT).levels[:decisive]
+    known = (*best, *(_LOW,) * (len(names) - decisive))
+    limits = bound.bounds(problem, known, s.PATIENT).levels[:decisive]
     assert all(limit is None or limit >= value for limit, value in zip(limits, best, strict=True))
 
 

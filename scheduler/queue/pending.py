@@ -115,7 +115,8 @@ class Pending:
         (`lanes`), and pods that were never tried keep a share of one in `NEW_SHARE`, so that retried ones do not starve
         them; of those a batch has few of each namespace while they find no place. A gang is taken whole, those of its
         pods too that rest or wait; one that is larger than the limit is taken alone. While it is open how many of some
-        equal pods can be placed, or retried ones are left for the next batch, none of lower priority is taken.
+        equal pods can be placed, or retried ones are left for the next batch, none of lower priority is taken; nor is
+        a pod before its equals that wait for other reasons and came first.
         """
         self._reconsider(now)
         standing = self._standing
@@ -126,6 +127,10 @@ class Pending:
             entry = standing.next(turns, len(taken))
             if entry is None or turns.is_over(entry.pod.priority):
                 break
+            before = standing.predecessor(entry)
+            if before is not None and taken:
+                break
+            entry = before or entry
             together = self._together(entry)
             if not together or (taken and len(taken) + len(together) > limit):
                 break

@@ -113,6 +113,13 @@ class Standing:
         behind = entry.crowd.behind.head() if entry.crowd is not None else None
         return behind is not None and self._is_open(self.entries[behind.pod])
 
+    def predecessor(self, entry: Entry) -> Entry | None:
+        """Give the first equal that comes before a pod, stands behind in another crowd and may be placed as well."""
+        others = entry.crowd.shape.crowds.values() if entry.crowd is not None else ()
+        heads = (crowd.behind.head() for crowd in others if crowd is not entry.crowd)
+        before = (self.entries[head.pod] for head in heads if head is not None and head < entry.rank)
+        return min((each for each in before if self._is_open(each)), key=lambda each: each.rank, default=None)
+
     def settle(self, entry: Entry) -> None:
         """Take a pod that comes back out of its crowd, to which it may tell that there is nothing for anybody."""
         crowd = entry.crowd

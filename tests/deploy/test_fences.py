@@ -208,8 +208,8 @@ def test_a_label_of_the_namespace_gives_a_feature_and_what_is_there_stays(fenced
     fenced.kubectl("label", "namespace", namespace, "allow.dovetail.dev/protection-")
     wait_until(lambda: "needs the feature protection" in _refusal(fenced, shielded, namespace))
     fenced.kubectl("-n", namespace, "label", "pod", "p", "team=a")
-    with pytest.raises(KubectlError, match="needs the feature topology"):
-        fenced.kubectl("-n", namespace, "annotate", "pod", "p", "dovetail.dev/gang-topology=label:zone")
+    with pytest.raises(KubectlError, match="needs the feature protection"):
+        fenced.kubectl("-n", namespace, "annotate", "--overwrite", "pod", "p", "dovetail.dev/preemptible=no")
     fenced.kubectl("-n", namespace, "annotate", "pod", "p", "dovetail.dev/preemptible-")
 
 

@@ -37,6 +37,18 @@ def coscheduling(control_plane: ControlPlane, world: World) -> Iterator[str]:
     control_plane.request("DELETE", f"{CRDS}/podgroups.{GROUP}")
 
 
+@pytest.fixture(autouse=True)
+def _gone(world: World) -> Iterator[None]:
+    """Claims that no JSON decoder of other tests reads do not outlive this one, as claims of bound pods else do."""
+    yield
+    names = [f"-n={world.namespace}", "resourceclaims", "--all"]
+    bare = '{"metadata":{"finalizers":null}}'
+    world.plane.kubectl("delete", f"-n={world.namespace}", "pods", "--all", "--force", "--grace-period=0")
+    for name in world.plane.kubectl("get", *names[:2], "-o=name").split():
+        world.plane.kubectl("patch", names[0], name, "--type=merge", f"--patch={bare}")
+    world.plane.kubectl("delete", *names, "--wait=true")
+
+
 def _is_served(plane: ControlPlane, path: str) -> bool:
     try:
         plane.request("GET", path)

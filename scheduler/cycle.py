@@ -72,6 +72,7 @@ class Cycle:
         self._nodes: Final[set[str]] = set()
         parts.tally.connect(parts.pending.counts)
         self._last_units = 0
+        self._seconds_of_others = 0.0
         parts.waits.connect(self.see, self._ended.set)
         parts.pending.connect(Shapes(parts.cluster.claim, self._is_apart, self._is_overdue).of)
 
@@ -112,8 +113,28 @@ class Cycle:
             batch = self._parts.pending.take_batch(self._clock(), self._max_pods)
             for part in self._divide(self._parts.asides.divert(self._without_late(batch), self)):
                 whole = msgspec.structs.replace(part, gangs=self._parts.cluster.gangs(part.pods))
-                for apart in split_held(whole, self._parts.cluster.nominated()):
-                    await self._decide_whole(apart)
+                await self._decide_apart(whole)
+
+    async def _decide_apart(self, batch: Batch) -> None:
+        """
+        Decide about the parts of a batch that see different room held.
+
+        Pods with a node nominated come alone. Together they have the time that the others took last: however many of
+        them there are, the others wait no more than twice as long. Those that are left come with the next batch.
+        """
+        nominated = self._parts.cluster.nominated()
+        holders, alone, together = {pod.id for pod in nominated}, 0.0, 0.0
+        for part in split_held(batch, nominated):
+            started = self._clock()
+            if holders.isdisjoint(pod.id for pod in part.pods):
+                await self._decide_whole(part)
+                together += self._clock() - started
+            elif alone <= self._seconds_of_others:
+                await self._decide_whole(part)
+                alone += self._clock() - started
+            else:
+                self._parts.pending.give_back(part.pods, started)
+        self._seconds_of_others = together or self._seconds_of_others
 
     async def finish(self, seconds: float) -> bool:
         """Wait for the writes that are under way, at most so long; give whether all have ended. Cancel the rest."""

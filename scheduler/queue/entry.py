@@ -28,9 +28,10 @@ class Entry:
     `early` counts the times that it was taken before its claims existed. `not_before` ends its backoff, `taken` is the
     number that the batch had with which it was taken last, `missed` are the reasons that facts about its claims have
     woken since then, `is_changed` says that the pod itself has changed since, `is_due` that it need not rest when it
-    comes back. `is_told` says that it was decided about since its gang lacks members. `sweep_at` is when it is tried
-    again although nothing woke it. `lines` are those that it stands in; `shape` is what makes it equal to others, as
-    far as that is known, and `crowd` those of them with which it waits or is tried.
+    comes back, and `is_parked` that it rests whatever happens. `is_told` says that it was decided about since its gang
+    lacks members. `sweep_at` is when it is tried again although nothing woke it. `lines` are those that it stands in;
+    `shape` is what makes it equal to others, as far as that is known, and `crowd` those of them with which it waits or
+    is tried.
     """
 
     pod: Pod
@@ -44,6 +45,7 @@ class Entry:
     missed: frozenset[ReasonCode] = frozenset()
     is_changed: bool = False
     is_due: bool = False
+    is_parked: bool = False
     is_completing: bool = False
     is_told: bool = False
     sweep_at: float = 0.0

@@ -116,7 +116,8 @@ class Pending:
         them; of those a batch has few of each namespace while they find no place. A gang is taken whole, those of its
         pods too that rest or wait; one that is larger than the limit is taken alone. While it is open how many of some
         equal pods can be placed, or retried ones are left for the next batch, none of lower priority is taken; nor is
-        a pod before its equals that wait for other reasons and came first.
+        a pod before its equals that wait for other reasons and came first. A few pods that come before others of the
+        batch are taken out of their rest, if something came about for them.
         """
         self._reconsider(now)
         standing = self._standing
@@ -138,8 +139,11 @@ class Pending:
                 turns.keep_for(entry.pod.priority)
             for each in together:
                 turns.note(each.pod.id.namespace, each.kind if each.attempts else None)
-                standing.take(each, number)
-            taken += together
+                taken.append(standing.take(each, number))
+        for rival in standing.rivals(taken):
+            together = self._together(rival) if rival.state is State.BACKING_OFF else []
+            if len(taken) + len(together) <= limit:
+                taken += [standing.take(each, number) for each in together]
         return Batch(pods=tuple(entry.pod for entry in sorted(taken, key=lambda entry: entry.rank)))
 
     def placed(self, pods: Iterable[PodId]) -> None:
@@ -194,7 +198,7 @@ class Pending:
             entry.attempts += 1
             entry.not_before = now if _is_restless(entry) else self._backoff.end(now, entry.attempts)
         if until is not None:
-            entry.not_before, entry.is_due = until, False
+            entry.not_before, entry.is_due, entry.is_parked = until, False, True
         if entry.pod.scheduling_gates:
             self._standing.activate(entry, now)
         elif self._is_awake(entry):

@@ -1,18 +1,23 @@
 """Where the pods of the queue stand, and how they move."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from scheduler.queue.crowds import FIRST, MOST, Crowd, Crowds, is_telling
 from scheduler.queue.entry import Entry, State
 from scheduler.queue.lanes import Lanes, Retries, Turns
-from scheduler.queue.line import Due, Line
+from scheduler.queue.line import Due, Line, Rank
 from scheduler.queue.musters import Musters
 from scheduler.queue.waiting import Waiting, enter
+from scheduler.queue.wakeups import RETRIED
 from solver.domain import PodId, ReasonCode
 
 MOST_MOVES: Final = 2000
 """Pods that one call moves at most; the rest follows with the next calls, still in order."""
+MOST_RIVALS: Final = 8
+"""Resting pods that one batch takes along at most, half of them of one namespace."""
+_MOST_LOOKED_AT: Final = 64
 NEW_SHARE: Final = 4
 """Of so many pods of one priority that are taken, one is new where new ones wait behind retried ones."""
 
@@ -36,6 +41,7 @@ class Standing:
         self.retries: Final = Retries()
         self._lanes: Final = Lanes()
         self._resting: Final[Line[Due]] = Line()
+        self._resting_by_rank: Final[Line[Rank]] = Line()
         self._sweep: Final[Line[Due]] = Line()
 
     def due(self, now: float) -> float | None:
@@ -74,11 +80,13 @@ class Standing:
             first = new
         return self.entries[first.rank.pod]
 
-    def take(self, entry: Entry, number: int) -> None:
-        """Let a pod go with the batch of this number."""
+    def take(self, entry: Entry, number: int) -> Entry:
+        """Let a pod go with the batch of this number, and give it."""
         self._stand(entry, State.IN_FLIGHT)
         entry.shape = entry.shape or self.crowds.known(entry.pod)
         entry.taken, entry.missed, entry.is_changed, entry.is_due = number, frozenset(), False, False
+        entry.is_parked = False
+        return entry
 
     def activate(self, entry: Entry, now: float, *, is_swept: bool = False) -> None:
         """Let a pod stand where it can be taken, or rest until its backoff is over, or wait at its gate."""
@@ -89,6 +97,7 @@ class Standing:
             self._stand(entry, State.BACKING_OFF)
             self._resting.add(pod, Due(entry.not_before, entry.rank))
             entry.lines.append(self._resting)
+            enter(entry, self._resting_by_rank)
         elif not is_swept and self._musters.is_missing_some(entry.pod):
             entry.codes = frozenset({ReasonCode.GANG_INCOMPLETE})
             self.wait(entry, now, None if entry.is_told else self._muster_seconds)
@@ -119,6 +128,38 @@ class Standing:
         heads = (crowd.behind.head() for crowd in others if crowd is not entry.crowd)
         before = (self.entries[head.pod] for head in heads if head is not None and head < entry.rank)
         return min((each for each in before if self._is_open(each)), key=lambda each: each.rank, default=None)
+
+    def rivals(self, taken: Sequence[Entry]) -> list[Entry]:
+        """
+        Give the first pods that come before one that is taken, and rest although something came about for them.
+
+        Without them what was freed goes to pods that were tried less often, and rest for a shorter time.
+        """
+        last = max((entry.rank for entry in taken), default=None)
+        lowest = min((entry.pod.priority for entry in taken), default=0)
+        looked_at: list[Entry] = []
+        found: list[Entry] = []
+        namespaces = Counter[str]()
+        while last is not None and len(looked_at) < _MOST_LOOKED_AT and len(found) < MOST_RIVALS:
+            rank = self._resting_by_rank.head()
+            if rank is None or rank > last:
+                break
+            entry = self.entries[rank.pod]
+            self._resting_by_rank.discard(rank.pod)
+            looked_at.append(entry)
+            is_rival = self._is_rival(entry) and not (self.has_more(entry) and entry.pod.priority > lowest)
+            if is_rival and namespaces[rank.pod.namespace] < MOST_RIVALS // 2:
+                namespaces[rank.pod.namespace] += 1
+                found.append(entry)
+        for entry in looked_at:
+            self._resting_by_rank.add(entry.pod.id, entry.rank)
+        return found
+
+    def _is_rival(self, entry: Entry) -> bool:
+        """Whether a pod that rests could be placed by now, as far as anybody knows."""
+        if entry.is_parked or entry.codes & RETRIED or self._musters.is_missing_some(entry.pod):
+            return False
+        return self._is_open(entry) or any(self.waiting.last.get(code, 0) > entry.taken for code in entry.codes)
 
     def settle(self, entry: Entry) -> None:
         """Take a pod that comes back out of its crowd, to which it may tell that there is nothing for anybody."""

@@ -917,3 +917,24 @@ async def test_units_that_cannot_begin_are_recovered(monkeypatch: pytest.MonkeyP
         assert state(hall, "p") is State.BACKING_OFF
 
     assert [[each.pod.name for each in unit.placements] for unit in hall.committing.recovered] == [["p"]]
+
+
+async def test_pods_with_a_node_nominated_are_decided_alone_and_hold_up_nobody() -> None:
+    """Whoever may write the statuses of pods can nominate nodes for hundreds: each is a decision of its own."""
+    clock = VirtualClock(0.0)
+    hall = Hall(clock=clock)
+    honest = hall.deciding.decide
+
+    async def decide(batch: Batch, policy: Policy) -> Decision:
+        clock.advance(1.0)
+        return await honest(batch, policy)
+
+    hall.deciding.decide = decide  # type: ignore[method-assign]
+    names = [f"nominated-{number}" for number in range(6)]
+    nominated = (msgspec.structs.replace(pod(name, cpu=100), nominated_node_name="n1") for name in names)
+    hall.arrive(*nominated, pod("usual"))
+    async with running(hall):
+        await settle()
+
+    assert hall.deciding.names[:2] == [["nominated-0"], ["usual"]]
+    assert sorted(hall.deciding.names[2:]) == [[name] for name in names[1:]]

@@ -1,5 +1,6 @@
 """Which pods are decided together while room is held for others: those that see the same of it."""
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -31,16 +32,19 @@ def split_held(batch: Batch, nominated: Sequence[Pod]) -> Iterator[Batch]:
     for pod in batch.levelled().pods:
         units[pod.id if pod.gang is None else pod.gang].append(pod)
     waiting = {pod.id: pod.priority for pod in nominated}
-    rows = [(_side(unit, waiting), unit) for unit in units.values()]
+    priorities = sorted(waiting.values())
+    rows = [(_side(unit, waiting, priorities), unit) for unit in units.values()]
     rows.sort(key=lambda row: (-_priority(row[1]), not row[0].own))
     for _, group in groupby(rows, key=lambda row: row[0]):
         chosen = {pod.id for _, unit in group for pod in unit}
         yield replace(batch, pods=tuple(pod for pod in batch.pods if pod.id in chosen))
 
 
-def _side(unit: Sequence[Pod], waiting: dict[PodId, int]) -> _Side:
-    own = {pod.id for pod in unit if pod.id in waiting}
-    holders = sum(priority >= _priority(unit) for key, priority in waiting.items() if key not in own)
+def _side(unit: Sequence[Pod], waiting: dict[PodId, int], priorities: Sequence[int]) -> _Side:
+    """Give the side of a unit; `priorities` are those of the pods with a node nominated, sorted."""
+    priority = _priority(unit)
+    own = [pod.id for pod in unit if pod.id in waiting]
+    holders = len(priorities) - bisect_left(priorities, priority) - sum(waiting[key] >= priority for key in own)
     return _Side(holders, str(min(own)) if own else "")
 
 

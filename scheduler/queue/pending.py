@@ -187,6 +187,7 @@ class Pending:
             return False
         entry = self._standing.entries[pod]
         entry.codes = frozenset(reason.code for reason in reasons)
+        entry.is_due &= ReasonCode.PREEMPTING in entry.codes
         entry.is_completing = self._musters.is_completing(entry.pod, now)
         entry.is_told = self._musters.is_missing_some(entry.pod)
         if entry.attempts and not entry.codes & RETRIED:
@@ -240,10 +241,11 @@ class Pending:
         entry = self._standing.entries.get(pod)
         if entry is None:
             return
-        entry.is_due = True
-        if entry.state is State.BACKING_OFF:
-            entry.not_before = now
+        if entry.state is State.BACKING_OFF and ReasonCode.PREEMPTING in entry.codes:
+            entry.is_due, entry.not_before = True, now
             self._standing.activate(entry, now)
+        elif entry.state is State.IN_FLIGHT:
+            entry.is_due = True
 
     def next_due(self, now: float) -> float | None:
         """Give the time from which `take_batch` may have something: now, later, or None where nothing is waited for."""

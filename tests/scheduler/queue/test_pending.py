@@ -505,6 +505,19 @@ def test_victims_that_end_while_it_is_in_flight_are_not_missed(pending: Pending)
     assert names(pending, 0.0) == []
 
 
+def test_a_pod_without_victims_rests_whoever_leaves_its_nominated_node(pending: Pending) -> None:
+    """Else every device that is freed brings up all pods with a node nominated."""
+    waiting(pending, pod("p"), ReasonCode.NODE_RESOURCES)
+    pending.wake(ROOM_FREED)
+    assert names(pending, 0.5) == []
+    pending.hasten(pod("p").id, 0.5)
+    assert names(pending, 0.5) == []
+    assert names(pending, 1.0) == ["p"]
+    pending.hasten(pod("p").id, 1.0)
+    put_back(pending, pod("p"), 1.0, ReasonCode.NODE_RESOURCES)
+    assert names(pending, 1.5) == []
+
+
 def test_a_pod_that_waits_for_something_else_is_not_hastened(pending: Pending) -> None:
     waiting(pending, pod("p"), ReasonCode.NODE_TAINT)
 

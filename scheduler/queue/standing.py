@@ -15,7 +15,7 @@ from solver.domain import PodId, ReasonCode
 
 MOST_MOVES: Final = 2000
 """Pods that one call moves at most; the rest follows with the next calls, still in order."""
-MOST_RIVALS: Final = 8
+MOST_RIVALS: Final = 4
 """Resting pods that one batch takes along at most, half of them of one namespace."""
 _MOST_LOOKED_AT: Final = 64
 NEW_SHARE: Final = 4
@@ -131,11 +131,11 @@ class Standing:
 
     def rivals(self, taken: Sequence[Entry]) -> list[Entry]:
         """
-        Give the first pods that come before one that is taken, and rest although something came about for them.
+        Give the first pods that come before one that is tried again, and rest although something came about for them.
 
         Without them what was freed goes to pods that were tried less often, and rest for a shorter time.
         """
-        last = max((entry.rank for entry in taken), default=None)
+        last = max((entry.rank for entry in taken if entry.attempts), default=None)
         lowest = min((entry.pod.priority for entry in taken), default=0)
         looked_at: list[Entry] = []
         found: list[Entry] = []

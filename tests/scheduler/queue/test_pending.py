@@ -527,69 +527,75 @@ def test_a_pod_that_waits_for_something_else_is_not_hastened(pending: Pending) -
     assert pending.state(pod("p").id) is State.WAITING
 
 
-# Who rests, and comes before somebody who is tried
+# Who rests, and comes before somebody who is tried again
 
 
-def resting(pending: Pending, now: float, *pods: Pod, attempts: int = 3) -> None:
-    """The pods were tried so often that they rest for longer than one that was tried once; something came about."""
+def retried(pending: Pending, now: float, *pods: Pod, attempts: int = 3) -> None:
+    """The pods are tried so often, a minute apart; then something comes about, and they rest."""
     for each in pods:
         pending.offer(each, now)
-    for _ in range(attempts):
-        pending.take_batch(now + 60.0, 100)
+    for number in range(attempts):
+        pending.take_batch(now + 60.0 * number, 100)
         for each in pods:
-            put_back(pending, each, now + 60.0, ReasonCode.NODE_RESOURCES)
+            put_back(pending, each, now + 60.0 * number, ReasonCode.NODE_RESOURCES)
         pending.wake(ROOM_FREED)
-        now += 60.0
     pending.next_due(now)
 
 
 def test_a_pod_that_rests_is_tried_with_one_that_comes_after_it(pending: Pending) -> None:
     """Else what was freed goes to the pod that came last, because it rests for the shortest time."""
-    resting(pending, 0.0, pod("older"))
-    pending.offer(pod("newer"), 181.0)
+    retried(pending, 0.0, pod("older"))
+    retried(pending, 120.5, pod("newer"), attempts=1)
 
-    assert names(pending, 181.0) == ["older", "newer"]
+    assert names(pending, 121.6) == ["older", "newer"]
 
 
 def test_a_pod_that_rests_is_not_tried_with_one_that_comes_before_it(pending: Pending) -> None:
-    resting(pending, 0.0, pod("older"))
-    pending.offer(pod("important", priority=1), 181.0)
+    retried(pending, 0.0, pod("older"))
+    retried(pending, 120.5, pod("important", priority=1), attempts=1)
 
-    assert names(pending, 181.0) == ["important"]
+    assert names(pending, 121.6) == ["important"]
 
 
-def test_a_pod_for_which_nothing_came_about_rests_on(pending: Pending) -> None:
-    pending.offer(pod("older"), 0.0)
-    pending.take_batch(0.0, 100)
-    put_back(pending, pod("older"), 0.0, ReasonCode.CONFLICT)
-    pending.offer(pod("newer"), 0.5)
+def test_a_pod_that_rests_is_not_tried_with_a_new_one(pending: Pending) -> None:
+    """They come without end."""
+    retried(pending, 0.0, pod("older"))
+    pending.offer(pod("newer"), 121.0)
 
-    assert names(pending, 0.5) == ["newer"]
+    assert names(pending, 121.0) == ["newer"]
+
+
+def test_a_pod_that_rests_after_an_error_rests_on(pending: Pending) -> None:
+    pending.offer(pod("older"), 120.0)
+    pending.take_batch(120.0, 100)
+    pending.take_batch(120.0, 100)
+    put_back(pending, pod("older"), 120.9, ReasonCode.CONFLICT)
+    retried(pending, 120.5, pod("newer"), attempts=1)
+
+    assert names(pending, 121.6) == ["newer"]
 
 
 def test_a_pod_that_has_to_rest_is_left_alone(pending: Pending) -> None:
     pending.offer(pod("older"), 0.0)
     pending.take_batch(0.0, 100)
     reasons = [Reason(code=ReasonCode.NODE_RESOURCES, message="because")]
-    pending.wake(ROOM_FREED)
-    pending.put_back(pod("older").id, pod("older").uid, reasons, 0.0, until=30.0)
-    pending.wake(ROOM_FREED)
-    pending.offer(pod("newer"), 5.0)
+    pending.put_back(pod("older").id, pod("older").uid, reasons, 0.0, until=300.0)
+    retried(pending, 120.5, pod("newer"), attempts=1)
 
-    assert names(pending, 5.0) == ["newer"]
+    assert names(pending, 121.6) == ["newer"]
 
 
 def test_few_pods_of_a_namespace_are_taken_out_of_their_rest(pending: Pending) -> None:
     hopeless = [pod(f"a-{number:02}", labels={"n": str(number)}) for number in range(12)]
-    resting(pending, 0.0, *hopeless)
-    pending.offer(pod("newer"), 181.0)
+    retried(pending, 0.0, *hopeless)
+    retried(pending, 120.5, pod("newer"), attempts=1)
 
-    assert names(pending, 181.0) == [*(each.id.name for each in hopeless[: MOST_RIVALS // 2]), "newer"]
-    assert names(pending, 181.5) == []
+    assert names(pending, 121.6) == [*(each.id.name for each in hopeless[: MOST_RIVALS // 2]), "newer"]
+    assert names(pending, 121.7) == []
 
 
 def test_no_batch_grows_beyond_its_limit_by_pods_that_rest(pending: Pending) -> None:
-    resting(pending, 0.0, pod("older"))
-    pending.offer(pod("newer"), 181.0)
+    retried(pending, 0.0, pod("older"))
+    retried(pending, 120.5, pod("newer"), attempts=1)
 
-    assert names(pending, 181.0, limit=1) == ["newer"]
+    assert names(pending, 121.6, limit=1) == ["newer"]

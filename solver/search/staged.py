@@ -7,7 +7,7 @@ from solver.domain import Budget, Level
 from solver.model import build
 from solver.model.objective import decides_pods
 from solver.problem.problem import Problem
-from solver.search import allowance, apart, bound, columns, exact, gangs_first, neighbourhoods
+from solver.search import allowance, alone, apart, bound, columns, exact, gangs_first, neighbourhoods
 from solver.search.apart import Piece
 from solver.search.bound import Bounds
 from solver.search.values import values
@@ -48,6 +48,11 @@ def search(problem: Problem, start: Solution, budget: Budget) -> Searched:
         better = gangs_first.improve(problem, start, budget)
         if better is not start:
             best, limits = _bounded(problem, better, budget)
+    if not allowance.only_packs(problem, best.levels):
+        narrowed = alone.without_hopeless(problem, best.solution, budget)
+        if narrowed is not problem:
+            problem = narrowed
+            best, limits = _bounded(problem, best.solution, budget)
     if best.is_proven or budget.should_stop():
         return best
     pieces = apart.divide(problem, best.solution)

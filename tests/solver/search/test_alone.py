@@ -1,0 +1,55 @@
+"""Pods that no node can take are shown to be so, and hold up nobody."""
+
+import pytest
+from hypothesis import given, settings
+from msgspec import structs
+
+from solver import Engine, greedy, solve
+from solver.domain import Batch, Budget, Constraint, ConstraintKind, Plan, Policy, SearchStatus
+from solver.feasible import feasible_nodes
+from solver.problem.prepare import prepare
+from solver.search import alone
+from solver.search.values import best
+from tests.support import builders as b
+from tests.support.strategies import Situation, situations
+
+PATIENT = Budget(seconds=86_400.0, deterministic_seconds=2.0)
+INDEX = f"{b.GPU_DRIVER}/index"
+
+
+def crowd() -> Plan:
+    """Plan for pods each of which asks for several cards of one index; and one that fits."""
+    nodes = [b.node(f"n{index}", cpu=100) for index in range(6)]
+    alike = (Constraint(kind=ConstraintKind.MATCH, attribute=INDEX),)
+    claims = [
+        b.claim(f"c{index}", *(b.request(f"r{number}") for number in range(2 + index % 3)), constraints=alike)
+        for index in range(12)
+    ]
+    pods = (b.pod("good", "good"), *(b.pod(f"p{index}", f"c{index}") for index in range(12)))
+    slices = [b.gpu_slice(node.name) for node in nodes]
+    snapshot = b.snapshot(*nodes, *slices, b.gpu_class(), *claims, b.claim("good"))
+    return solve(snapshot, Batch(pods=pods), Policy(), PATIENT)
+
+
+def test_no_search_looks_for_a_place_of_pods_that_no_node_can_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = crowd()
+    assert [each.pod.name for each in plan.placements] == ["good"]
+    assert (plan.report.status, plan.report.stages) == (SearchStatus.OPTIMAL, ("greedy", "relaxation"))
+
+    monkeypatch.setattr(alone, "without_hopeless", lambda problem, *_: problem)
+    assert len(crowd().report.stages) > 2, "the test shows nothing: the relaxation alone proves it"
+
+
+@settings(max_examples=150, deadline=None)
+@given(situation=situations())
+def test_what_is_ruled_out_fits_on_no_node(situation: Situation) -> None:
+    snapshot, batch = situation.snapshot, situation.batch
+    problem = prepare(snapshot, batch, Policy(), Engine(), PATIENT)
+    start = best(problem, greedy.candidates(problem))
+    narrowed = alone.without_hopeless(problem, start, PATIENT.anew())
+    for before, after in zip(problem.classes, narrowed.classes, strict=True):
+        if before.verdicts.allowed.any() and not after.verdicts.allowed.any():
+            pod = structs.replace(problem.pod(before.members[0]), gang=None)
+            found = feasible_nodes(snapshot, pod, Policy(), PATIENT)
+            family = [each for each in narrowed.classes if each.family == before.family]
+            assert not found.nodes or any(each.verdicts.allowed.any() for each in family)

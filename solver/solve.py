@@ -95,7 +95,7 @@ def _solved(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, en
         defect=defect,
     )
     written = _plan(problem, searched.solution, report, engine, budget)
-    plan, blocked = preempt.extended(problem, written, budget.at("preemption"), engine)
+    plan, blocked = _with_preemptions(problem, written, budget.at("preemption"), engine)
     if blocked is not None:
         whole = replace(budget, may_leave=False)
         plan = _important_first(plan, batch, blocked, lambda part: _solved(snapshot, part, policy, whole, engine))
@@ -121,11 +121,26 @@ def solve_greedily(
     return _reported(_plan(problem, start, report, engine, budget), batch, budget, engine)
 
 
+def _with_preemptions(problem: Problem, plan: Plan, budget: Budget, engine: Engine) -> preempt.Extended:
+    """Add preemptions; where that raises the plan is good without them, and the report says what was wrong."""
+    try:
+        return preempt.extended(problem, plan, budget, engine)
+    except MemoryError:
+        raise
+    except Exception as error:
+        if not budget.is_forgiving:
+            raise
+        defect = f"preemption: {type(error).__name__}: {error}"
+        return preempt.Extended(structs.replace(plan, report=structs.replace(plan.report, defect=defect)), None)
+
+
 def _searched(problem: Problem, start: Solution, budget: Budget) -> tuple[Searched, str]:
     """Search from a first solution; where the search contradicts itself give that one, and what was wrong."""
     try:
         return last.search(problem, start, preempt.sparing(problem, budget.sparing()).at("search")), ""
-    except SearchError as error:
+    except MemoryError:
+        raise
+    except Exception as error:
         if not budget.is_forgiving:
             raise
         return Searched(start, _unproven(problem, start), (), (0, 0)), f"{type(error).__name__}: {error}"

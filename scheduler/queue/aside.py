@@ -77,7 +77,7 @@ class AsideQueue:
 
     def forget(self, uid: str) -> None:
         """Drop a pod that is gone, bound or changed, if it waits."""
-        if len(self):
+        if self._costly or self._suspects:
             self._gone.add(uid)
 
     def due(self, now: float) -> float | None:

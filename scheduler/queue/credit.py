@@ -4,6 +4,8 @@ from typing import Final
 
 _WINDOW_SECONDS: Final = 60.0
 """What a namespace does not use for so long is not kept for later."""
+_MOST_REMEMBERED: Final = 4096
+"""Namespaces of which it is known when they were served: those that were served last."""
 
 
 class Credit:
@@ -46,7 +48,9 @@ class Credit:
     def spend(self, namespace: str, seconds: float, now: float) -> None:
         """Pay for a decision that has ended."""
         self._accounts[namespace] = (self.left(namespace, now) - seconds, now)
+        self._used_at.pop(namespace, None)
         self._used_at[namespace] = now
+        if len(self._used_at) > _MOST_REMEMBERED:
+            del self._used_at[next(iter(self._used_at))]
         for full in [each for each in self._accounts if self.left(each, now) >= self._full]:
             del self._accounts[full]
-            self._used_at.pop(full, None)

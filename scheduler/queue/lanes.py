@@ -7,6 +7,7 @@ has few of them in a batch: pods that fit nowhere cost as much as others, every 
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from heapq import heapify, heappop, heapreplace
 from typing import Final, NamedTuple
 
@@ -80,12 +81,12 @@ class Lanes:
         """Give the line for a pod."""
         return self._lines[is_retried].setdefault(namespace, Line())
 
-    def turns(self, limit: int, retries: Retries) -> "Turns":
-        """Begin a batch of at most so many pods; namespaces without a pod are dropped."""
+    def turns(self, limit: int, retries: Retries, before: "Turns | None" = None) -> "Turns":
+        """Begin a batch of at most so many pods, after another one; namespaces without a pod are dropped."""
         for lines in self._lines:
             for namespace in [namespace for namespace, line in lines.items() if not line]:
                 del lines[namespace]
-        return Turns(self._lines, limit, retries)
+        return Turns(self._lines, limit, retries, before.taken() if before is not None else {})
 
 
 class _Head(NamedTuple):
@@ -98,19 +99,32 @@ class _Head(NamedTuple):
 
 
 class Turns:
-    """The order in which one batch takes pods. What it gives is taken out of its line before the next is asked for."""
+    """
+    The order in which one batch takes pods. What it gives is taken out of its line before the next is asked for.
+
+    What a namespace took with the batch before counts: a gang that fills a batch has the next one go to others.
+    """
 
     def __init__(
-        self, lines: tuple[dict[str, Line[Rank]], dict[str, Line[Rank]]], limit: int, retries: Retries
+        self,
+        lines: tuple[dict[str, Line[Rank]], dict[str, Line[Rank]]],
+        limit: int,
+        retries: Retries,
+        before: Mapping[str, int],
     ) -> None:
         self._lines: Final = lines
         self._is_crowded: Final = sum(len(line) for each in lines for line in each.values()) > limit
         self._retries: Final = retries
-        self._taken: Final[Counter[str]] = Counter()
+        self._taken: Final[Counter[str]] = Counter(before)
+        self._before: Final = before
         self._retried: Final[Counter[str]] = Counter()
         self._kinds: Final[set[int]] = set()
         self._heaps: Final[tuple[list[_Head], list[_Head]]] = (self._heads(lines[0]), self._heads(lines[1]))
         self._least: int | None = None
+
+    def taken(self) -> Mapping[str, int]:
+        """Count the pods that this batch has taken, by namespace."""
+        return self._taken - Counter(self._before)
 
     def keep_for(self, priority: int) -> None:
         """Take no pod of a lower priority, because it is open what those of this one need."""

@@ -9,7 +9,7 @@ import msgspec
 from scheduler.cluster.roster import looks_alike
 from scheduler.cluster.transition import Transition
 from scheduler.queue.backoff import MOST_EARLY, Backoff
-from scheduler.queue.crowds import ShapeOf
+from scheduler.queue.crowds import FIRST, ShapeOf
 from scheduler.queue.entry import Entry, State
 from scheduler.queue.facts import Fact, claim_of, facts_of, gang_of
 from scheduler.queue.musters import Musters
@@ -123,14 +123,15 @@ class Pending:
         standing = self._standing
         standing.advance(now)
         number, turns = standing.waiting.count(), standing.turns(limit)
-        taken: list[Entry] = []
+        taken, early = list[Entry](), 0
         while len(taken) < limit:
             entry = standing.next(turns, len(taken))
             if entry is None or turns.is_over(entry.pod.priority):
                 break
             before = standing.predecessor(entry)
-            if before is not None and taken:
+            if before is not None and early == FIRST:
                 break
+            early += before is not None
             entry = before or entry
             together = self._together(entry)
             if not together or (taken and len(taken) + len(together) > limit):

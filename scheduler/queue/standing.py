@@ -40,6 +40,7 @@ class Standing:
         self._muster_seconds: Final = muster_seconds
         self.retries: Final = Retries()
         self._lanes: Final = Lanes()
+        self._turns: Turns | None = None
         self._resting: Final[Line[Due]] = Line()
         self._resting_by_rank: Final[Line[Rank]] = Line()
         self._sweep: Final[Line[Due]] = Line()
@@ -67,7 +68,8 @@ class Standing:
     def turns(self, limit: int) -> Turns:
         """Begin a batch of at most so many pods."""
         self.retries.adapt(limit)
-        return self._lanes.turns(limit, self.retries)
+        self._turns = self._lanes.turns(limit, self.retries, self._turns)
+        return self._turns
 
     def next(self, turns: Turns, position: int) -> Entry | None:
         """Choose the pod to take next: the first of all, or the first new one of the same priority in its turn."""

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, assert_never
 
+import msgspec
+
 from scheduler.backoff import doubled, jittered
 from scheduler.change import Change
 from scheduler.cluster import Assumptions
@@ -26,6 +28,8 @@ COMMAND: Final = (sys.executable, "-m", "scheduler.worker")
 
 _CHUNK: Final = 500
 """Changes encoded at one go; the loop gets its turn in between."""
+_CHUNK_BYTES: Final = 4 * 1024 * 1024
+"""Bytes of changes after which a frame ends: both processes keep it whole."""
 _MOST_UNTOLD: Final = 500
 """Changes that wait for the next batch at most: a pod that comes after hours does not wait until they are told."""
 _START_SECONDS: Final = 60.0
@@ -326,10 +330,16 @@ class Worker:
                 raise
 
     async def _send(self, life: Life, changes: Sequence[Change]) -> None:
-        for start in range(0, len(changes), _CHUNK):
-            chunk = tuple(frames.encode_change(change) for change in changes[start : start + _CHUNK])
-            life.writer.write(frames.encode(frames.Apply(chunk)))
-            await life.writer.drain()
+        chunk, size = list[msgspec.Raw](), 0
+        for number, change in enumerate(changes, start=1):
+            raw = frames.encode_change(change)
+            chunk.append(raw)
+            size += len(bytes(raw))
+            if len(chunk) == _CHUNK or size >= _CHUNK_BYTES or number == len(changes):
+                life.writer.write(frames.encode(frames.Apply(tuple(chunk))))
+                chunk, size = [], 0
+                await life.writer.drain()
+                await asyncio.sleep(0)  # the loop renews the Lease too
 
 
 def _ignore(_: object) -> None:

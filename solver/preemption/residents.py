@@ -7,6 +7,7 @@ from solver.domain import Claim, CounterId, DeviceId, DeviceResult, Snapshot
 from solver.model.rules.keeping import Draw, Residents, Tenancy
 from solver.preemption.parties import Party
 from solver.problem.devices.layout import GLOBAL
+from solver.problem.fit import MOST
 from solver.problem.problem import Problem
 
 _Remembered = dict[DeviceId, tuple[tuple[CounterId, int], ...]]
@@ -21,7 +22,8 @@ def residents(problem: Problem, before: Snapshot, parties: Sequence[Party]) -> R
             party_of[pod.uid] = number
             node = problem.inventory.node_index.get(pod.node_name)
             if node is not None:
-                found.tenancies.append(Tenancy(number, node, pod.requests))
+                requests = tuple((resource, min(amount, MOST)) for resource, amount in pod.requests)
+                found.tenancies.append(Tenancy(number, node, requests))
     remembered = dict(before.draws)
     for claim in before.claims:
         left = problem.claims.get(claim.id)
@@ -30,8 +32,26 @@ def residents(problem: Problem, before: Snapshot, parties: Sequence[Party]) -> R
         consumers = dict.fromkeys(party_of[each.uid] for each in claim.reserved_for if each.uid in party_of)
         if consumers:
             found.draws.append(_draw(problem, claim, tuple(consumers), remembered))
+    found.draws = _bounded(problem, found.draws)
     found.grains = _grains(problem, {each[:2] for draw in found.draws for each in draw.budgets})
     return found
+
+
+def _bounded(problem: Problem, draws: list[Draw]) -> list[Draw]:
+    """Let what a claim takes beyond everything that there is count as a little more than that: engines can add it."""
+    if all(amount <= MOST for draw in draws for *_, amount in draw.budgets):
+        return draws
+    left = _left(problem)
+
+    def most(node: int, budget: int) -> int:
+        return max(0, left.get((node, budget), MOST)) + 1
+
+    return [
+        draw._replace(
+            budgets=tuple((node, budget, min(amount, most(node, budget))) for node, budget, amount in draw.budgets)
+        )
+        for draw in draws
+    ]
 
 
 def _draw(problem: Problem, claim: Claim, consumers: tuple[int, ...], remembered: _Remembered) -> Draw:

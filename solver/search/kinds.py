@@ -33,6 +33,8 @@ class Kind:
 def kinds(problem: Problem, nodes: list[int], most: int) -> list[Kind] | None:
     """Sort nodes by kind; None where there are more kinds than `most`."""
     wanted = [each for each in problem.classes if each.size]
+    if not wanted:
+        return []
     masks = np.array([each.verdicts.allowed for each in wanted], dtype=np.bool_).reshape(len(wanted), -1)
     resources = [PODS, *sorted({resource for each in wanted for resource, amount in each.requests if amount > 0})]
     room = np.stack([problem.room.of(resource) for resource in resources])

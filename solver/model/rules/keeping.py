@@ -80,7 +80,8 @@ def _in_units(variables: Variables, terms: list[tuple[int, int]], unit: int, res
     """Count in whole units what some claims take together, beyond what is left beside units anyway."""
     shared = math.gcd(unit, *(amount for _, amount in terms))
     shared <<= max(0, (sum(amount for _, amount in terms) // shared).bit_length() - _MOST_BITS)
-    step, spare, parts = unit // shared, rest // shared, [(kept, -(-amount // shared)) for kept, amount in terms]
+    step, spare = max(1, unit // shared), rest // shared
+    parts = [(kept, -(-amount // shared)) for kept, amount in terms]
 
     def units(amount: int) -> int:
         return max(0, -(-(amount - spare) // step))
@@ -127,10 +128,11 @@ def add_kept_room(variables: Variables, used: dict[tuple[int, str], Expression])
     """
     excess: dict[tuple[int, str], int] = {}
     room = variables.problem.room
-    for key, terms in variables.kept_room.items():
+    for key, kept in variables.kept_room.items():
         if key not in used:
             continue
         free = int(sum(max(0, int(room.of(key[1])[node])) for node in variables.cell(key[0]).nodes))
+        terms = [(variable, min(amount, free + 1)) for variable, amount in kept]  # more is as much too much
         over = max(0, sum(amount for _, amount in terms) - free)
         if over:
             for variable in used[key].terms:

@@ -57,3 +57,19 @@ def test_over_any_time_a_namespace_uses_its_share_a_minutes_worth_and_one_decisi
         credit.spend("a", seconds, now)
 
     assert used <= share * (now + 60.0) + 30.0 + 1e-6
+
+
+def test_when_a_namespace_was_served_is_known_when_its_account_is_full_again() -> None:
+    """Else of many that always want something the first one always comes first, and one that came late never."""
+    credit = Credit(0.1)
+    credit.spend("old", 2.0, 0.0)
+    credit.spend("other", 2.0, 10_000.0)
+    assert credit.used_at("new") < credit.used_at("old") < credit.used_at("other")
+
+
+def test_of_how_many_namespaces_is_known_when_they_were_served_is_bounded() -> None:
+    credit = Credit(0.1)
+    for number in range(5000):
+        credit.spend(f"n{number}", 1.0, float(number))
+    assert credit.used_at("n0") == float("-inf")
+    assert credit.used_at("n4999") == 4999.0

@@ -293,14 +293,14 @@ def test_in_whatever_order_they_come_back_only_the_first_stand_ahead(queue: Queu
 
 def test_equals_that_wait_for_other_reasons_do_not_get_ahead(queue: Queue) -> None:
     """Those that come first stand behind until more of them are tried."""
-    names = [f"low-{number:04}" for number in range(3 * FIRST)]
+    names = [f"low-{number:04}" for number in range(4 * FIRST)]
     for name in names:
         queue.pending.offer(pod(name), 0.0)
     queue.take(0.0)
     for position, each in enumerate(queue.taken):
-        queue.back(each, 0.0, (ReasonCode.NODE_RESOURCES if position < 2 * FIRST else SHORT,))
+        queue.back(each, 0.0, (ReasonCode.NODE_RESOURCES if position < 3 * FIRST else SHORT,))
     queue.pending.wake(FREED)
     queue.pending.wake(ROOM)
-    assert queue.take(10.0) == names[:FIRST]
-    queue.decide(10.0, FIRST)
-    assert queue.take(10.0) == names[FIRST:]
+    assert queue.take(10.0) == names[: 2 * FIRST]
+    queue.decide(10.0, 2 * FIRST)
+    assert queue.take(10.0) == names[2 * FIRST :]

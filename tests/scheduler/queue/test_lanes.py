@@ -3,11 +3,12 @@
 from collections import Counter
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler.queue import Pending
 from scheduler.queue.lanes import FEWEST_OF_ALL, FEWEST_RETRIED
-from solver.domain import Batch, Reason, ReasonCode
-from tests.support.builders import node, pod
+from solver.domain import Batch, PodId, Reason, ReasonCode
+from tests.support.builders import member, node, pod
 from tests.support.cluster_builders import became
 
 SHORT = Reason(code=ReasonCode.NODE_RESOURCES, message="too little cpu")
@@ -166,3 +167,15 @@ def test_a_pod_rests_as_long_as_it_is_told_to_whatever_happens(pending: Pending)
 
     assert pending.take_batch(299.0, 10).pods == ()
     assert pending.take_batch(300.0, 10).pods == (taken,)
+
+
+def test_gangs_that_fill_a_batch_take_turns_with_others(pending: Pending) -> None:
+    """Each comes first again and again; whoever else waits would wait for ever."""
+    for number in range(3):
+        for index in range(100):
+            each = pod(f"m-{index:03}", namespace="large")
+            pending.offer(member(replace(each, id=PodId("large", f"g{number}-{index:03}")), f"g{number}"), 0.0)
+    offer(pending, "small", 10, 1.0)
+
+    taken = [namespaces(pending.take_batch(2.0 + turn, 100)) for turn in range(4)]
+    assert taken == [{"large": 100}, {"small": 10}, {"large": 100}, {"large": 100}]

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from solver import solve
 from solver.domain import Batch, Budget, Claim, ConsumerReference, Gang, GangId, Pod, Policy, ReasonCode
+from solver.preemption import preempt
 from solver.preemption.ground import Ground
 from solver.verify import check
 from tests.support import builders as b
@@ -498,3 +499,26 @@ def test_others_go_than_those_who_are_placed_by_the_same_plan() -> None:
     assert [each.pod.name for each in plan.placements] == ["late"]
     assert victims(plan) == ["low-0"]
     assert check(snapshot, Batch(pods=(high, late)), plan, Policy(preemption=RULES)) == ()
+
+
+@pytest.mark.parametrize("memory", [2**62, 10**30], ids=["4Ei", "1e30"])
+def test_a_victim_that_asks_for_more_than_numbers_hold_is_evicted_like_any_other(memory: int) -> None:
+    """Anybody may bind such a pod; it ended the decision about all pods that looked for victims there."""
+    hog = replace(running("hog", "n1", priority=-1), requests=(("memory", memory),))
+    others = [running(f"other-{number}", "n1", priority=-1, cpu=1) for number in range(3)]
+    wanted = b.pod("wanted", priority=1, cpu=1)
+    plan = decide(b.snapshot(b.node("n1", cpu=64), hog, *others), replace(wanted, requests=(("memory", 2**30),)))
+    assert victims(plan) == ["hog"]
+
+
+def test_what_preemption_raises_costs_the_preemption_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def extended(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(preempt, "extended", extended)
+    snapshot = b.snapshot(b.node("n1", cpu=4))
+    forgiving = Budget(seconds=60.0, deterministic_seconds=1.0, is_forgiving=True)
+    batch = Batch(pods=(b.pod("small", cpu=1), b.pod("large", cpu=10)))
+    plan = solve(snapshot, batch, Policy(preemption=RULES), forgiving)
+    assert [each.pod.name for each in plan.placements] == ["small"]
+    assert "ZeroDivisionError" in plan.report.defect

@@ -182,12 +182,17 @@ class Cycle:
         """
         started = self._clock()
         batch, policy = self._prepared(batch, started)
+        pending = self._parts.pending
+        takings = {pod.id: pending.taking(pod.id) for pod in batch.pods}
         decision = await ask(batch, policy)
         async with self._turn:
-            if await self._parts.decider.holds(decision, policy):
+            holds = await self._parts.decider.holds(decision, policy)
+            # One that left the queue meanwhile and came back is decided about by others.
+            returned = {key for key, taking in takings.items() if pending.taking(key) not in {None, taking}}
+            if holds and not returned:
                 self._carry_out(decision, started)
             else:
-                self.give_up(decision.batch.pods, (_OVERTAKEN,))
+                self.give_up((pod for pod in decision.batch.pods if pod.id not in returned), (_OVERTAKEN,))
         return decision
 
     def give_up(self, pods: Iterable[Pod], reasons: Sequence[Reason]) -> None:

@@ -215,6 +215,11 @@ class Pending:
         entry = self._standing.entries.get(pod)
         return entry is not None and entry.pod.uid == uid and entry.state is State.IN_FLIGHT
 
+    def taking(self, pod: PodId) -> int | None:
+        """Give the number of the batch with which a pod in flight was taken; None for any other."""
+        entry = self._standing.entries.get(pod)
+        return entry.taken if entry is not None and entry.state is State.IN_FLIGHT else None
+
     def wake(self, transition: Transition) -> None:
         """Wake the pods whose reasons a transition could remove; they are ready when their backoff is over."""
         claim = claim_of(transition)

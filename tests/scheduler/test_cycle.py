@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from scheduler.aside import Asides
+from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster, Unit
 from scheduler.commit.commit import Commit
 from scheduler.commit.evictions import Evictions
@@ -938,3 +939,26 @@ async def test_pods_with_a_node_nominated_are_decided_alone_and_hold_up_nobody()
 
     assert hall.deciding.names[:2] == [["nominated-0"], ["usual"]]
     assert sorted(hall.deciding.names[2:]) == [[name] for name in names[1:]]
+
+
+async def test_a_pod_that_left_and_came_back_during_a_decision_aside_is_decided_once() -> None:
+    """An edit that makes it too large for the memory does that: nothing of the first decision is written."""
+    hall = Hall()
+    hall.arrive(pod("p", cpu=1))
+    (first,) = hall.pending.take_batch(0.0, 10).pods
+
+    async def ask(batch: Batch, policy: Policy) -> Decision:
+        hall.cycle.see([Change(kind=Kind.PODS, key="default/p", value=None)])
+        hall.cycle.see([seen(first)])
+        assert hall.pending.take_batch(0.0, 10).pods == (first,)
+        return await hall.deciding.decide(batch, policy)
+
+    async def holds(*_: object) -> bool:
+        return True
+
+    hall.deciding.holds = holds  # type: ignore[attr-defined]
+    await hall.cycle.decide_with(Batch(pods=(first,)), ask)
+    await settle()
+
+    assert hall.committing.units == []
+    assert state(hall, "p") is State.IN_FLIGHT

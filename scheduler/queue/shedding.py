@@ -7,8 +7,9 @@ bytes that namespaces share by dynamic thresholds (Choudhury and Hahne, "Dynamic
 shared-memory packet switches", 1998): a namespace may hold at most as many bytes as are left free. One namespace gets
 half of the budget at most, two a third each, and there is always room for one that comes later.
 
-A pod pays for the claims that it uses, so that a pod that is taken never lacks its claims. What is left out is known
-by key only; it is read again (`Readmission`) when there is room.
+A pod pays for the claims that it uses, so that a pod that is taken never lacks its claims; only what a claim has of
+its own beyond the usual, such as parameters for its driver, is paid for by itself. What is left out is known by key
+only; it is read again (`Readmission`) when there is room.
 """
 
 from collections import Counter, defaultdict
@@ -162,7 +163,10 @@ class Shedding:
         return True
 
     def _candidates(self) -> Iterator[Key]:
-        yield from (key for key in self._wanted if self._is_wanted(key, self._left[key].uid))
+        for key in self._wanted:
+            left = self._left[key]
+            if self._is_wanted(key, left.uid) and self._is_room_beyond(key, _beyond_usual(left.cost)):
+                yield key
         for pool in self._pools.values() if not self.is_closed else ():
             for share in sorted(pool.shares.values(), key=lambda share: share.bytes):
                 yield from self._fitting(pool, share)
@@ -188,11 +192,15 @@ class Shedding:
         if not isinstance(value, Pod | Claim) or not self._waits(value):
             return change
         uid = value.uid if isinstance(value, Pod) else value.owner_pod_uid
-        cost = self._cost(value)
-        growth = cost - (before.cost if before is not None and before.uid == uid else 0)
-        if known is None and (self._is_wanted(key, uid) or growth <= 0 or self._is_room(key, uid, cost)):
-            self._take(key, _Taken(uid, 0 if self._is_wanted(key, uid) else cost, _uses(value)))
+        is_wanted, cost = self._is_wanted(key, uid), self._cost(value)
+        due = _beyond_usual(cost) if is_wanted else cost
+        growth = due - (before.cost if before is not None and before.uid == uid else 0)
+        is_room = self._is_room_beyond(key, due) if is_wanted else self._is_room(key, uid, cost)
+        if known is None and (growth <= 0 or is_room):
+            self._take(key, _Taken(uid, due, _uses(value)))
             return change
+        if is_wanted:
+            self._wanted[key] = None
         self._leave(key, _Left(uid, cost, known.seen + 1 if known is not None else 0))
         # It may have been usage before, as an allocated claim was: the mirror must not go on believing that.
         return Change(kind=change.kind, key=change.key, value=None) if known is None else None
@@ -207,6 +215,10 @@ class Shedding:
     def _is_room(self, key: Key, uid: str, cost: int) -> bool:
         goes_with_pod = key.kind is Kind.CLAIMS and uid in self._pods
         return not goes_with_pod and not self.is_closed and self._pools[key.kind].fits(key.namespace, cost)
+
+    def _is_room_beyond(self, key: Key, cost: int) -> bool:
+        """Whether there is room for what a claim has of its own, beyond what its pod has paid for."""
+        return not cost or (not self.is_closed and self._pools[key.kind].fits(key.namespace, cost))
 
     def _waits(self, value: Pod | Claim) -> bool:
         """Whether it holds nothing; what cannot be read whole counts as holding something."""
@@ -266,6 +278,11 @@ class Shedding:
             self._uses[each] -= 1
             if not self._uses[each]:
                 del self._uses[each]
+
+
+def _beyond_usual(cost: int) -> int:
+    """Give what a claim costs beyond the usual, of which a part comes with every claim."""
+    return cost - 2 * CLAIM_BYTES if cost > 2 * CLAIM_BYTES else 0
 
 
 def _uses(value: Pod | Claim) -> tuple[Key, ...]:

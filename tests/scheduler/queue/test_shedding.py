@@ -9,7 +9,7 @@ from scheduler.change import Change, Kind
 from scheduler.interning import Interner
 from scheduler.queue.shedding import CLAIM_BYTES, POD_BYTES, Shedding
 from solver.domain import Claim, Pod
-from tests.support.builders import allocation, claim, consumer, entry, pod, result
+from tests.support.builders import allocation, claim, config, consumer, entry, pod, result
 from tests.support.cluster_builders import seen
 
 MIB = 1024 * 1024
@@ -243,3 +243,33 @@ def _random_change(chance: random.Random, there: dict[str, Pod | Claim], step: i
         made = msgspec.structs.replace(claim(name, namespace=namespace), owner_pod_uid=owner)
     there[f"{namespace}/{name}"] = made
     return seen(made)
+
+
+def _large(name: str) -> Claim:
+    parameters = '{"x": "' + name + "y" * 10 * CLAIM_BYTES + '"}'
+    return msgspec.structs.replace(claim(name, namespace="a"), config=(config(parameters=parameters),))
+
+
+def test_what_a_claim_has_of_its_own_is_paid_for_although_its_pod_was_taken() -> None:
+    """Ten parameters of 10 KiB are nothing that a pod has paid for with its name."""
+    shedding = _shedding()
+    users = [msgspec.structs.replace(_waiting(f"p{n}"), claims=(entry(f"c{n}", namespace="a"),)) for n in range(2)]
+    assert len(_taken(shedding, users)) == 2
+    small, large = claim("c0", namespace="a"), _large("c1")
+    assert [each.value for each in shedding.admit([seen(small), seen(large)])] == [small, None]
+    assert shedding.left(Kind.CLAIMS) == 1
+
+
+def test_a_large_claim_is_taken_when_there_is_room_for_it() -> None:
+    shedding = _shedding(budget=8 * MIB)
+    user = msgspec.structs.replace(_waiting("p"), claims=(entry("c", namespace="a"),))
+    shedding.admit([seen(user)])
+    shedding.is_closed = True
+    assert [each.value for each in shedding.admit([seen(_large("c"))])] == [None]
+    assert shedding.candidates(10) == ()
+    shedding.is_closed = False
+    (candidate,) = shedding.candidates(10)
+    assert candidate[0].name == "a/c"
+    assert shedding.readmit(*candidate)
+    assert [each.value for each in shedding.admit([seen(_large("c"))])] == [_large("c")]
+    assert shedding.bytes > 10 * CLAIM_BYTES

@@ -19,6 +19,7 @@ from solver.engines.cpsat import Effort
 from solver.engines.status import EngineStatus
 from solver.model import build, cells
 from solver.model.form import OutOfTimeError
+from solver.problem.fit import PODS
 from solver.problem.problem import PodClass, Problem
 from solver.solution import Solution
 
@@ -35,15 +36,15 @@ def without_hopeless(problem: Problem, solution: Solution, budget: Budget) -> Pr
 
     Gives the problem itself where nothing was shown. A solution of the one is a solution of the other.
     """
-    if sum(each.size for each in problem.classes) <= 1:
-        return problem
+    if sum(each.size for each in problem.classes) <= 1 or problem.has_burdens:
+        return problem  # devices that take of their node make every node its own kind
     placed = Counter(choice.pod_class for choice in solution.choices)
     left = budget.remaining_seconds()
     watch = replace(budget, seconds=budget.seconds - left + left / _PARTS, stage="alone")
     nowhere = np.zeros(problem.node_count, dtype=np.bool_)
     classes, tried = problem.classes.copy(), 0
     for each in problem.classes:
-        if not each.size or placed[each.index] or not each.parts or each.volumes or problem.is_tied(each):
+        if placed[each.index] or not _depends_on_devices(problem, each):
             continue
         nodes = list(_kinds(problem, each))
         tried += len(nodes)
@@ -54,10 +55,16 @@ def without_hopeless(problem: Problem, solution: Solution, budget: Budget) -> Pr
     return replace(problem, classes=classes) if classes != problem.classes else problem
 
 
+def _depends_on_devices(problem: Problem, pod_class: PodClass) -> bool:
+    """Whether nothing but devices tells nodes apart that may take a pod of a class, and have room for one more pod."""
+    is_free = not pod_class.volumes and pod_class.index not in problem.held and not problem.is_tied(pod_class)
+    return bool(pod_class.size and pod_class.parts) and is_free
+
+
 def _kinds(problem: Problem, pod_class: PodClass) -> Iterator[int]:
     """Give one node of each kind that a class may use: those with the same devices, of which the same is left."""
     seen = set()
-    for node in np.flatnonzero(pod_class.verdicts.allowed).tolist():
+    for node in np.flatnonzero(pod_class.verdicts.allowed & (problem.room.of(PODS) > 0)).tolist():
         kind = (problem.layout.group_of[node], problem.states[node], bool(problem.is_whole[node]))
         if kind not in seen:
             seen.add(kind)

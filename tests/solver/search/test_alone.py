@@ -10,6 +10,7 @@ from solver.feasible import feasible_nodes
 from solver.problem.prepare import prepare
 from solver.search import alone
 from solver.search.values import best
+from solver.solution import Solution
 from tests.support import builders as b
 from tests.support.strategies import Situation, situations
 
@@ -53,3 +54,17 @@ def test_what_is_ruled_out_fits_on_no_node(situation: Situation) -> None:
             found = feasible_nodes(snapshot, pod, Policy(), PATIENT)
             family = [each for each in narrowed.classes if each.family == before.family]
             assert not found.nodes or any(each.verdicts.allowed.any() for each in family)
+
+
+@pytest.mark.parametrize("full", ["n1", "n2"])
+def test_a_node_without_room_says_nothing_of_one_that_has_room(full: str) -> None:
+    nodes = [b.node(name, cpu=100) for name in ("n1", "n2")]
+    nodes = [
+        structs.replace(each, allocatable=(("cpu", 9), ("pods", 0))) if each.name == full else each for each in nodes
+    ]
+    pods = (b.pod("p0", "c0"), b.pod("p1", "c1"))
+    slices = [b.gpu_slice(node.name) for node in nodes]
+    snapshot = b.snapshot(*nodes, *slices, b.gpu_class(), b.claim("c0"), b.claim("c1"))
+    problem = prepare(snapshot, Batch(pods=pods), Policy(), Engine(), PATIENT)
+
+    assert alone.without_hopeless(problem, Solution([], {}), PATIENT.anew()) is problem

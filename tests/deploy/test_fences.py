@@ -213,6 +213,17 @@ def test_a_label_of_the_namespace_gives_a_feature_and_what_is_there_stays(fenced
     fenced.kubectl("-n", namespace, "annotate", "pod", "p", "dovetail.dev/preemptible-")
 
 
+def test_a_binding_gives_a_pod_no_key_either(fenced: ControlPlane, namespace: str) -> None:
+    """The API server copies the annotations of a Binding to the pod."""
+    fenced.kubectl("-n", namespace, "create", "-f", "-", input=json.dumps(_pod()))
+    path = f"/api/v1/namespaces/{namespace}/pods/p/binding"
+    binding = {"target": {"kind": "Node", "name": "n"}, "metadata": {"name": "p"}}
+    shield = {**binding, "metadata": {"name": "p", "annotations": {"dovetail.dev/preemptible": "false"}}}
+    with pytest.raises(RequestError, match="needs the feature protection"):
+        fenced.request("POST", path, shield)
+    fenced.request("POST", path, binding)
+
+
 def test_dovetail_itself_writes_its_keys(dovetail: Access) -> None:
     assert _refusal(dovetail, _claim(annotations={"dovetail.dev/adopted": "2026-01-01T00:00:00Z"})) == ""
 

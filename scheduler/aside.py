@@ -15,6 +15,8 @@ import traceback
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, Protocol
 
+import msgspec
+
 from scheduler.cluster import Cluster, split_held
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics
@@ -22,7 +24,7 @@ from scheduler.queue import AsideQueue, Backoff, Credit, Job, Kin, Parking, Pend
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.frames import Cause
 from scheduler.worker.process import AsideEndedError, SolveFailedError, WorkerError
-from solver.domain import Batch, Pod, Policy, Reason, ReasonCode
+from solver.domain import SPREAD, Batch, Pod, Policy, Reason, ReasonCode
 
 _log: Final = logs.logger()
 
@@ -35,6 +37,7 @@ _PARKS: Final = frozenset({ReasonCode.TOO_COSTLY, ReasonCode.SOLVER_FAILED, Reas
 """What a costly decision may say of a pod that it could not decide about: another one soon would say the same."""
 _MOST_LOSSES: Final = 2
 """Times that the whole process may end during a decision aside until that counts as its own doing."""
+_MOST_OVERTAKEN: Final = 1024
 _PATIENCE_SECONDS: Final = 5.0
 """Pods whose namespace has to wait for longer are told so."""
 _BACKOFF: Final = Backoff(initial_seconds=30.0, ceiling_seconds=600.0)
@@ -44,8 +47,8 @@ _BACKOFF: Final = Backoff(initial_seconds=30.0, ceiling_seconds=600.0)
 class Carrier(Protocol):
     """What carries decisions out: the cycle."""
 
-    async def decide_with(self, batch: Batch, ask: Ask) -> Decision:
-        """Prepare a batch, have it decided and begin what was decided."""
+    async def decide_with(self, batch: Batch, ask: Ask) -> tuple[Decision, bool]:
+        """Prepare a batch, have it decided and begin what was decided; whether that still held is given too."""
         ...
 
     def give_up(self, pods: Iterable[Pod], reasons: Sequence[Reason]) -> None:
@@ -78,6 +81,8 @@ class Asides:
         self._parking: Final = Parking(_BACKOFF)
         self._queue: Final = AsideQueue(self._credit, self._kin)
         self._lost: Final[dict[frozenset[str], int]] = {}
+        self._overtaken: Final[dict[Kin, None]] = {}
+        """Kin whose last plan did not hold any more when it came: those that were overtaken last."""
         self._changed: Final = asyncio.Event()
         metrics.aside_pods.set_function(lambda: len(self._queue))
         metrics.parked_specs.set_function(lambda: len(self._parking))
@@ -171,9 +176,12 @@ class Asides:
             carrier.give_up([*pods, *self._present(job.rest)], self._parking.why(job.kin))
             return "parked"
         is_greedy = job.kin is not None and self._parking.breaks(job.kin) > 0
-        decided = set[str]()
+        decided, kins = set[str](), {self._kin(pod) for pod in pods}
 
         async def ask(batch: Batch, policy: Policy) -> Decision:
+            if not self._overtaken.keys().isdisjoint(kins):
+                # The batches pack: what they take meanwhile is elsewhere.
+                policy = msgspec.structs.replace(policy, levels=SPREAD)
             is_costly = job.kin is not None
             decision = await self._decider.decide_aside(batch, policy, is_costly=is_costly, is_greedy=is_greedy)
             self._note(job, decision)
@@ -181,7 +189,8 @@ class Asides:
 
         try:
             for part in tuple(split_held(Batch(pods=pods), self._cluster.nominated())):
-                decision = await carrier.decide_with(part, ask)
+                decision, held = await carrier.decide_with(part, ask)
+                self._note_overtaken(kins, held=held)
                 decided |= {pod.uid for pod in part.pods}
                 self._pending.give_back(decision.later.pods, self._clock())
         except (AsideEndedError, SolveFailedError) as error:
@@ -205,6 +214,14 @@ class Asides:
             self._parking.broke(job.kin, broken[0].reasons, now)
         else:
             self._parking.survived(job.kin)
+
+    def _note_overtaken(self, kins: Iterable[Kin], *, held: bool) -> None:
+        for kin in kins:
+            self._overtaken.pop(kin, None)
+            if not held:
+                self._overtaken[kin] = None
+        while len(self._overtaken) > _MOST_OVERTAKEN:
+            del self._overtaken[next(iter(self._overtaken))]
 
     def _break(self, job: Job, pods: Sequence[Pod], error: WorkerError, carrier: Carrier) -> str:
         """Divide suspects further where a decision was ended; let a kin rest that was alone in it."""

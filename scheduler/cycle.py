@@ -173,7 +173,7 @@ class Cycle:
             self._parts.pending.give_back(decision.deferred.pods, self._clock())
             rest = decision.later
 
-    async def decide_with(self, batch: Batch, ask: Ask) -> Decision:
+    async def decide_with(self, batch: Batch, ask: Ask) -> tuple[Decision, bool]:
         """
         Decide about a batch aside, and begin what was decided where it still holds.
 
@@ -186,14 +186,14 @@ class Cycle:
         takings = {pod.id: pending.taking(pod.id) for pod in batch.pods}
         decision = await ask(batch, policy)
         async with self._turn:
-            holds = await self._parts.decider.holds(decision, policy)
+            is_valid = await self._parts.decider.holds(decision, policy)
             # One that left the queue meanwhile and came back is decided about by others.
             returned = {key for key, taking in takings.items() if pending.taking(key) not in {None, taking}}
-            if holds and not returned:
+            if is_valid and not returned:
                 self._carry_out(decision, started)
             else:
                 self.give_up((pod for pod in decision.batch.pods if pod.id not in returned), (_OVERTAKEN,))
-        return decision
+        return decision, is_valid and not returned
 
     def give_up(self, pods: Iterable[Pod], reasons: Sequence[Reason]) -> None:
         """Put pods back that could not be decided about."""

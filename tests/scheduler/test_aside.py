@@ -12,6 +12,7 @@ from scheduler.worker.frames import Cause
 from scheduler.worker.process import AsideEndedError, SolveFailedError, WorkerError, WorkerLostError
 from solver import solve_greedily, verify
 from solver.domain import (
+    SPREAD,
     Batch,
     Budget,
     Plan,
@@ -49,6 +50,7 @@ class Slow(Deciding):
         self.aside: list[list[str]] = []
         self.greedy: list[bool] = []
         self.costly_limits: list[bool] = []
+        self.levels: list[tuple[str, ...]] = []
         self.may_decide_aside = asyncio.Event()
         self.may_decide_aside.set()
         self.breaks: Callable[[Pod], WorkerError | None] = _kills
@@ -65,6 +67,7 @@ class Slow(Deciding):
         self.aside.append([each.id.name for each in batch.pods])
         self.greedy.append(is_greedy)
         self.costly_limits.append(is_costly)
+        self.levels.append(policy.levels)
         await self.ahead.sleep(max(_seconds(each) for each in batch.pods))
         await self.may_decide_aside.wait()
         for each in batch.pods:
@@ -185,6 +188,25 @@ async def test_a_device_that_a_batch_took_meanwhile_is_not_given_twice() -> None
     ]
     assert len(given) == len(set(given))
     assert stage.told(costly) == ["waits on 1: the cluster changed while the decision was made; it is made anew"]
+
+
+async def test_a_pod_whose_plan_was_overtaken_is_placed_where_the_batches_do_not_pack() -> None:
+    """Else a stream of cheap pods takes the devices of every plan before it comes."""
+    stage = Stage()
+    honest, answers = stage.deciding.holds, [False, True]
+
+    async def holds(decision: Decision, policy: Policy) -> bool:
+        return answers.pop(0) and await honest(decision, policy)
+
+    stage.deciding.holds = holds  # type: ignore[method-assign]
+    async with running(stage.hall):
+        costly = stage.arrive("costly", "c")
+        await settle()
+        for _ in range(3):
+            await stage.pass_seconds(20.0)
+
+    assert stage.is_bound(costly)
+    assert stage.deciding.levels == [Policy().levels, SPREAD]
 
 
 async def test_a_plan_aside_waits_for_its_turn_so_that_the_batch_under_way_does_not_take_the_same() -> None:

@@ -25,21 +25,67 @@ def _no_claim(key: ClaimId) -> Claim | None:
     return None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Place:
-    """What a member was given: what it asks for, since when it runs or its place is empty, and the uid that has it."""
+    """What a member was given: what it asks for, and since when it runs or its place is empty."""
 
     shape: Hashable
     since: float
-    uid: str
+    is_filled: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Places:
-    """Of one gang the places of members that this process has placed, and those that are empty since."""
+    """
+    Of one gang the places of members that this process has placed, by uid, and those that are empty since.
+
+    `free` are the empty ones that are kept for no pod, by what they ask for; `heirs` the others, by the pod's uid.
+    """
 
     taken: dict[str, _Place] = field(default_factory=dict)
-    empty: list[_Place] = field(default_factory=list)
+    empty: deque[_Place] = field(default_factory=deque)
+    free: defaultdict[Hashable, dict[_Place, None]] = field(default_factory=lambda: defaultdict(dict))
+    heirs: dict[str, _Place] = field(default_factory=dict)
+
+    def leave(self, shape: Hashable, now: float) -> None:
+        """Note a place that became empty."""
+        place = _Place(shape, now)
+        self.empty.append(place)
+        self.free[shape][place] = None
+
+    def keep(self, uid: str, shape: Hashable) -> bool:
+        """Keep the first empty place of a shape for a pod; whether there is one."""
+        places = self.free.get(shape)
+        if not places:
+            return False
+        place = self.heirs[uid] = next(iter(places))
+        self._unfree(place)
+        return True
+
+    def disinherit(self, uid: str) -> None:
+        """Let others have the place that was kept for a pod."""
+        place = self.heirs.pop(uid, None)
+        if place is not None and not place.is_filled:
+            self.free[place.shape][place] = None
+
+    def fill(self, uid: str) -> None:
+        """Note that a pod was placed for which a place may have been kept."""
+        place = self.heirs.pop(uid, None)
+        if place is not None:
+            place.is_filled = True
+
+    def prune(self, now: float) -> None:
+        """Forget places that are filled, or were empty for too long; they stand in the order in which they emptied."""
+        while self.empty and (self.empty[0].is_filled or now - self.empty[0].since > HEIR_SECONDS):
+            place = self.empty.popleft()
+            place.is_filled = True
+            self._unfree(place)
+
+    def _unfree(self, place: _Place) -> None:
+        places = self.free.get(place.shape, {})
+        places.pop(place, None)
+        if not places:
+            self.free.pop(place.shape, None)
 
 
 class Completing:
@@ -62,8 +108,8 @@ class Completing:
             if pod.gang is None or (shape := self._shape(pod)) is None:
                 continue
             places = self._gangs[pod.gang]
-            places.empty = [each for each in places.empty if each.uid != pod.uid]
-            places.taken.setdefault(pod.uid, _Place(shape, now, pod.uid))
+            places.fill(pod.uid)
+            places.taken.setdefault(pod.uid, _Place(shape, now))
 
     def see(self, before: Pod, after: Pod | None, now: float) -> None:
         """Take note of a pod that leaves: its place is empty, unless it has ended well."""
@@ -76,10 +122,9 @@ class Completing:
         places = self._gangs[gang]
         place = places.taken.pop(before.uid, None)
         has_ended_well = is_same and after is not None and after.is_terminal and not after.has_failed
-        for each in places.empty:
-            each.uid = "" if each.uid == before.uid else each.uid
+        places.disinherit(before.uid)
         if place is not None and not has_ended_well:
-            places.empty.append(_Place(place.shape, now, ""))
+            places.leave(place.shape, now)
             self._emptied.append((now, gang))
         self._prune(gang, now)
 
@@ -92,14 +137,10 @@ class Completing:
         own = places.taken.get(pod.uid)
         if own is not None:
             return now - own.since <= HEIR_SECONDS
-        if any(each.uid == pod.uid for each in places.empty):
+        heir = places.heirs.get(pod.uid)
+        if heir is not None and not heir.is_filled:
             return True
-        shape = self._shape(pod)
-        free = next((each for each in places.empty if not each.uid and each.shape == shape), None)
-        if free is None:
-            return False
-        free.uid = pod.uid
-        return True
+        return bool(places.free) and places.keep(pod.uid, self._shape(pod))
 
     def completing(self, batch: Batch, now: float) -> frozenset[PodId]:
         """Give the pods of a batch that go first: of gangs that run in part and that these complete."""
@@ -132,6 +173,6 @@ class Completing:
 
     def _prune(self, gang: GangId, now: float) -> None:
         places = self._gangs[gang]
-        places.empty = [each for each in places.empty if now - each.since <= HEIR_SECONDS]
+        places.prune(now)
         if not (places.empty or places.taken):
             del self._gangs[gang]

@@ -255,3 +255,13 @@ def test_what_an_older_generation_of_a_pool_took_does_not_count() -> None:
         b.node("n1", memory="1Gi"), [old, new], GPU, b.claim("c", b.request("r")), pods=[using(b.pod("p", "c"))]
     ).placements
     assert placed.burdens == ()
+
+
+def test_an_allocated_claim_takes_of_the_node_although_its_pool_is_incomplete() -> None:
+    allocation = b.allocation(b.result("r", "gpu-0", "n1"))
+    pool = replace(taking(b.gpu_slice("n1"), cpu="2"), slice_count=2)
+    objects = (pool, GPU, b.claim("c", b.request("r"), allocation=allocation))
+    pod = using(b.pod("p", "c", cpu=1))
+
+    assert checked(b.node("n1", cpu=3), *objects, pods=[pod]).placements[0].burdens
+    assert not checked(b.node("n1", cpu=2), *objects, pods=[pod]).placements

@@ -73,7 +73,7 @@ def generate(seed: int, number: int) -> Hostile:
     for each in twists:
         try:
             each.change(draw, manifest)
-        except (AttributeError, KeyError, TypeError):
+        except (AttributeError, IndexError, KeyError, TypeError):
             about.append(f"({each.about} does not go with what was done before)")
     is_mutated = draw.chance(_MUTATED)
     if is_mutated:

@@ -92,12 +92,17 @@ class Inventory:
     """Taints as published, also by pools that cannot be used and for nodes that are not there."""
     draws: dict[DeviceId, tuple[tuple[CounterId, int], ...]] = field(default_factory=dict)
     """What devices take of counters, those that no present node reaches included."""
-    has_burdens: bool = False
-    """Whether some device takes of its node's own resources (KEP-5517)."""
+    burdening: dict[DeviceId, Device] = field(default_factory=dict)
+    """Devices that take of their node's own resources (KEP-5517), those of pools that cannot be used included."""
     pairings: dict[int, Pairing] = field(default_factory=dict)
     """By node, where devices of several drivers stand together."""
     hints: Bounded[DemandHint, str] = field(default_factory=partial(Bounded, _HINTS_BYTES))
     """What `solver.explain.hints` says of selectors that match nothing; it holds as long as the inventory."""
+
+    @property
+    def has_burdens(self) -> bool:
+        """Whether some device takes of its node's own resources."""
+        return bool(self.burdening)
 
     def slice_of(self, record: int) -> ResourceSlice:
         """Give the slice of a record."""
@@ -157,8 +162,11 @@ def take_stock(
     )
     for pool in inventory.pools.values():
         for each in pool.slices:
-            published = ((device, DeviceId(each.driver, each.pool, device.name)) for device in each.devices)
-            inventory.own_taints.update((device_id, device.taints) for device, device_id in published if device.taints)
+            for device in each.devices:
+                if device.taints or device.node_allocatable:
+                    device_id = DeviceId(each.driver, each.pool, device.name)
+                    inventory.own_taints.update({device_id: device.taints} if device.taints else {})
+                    inventory.burdening.update({device_id: device} if device.node_allocatable else {})
     for pool in _in_search_order(inventory.pools.values()):
         _add_counters(inventory, pool)
         for each in pool.slices:
@@ -210,7 +218,6 @@ def _add_slice(inventory: Inventory, each: ResourceSlice, ownership: Ownership, 
             position=position,
         )
         inventory.records.append(record)
-        inventory.has_burdens = inventory.has_burdens or bool(device.node_allocatable)
         inventory.record_of[device_id] = record.index
         (inventory.wide if home < 0 else inventory.by_home[home]).append(record.index)
 

@@ -67,11 +67,11 @@ class Burdens:
 
 def of_allocation(stock: Inventory, allocation: Allocation) -> dict[str, int]:
     """Give nano-units by resource that the devices of an allocation take."""
-    records = ((result, stock.record_of.get(result.device)) for result in allocation.results)
+    taking = ((result, stock.burdening.get(result.device)) for result in allocation.results)
     return burden.summed(
-        burden.of_device(stock.records[index].device, {name: amount.nano for name, amount in result.consumed_capacity})
-        for result, index in records
-        if index is not None
+        burden.of_device(device, {name: amount.nano for name, amount in result.consumed_capacity})
+        for result, device in taking
+        if device is not None
     )
 
 

@@ -160,13 +160,8 @@ def take_stock(
         by_home=[[] for _ in nodes],
         rules=rules,
     )
-    for pool in inventory.pools.values():
-        for each in pool.slices:
-            for device in each.devices:
-                if device.taints or device.node_allocatable:
-                    device_id = DeviceId(each.driver, each.pool, device.name)
-                    inventory.own_taints.update({device_id: device.taints} if device.taints else {})
-                    inventory.burdening.update({device_id: device} if device.node_allocatable else {})
+    for each in (each for pool in inventory.pools.values() for each in pool.slices):
+        _note_published(inventory, each)
     for pool in _in_search_order(inventory.pools.values()):
         _add_counters(inventory, pool)
         for each in pool.slices:
@@ -175,6 +170,15 @@ def take_stock(
     _set_pairings(inventory)
     inventory.has_devices = np.array([bool(indices) for indices in inventory.by_home], dtype=np.bool_)
     return inventory
+
+
+def _note_published(inventory: Inventory, each: ResourceSlice) -> None:
+    """Note what devices say of themselves, whether or not anybody could allocate them."""
+    for device in each.devices:
+        if device.taints or device.node_allocatable:
+            device_id = DeviceId(each.driver, each.pool, device.name)
+            inventory.own_taints.update({device_id: device.taints} if device.taints else {})
+            inventory.burdening.update({device_id: device} if device.node_allocatable else {})
 
 
 def _in_search_order(resolved: Iterable[pools.Pool]) -> list[pools.Pool]:

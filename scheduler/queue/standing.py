@@ -158,7 +158,7 @@ class Standing:
         return found
 
     def _is_rival(self, entry: Entry) -> bool:
-        """Whether a pod that rests could be placed by now, as far as anybody knows."""
+        """Whether a pod that rests could be placed by now: something came about that it waits for."""
         if entry.is_parked or entry.codes & RETRIED or self._musters.is_missing_some(entry.pod):
             return False
         return self._is_open(entry) or any(self.waiting.last.get(code, 0) > entry.taken for code in entry.codes)

@@ -1,5 +1,5 @@
 """
-Pods that no node can take although it would have nobody else.
+Pods that no node can take, even one at a time.
 
 The relaxation spreads a pod over all nodes and may leave open whether it could be placed; a search would then look for
 its place until the time is up, and the pods decided with it would wait. One pod on one node is decided in milliseconds.

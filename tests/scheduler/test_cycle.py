@@ -920,7 +920,7 @@ async def test_units_that_cannot_begin_are_recovered(monkeypatch: pytest.MonkeyP
     assert [[each.pod.name for each in unit.placements] for unit in hall.committing.recovered] == [["p"]]
 
 
-async def test_pods_with_a_node_nominated_are_decided_alone_and_hold_up_nobody() -> None:
+async def test_pods_with_a_node_nominated_are_decided_alone_and_delay_no_other_pod() -> None:
     """Whoever may write the statuses of pods can nominate nodes for hundreds: each is a decision of its own."""
     clock = VirtualClock(0.0)
     hall = Hall(clock=clock)

@@ -173,7 +173,7 @@ def take_stock(
 
 
 def _note_published(inventory: Inventory, each: ResourceSlice) -> None:
-    """Note what devices say of themselves, whether or not anybody could allocate them."""
+    """Note what devices say of themselves; those of pools that cannot be used count too."""
     for device in each.devices:
         if device.taints or device.node_allocatable:
             device_id = DeviceId(each.driver, each.pool, device.name)

@@ -527,7 +527,7 @@ def test_a_pod_that_waits_for_something_else_is_not_hastened(pending: Pending) -
     assert pending.state(pod("p").id) is State.WAITING
 
 
-# Who rests, and comes before somebody who is tried again
+# Pods that rest, and come before others that are tried again
 
 
 def retried(pending: Pending, now: float, *pods: Pod, attempts: int = 3) -> None:

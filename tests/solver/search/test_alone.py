@@ -1,4 +1,4 @@
-"""Pods that no node can take are shown to be so, and hold up nobody."""
+"""Pods that no node can take are shown to be so, and delay no other pod."""
 
 import pytest
 from hypothesis import given, settings

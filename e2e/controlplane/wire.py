@@ -226,7 +226,7 @@ async def changes(
                     try:
                         event = decode_event(line)
                         item = decode(event.object) if event.type != "ERROR" else None
-                    except RecursionError:  # the API admits objects that are nested deeper than this can read
+                    except (RecursionError, msgspec.DecodeError):  # the API admits objects that this cannot read
                         continue
                     if item is None:
                         break

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-UNITS_PER_DEVICE: Final = 25
-"""The selectors of a usual cluster take about 10 to 20 units for each device, once."""
+UNITS_PER_DEVICE: Final = 100
+"""The selectors of a usual cluster take about 10 to 20 units for each device, once, and a demand takes three."""
 _REFILL: Final = 0.1
 _UNITS_PER_SECOND: Final = 1_000_000
 
@@ -16,9 +16,9 @@ class TokenBucket:
     """
     More than the allowance of a batch (`Budget.cost_units`).
 
-    It is full while the process is new, with some units for each device, so that the usual selectors of a large
-    cluster are evaluated in the first batches. After that a tenth of the time fills it: a stream of new selectors gets
-    no more than that.
+    It is full while the process is new, with some units for each device, so that the usual selectors and demands of a
+    large cluster are worked out in the first batches. After that a tenth of the time fills it: a stream of new ones
+    gets no more than that.
     """
 
     clock: Callable[[], float] = time.monotonic

@@ -18,7 +18,7 @@ from solver.engines.cpsat import Effort
 from solver.engines.status import EngineStatus
 from solver.model import assignment, build, cells
 from solver.model.assignment import UnknownChoiceError
-from solver.model.form import Expression, IntegerForm, Level
+from solver.model.form import Expression, IntegerForm, Level, OutOfTimeError
 from solver.model.rules.keeping import Residents
 from solver.model.variables import Variables
 from solver.preemption.parties import Bond, Party, bonds
@@ -62,8 +62,8 @@ class Case:
 
 def least(case: Case, budget: Budget) -> Evicted | None:
     """Find the parties to evict for all pods; None where no set of them helps, or none was found in the time."""
-    variables = _model(case)
-    if not _require_placed(variables):
+    variables = _model(case, budget)
+    if variables is None or not _require_placed(variables):
         return None
     return _evicted(variables, case, [], budget)
 
@@ -74,7 +74,9 @@ def most_helped(case: Case, budget: Budget) -> Evicted | None:
 
     Of a gang all pods of the problem are placed or none. None where that was not proven.
     """
-    variables = _model(case)
+    variables = _model(case, budget)
+    if variables is None:
+        return None
     totals = _totals(variables)
     _keep_whole(variables, totals)
     placed = Expression({variable: 1 for total in totals.values() for variable in total.terms})
@@ -82,8 +84,13 @@ def most_helped(case: Case, budget: Budget) -> Evicted | None:
     return found if found is not None and found.is_proven else None
 
 
-def _model(case: Case) -> Variables:
-    return build.build(case.problem, cells.single(case.problem, case.nodes), case.held)
+def _model(case: Case, budget: Budget) -> Variables | None:
+    """Write the model; None where the time is up before it stands."""
+    single = cells.single(case.problem, case.nodes)
+    try:
+        return build.build(case.problem, single, case.held, stop=budget.should_stop)
+    except OutOfTimeError:
+        return None
 
 
 def _evicted(variables: Variables, case: Case, first: list[Level], budget: Budget) -> Evicted | None:

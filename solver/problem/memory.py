@@ -17,7 +17,7 @@ from solver.feasibility.device_attributes import AttributeName
 from solver.problem import fit
 from solver.problem.bounded import MIB, Bounded
 from solver.problem.devices import drafting, inventory, laying, owned, relaying, restocking, usage
-from solver.problem.devices.drafting import Drafting
+from solver.problem.devices.drafting import Column, Drafting
 from solver.problem.devices.inventory import DeviceRecord, Inventory
 from solver.problem.devices.layout import Layout
 from solver.problem.devices.recall import Learned, Recall, Selectors
@@ -38,6 +38,9 @@ _NODES_BYTES: Final = 32 * MIB
 """What was found out about nodes: who may use them, and amounts per node."""
 _WAYS_BYTES: Final = 64 * MIB
 _COSTS_BYTES: Final = 4 * MIB
+_ATTRIBUTES_BYTES: Final = 32 * MIB
+_ITEMS: Final = 150
+"""Bytes of what one device publishes of an attribute."""
 _VERDICT: Final = 120
 """Bytes of the answer of one device."""
 
@@ -60,6 +63,7 @@ class Engine:
     _by_value: Bounded[tuple[DemandKey, tuple[AttributeName, ...]], dict[tuple[str, ...], Answers]] = field(
         default_factory=partial(Bounded, _ANSWERS_BYTES)
     )
+    _columns: Bounded[AttributeName, Column] = field(default_factory=partial(Bounded, _ATTRIBUTES_BYTES, patient=True))
     _verdicts: Bounded[node_fit.NodeDemand, fit.NodeVerdicts] = field(default_factory=partial(Bounded, _NODES_BYTES))
     _judge: Judge | None = None
     _holdings: dict[int, Holding] = field(default_factory=dict)
@@ -87,6 +91,7 @@ class Engine:
             self._answers.clear()
             self._stale.clear()
             self._by_value.clear()
+            self._columns.clear()
             self.costs.clear()
             self._layouts.clear()
             self._outdated.clear()
@@ -98,11 +103,13 @@ class Engine:
     def caches(self) -> list["Bounded[Any, Any] | Recall"]:
         """Give what is bounded in bytes and grows with what users write."""
         found: list[Bounded[Any, Any] | Recall] = [self._answers, self._by_value, self._ways, self.costs, self._recall]
+        found.append(self._columns)
         return [*found, self._verdicts, self._per_node, *(self._judge.caches if self._judge is not None else ())]
 
     def trim(self) -> None:
         """Forget what was used least recently, beyond what may be remembered: before a decision, never in one."""
         self._answers.trim()
+        self._columns.trim()
         self._ways.trim()
         self._recall.trim()
 
@@ -132,6 +139,9 @@ class Engine:
         self._outdated = dict(list(outdated.items())[-_MOST_LAYOUTS:])
         self._layouts.clear()
         self._by_value.clear()
+        for index in found.replaced:
+            for column in self._columns.values():
+                column.pop(index, None)
         self._neighbours = None
         self._inventory, self._basis = found.inventory, basis
         self._recall.keep(basis[1])
@@ -166,6 +176,18 @@ class Engine:
         if before is None:
             return demand.ask(stock, key, self._recall)
         return demand.ask_again(stock, key, before, changed, self._recall)
+
+    def knows_demand(self, key: DemandKey) -> bool:
+        """Whether a demand was put to the devices, but for those that were replaced since."""
+        return key in self._answers or key in self._stale
+
+    def knows_attribute(self, name: AttributeName) -> bool:
+        """Whether an attribute was read from the devices."""
+        return name in self._columns
+
+    def match_count(self, key: DemandKey) -> int:
+        """Give how many devices the selectors of a demand match, of those that they were put to."""
+        return self._recall.match_count((key.class_selectors, key.selectors))
 
     def evaluate(self, stock: Inventory, wanted: Mapping[Selectors, Collection[Asker]], budget: Budget) -> Unfinished:
         """Put selectors to all devices as far as a budget reaches; give those that did not come to an end."""
@@ -205,12 +227,19 @@ class Engine:
         if found is None:
             is_admin = tuple(key.is_admin for key in demands)
             found = self._laid_again((demands, attributes), stock, answers)
-            found = found or laying.lay_out(drafting.prepare(stock, answers, is_admin, attributes))
+            found = found or laying.lay_out(drafting.prepare(stock, answers, is_admin, self._read(stock, attributes)))
         found.ways = self._ways
         self._layouts[demands, attributes] = found
         if len(self._layouts) > _MOST_LAYOUTS:
             del self._layouts[next(iter(self._layouts))]
         return found, answers
+
+    def _read(self, stock: Inventory, attributes: tuple[AttributeName, ...]) -> dict[AttributeName, Column]:
+        """Give what was read of attributes so far."""
+        for name in attributes:
+            if name not in self._columns:
+                self._columns.put(name, {}, _ITEMS * len(stock.records))
+        return {name: self._columns[name] for name in attributes}
 
     def _laid_again(self, key: _LayoutKey, stock: Inventory, answers: tuple[Answers, ...]) -> Layout | None:
         """Lay a layout of an inventory before this one again where devices changed since."""
@@ -218,7 +247,8 @@ class Engine:
         if layout is None:
             return None
         is_admin = tuple(each.is_admin for each in key[0])
-        fresh = Drafting(stock, answers, key[1], is_admin, defaultdict(list), {})
+        columns = tuple(self._read(stock, key[1]).values())
+        fresh = Drafting(stock, answers, key[1], is_admin, defaultdict(list), {}, columns)
         return relaying.lay_again(layout, fresh, replaced)
 
     def usage(self, stock: Inventory, snapshot: Snapshot) -> Usage:

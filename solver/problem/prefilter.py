@@ -18,6 +18,7 @@ from solver.domain import (
     DeviceClass,
     Pod,
     PodId,
+    Policy,
     Quarantined,
     Reason,
     ReasonCode,
@@ -57,11 +58,12 @@ def left_out(stock: Inventory, batch: Batch, world: "World", engine: Engine, bud
 
 @dataclass(frozen=True, slots=True, eq=False)
 class World:
-    """What claims are resolved with: all claims, classes, and how extended resources are served."""
+    """What claims are resolved with: all claims, classes, how extended resources are served, and the policy."""
 
     claims: Mapping[ClaimId, Claim]
     classes: Mapping[str, DeviceClass]
     modes: Modes
+    policy: Policy
 
 
 _Asked = tuple[int, tuple[tuple[str, Selectors], ...]]
@@ -82,7 +84,7 @@ class _Filter:
 
     def look_at(self, pod: Pod) -> None:
         """Note what a pod wants to know."""
-        for claim in self._open(pod):
+        for claim in open_claims(pod, self.world.claims):
             number, selectors = self._of(claim)
             asker = Asker(pod.id.namespace, number)
             for _, names in selectors:
@@ -98,7 +100,7 @@ class _Filter:
                 yield pod.id, reason
 
     def _against(self, pod: Pod, unfinished: Unfinished) -> Iterator[Reason]:
-        for claim in self._open(pod):
+        for claim in open_claims(pod, self.world.claims):
             if self._is_known_too_costly(claim):
                 yield combinations_of(claim)
             for name, names in self._of(claim)[1]:
@@ -121,13 +123,6 @@ class _Filter:
         """Whether half of the allowance was not enough for a claim before: the rest is for the others."""
         return bool(self.engine.costs) and 2 * self.engine.costs.get(spec_of(claim), 0) >= self.budget.cost_units
 
-    def _open(self, pod: Pod) -> Iterator[Claim]:
-        """Claims that are there and have no devices yet."""
-        for claim_id in pod.claim_ids:
-            claim = self.world.claims.get(claim_id)
-            if claim is not None and claim.allocation is None and claim.requests:
-                yield claim
-
     def _of(self, claim: Claim) -> _Asked:
         same = (id(claim.requests), id(claim.constraints))
         found = self._same.get(same)
@@ -141,6 +136,14 @@ class _Filter:
         for mode in self.world.modes.of(pod):
             for _, name in mode.served:
                 yield (self.world.classes[name].selectors, ())
+
+
+def open_claims(pod: Pod, claims: Mapping[ClaimId, Claim]) -> Iterator[Claim]:
+    """Give the claims of a pod that are there and have no devices yet."""
+    for claim_id in pod.claim_ids:
+        claim = claims.get(claim_id)
+        if claim is not None and claim.allocation is None and claim.requests:
+            yield claim
 
 
 def spec_of(claim: Claim) -> Spec:

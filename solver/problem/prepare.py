@@ -13,7 +13,7 @@ from solver.domain import (
     Reason,
     Snapshot,
 )
-from solver.problem import classing, combining, fit, leaving, prefilter, tying
+from solver.problem import charging, classing, combining, fit, leaving, prefilter, tying
 from solver.problem.devices import states
 from solver.problem.devices.inventory import Inventory
 from solver.problem.memory import Engine
@@ -40,7 +40,7 @@ def prepare(snapshot: Snapshot, batch: Batch, policy: Policy, engine: Engine, bu
     """
     with uncollected():
         stock, classes = engine.inventory(snapshot, policy.owned), {each.name: each for each in snapshot.classes}
-        world = World({claim.id: claim for claim in snapshot.claims}, classes, Modes(stock.nodes, classes))
+        world = World({claim.id: claim for claim in snapshot.claims}, classes, Modes(stock.nodes, classes), policy)
         case = _Preparation(snapshot, policy, engine, budget or Budget.unbounded(), stock, world)
         return case.problem(batch)
 
@@ -59,6 +59,8 @@ class _Preparation:
     def problem(self, batch: Batch) -> Problem:
         """Leave out what is too costly, and build a problem of the others."""
         left = prefilter.left_out(self.stock, batch, self.world, self.engine, self.budget)
+        rest = batch.without(left)
+        left |= charging.left_out(self.stock, rest, self.world, self.engine, self.budget)
         problem = self._without(batch, left)
         more = combining.left_out(problem, self.engine, self.budget)
         return self._without(batch, left | more) if more else problem

@@ -46,7 +46,7 @@ def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -
     part = parts.restricted(problem, kept, nodes)
     if names(part) != names(problem):  # a level about rules among pods: patterns of single nodes do not see it
         return None
-    found = kinds.kinds(part, nodes, _MOST_KINDS)
+    found = kinds.kinds(part, nodes, _MOST_KINDS, budget.should_stop)
     if not found:
         return None
     pods = Counter({family[0].family: family[0].size for family in part.families})
@@ -127,7 +127,9 @@ class _Search:
             if not few or len(few) > _MOST_REST or self.columns.is_spent():
                 break
             effort = parts.effort(self.columns.budget, _REST_SECONDS, presolve=presolve)
-            solved = parts.solve(self.problem, solution, few, effort, levels=level + 1)
+            solved = parts.solve(
+                self.problem, solution, few, effort, levels=level + 1, stop=self.columns.budget.should_stop
+            )
             self.columns.spent += solved.deterministic_seconds
             solution = solved.solution
             if solved.is_optimal:

@@ -1,12 +1,14 @@
 """Kinds of nodes: which nodes are equal in everything that a batch can see of them, room included."""
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from solver.engines.cpsat import Questions
 from solver.model import build, cells
+from solver.model.form import OutOfTimeError
 from solver.model.variables import Variables
 from solver.problem.fit import PODS
 from solver.problem.problem import Problem
@@ -30,8 +32,8 @@ class Kind:
         return len(self.variables.form.lower) - len(self.variables.pods)
 
 
-def kinds(problem: Problem, nodes: list[int], most: int) -> list[Kind] | None:
-    """Sort nodes by kind; None where there are more kinds than `most`."""
+def kinds(problem: Problem, nodes: list[int], most: int, stop: Callable[[], bool] = lambda: False) -> list[Kind] | None:
+    """Sort nodes by kind; None where there are more kinds than `most`, or `stop` says that the time is up."""
     wanted = [each for each in problem.classes if each.size]
     if not wanted:
         return []
@@ -48,6 +50,8 @@ def kinds(problem: Problem, nodes: list[int], most: int) -> list[Kind] | None:
         costs = tuple(int(column[node]) for column in preferred)
         look = (problem.layout.group_of[node], problem.states[node], problem.is_whole[node], allowed.tobytes(), costs)
         if look not in limits:
+            if stop():
+                return None
             limits[look] = _most_taken(problem, node, resources)
         if not limits[look][0]:
             continue  # its devices serve none of them
@@ -55,7 +59,13 @@ def kinds(problem: Problem, nodes: list[int], most: int) -> list[Kind] | None:
         found[look, free].append(node)
         if len(found) > most:
             return None
-    made = [Kind(members, build.build(problem, cells.single(problem, members[:1]))) for members in found.values()]
+    try:
+        made = [
+            Kind(members, build.build(problem, cells.single(problem, members[:1]), stop=stop))
+            for members in found.values()
+        ]
+    except OutOfTimeError:
+        return None
     return [kind for kind in made if kind.variables.pods]
 
 

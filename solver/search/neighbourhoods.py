@@ -86,7 +86,7 @@ class _Search:
             self.spent = self.budget.deterministic_seconds
             return
         effort = parts.effort(self.budget, _STEP_SECONDS, presolve=self.presolve)
-        solved = parts.solve(self.problem, self.best, nodes, effort, gangs=gangs)
+        solved = parts.solve(self.problem, self.best, nodes, effort, gangs=gangs, stop=self.budget.should_stop)
         self.spent += solved.deterministic_seconds
         if solved.is_optimal:
             self.reach = min(_MOST, self.reach + 1)

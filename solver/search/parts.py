@@ -1,7 +1,7 @@
 """Parts of a problem: some nodes, while everything elsewhere stays as it is; and solving such a part exactly."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ from solver.engines import cpsat
 from solver.engines.cpsat import Effort
 from solver.engines.status import EngineStatus
 from solver.model import assignment, build, cells
-from solver.model.form import Expression, Level
+from solver.model.form import Expression, Level, OutOfTimeError
 from solver.problem.devices.layout import GLOBAL, type_at
 from solver.problem.gangs.gangs import GangRule
 from solver.problem.neighbours.circle import Neighbours
@@ -79,10 +79,18 @@ def solve(
     *,
     levels: int | None = None,
     gangs: Collection[GangRule] = (),
+    stop: Callable[[], bool] | None = None,
 ) -> Solved:
-    """Solve some nodes (and gangs) exactly, all levels at once (or only so many of the first), from what they hold."""
+    """
+    Solve some nodes (and gangs) exactly, all levels at once (or only so many of the first), from what they hold.
+
+    Nothing changes where `stop` says, while the model is written, that the time is up.
+    """
     part = restricted(problem, solution, nodes, gangs)
-    variables = build.build(part, cells.single(part, nodes))
+    try:
+        variables = build.build(part, cells.single(part, nodes), stop=stop)
+    except OutOfTimeError:
+        return Solved(solution, is_optimal=False, deterministic_seconds=0.0)
     hint = assignment.values_of(variables, solution)
     result = cpsat.maximize(
         variables.form, weighted(variables.form.levels[:levels], variables.form.upper), effort, hint=hint

@@ -21,7 +21,7 @@ from solver.greedy import Greedy, Order
 from solver.greedy.placing import Kept
 from solver.model import build
 from solver.model.cells import Cell, Cells
-from solver.model.form import Expression
+from solver.model.form import Expression, OutOfTimeError
 from solver.model.variables import Variables
 from solver.problem.fit import PODS, Room
 from solver.problem.neighbours.circle import Neighbours
@@ -73,7 +73,10 @@ def improve(problem: Problem, solution: Solution, spent: float, budget: Budget) 
 def bound(problem: Problem, known: Values, budget: Budget) -> int:
     """Give a value of the scores that no solution exceeds while the earlier levels are what they are known to be."""
     part = _of(problem, {each.index: each.size for each in problem.classes if _is_scored(each)})
-    form = build.build(part, _cells(part)).form
+    try:
+        form = build.build(part, _cells(part), stop=budget.should_stop).form
+    except OutOfTimeError:
+        return 0
     for level, placed, value in zip(form.levels, problem.placed_levels, known, strict=False):
         elsewhere = sum(
             max(0, family[0].size * placed.worth.get(family[0].index, 0))
@@ -101,7 +104,10 @@ def _rounded(problem: Problem, solution: Solution, budget: Budget) -> Solution:
     if not moved:
         return solution
     part = replace(_of(problem, moved), room=_room_beside(problem, kept))
-    variables = build.build(part, _cells(part))
+    try:
+        variables = build.build(part, _cells(part), stop=budget.should_stop)
+    except OutOfTimeError:
+        return solution
     for each, counted in variables.by_class().items():
         everybody = Expression(dict.fromkeys((variable for _, variable in counted), 1))
         variables.form.require(everybody, "placed", low=moved[each])

@@ -15,7 +15,7 @@ from solver.model.form import OutOfTimeError
 from solver.problem.leaving import NOT_REACHED
 from solver.problem.memory import Engine
 from solver.problem.prepare import prepare
-from solver.search import bound, exact, staged
+from solver.search import bound, exact, kinds, parts, staged
 from solver.search.values import values
 from tests.support import builders as b
 from tests.support import solver_problems as s
@@ -128,6 +128,20 @@ def test_stages_that_have_no_time_for_their_model_leave_things_as_they_are(
         found = exact.improve(problem, start, nothing, ended())
         assert found.solution is start
         assert not any(level.proven for level in found.levels)
+
+
+def test_no_model_of_a_part_is_written_to_its_end_without_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(form, "_GLANCE", 1)
+    problem = problem_of(*crowded())
+    start = greedy.candidates(problem)[0]
+    nodes = list(range(problem.node_count))
+    effort = parts.effort(ended(), 0.1, presolve=False)
+    solved = parts.solve(problem, start, nodes, effort, stop=lambda: True)
+    assert (solved.solution is start, solved.is_optimal) == (True, False)
+    assert kinds.kinds(problem, nodes, 64, lambda: True) is None
+    looks = iter((False,))
+    assert kinds.kinds(problem, nodes, 64, lambda: next(looks, True)) is None
+    assert kinds.kinds(problem, nodes, 64) is not None
 
 
 def test_where_the_time_is_short_the_model_of_the_whole_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:

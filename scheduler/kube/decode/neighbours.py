@@ -1,11 +1,11 @@
 """What a pod asks of the pods around it: host ports, pod affinity, topology spread; and its soft node affinity."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
-from scheduler.kube.decode.shared import NodeSelectorTermWire, Wire
+from scheduler.kube.decode.shared import MalformedError, NodeSelectorTermWire, Wire
 from solver.domain import (
     ANY_ADDRESS,
     HostPort,
@@ -19,6 +19,10 @@ from solver.domain import (
 )
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_MOST_TERMS: Final = 64
+_MOST_PARTS: Final = 1_000
+"""Terms of a pod, and the requirements, values and namespaces in them, that are looked at one by one."""
+_EVERYTHING: Final = LabelSelector()
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -97,24 +101,79 @@ def host_ports(wire: Iterable[PortWire]) -> tuple[HostPort, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def required_terms(wire: PodAffinityWire | None, subject: Subject) -> tuple[PodTerm, ...]:
-    """Convert what is demanded."""
+def affinity(wire: PodAffinityWire | None, subject: Subject) -> tuple[PodTerm, ...]:
+    """Convert whom a pod has to be with. Raises MalformedError for more than can be looked at."""
+    terms = _required(wire, subject)
+    if not _are_few(terms):
+        raise _too_many(f"spec.affinity.podAffinity.{_REQUIRED}", "terms", terms)
+    return terms
+
+
+def anti_affinity(wire: PodAffinityWire | None, subject: Subject) -> tuple[PodTerm, ...]:
+    """
+    Convert whom a pod keeps away.
+
+    More than can be looked at one by one keep every pod away, of all namespaces that they may mean, by the first
+    topology keys: such a pod would cost each decision about any other pod its time.
+    """
+    terms = _required(wire, subject)
+    if _are_few(terms):
+        return terms
+    every = (_widened(term, subject) for term in terms)
+    return tuple(dict.fromkeys(every))[:_MOST_TERMS]
+
+
+def _widened(term: PodTerm, subject: Subject) -> PodTerm:
+    if term.namespaces == (subject.namespace,) and term.namespace_selector is None:
+        return PodTerm(topology_key=term.topology_key, selector=_EVERYTHING, namespaces=(subject.namespace,))
+    return PodTerm(topology_key=term.topology_key, selector=_EVERYTHING, namespace_selector=_EVERYTHING)
+
+
+def _required(wire: PodAffinityWire | None, subject: Subject) -> tuple[PodTerm, ...]:
     return tuple(_term(each, subject) for each in wire.required or ()) if wire is not None else ()
 
 
 def preferred_terms(wire: PodAffinityWire | None, subject: Subject) -> tuple[WeightedPodTerm, ...]:
-    """Convert what is only preferred."""
+    """Convert what is only preferred; of more than can be looked at, those that weigh most."""
     if wire is None:
         return ()
-    return tuple(
+    terms = tuple(
         WeightedPodTerm(weight=each.weight, term=_term(each.pod_affinity_term, subject))
         for each in wire.preferred or ()
+    )
+    if _are_few([each.term for each in terms]):
+        return terms
+    heaviest = sorted(terms, key=lambda each: -each.weight)[:_MOST_TERMS]
+    return tuple(each for each in heaviest if _size(each.term) <= _MOST_PARTS // _MOST_TERMS)
+
+
+def _are_few(terms: Sequence[PodTerm | SpreadConstraint]) -> bool:
+    """Whether terms can be looked at one by one, for every pod."""
+    return len(terms) <= _MOST_TERMS and sum(map(_size, terms)) <= _MOST_PARTS
+
+
+def _size(term: PodTerm | SpreadConstraint) -> int:
+    """Requirements and values of a term's or constraint's selectors, and namespaces."""
+    namespaces, own = ((), None) if isinstance(term, SpreadConstraint) else (term.namespaces, term.namespace_selector)
+    given = (each.requirements for each in (term.selector, own) if each is not None)
+    return len(namespaces) + sum(1 + len(each.values) for requirements in given for each in requirements)
+
+
+def _too_many(field: str, what: str, found: Sequence[PodTerm | SpreadConstraint]) -> MalformedError:
+    return MalformedError(
+        field,
+        f"{len(found)} {what} with {sum(map(_size, found))} requirements, values and namespaces are more than can be "
+        f"looked at; use at most {_MOST_TERMS} {what} with {_MOST_PARTS} of these together",
     )
 
 
 def spread(wire: Iterable[SpreadWire], subject: Subject) -> tuple[SpreadConstraint, ...]:
-    """Convert constraints of either kind; policies that are left out are the API's defaults (Honor, Ignore)."""
-    return tuple(
+    """
+    Convert constraints of either kind; policies that are left out are the API's defaults (Honor, Ignore).
+
+    Raises MalformedError for more than can be looked at.
+    """
+    found = tuple(
         SpreadConstraint(
             topology_key=each.topology_key,
             max_skew=each.max_skew,
@@ -126,6 +185,9 @@ def spread(wire: Iterable[SpreadWire], subject: Subject) -> tuple[SpreadConstrai
         )
         for each in wire
     )
+    if not _are_few(found):
+        raise _too_many("spec.topologySpreadConstraints", "constraints", found)
+    return found
 
 
 def preferred_nodes(wire: Iterable[PreferredNodeWire]) -> tuple[tuple[int, NodeSelectorTerm], ...]:

@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,6 +11,9 @@ from solver.feasibility.device_attributes import AttributeName, Items, lookup
 from solver.problem.devices.inventory import DeviceRecord, Inventory
 from solver.problem.devices.layout import MOST_UNITS, Sharing
 from solver.problem.requests.demand import Answers
+
+Column = dict[int, Items]
+"""What devices, by record index, publish of one attribute, as far as it was read."""
 
 
 class Draft(NamedTuple):
@@ -32,6 +35,7 @@ class Drafting:
     is_admin: tuple[bool, ...]
     verdicts: defaultdict[int, list[tuple[int, int]]]
     local_counters: dict[CounterId, int]
+    columns: tuple[Column, ...]
     labelled: tuple[bool, ...] = ()
 
     def draft(self, index: int) -> Draft | None:
@@ -40,8 +44,16 @@ class Drafting:
         if verdicts is None:
             return None
         record = self.inventory.records[index]
-        values = tuple(lookup(record.id.driver, record.device, name) for name in self.attributes)
+        values = tuple(self.items(record, position) for position in range(len(self.attributes)))
         return Draft(record, tuple(verdicts), self._sharing(record, verdicts), values)
+
+    def items(self, record: DeviceRecord, position: int) -> Items:
+        """Read an attribute of a device, once."""
+        column = self.columns[position]
+        found = column.get(record.index)
+        if found is None:
+            found = column[record.index] = lookup(record.id.driver, record.device, self.attributes[position])
+        return found
 
     def _sharing(self, record: DeviceRecord, verdicts: list[tuple[int, int]]) -> Sharing | None:
         if not record.device.allow_multiple_allocations:
@@ -55,14 +67,19 @@ def prepare(
     inventory: Inventory,
     answers: Sequence[Answers],
     is_admin: tuple[bool, ...],
-    attributes: tuple[AttributeName, ...],
+    attributes: Mapping[AttributeName, Column],
 ) -> Drafting:
-    """Gather, per record, the verdicts of all demands, and find out which counters and labels are local."""
+    """
+    Gather, per record, the verdicts of all demands, and find out which counters and labels are local.
+
+    `attributes` are those that are constrained, with what was read of them before.
+    """
     verdicts: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     for demand, answer in enumerate(answers):
         for index, verdict in answer.verdicts.items():
             verdicts[index].append((demand, int(verdict)))
-    drafting = Drafting(inventory, answers, attributes, is_admin, verdicts, _counter_homes(inventory))
+    homes, columns = _counter_homes(inventory), tuple(attributes.values())
+    drafting = Drafting(inventory, answers, tuple(attributes), is_admin, verdicts, homes, columns)
     drafting.labelled = _labelled(drafting)
     return drafting
 
@@ -79,12 +96,12 @@ def _counter_homes(inventory: Inventory) -> dict[CounterId, int]:
 def _labelled(drafting: Drafting) -> tuple[bool, ...]:
     """Which attributes may be renumbered per node: no cluster-wide device has them, and none is a list."""
     wide = [draft for index in drafting.inventory.wide if (draft := drafting.draft(index)) is not None]
-    lists = set()
+    lists = set[int]()
     for index in drafting.verdicts:
         record = drafting.inventory.records[index]
-        for position, name in enumerate(drafting.attributes):
-            if len(lookup(record.id.driver, record.device, name)) > 1:
-                lists.add(position)
+        lists.update(
+            position for position in range(len(drafting.attributes)) if len(drafting.items(record, position)) > 1
+        )
     return tuple(
         position not in lists and not any(draft.attributes[position] for draft in wide)
         for position in range(len(drafting.attributes))

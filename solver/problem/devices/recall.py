@@ -96,6 +96,11 @@ class Recall:
         kept.fresh.add(id(each))
         return matched
 
+    def match_count(self, key: Selectors) -> int:
+        """Give how many devices selectors match, of those that they were put to."""
+        kept = self._matched.get(key)
+        return (kept.bytes - _ENTRY * len(kept.slices)) // _MATCH if kept is not None else 0
+
     def is_compiled(self, key: Selectors) -> bool:
         """Whether selectors were compiled before: it costs nothing again while they are in use."""
         kept = self._matched.get(key)

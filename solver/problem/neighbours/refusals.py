@@ -1,5 +1,6 @@
 """What running pods, and the labels of nodes, rule out for a pod: nodes, with the reason in kube-scheduler's words."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
@@ -50,9 +51,9 @@ def refusals(stance: Stance, around: Surroundings, held: dict[int, list[PodTerm]
     for term in stance.anti_affinity:
         topology = around.topologies.of(term.topology_key)
         yield Refusal(topology.nodes_in(topology.of_nodes(around.counts(of_term(term)).all > 0)), ANTI_AFFINITY)
-    for number in sorted(stance.audiences & held.keys()):
-        for term in held[number]:
-            yield Refusal(_held(term, around), EXISTING)
+    for key, nodes in _held(stance, around, held).items():
+        topology = around.topologies.of(key)
+        yield Refusal(topology.nodes_in(topology.of_nodes(nodes)), EXISTING)
 
 
 def narrowed(verdicts: NodeVerdicts, found: Iterable[Refusal]) -> NodeVerdicts:
@@ -81,9 +82,14 @@ def _ports_taken(stance: Stance, around: Surroundings) -> Mask:
     return mask
 
 
-def _held(term: PodTerm, around: Surroundings) -> Mask:
-    """Nodes in the domains of the running pods that hold a term."""
-    topology = around.topologies.of(term.topology_key)
-    nodes = np.zeros(len(around.residents.node_index), dtype=np.bool_)
-    nodes[list(around.residents.holders[term])] = True
-    return topology.nodes_in(topology.of_nodes(nodes))
+def _held(stance: Stance, around: Surroundings, held: dict[int, list[PodTerm]]) -> dict[str, Mask]:
+    """Give the nodes of running pods that keep a pod away, by topology key: there are few keys, however many terms."""
+    found: defaultdict[str, set[int]] = defaultdict(set)
+    for number in stance.audiences & held.keys():
+        for term in held[number]:
+            found[term.topology_key] |= around.residents.holders[term]
+    masks = {}
+    for key in sorted(found):
+        masks[key] = np.zeros(len(around.residents.node_index), dtype=np.bool_)
+        masks[key][list(found[key])] = True
+    return masks

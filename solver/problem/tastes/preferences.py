@@ -6,7 +6,7 @@ as kube-scheduler's normalised scores have it. What pods of one batch prefer of 
 placed together: crowds for soft spread and for anti-affinity among equals, company for affinity.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -58,7 +58,7 @@ class Preferring:
         self._stock: Inventory = around.stock
         self._weights = weights
         self._engine = engine
-        self._pulling: dict[int, dict[tuple[PodTerm, int], list[Pod]]] = {}
+        self._pulling: dict[int, dict[tuple[PodTerm, int], list[str]]] = {}
         self._is_discouraged = any(rules.discouraging(node) for node in around.memory.judge.examples)
 
     def taste(self, classes: Sequence[PodClass], pods: Mapping[int, Pod]) -> Taste:
@@ -84,7 +84,8 @@ class Preferring:
                 audiences.number(of_term(term))
         for pod in self._around.memory.residents.pulling:
             for key in (*_terms(pod), *((term, _HARD_AFFINITY) for term in pod.affinity)):
-                self._pulling.setdefault(audiences.number(of_term(key[0])), {}).setdefault(key, []).append(pod)
+                of_audience = self._pulling.setdefault(audiences.number(of_term(key[0])), {})
+                of_audience.setdefault(key, []).append(pod.node_name)
 
     def _costs(self, pod: Pod, allowed: Mask) -> Amounts | None:
         """Sum up what depends on the node alone; None where all nodes are alike."""
@@ -124,17 +125,27 @@ class Preferring:
 
     def _pull(self, pod: Pod, allowed: Mask) -> Amounts | None:
         """Pods that run and that this one wants to be near to or far from, and those that want it so."""
-        pulls = [(term, weight, self._around.counts(term.topology_key, of_term(term))) for term, weight in _terms(pod)]
-        for number in sorted(self._around.audiences.of(pod) & self._pulling.keys()):
-            for (term, weight), those in self._pulling[number].items():
-                pulls.append((term, weight, self._around.counted(term.topology_key, those)))
-        if not pulls or not self._weights.pod_affinity or not allowed.any():
+        found = [self._at_nodes(key, per_domain) for key, per_domain in (*self._pulled(pod), *self._pulled_by(pod))]
+        if not found or not self._weights.pod_affinity or not allowed.any():
             return None
-        sums = np.zeros(len(self._stock.nodes), dtype=np.int64)
-        for term, weight, count in pulls:
-            sums += weight * self._at_nodes(term.topology_key, count)
+        sums = sum(found, start=np.zeros(len(self._stock.nodes), dtype=np.int64))
         low, high = int(sums[allowed].min()), int(sums[allowed].max())
         return self._weights.pod_affinity * SHARE * (high - sums) // (high - low) if high > low else None
+
+    def _pulled(self, pod: Pod) -> Iterator[tuple[str, Amounts]]:
+        """What a pod's own terms weigh in the domains of their keys."""
+        for term, weight in _terms(pod):
+            yield term.topology_key, weight * self._around.counts(term.topology_key, of_term(term))
+
+    def _pulled_by(self, pod: Pod) -> Iterator[tuple[str, Amounts]]:
+        """What the terms of running pods weigh, added up by topology key: there are few keys, however many terms."""
+        weights: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for number in self._around.audiences.of(pod) & self._pulling.keys():
+            for (term, weight), names in self._pulling[number].items():
+                for name in names:
+                    weights[term.topology_key][name] += weight
+        for key in sorted(weights):
+            yield key, self._around.weighed(key, weights[key])
 
     def _at_nodes(self, topology_key: str, per_domain: Amounts) -> Amounts:
         domains = self._around.domain_of(topology_key)

@@ -6,7 +6,7 @@ there; and one of ours, that nodes with devices are left to pods that need them.
 its pods add is counted by crowds, each pod as large as the average.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -172,7 +172,8 @@ class Scoring:
 
     def _spread(self, topology_key: str, max_skew: int, running: list[Pod]) -> spreads.Spread:
         domains = self._around.domain_of(topology_key)
-        return spreads.Spread("default spread", domains, self._around.counted(topology_key, running), max_skew)
+        counts = self._around.weighed(topology_key, Counter(pod.node_name for pod in running))
+        return spreads.Spread("default spread", domains, counts, max_skew)
 
 
 def bound(taste: Taste, classes: Sequence[PodClass]) -> int:

@@ -1,11 +1,11 @@
 """What runs where, counted by whom terms and constraints are about and by domains; worked out when it is asked for."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from solver.domain import Pod, Snapshot
+from solver.domain import Snapshot
 from solver.problem.devices.inventory import Inventory
 from solver.problem.fit import Amounts
 from solver.problem.limits import NO_DOMAIN, Domains
@@ -42,12 +42,12 @@ class Surroundings:
             self._counts[key] = self.memory.topologies.of(topology_key).summed(staying)
         return self._counts[key]
 
-    def counted(self, topology_key: str, pods: Iterable[Pod]) -> Amounts:
-        """Count given running pods in every domain."""
+    def weighed(self, topology_key: str, weights: Mapping[str, int]) -> Amounts:
+        """Add up weights, given by the names of nodes, in every domain."""
         domains = self.domain_of(topology_key)
         found = np.zeros(int(domains.max(initial=-1)) + 1, dtype=np.int64)
-        for pod in pods:
-            node = self.stock.node_index.get(pod.node_name)
+        for name, weight in weights.items():
+            node = self.stock.node_index.get(name)
             if node is not None and domains[node] != NO_DOMAIN:
-                found[domains[node]] += 1
+                found[domains[node]] += weight
         return found

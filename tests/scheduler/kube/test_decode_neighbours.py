@@ -154,3 +154,48 @@ def test_spread_constraints(wire: dict[str, Any], read: SpreadConstraint) -> Non
     constraint = {"topologyKey": "zone", "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule", **wire}
 
     assert decoded(topologySpreadConstraints=[constraint], meta={"labels": {"hash": "1"}}).spread == (read,)
+
+
+# More than can be looked at for every pod
+
+
+def many(count: int, **term: Any) -> list[dict[str, Any]]:
+    return [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": f"a{i}"}}, **term} for i in range(count)]
+
+
+@pytest.mark.parametrize("terms", [many(65), many(1, namespaces=[f"n{i}" for i in range(1000)])])
+def test_more_required_affinity_than_can_be_looked_at_is_refused_with_what_to_write(
+    terms: list[dict[str, Any]],
+) -> None:
+    found = decode(Kind.PODS, encoded(pod(affinity={"podAffinity": {REQUIRED: terms}})))
+    assert isinstance(found, Pod)
+    assert f"spec.affinity.podAffinity.{REQUIRED}: {len(terms)} terms with" in found.invalid
+    assert "use at most 64 terms with 1000 of these together" in found.invalid
+
+
+def test_more_spread_constraints_than_can_be_looked_at_are_refused_with_what_to_write() -> None:
+    given = [{"topologyKey": f"k{i}", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"} for i in range(65)]
+    found = decode(Kind.PODS, encoded(pod(topologySpreadConstraints=given)))
+    assert isinstance(found, Pod)
+    assert "spec.topologySpreadConstraints: 65 constraints" in found.invalid
+
+
+def test_more_anti_affinity_than_can_be_looked_at_keeps_every_pod_away_that_it_may_mean() -> None:
+    everything = LabelSelector()
+    own = PodTerm(topology_key="zone", selector=everything, namespaces=("ml",))
+    every = PodTerm(topology_key="zone", selector=everything, namespace_selector=everything)
+    assert anti(*many(64)) != (own,)
+    assert anti(*many(65)) == (own,)
+    assert anti(*many(65), *many(1, namespaces=["other"])) == (own, every)
+    assert anti(*many(1, namespaceSelector={"matchExpressions": wide(1000)})) == (every,)
+    assert len(anti(*(many(1, topologyKey=f"k{i}")[0] for i in range(500)))) == 64
+
+
+def wide(count: int) -> list[dict[str, Any]]:
+    return [{"key": f"k{i}", "operator": "DoesNotExist"} for i in range(count)]
+
+
+def test_of_more_preferences_than_can_be_looked_at_the_heaviest_count() -> None:
+    weighted = [{"weight": 1 + i % 100, "podAffinityTerm": each} for i, each in enumerate(many(200))]
+    found = decoded(affinity={"podAffinity": {PREFERRED: weighted}}).preferred_affinity
+    assert (len(found), min(each.weight for each in found)) == (64, 69)

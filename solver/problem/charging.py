@@ -1,0 +1,172 @@
+"""
+What pods of a batch ask of devices and nodes, paid from the allowance before it is worked out.
+
+A demand is put to every device that its selectors match, a constrained attribute is read from every device, and a term
+of pod affinity is weighed on every node. What the engine knows is free. Namespaces take turns, so that the many demands
+of one do not use up what another one needs; the evaluation of selectors, which comes first, leaves a half for this.
+"""
+
+from collections import deque
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+from solver.domain import Batch, Budget, Claim, DeviceClass, Pod, PodId, Policy, Reason, ReasonCode
+from solver.feasibility import selectors
+from solver.feasibility.device_attributes import AttributeName
+from solver.problem import leaving, quarantine
+from solver.problem.devices.inventory import Inventory
+from solver.problem.memory import Engine
+from solver.problem.prefilter import Spec, World, open_claims, spec_of
+from solver.problem.requests import demand
+from solver.problem.requests.demand import DemandKey
+
+_STAGE: Final = "demands"
+_WALL_SHARE: Final = 0.6
+_OWN_SHARE: Final = 0.125
+_RESERVE: Final = 2
+"""One in so many of the allowance's units is for this stage, whatever the selectors cost."""
+_VERDICT: Final = 3
+"""Units of putting a demand to a device."""
+_TERM: Final = 10
+"""Units of a term of pod affinity or topology spread, and one more for so many nodes."""
+_NODES_A_UNIT: Final = 50
+
+Charges = dict[Hashable, int]
+"""Units by what is paid once in a batch: a demand, an attribute, the terms that pods have in common."""
+
+
+def left_out(stock: Inventory, batch: Batch, world: World, engine: Engine, budget: Budget) -> leaving.Reasons:
+    """Work out what the pods of a batch demand, and give those for which the allowance or the time is not enough."""
+    before = leaving.recorded(budget, _STAGE)
+    if before is not None:
+        reasons = {pod.id: before[pod.id] for pod in batch.pods if pod.id in before}
+    else:
+        register = _Register(stock, world, engine, budget.until(_WALL_SHARE).at_least(_OWN_SHARE))
+        reasons = leaving.whole(batch, dict(register.refused(batch)))
+    leaving.noted(budget, _STAGE, reasons)
+    return reasons
+
+
+@dataclass(slots=True, eq=False)
+class _Register:
+    """What was paid for in this batch, and what is left."""
+
+    stock: Inventory
+    world: World
+    engine: Engine
+    budget: Budget
+    paid: set[Hashable] = field(default_factory=set)
+    _charges: dict[Spec, Charges] = field(default_factory=dict)
+    _same: dict[tuple[int, int], Charges] = field(default_factory=dict)
+    """By the identity of requests and constraints, which claims of one template mostly share."""
+
+    def refused(self, batch: Batch) -> Iterator[tuple[PodId, Reason]]:
+        """Pay for one pod after the other, and give those that cannot be paid for."""
+        left = max(self.budget.units_left, self.budget.cost_units // _RESERVE)
+        turns = _Turns(batch)
+        while (pod := turns.next()) is not None:
+            charges = {what: units for what, units in self._charges_of(pod).items() if what not in self.paid}
+            units = sum(charges.values())
+            if units > left or (units and self.budget.remaining_seconds() <= 0.0):
+                yield pod.id, too_costly(pod) if 2 * units > self.budget.cost_units else leaving.NOT_REACHED
+                continue
+            error = self._work_out(pod, charges)
+            if error is not None:
+                yield pod.id, error
+            left -= units
+            self.budget.spend(units)
+            self.paid.update(charges)
+            turns.took(units)
+
+    def _work_out(self, pod: Pod, charges: Charges) -> Reason | None:
+        """Put what a pod demands to the devices; what that raises is the pod's own problem."""
+        for what in charges:
+            try:
+                if isinstance(what, DemandKey):
+                    self.engine.answers(self.stock, what)
+            except selectors.SelectorError:
+                continue  # the pod is told so elsewhere
+            except MemoryError:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever one pod raises must not stop the others
+                quarantine.note(self.budget, quarantine.subject_of(pod), error)
+                return quarantine.failed(pod)
+        return None
+
+    def _charges_of(self, pod: Pod) -> Charges:
+        found = self._of_terms(pod)
+        for claim in open_claims(pod, self.world.claims):
+            found |= self._of_claim(claim)
+        return found
+
+    def _of_claim(self, claim: Claim) -> Charges:
+        same = (id(claim.requests), id(claim.constraints))
+        found = self._same.get(same)
+        if found is None:
+            key = spec_of(claim)
+            if key not in self._charges:
+                self._charges[key] = dict(self._of_spec(claim))
+            found = self._same[same] = self._charges[key]
+        return found
+
+    def _of_spec(self, claim: Claim) -> Iterator[tuple[Hashable, int]]:
+        for key in _demands(claim, self.world.classes, self.world.policy):
+            if not self.engine.knows_demand(key):
+                yield key, _VERDICT * self.engine.match_count(key)
+        for name in {constraint.attribute for constraint in claim.constraints}:
+            attribute = AttributeName.parse(name)
+            if not self.engine.knows_attribute(attribute):
+                yield attribute, len(self.stock.records)
+
+    def _of_terms(self, pod: Pod) -> Charges:
+        terms = (pod.affinity, pod.anti_affinity, pod.preferred_affinity, pod.preferred_anti_affinity, pod.spread)
+        count = sum(map(len, terms))
+        return {terms: count * (_TERM + len(self.stock.nodes) // _NODES_A_UNIT)} if count else {}
+
+
+def _demands(claim: Claim, classes: Mapping[str, DeviceClass], policy: Policy) -> Iterator[DemandKey]:
+    for request in claim.requests:
+        for alternative in request.alternatives:
+            if alternative.device_class in classes:
+                yield demand.key_of(alternative, classes, policy)
+
+
+@dataclass(slots=True, eq=False)
+class _Turns:
+    """The pods of a batch, those of the namespace first that has been paid least for."""
+
+    batch: Batch
+    _pods: dict[str, deque[Pod]] = field(default_factory=dict)
+    _paid: list[tuple[int, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for pod in self.batch.pods:
+            self._pods.setdefault(pod.id.namespace, deque()).append(pod)
+        self._paid = [(0, namespace) for namespace in self._pods]
+        heapify(self._paid)
+
+    def next(self) -> Pod | None:
+        """Give the next pod."""
+        while self._paid:
+            pods = self._pods[self._paid[0][1]]
+            if pods:
+                return pods.popleft()
+            heappop(self._paid)
+        return None
+
+    def took(self, units: int) -> None:
+        """Note what the pod that was given last cost."""
+        if units:
+            paid, namespace = heappop(self._paid)
+            heappush(self._paid, (paid + units, namespace))
+
+
+def too_costly(pod: Pod) -> Reason:
+    """Say that a pod demands too much."""
+    message = (
+        f"what pod {pod.id.name} demands takes longer to put to the devices and nodes of the cluster than one decision "
+        "may; hint: fewer firstAvailable alternatives, constrained attributes and affinity terms"
+    )
+    return Reason(code=ReasonCode.TOO_COSTLY, message=message)

@@ -1,0 +1,91 @@
+"""What pods demand of devices and nodes is paid before it is worked out: namespaces take turns, and nobody starves."""
+
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+
+from solver import Engine, solve
+from solver.domain import Budget, Claim, Plan, Pod, Policy, Snapshot
+from tests.support import builders as b
+from tests.support import neighbour_builders as nb
+from tests.support import solver_problems as s
+
+NODES = 40
+COUNT = 60
+"""Claims of the other namespace, each with a demand or an attribute of its own."""
+
+
+def by_toleration(number: int) -> Claim:
+    tolerations = (b.toleration(f"key-{number}"),)
+    return b.claim(f"h{number}", b.request(tolerations=tolerations), namespace="other")
+
+
+def by_capacity(number: int) -> Claim:
+    return b.claim(f"h{number}", b.request(capacity={"memory": number + 1}), namespace="other")
+
+
+def by_attribute(number: int) -> Claim:
+    constraint = b.match(f"{b.GPU_DRIVER}/index-{number}")
+    return b.claim(f"h{number}", b.request(count=2), constraints=(constraint,), namespace="other")
+
+
+def crowded(make: Callable[[int], Claim]) -> tuple[Snapshot, list[Pod]]:
+    """Pods of another namespace, each of which demands something else, before one plain pod of this one."""
+    nodes = [b.node(f"n{i}") for i in range(NODES)]
+    slices = [b.gpu_slice(f"n{i}") for i in range(NODES)]
+    claims = [make(number) for number in range(COUNT)]
+    pods = [b.pod(f"h{i}", b.entry(f"h{i}", namespace="other"), namespace="other") for i in range(COUNT)]
+    return b.snapshot(nodes, slices, b.gpu_class(), claims, b.claim("c", b.request())), [*pods, b.pod("p", "c")]
+
+
+def decided(snapshot: Snapshot, pods: list[Pod], units: int, engine: Engine | None = None) -> Plan:
+    budget = Budget(seconds=86_400.0, deterministic_seconds=0.05, cost_units=units, may_leave=True)
+    return solve(snapshot, b.batch(*pods), Policy(), budget, engine)
+
+
+@pytest.mark.parametrize("make", [by_toleration, by_capacity, by_attribute])
+def test_what_one_namespace_demands_leaves_the_others_their_turn(make: Callable[[int], Claim]) -> None:
+    snapshot, pods = crowded(make)
+    plan = decided(snapshot, pods, 15_000)
+    assert "p" in s.nodes_of(plan)
+    assert 1 < len(plan.later) < COUNT
+    assert {each.namespace for each in plan.later} == {"other"}
+    assert plan.costly == ()
+
+
+@pytest.mark.parametrize("make", [by_toleration, by_capacity, by_attribute])
+def test_whoever_is_left_is_reached_by_later_decisions_because_what_was_worked_out_stays(
+    make: Callable[[int], Claim],
+) -> None:
+    snapshot, pods = crowded(make)
+    engine, plans = Engine(), list[Plan]()
+    while len(plans) < 20 and (not plans or plans[-1].later):
+        plans.append(decided(snapshot, pods, 15_000, engine))
+    assert 1 < len(plans) < 20
+    assert "p" in s.nodes_of(plans[-1])
+
+
+def test_a_claim_that_demands_more_than_a_decision_may_spend_is_costly() -> None:
+    snapshot, pods = crowded(by_toleration)
+    rows = (b.request(f"r{i}", tolerations=(b.toleration(f"own-{i}"),)) for i in range(10))
+    snapshot = replace(snapshot, claims=(*snapshot.claims, b.claim("many", *rows)))
+    plan = decided(snapshot, [b.pod("many", "many"), pods[-1]], 9_000)
+    assert [each.name for each in plan.costly] == ["many"]
+    assert "p" in s.nodes_of(plan)
+
+
+def test_pods_with_very_many_terms_are_costly() -> None:
+    terms = tuple(nb.term("zone", app=f"x{number}") for number in range(3000))
+    snapshot, pods = crowded(by_toleration)
+    plan = decided(snapshot, [nb.neighbour("terms", anti_affinity=terms), pods[-1]], 25_000)
+    assert [each.name for each in plan.costly] == ["terms"]
+    assert "p" in s.nodes_of(plan)
+
+
+def test_what_is_left_out_is_left_out_again_where_the_decision_is_repeated() -> None:
+    snapshot, pods = crowded(by_toleration)
+    plan = decided(snapshot, pods, 15_000)
+    budget = Budget(seconds=86_400.0, deterministic_seconds=0.05, cost_units=15_000, may_leave=True)
+    again = solve(snapshot, b.batch(*pods), Policy(), budget.replaying(plan.report.stopped))
+    assert again == plan

@@ -37,6 +37,11 @@ class Feed:
         self._untold[key] = None
         self._last[key] = change
 
+    def has_told(self, kind: Kind, key: str, value: object) -> bool:
+        """Whether the replica has been told this very value of an object, and nothing newer is waiting."""
+        last = self._last.get((kind, key))
+        return last is not None and last.value is value and (kind, key) not in self._untold
+
     def take(self) -> tuple[Change, ...]:
         """Give what the replica has not been told, in the order of the last changes, and count it as told."""
         changes = tuple(self._last[key] for key in self._untold)

@@ -8,6 +8,7 @@ snapshot that is saved for a report has one (`record`).
 import socket
 import struct
 from asyncio import StreamReader
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Final
 
@@ -28,6 +29,7 @@ from solver.domain import (
     Plan,
     Pod,
     PodGroup,
+    PodId,
     Policy,
     ResourceSlice,
     StorageCapacity,
@@ -74,11 +76,13 @@ class Decide(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """
     Shell → worker: solve this batch. `assumptions` replaces the whole ledger of the replica.
 
-    With `aside` a child solves it while the worker goes on. `id` comes back with the answer.
+    Of the pods that `known` names the batch has id and uid alone: the replica has them (`filled`). With `aside` a child
+    solves it while the worker goes on. `id` comes back with the answer.
     """
 
     id: int
     batch: Batch
+    known: frozenset[PodId] = frozenset()
     assumptions: Assumptions
     policy: Policy
     seconds: float
@@ -171,6 +175,22 @@ _names: Final = msgspec.json.Decoder(_Name)
 _orders: Final = msgspec.json.Decoder(Order)
 _learned: Final = msgspec.json.Decoder(tuple[Learned, ...])
 _answers: Final = msgspec.json.Decoder(Answer)
+
+
+def lean(batch: Batch, known: frozenset[PodId]) -> Batch:
+    """Give a batch with id and uid alone of some pods: large ones, or equal ones of which there is one copy here."""
+    pods = (Pod(id=pod.id, uid=pod.uid) if pod.id in known else pod for pod in batch.pods)
+    return msgspec.structs.replace(batch, pods=tuple(pods))
+
+
+def filled(order: Decide, has: Callable[[PodId], Pod | None]) -> Batch:
+    """Give the batch of an order with whole pods; one that the replica lacks is left out."""
+    pods = list[Pod]()
+    for pod in order.batch.pods:
+        whole = has(pod.id) if pod.id in order.known else pod
+        if whole is not None and whole.uid == pod.uid:
+            pods.append(whole)
+    return msgspec.structs.replace(order.batch, pods=tuple(pods))
 
 
 def encode_change(change: Change) -> msgspec.Raw:

@@ -15,7 +15,7 @@ from typing import Final, assert_never
 import msgspec
 
 from scheduler.backoff import doubled, jittered
-from scheduler.change import Change
+from scheduler.change import Change, Kind
 from scheduler.cluster import Assumptions
 from scheduler.worker import frames
 from scheduler.worker.feed import Feed
@@ -199,24 +199,12 @@ class Worker:
         life = self._life
         if life is None or not self.is_ready:
             raise WorkerAbsentError("the solver's process is starting")
-        limits = question.limits
-        order = frames.Decide(
-            id=next(self._orders),
-            batch=question.batch,
-            assumptions=question.assumptions,
-            policy=question.policy,
-            seconds=limits.seconds,
-            deterministic_seconds=limits.deterministic_seconds,
-            cost_units=limits.cost_units,
-            seed=limits.seed,
-            workers=limits.workers,
-            aside=aside,
-        )
-        future = life.expect(order.id)
+        number = next(self._orders)
+        future = life.expect(number)
         try:
             async with asyncio.timeout(end_seconds * _STARVED_FACTOR):
                 await self._tell(life)
-                life.writer.write(frames.encode(order))
+                life.writer.write(frames.encode(self._order(number, question, aside)))
                 answer = await self._answered(life, future, end_seconds)
         except TimeoutError as error:
             self._give_up(life)
@@ -237,6 +225,24 @@ class Worker:
                 raise WorkerLostError("the process started over by itself")
             case _:
                 assert_never(answer)
+
+    def _order(self, number: int, question: Question, aside: frames.Aside | None) -> frames.Decide:
+        """Write an order for a replica that was just told of everything: it has most pods of the batch."""
+        limits, pods = question.limits, question.batch.pods
+        known = frozenset(pod.id for pod in pods if self._feed.has_told(Kind.PODS, str(pod.id), pod))
+        return frames.Decide(
+            id=number,
+            batch=frames.lean(question.batch, known),
+            known=known,
+            assumptions=question.assumptions,
+            policy=question.policy,
+            seconds=limits.seconds,
+            deterministic_seconds=limits.deterministic_seconds,
+            cost_units=limits.cost_units,
+            seed=limits.seed,
+            workers=limits.workers,
+            aside=aside,
+        )
 
     async def _answered(self, life: Life, future: asyncio.Future[frames.Answer], end_seconds: float) -> frames.Answer:
         """

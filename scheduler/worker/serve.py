@@ -164,13 +164,18 @@ class _Service:
             may_leave=order.aside is None or order.aside.may_leave,
             is_forgiving=True,
         )
+        batch = frames.filled(order, self._replica.seen_pod)
         try:
             solve_it = partial(solver, engine=self._engine)
-            plan, violations = decide(snapshot, order.batch, order.policy, budget, solve_it)
+            plan, violations = decide(snapshot, batch, order.policy, budget, solve_it)
         except MemoryError:
             raise
         except Exception:  # noqa: BLE001 - whatever the solver raises is a defect to report; the replica is unharmed
             return frames.Failed(id=order.id, message=traceback.format_exc(limit=-20))
+        if plan is not None and len(batch.pods) < len(order.batch.pods):
+            there = {pod.id for pod in batch.pods}
+            lacking = tuple(pod.id for pod in order.batch.pods if pod.id not in there)
+            plan = msgspec.structs.replace(plan, later=(*plan.later, *lacking))
         seconds = time.monotonic() - budget.started
         return frames.Decided(id=order.id, plan=plan, violations=violations, seconds=seconds)
 

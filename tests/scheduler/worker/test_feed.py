@@ -38,6 +38,17 @@ def test_a_deletion_is_told() -> None:
     assert feed.take() == (gone(NODE),)
 
 
+def test_the_replica_has_what_it_was_told_and_nothing_newer() -> None:
+    feed, told = Feed(), seen(pod("p"))
+    feed.note(told)
+    assert not feed.has_told(told.kind, told.key, told.value)
+    feed.take()
+    assert feed.has_told(told.kind, told.key, told.value)
+    assert not feed.has_told(told.kind, told.key, pod("p"))
+    feed.note(seen(pod("p", priority=1)))
+    assert not feed.has_told(told.kind, told.key, told.value)
+
+
 def test_a_new_replica_is_told_everything_that_exists() -> None:
     feed = Feed()
     feed.note(seen(NODE))

@@ -15,7 +15,7 @@ from scheduler.worker.limits import Limits
 from scheduler.worker.process import COMMAND, SolveFailedError, Worker, WorkerAbsentError, WorkerLostError
 from solver.domain import Policy
 from tests.support import shell_garbler, shell_listener
-from tests.support.builders import batch, claim, claim_allocation, gpu_slice, node, placement, pod, result
+from tests.support.builders import batch, claim, claim_allocation, gpu_slice, node, placement, pod, result, toleration
 from tests.support.cluster_builders import gone, seen, unit
 from tests.support.shell_process import LIMITS, WORLD, Shell, running
 
@@ -77,6 +77,29 @@ async def test_what_is_told_between_batches_never_comes_after_what_is_newer(
             await shell.decide(("p", "c"))
 
     assert notes.read_text().split("\n")[-2] == "c cordoned"
+
+
+async def test_pods_that_the_replica_has_come_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal pods of many tolerations are one copy in memory, and were as many in an order."""
+    sizes, real = list[int](), frames.encode
+
+    def measured(frame: frames.Order | frames.Answer) -> bytes:
+        encoded = real(frame)
+        if isinstance(frame, frames.Decide):
+            sizes.append(len(encoded))
+        return encoded
+
+    monkeypatch.setattr("scheduler.worker.frames.encode", measured)
+    large = [pod(f"p{i}", tolerations=[toleration(f"key-{k}") for k in range(2000)]) for i in range(3)]
+    unseen = pod("unseen", "c")
+    async with running(command=COMMAND) as shell:
+        for each in large:
+            shell.see(seen(each))
+        answer = await shell.worker.decide(batch(*large, unseen), shell.cluster.assumptions(), Policy())
+
+    assert answer.plan is not None
+    assert {each.pod.name for each in answer.plan.placements} == {"p0", "p1", "p2", "unseen"}
+    assert max(sizes) < 10_000
 
 
 async def test_assumptions_of_the_shell_count_in_the_replica() -> None:

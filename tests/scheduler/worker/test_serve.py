@@ -12,7 +12,7 @@ from scheduler.cluster import Assumptions, Cluster, Intake, Transition
 from scheduler.worker import frames, serve
 from scheduler.worker.token_bucket import UNITS_PER_DEVICE
 from solver import Engine, solve, solve_greedily
-from solver.domain import Batch, Budget, Plan, Pod, Policy, ReasonCode, Snapshot, Violation
+from solver.domain import Batch, Budget, Plan, Pod, PodId, Policy, ReasonCode, Snapshot, Violation
 from solver.verify import check as honest_check
 from tests.support.builders import batch, claim, gang, gpu_class, gpu_slice, member, node, pod, snapshot
 from tests.support.cluster_builders import seen
@@ -128,12 +128,28 @@ def test_what_does_not_survive_the_pipe_counts_as_it_did_before() -> None:
     assert (found.requests, bool(found.invalid)) == (there.requests, True)
 
 
+def test_a_pod_that_is_named_and_not_there_any_more_comes_back_for_later() -> None:
+    ours, theirs = pod("p"), structs.replace(pod("q"), uid="another")
+    known = frozenset({ours.id, theirs.id, pod("r").id})
+    changes = [frames.encode_change(seen(each)) for each in (node("n1"), ours, pod("q"))]
+    (plan,) = answers(changes, ours, theirs, pod("r"), known=known)
+    assert plan is not None
+    assert [each.pod.name for each in plan.placements] == ["p"]
+    assert [each.name for each in plan.later] == ["q", "r"]
+
+
 def answered(changes: list[msgspec.Raw], *pods: Pod) -> Plan | None:
     (plan,) = answers(changes, *pods)
     return plan
 
 
-def answers(changes: list[msgspec.Raw], *pods: Pod, solver: serve.Solve = solve, count: int = 1) -> list[Plan | None]:
+def answers(
+    changes: list[msgspec.Raw],
+    *pods: Pod,
+    solver: serve.Solve = solve,
+    count: int = 1,
+    known: frozenset[PodId] = frozenset(),
+) -> list[Plan | None]:
     """Run the process's loop in a thread: feed it, have it decide so many times, and close the pipe."""
     ours, theirs = socket.socketpair()
     with ours, theirs, ThreadPoolExecutor(1) as pool:
@@ -142,7 +158,8 @@ def answers(changes: list[msgspec.Raw], *pods: Pod, solver: serve.Solve = solve,
         order = frames.Decide(
             id=0,
             cost_units=COST_UNITS,
-            batch=Batch(pods=pods),
+            batch=frames.lean(Batch(pods=pods), known),
+            known=known,
             assumptions=Assumptions(),
             policy=Policy(),
             seconds=60.0,

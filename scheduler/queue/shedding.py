@@ -18,8 +18,11 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple
 
+from msgspec import structs
+
 from scheduler.change import Change, Kind
 from scheduler.interning import Interner
+from scheduler.stripping import stripped
 from solver.domain import Claim, Pod
 
 POD_BYTES: Final = 6 * 1024
@@ -189,6 +192,9 @@ class Shedding:
         key, value = Key(change.kind, change.key), change.value
         known, before = self._left.get(key), self._taken.get(key)
         self._drop(key)
+        if isinstance(value, Pod):
+            value = stripped(value, self._scheduler_names)
+            change = change if value is change.value else structs.replace(change, value=value)
         if not isinstance(value, Pod | Claim) or not self._waits(value):
             return change
         uid = value.uid if isinstance(value, Pod) else value.owner_pod_uid
@@ -221,11 +227,9 @@ class Shedding:
         return not cost or (not self.is_closed and self._pools[key.kind].fits(key.namespace, cost))
 
     def _waits(self, value: Pod | Claim) -> bool:
-        """Whether it holds nothing; what cannot be read whole counts as holding something."""
-        if value.invalid:
-            return False
+        """Whether it holds nothing; a claim that cannot be read whole counts as holding something."""
         if isinstance(value, Claim):
-            return value.allocation is None and not value.reserved_for
+            return not value.invalid and value.allocation is None and not value.reserved_for
         holds = value.node_name or value.nominated_node_name or value.is_terminal
         return not holds and value.scheduler_name in self._scheduler_names
 

@@ -1,6 +1,7 @@
 """Waiting pods and claims share a budget of memory; what counts as usage is always taken."""
 
 import random
+from typing import Any
 
 import msgspec
 import pytest
@@ -9,7 +10,7 @@ from scheduler.change import Change, Kind
 from scheduler.interning import Interner
 from scheduler.queue.shedding import CLAIM_BYTES, POD_BYTES, Shedding
 from solver.domain import Claim, Pod
-from tests.support.builders import allocation, claim, config, consumer, entry, pod, result
+from tests.support.builders import allocation, claim, config, consumer, entry, pod, result, toleration
 from tests.support.cluster_builders import seen
 
 MIB = 1024 * 1024
@@ -47,13 +48,32 @@ def test_one_namespace_gets_half_of_the_budget_and_another_still_has_room() -> N
     assert shedding.bytes <= ROOM_FOR_10_PODS / 2
 
 
+def test_pods_that_wait_and_cannot_be_read_have_a_budget_too() -> None:
+    shedding = _shedding()
+    unreadable = [_waiting(f"p{n}", "a", invalid="spec: cannot be read") for n in range(1000)]
+    assert len(_taken(shedding, unreadable)) == 5
+
+
+def test_pods_of_others_and_large_ones_on_nodes_are_kept_without_what_says_where_they_may_run() -> None:
+    few, many = (tuple(toleration(f"key-{n}") for n in range(count)) for count in (3, 1000))
+    said: dict[str, Any] = {"tolerations": few, "node_selector": (("a", "b"),), "labels": (("app", "x"),)}
+    foreign = msgspec.structs.replace(_waiting("p", **said), scheduler_name="other")
+    kept = msgspec.structs.replace(foreign, tolerations=(), node_selector=())
+    whole = _waiting("q", node_name="n1", **said)
+    large = _waiting("r", node_name="n1", **(said | {"tolerations": many}))
+    waiting = _waiting("s", **(said | {"tolerations": many}))
+    expected = [kept, whole, msgspec.structs.replace(large, tolerations=(), node_selector=()), waiting]
+    changes = _shedding(MIB * 64).admit([seen(each) for each in (foreign, whole, large, waiting)])
+    assert [each.value for each in changes] == expected
+
+
 @pytest.mark.parametrize(
     "usage",
     [
         pytest.param(_waiting("p", node_name="n1"), id="bound"),
         pytest.param(_waiting("p", nominated_node_name="n1"), id="nominated"),
         pytest.param(_waiting("p", is_terminal=True, node_name="n1"), id="ended"),
-        pytest.param(_waiting("p", invalid="spec: cannot be read"), id="unreadable"),
+        pytest.param(_waiting("p", invalid="spec: cannot be read", node_name="n1"), id="unreadable on a node"),
         pytest.param(msgspec.structs.replace(_waiting("p"), scheduler_name="other"), id="another scheduler's"),
         pytest.param(
             claim("c", namespace="a", allocation=allocation(result("gpu", "gpu-0", "n1"))), id="allocated claim"

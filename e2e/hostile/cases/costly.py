@@ -1,6 +1,6 @@
 """Claims that take long to decide about, or that are not understood."""
 
-from e2e.hostile.cases.case import Hands, case, claim, pod, request, with_claim
+from e2e.hostile.cases.case import Hands, Manifest, case, claim, pod, request, with_claim
 from e2e.hostile.objects.claims import MOST_ALTERNATIVES, MOST_REQUESTS
 from e2e.hostile.objects.draw import LONG_DIGITS
 from e2e.hostile.objects.kinds import DRIVER, GPU_CLASS, GPU_DRIVER
@@ -88,6 +88,28 @@ async def distinct_selectors(hands: Hands) -> None:
     """Create them."""
     await hands.many(1000, lambda index: claim(f"d{index}", request("r0", f'{_UUID} == "none-{index}"')))
     await hands.many(1000, lambda index: pod(f"d{index}", claims=(f"d{index}",)))
+
+
+@case("distinct-demands", "1,000 waiting pods, each with a capacity request of its own that no device meets")
+async def distinct_demands(hands: Hands) -> None:
+    """Create them."""
+
+    def wanted(index: int) -> Manifest:
+        return request("r0", capacity={"requests": {"memory": f"{500 + index}Gi"}})
+
+    await hands.many(1000, lambda index: claim(f"c{index}", wanted(index)))
+    await hands.many(1000, lambda index: pod(f"c{index}", claims=(f"c{index}",)))
+
+
+@case("distinct-attributes", "500 waiting pods, each with a constraint about an attribute that no device has")
+async def distinct_attributes(hands: Hands) -> None:
+    """Create them."""
+
+    def constraint(index: int) -> list[Manifest]:
+        return [{"matchAttribute": f"{GPU_DRIVER}/attribute-{index}"}]
+
+    await hands.many(500, lambda index: claim(f"a{index}", request("r0", count=2), constraints=constraint(index)))
+    await hands.many(500, lambda index: pod(f"a{index}", claims=(f"a{index}",)))
 
 
 @case("impossible-constraints", "claims whose constraints no set of devices meets")

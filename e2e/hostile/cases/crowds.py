@@ -102,6 +102,24 @@ async def anti_affinity_zone(hands: Hands) -> None:
     await hands.many(300, lambda index: pod(f"zone-{index}", affinity={"podAntiAffinity": {_REQUIRED: terms}}))
 
 
+@case("running-terms", "200 running pods with 64 terms of anti-affinity each, which mean pods of every namespace")
+async def running_terms(hands: Hands) -> None:
+    """No other pod has the labels that they mean: all of them have to be looked at for nothing."""
+
+    def terms(index: int) -> list[Manifest]:
+        expressions = ({"key": f"none-{index}-{number}", "operator": "Exists"} for number in range(64))
+        return [
+            {
+                "topologyKey": "kubernetes.io/hostname",
+                "namespaceSelector": {},
+                "labelSelector": {"matchExpressions": [each]},
+            }
+            for each in expressions
+        ]
+
+    await hands.many(200, lambda index: pod(f"term-{index}", affinity={"podAntiAffinity": {_REQUIRED: terms(index)}}))
+
+
 @case("spread", "300 pods with ten topology spread constraints each")
 async def spread(hands: Hands) -> None:
     """Spread over labels that every node, or none, has."""

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-UNITS_PER_DEVICE: Final = 100
-"""The selectors of a usual cluster take about 10 to 20 units for each device, once, and a demand takes three."""
+UNITS_PER_DEVICE: Final = 50
+"""The selectors of a usual cluster take about 10 to 20 units for each device, once, and a demand takes one."""
 _REFILL: Final = 0.1
 _UNITS_PER_SECOND: Final = 1_000_000
 

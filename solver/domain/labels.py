@@ -30,7 +30,7 @@ def is_met(operator: str, value: str | None, values: Collection[str]) -> bool:
             return False
 
 
-class LabelRequirement(msgspec.Struct, frozen=True, kw_only=True):
+class LabelRequirement(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     """meta/v1 LabelSelectorRequirement; an operator that is not known holds for nothing."""
 
     key: str
@@ -42,7 +42,7 @@ class LabelRequirement(msgspec.Struct, frozen=True, kw_only=True):
         return is_met(self.operator, labels.get(self.key), self.values)
 
 
-class LabelSelector(msgspec.Struct, frozen=True, kw_only=True):
+class LabelSelector(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     """
     meta/v1 LabelSelector: all requirements hold; without any it selects everything.
 

@@ -15,7 +15,7 @@ class HostPort(msgspec.Struct, frozen=True, kw_only=True):
     port: int
 
 
-class PodTerm(msgspec.Struct, frozen=True, kw_only=True):
+class PodTerm(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     """
     core/v1 PodAffinityTerm: pods that `selector` selects, seen from one domain of `topology_key`.
 

@@ -11,6 +11,7 @@ from solver.feasibility import lint, nearness
 from solver.feasibility.lint import Candidate
 from solver.feasibility.selectors import EvaluationBudget, EvaluationStopped
 from solver.problem.devices.inventory import DeviceRecord, Mask
+from solver.problem.devices.recall import Selectors
 from solver.problem.problem import Problem
 from solver.problem.requests.component import Component, Link
 from solver.problem.requests.demand import Verdict
@@ -39,6 +40,7 @@ class Hints:
     budget: EvaluationBudget | None = None
     """What the hints of one decision may cost together. A hint that it does not suffice for is left out, not kept."""
     kinds: list[Candidate] = field(default_factory=list)
+    sizes: dict[Selectors, list[Candidate]] = field(default_factory=dict)
 
     @classmethod
     def within(cls, problem: Problem, budget: Budget | None) -> "Hints":
@@ -54,7 +56,7 @@ class Hints:
     def on_capacity(self, demand: int) -> str:
         """Say by how much the devices that match a demand are too small for its capacity requests."""
         wanted = dict(self.problem.demands[demand].capacity)
-        return self._within_budget(lambda: lint.of_capacity(wanted, self._matching(demand)))
+        return self._within_budget(lambda: lint.of_capacity(wanted, self._sizes(demand)))
 
     def on_links(self, claim: Claim, positions: Sequence[int], component: Component) -> str:
         """Say for which request no device publishes what a matchAttribute compares; positions are in the claim."""
@@ -116,6 +118,18 @@ class Hints:
             for records in kinds.values():
                 self.kinds += [Candidate(each.id, each.device) for each in records[:: 1 + len(records) // _SAMPLES]]
         return self.kinds
+
+    def _sizes(self, demand: int) -> list[Candidate]:
+        """Give a device of each size that the selectors of a demand match; many demands have the same selectors."""
+        key = self.problem.demands[demand]
+        asked = (key.class_selectors, key.selectors)
+        if asked not in self.sizes:
+            records, verdicts = self.problem.inventory.records, self.problem.answers[demand].verdicts
+            self._pay(len(verdicts))
+            matching = (records[index] for index, verdict in verdicts.items() if verdict in _MATCHING)
+            of_size = {record.size_class: record for record in matching}
+            self.sizes[asked] = self._candidates(tuple(of_size.values()))
+        return self.sizes[asked]
 
     def _matching(self, demand: int) -> list[Candidate]:
         records, verdicts = self.problem.inventory.records, self.problem.answers[demand].verdicts

@@ -27,8 +27,8 @@ _WALL_SHARE: Final = 0.6
 _OWN_SHARE: Final = 0.125
 _RESERVE: Final = 2
 """One in so many of the allowance's units is for this stage, whatever the selectors cost."""
-_VERDICT: Final = 3
-"""Units of putting a demand to a device."""
+_VERDICT: Final = 1
+"""Units of putting a demand to a device, or of reading an attribute of it."""
 _TERM: Final = 10
 """Units of a term of pod affinity or topology spread, and one more for so many nodes."""
 _NODES_A_UNIT: Final = 50
@@ -118,7 +118,7 @@ class _Register:
         for name in {constraint.attribute for constraint in claim.constraints}:
             attribute = AttributeName.parse(name)
             if not self.engine.knows_attribute(attribute):
-                yield attribute, len(self.stock.records)
+                yield attribute, _VERDICT * len(self.stock.records)
 
     def _of_terms(self, pod: Pod) -> Charges:
         terms = (pod.affinity, pod.anti_affinity, pod.preferred_affinity, pod.preferred_anti_affinity, pod.spread)

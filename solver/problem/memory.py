@@ -41,8 +41,8 @@ _COSTS_BYTES: Final = 4 * MIB
 _ATTRIBUTES_BYTES: Final = 32 * MIB
 _ITEMS: Final = 150
 """Bytes of what one device publishes of an attribute."""
-_VERDICT: Final = 120
-"""Bytes of the answer of one device."""
+_VERDICT: Final = 50
+"""Bytes of the answer of one device, and the same for what is taken of it."""
 
 _Basis = tuple[tuple[Node, ...], tuple[ResourceSlice, ...], tuple[DeviceTaintRule, ...], OwnedDevices]
 _LayoutKey = tuple[tuple[DemandKey, ...], tuple[AttributeName, ...]]
@@ -167,7 +167,7 @@ class Engine:
         found = self._answers.get(key)
         if found is None:
             found = self._narrowed(stock, key) if key.within else self._asked(stock, key)
-            self._answers.put(key, found, _VERDICT * len(found.verdicts))
+            self._answers.put(key, found, _VERDICT * (len(found.verdicts) + len(found.consumption)))
         return found
 
     def _asked(self, stock: Inventory, key: DemandKey) -> Answers:

@@ -113,9 +113,11 @@ def _same_address(one: HostPort, other: HostPort) -> bool:
 def _apart(room: _Room) -> Iterator[Violation]:
     """Whoever holds an anti-affinity term shares the domain with nobody else that it is about."""
     holders: defaultdict[PodTerm, list[Seat]] = defaultdict(list)
+    values = {pair for seat in room.arrived for pair in seat.labels.items()}
     for seat in (*room.residents, *room.arrived):
         for term in seat.pod.anti_affinity:
-            holders[term].append(seat)
+            if (term.topology_key, seat.labels.get(term.topology_key)) in values:  # else nobody comes into its domain
+                holders[term].append(seat)
     for term, holding in holders.items():
         domains: defaultdict[str, list[Seat]] = defaultdict(list)
         is_asked = any(seat.is_new for seat in holding)

@@ -102,12 +102,12 @@ async def anti_affinity_zone(hands: Hands) -> None:
     await hands.many(300, lambda index: pod(f"zone-{index}", affinity={"podAntiAffinity": {_REQUIRED: terms}}))
 
 
-@case("running-terms", "200 running pods with 64 terms of anti-affinity each, which mean pods of every namespace")
+@case("running-terms", "200 running pods with 16 terms of anti-affinity each, which mean pods of every namespace")
 async def running_terms(hands: Hands) -> None:
     """No other pod has the labels that they mean: all of them have to be looked at for nothing."""
 
     def terms(index: int) -> list[Manifest]:
-        expressions = ({"key": f"none-{index}-{number}", "operator": "Exists"} for number in range(64))
+        expressions = ({"key": f"none-{index}-{number}", "operator": "Exists"} for number in range(16))
         return [
             {
                 "topologyKey": "kubernetes.io/hostname",

@@ -20,8 +20,9 @@ from solver.domain import (
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _MOST_TERMS: Final = 64
+_MOST_WIDE: Final = 16
 _MOST_PARTS: Final = 1_000
-"""Terms of a pod, and the requirements, values and namespaces in them, that are looked at one by one."""
+"""Terms of a pod, those of them about other namespaces, and requirements, values and namespaces in all of them."""
 _EVERYTHING: Final = LabelSelector()
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
@@ -117,16 +118,25 @@ def anti_affinity(wire: PodAffinityWire | None, subject: Subject) -> tuple[PodTe
     topology keys: such a pod would cost each decision about any other pod its time.
     """
     terms = _required(wire, subject)
-    if _are_few(terms):
-        return terms
-    every = (_widened(term, subject) for term in terms)
-    return tuple(dict.fromkeys(every))[:_MOST_TERMS]
+    if not _are_few(terms):
+        terms = tuple(dict.fromkeys(_widened(term, subject) for term in terms))[:_MOST_TERMS]
+    wide = [term for term in terms if _is_wide(term, subject)]
+    if len(wide) > _MOST_WIDE:
+        own = (term for term in terms if not _is_wide(term, subject))
+        widened = dict.fromkeys(_widened(term, subject) for term in wide)
+        terms = (*own, *tuple(widened)[:_MOST_WIDE])
+    return terms
+
+
+def _is_wide(term: PodTerm, subject: Subject) -> bool:
+    """Whether a term is about pods of other namespaces too."""
+    return term.namespace_selector is not None or term.namespaces != (subject.namespace,)
 
 
 def _widened(term: PodTerm, subject: Subject) -> PodTerm:
-    if term.namespaces == (subject.namespace,) and term.namespace_selector is None:
-        return PodTerm(topology_key=term.topology_key, selector=_EVERYTHING, namespaces=(subject.namespace,))
-    return PodTerm(topology_key=term.topology_key, selector=_EVERYTHING, namespace_selector=_EVERYTHING)
+    if _is_wide(term, subject):
+        return PodTerm(topology_key=term.topology_key, selector=_EVERYTHING, namespace_selector=_EVERYTHING)
+    return PodTerm(topology_key=term.topology_key, selector=_EVERYTHING, namespaces=(subject.namespace,))
 
 
 def _required(wire: PodAffinityWire | None, subject: Subject) -> tuple[PodTerm, ...]:
@@ -141,10 +151,11 @@ def preferred_terms(wire: PodAffinityWire | None, subject: Subject) -> tuple[Wei
         WeightedPodTerm(weight=each.weight, term=_term(each.pod_affinity_term, subject))
         for each in wire.preferred or ()
     )
-    if _are_few([each.term for each in terms]):
+    wide = sum(_is_wide(each.term, subject) for each in terms)
+    if _are_few([each.term for each in terms]) and wide <= _MOST_WIDE:
         return terms
-    heaviest = sorted(terms, key=lambda each: -each.weight)[:_MOST_TERMS]
-    return tuple(each for each in heaviest if _size(each.term) <= _MOST_PARTS // _MOST_TERMS)
+    small = (each for each in terms if _size(each.term) <= _MOST_PARTS // _MOST_TERMS)
+    return tuple(sorted(small, key=lambda each: -each.weight))[:_MOST_WIDE]
 
 
 def _are_few(terms: Sequence[PodTerm | SpreadConstraint]) -> bool:

@@ -44,7 +44,8 @@ class DeviceRecord:
     there is exactly one, else -1. `counters` are nano-units drawn while the device is used. `position`
     is its place in its slice. `value` says how much
     would be lost with it: 1 plus the sum over its capacities of their percentage of the largest one published, and
-    1 more where it has binding conditions, and for every place where it is a scarce partner (`pairing`).
+    1 more where it has binding conditions, and for every place where it is a scarce partner (`pairing`). Devices of one
+    `size_class` have equal capacities, of which a request takes the same.
     """
 
     index: int
@@ -58,6 +59,7 @@ class DeviceRecord:
     is_owned: bool
     position: int
     value: int = 1
+    size_class: int = 0
 
     @property
     def is_suspect(self) -> bool:
@@ -259,7 +261,10 @@ def _set_values(records: list[DeviceRecord]) -> None:
         for name, capacity in record.device.capacities:
             key = (record.id.driver, name)
             largest[key] = max(largest[key], capacity.value.nano)
+    classes: dict[tuple[object, ...], int] = {}
     for record in records:
+        size = (record.id.driver, record.device.allow_multiple_allocations, record.device.capacities)
+        record.size_class = classes.setdefault(size, len(classes))
         if record.device.binding_conditions:
             record.value += 1  # of equal devices those that have to be got ready first come last
         for name, capacity in record.device.capacities:

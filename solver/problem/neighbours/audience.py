@@ -2,11 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from solver.domain import LabelSelector, LabelSelectorOperator, Pod, PodTerm, SpreadConstraint
 
 Labels = tuple[tuple[str, str], ...]
+
+
+_ANY: Final = ""
 
 
 class Audience(NamedTuple):
@@ -46,7 +49,8 @@ class Audiences:
     namespaces: Mapping[str, Labels]
     numbers: dict[Audience, int] = field(default_factory=dict)
     _anchored: dict[tuple[str, str], list[tuple[Audience, int]]] = field(default_factory=dict)
-    _loose: list[tuple[Audience, int]] = field(default_factory=list)
+    _loose: dict[str, list[tuple[Audience, int]]] = field(default_factory=dict)
+    """By the namespaces that they name, and by `_ANY` where they select namespaces."""
     _keys: set[str] = field(default_factory=set)
     _seen: dict[tuple[str, Labels], frozenset[int]] = field(default_factory=dict)
 
@@ -60,7 +64,8 @@ class Audiences:
             self._keys.update(audience.selector.keys)
             pinned = anchor(audience.selector)
             if pinned is None:
-                self._loose.append((audience, found))
+                for name in audience.namespaces if audience.namespace_selector is None else (_ANY,):
+                    self._loose.setdefault(name, []).append((audience, found))
             else:
                 for value in dict.fromkeys(pinned[1]):
                     self._anchored.setdefault((pinned[0], value), []).append((audience, found))
@@ -87,7 +92,8 @@ class Audiences:
 
     def _matching(self, namespace: str, labels: Labels) -> Iterable[int]:
         had = dict(labels)
-        tried = [*self._loose, *(each for pair in labels for each in self._anchored.get(pair, ()))]
+        loose = (*self._loose.get(_ANY, ()), *self._loose.get(namespace, ()))
+        tried = [*loose, *(each for pair in labels for each in self._anchored.get(pair, ()))]
         for audience, number in tried:
             selector = audience.selector
             if selector is not None and selector.matches(had) and self.includes(audience, namespace):

@@ -87,9 +87,8 @@ class Answers:
 
 def ask(inventory: Inventory, key: DemandKey, recall: Recall | None = None) -> Answers:
     """Put a demand to every device; what selectors say of slices is recalled where it was worked out before."""
-    answers, recall = Answers(), Recall() if recall is None else recall
+    answers, recall, judge = Answers(), Recall() if recall is None else recall, _Judge(key)
     compiled = [selectors.compile_selector(text) for text in key.class_selectors + key.selectors]
-    requested = dict(key.capacity)
     plugins = _plugin_nodes(inventory, key.extended_resource)
     names = (key.class_selectors, key.selectors)
     for record, matched in _matching(inventory, lambda each: recall.matched(names, each, partial(_matched, compiled))):
@@ -98,7 +97,7 @@ def ask(inventory: Inventory, key: DemandKey, recall: Recall | None = None) -> A
             message = matched.message if isinstance(matched, selectors.SelectorFailure) else ""
             answers.failure = answers.failure or f"on device {record.id}: {message}"
             continue
-        _note(answers, record, _judge(record, key, requested), plugins)
+        _note(answers, record, judge.of(record), plugins)
     return answers
 
 
@@ -167,12 +166,12 @@ def ask_again(
     if before.failure or not all(isinstance(outcome, bool) for outcome in outcomes):
         return ask(inventory, key, recall)
     plugins = _plugin_nodes(inventory, key.extended_resource)
-    found = Answers(dict(before.verdicts), dict(before.consumption))
+    found, judge = Answers(dict(before.verdicts), dict(before.consumption)), _Judge(key)
     for record, is_matched in zip(records, outcomes, strict=True):
         found.verdicts.pop(record.index, None)
         found.consumption.pop(record.index, None)
         if is_matched:
-            _note(found, record, _judge(record, key, dict(key.capacity)), plugins)
+            _note(found, record, judge.of(record), plugins)
     return Answers(dict(sorted(found.verdicts.items())), dict(sorted(found.consumption.items())))
 
 
@@ -216,13 +215,28 @@ def _matches(compiled: list[selectors.Selector], driver: str, device: Device) ->
     return Asking(driver, device, dict(device.attributes)).all(compiled)
 
 
-def _judge(record: DeviceRecord, key: DemandKey, requested: Mapping[str, Quantity]) -> tuple[Verdict, Consumption]:
-    consumption = capacity.consumption(record.id.driver, record.device, requested)
-    if consumption is None:
-        return Verdict.CAPACITY, ()
-    taint = taints.first_untolerated(record.taints, key.tolerations)
-    if taint is not None:
-        return Verdict.AVOIDED if taint.key == BINDING_FAILED_TAINT else Verdict.TAINTED, ()
-    if not record.is_owned:
-        return Verdict.NOT_OWNED, ()
-    return Verdict.YES, consumption
+@dataclass(slots=True, eq=False)
+class _Judge:
+    """What a demand takes of devices that its selectors match, by the size of the device."""
+
+    key: DemandKey
+    requested: Mapping[str, Quantity] = field(init=False)
+    taken: dict[int, Consumption | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.requested = dict(self.key.capacity)
+
+    def of(self, record: DeviceRecord) -> tuple[Verdict, Consumption]:
+        """Give the verdict of a device, and what an allocation takes of it."""
+        size = record.size_class
+        if size not in self.taken:
+            self.taken[size] = capacity.consumption(record.id.driver, record.device, self.requested)
+        consumption = self.taken[size]
+        if consumption is None:
+            return Verdict.CAPACITY, ()
+        taint = taints.first_untolerated(record.taints, self.key.tolerations) if record.taints else None
+        if taint is not None:
+            return Verdict.AVOIDED if taint.key == BINDING_FAILED_TAINT else Verdict.TAINTED, ()
+        if not record.is_owned:
+            return Verdict.NOT_OWNED, ()
+        return Verdict.YES, consumption

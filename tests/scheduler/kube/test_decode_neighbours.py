@@ -191,6 +191,15 @@ def test_more_anti_affinity_than_can_be_looked_at_keeps_every_pod_away_that_it_m
     assert len(anti(*(many(1, topologyKey=f"k{i}")[0] for i in range(500)))) == 64
 
 
+def test_of_anti_affinity_to_other_namespaces_less_can_be_looked_at() -> None:
+    everything = LabelSelector()
+    every = PodTerm(topology_key="zone", selector=everything, namespace_selector=everything)
+    assert every not in anti(*many(16, namespaces=["other"]), *many(40))
+    found = anti(*many(17, namespaces=["other"]), *many(40))
+    assert (found[-1], len(found)) == (every, 41)
+    assert len(anti(*(many(1, namespaceSelector={}, topologyKey=f"k{i}")[0] for i in range(60)))) == 16
+
+
 def wide(count: int) -> list[dict[str, Any]]:
     return [{"key": f"k{i}", "operator": "DoesNotExist"} for i in range(count)]
 
@@ -198,4 +207,4 @@ def wide(count: int) -> list[dict[str, Any]]:
 def test_of_more_preferences_than_can_be_looked_at_the_heaviest_count() -> None:
     weighted = [{"weight": 1 + i % 100, "podAffinityTerm": each} for i, each in enumerate(many(200))]
     found = decoded(affinity={"podAffinity": {PREFERRED: weighted}}).preferred_affinity
-    assert (len(found), min(each.weight for each in found)) == (64, 69)
+    assert (len(found), min(each.weight for each in found)) == (16, 93)

@@ -47,7 +47,7 @@ def decided(snapshot: Snapshot, pods: list[Pod], units: int, engine: Engine | No
 @pytest.mark.parametrize("make", [by_toleration, by_capacity, by_attribute])
 def test_what_one_namespace_demands_leaves_the_others_their_turn(make: Callable[[int], Claim]) -> None:
     snapshot, pods = crowded(make)
-    plan = decided(snapshot, pods, 15_000)
+    plan = decided(snapshot, pods, 5_000)
     assert "p" in s.nodes_of(plan)
     assert 1 < len(plan.later) < COUNT
     assert {each.namespace for each in plan.later} == {"other"}
@@ -61,7 +61,7 @@ def test_whoever_is_left_is_reached_by_later_decisions_because_what_was_worked_o
     snapshot, pods = crowded(make)
     engine, plans = Engine(), list[Plan]()
     while len(plans) < 20 and (not plans or plans[-1].later):
-        plans.append(decided(snapshot, pods, 15_000, engine))
+        plans.append(decided(snapshot, pods, 5_000, engine))
     assert 1 < len(plans) < 20
     assert "p" in s.nodes_of(plans[-1])
 
@@ -70,7 +70,7 @@ def test_a_claim_that_demands_more_than_a_decision_may_spend_is_costly() -> None
     snapshot, pods = crowded(by_toleration)
     rows = (b.request(f"r{i}", tolerations=(b.toleration(f"own-{i}"),)) for i in range(10))
     snapshot = replace(snapshot, claims=(*snapshot.claims, b.claim("many", *rows)))
-    plan = decided(snapshot, [b.pod("many", "many"), pods[-1]], 9_000)
+    plan = decided(snapshot, [b.pod("many", "many"), pods[-1]], 3_000)
     assert [each.name for each in plan.costly] == ["many"]
     assert "p" in s.nodes_of(plan)
 
@@ -85,7 +85,7 @@ def test_pods_with_very_many_terms_are_costly() -> None:
 
 def test_what_is_left_out_is_left_out_again_where_the_decision_is_repeated() -> None:
     snapshot, pods = crowded(by_toleration)
-    plan = decided(snapshot, pods, 15_000)
-    budget = Budget(seconds=86_400.0, deterministic_seconds=0.05, cost_units=15_000, may_leave=True)
+    plan = decided(snapshot, pods, 5_000)
+    budget = Budget(seconds=86_400.0, deterministic_seconds=0.05, cost_units=5_000, may_leave=True)
     again = solve(snapshot, b.batch(*pods), Policy(), budget.replaying(plan.report.stopped))
     assert again == plan

@@ -12,14 +12,20 @@ from typing import Final
 from scheduler.queue.facts import Fact
 from solver.domain import ReasonCode
 
-_DEVICES_SHORT: Final = frozenset(
+_DEVICES_TAKEN: Final = frozenset(
     {
         ReasonCode.DEVICES_IN_USE,
-        ReasonCode.DEVICES_TAINTED,
-        ReasonCode.DEVICES_AVOIDED,
         ReasonCode.DEVICES_CAPACITY,
         ReasonCode.DEVICES_COUNTERS,
         ReasonCode.DEVICES_CONSTRAINT,
+    }
+)
+"""There are devices that match, and others have them: one that becomes free helps."""
+
+_DEVICES_SHORT: Final = _DEVICES_TAKEN | frozenset(
+    {
+        ReasonCode.DEVICES_TAINTED,
+        ReasonCode.DEVICES_AVOIDED,
         ReasonCode.DEVICES_NOT_OWNED,
         ReasonCode.DEVICES_OFFERED_TWICE,
         ReasonCode.POOL_INCOMPLETE,
@@ -129,7 +135,7 @@ _SINGLE: Final[dict[Fact, frozenset[ReasonCode]]] = {
     Fact.NEIGHBOUR_CHANGED: _NEIGHBOURS,
     Fact.NAMESPACE_CHANGED: frozenset({ReasonCode.POD_AFFINITY, ReasonCode.POD_ANTI_AFFINITY}),
     # It counted as running there: with its room, its ports, its devices, and with whom it does not want beside it.
-    Fact.NOMINATION_ENDED: _DEVICES_SHORT
+    Fact.NOMINATION_ENDED: _DEVICES_TAKEN
     | {
         ReasonCode.NODE_RESOURCES,
         ReasonCode.NODE_PORTS,
@@ -138,7 +144,7 @@ _SINGLE: Final[dict[Fact, frozenset[ReasonCode]]] = {
         ReasonCode.OUTRANKED,
     },
     Fact.HOLD_RELEASED: frozenset({ReasonCode.NODE_HELD, ReasonCode.OUTRANKED}),
-    Fact.DEVICES_FREED: _DEVICES_SHORT | {ReasonCode.OUTRANKED},
+    Fact.DEVICES_FREED: _DEVICES_TAKEN | {ReasonCode.OUTRANKED},
     # A class may stand for an extended resource that the nodes do not have.
     Fact.CLASS_CHANGED: _DEMANDS | {ReasonCode.NODE_RESOURCES},
     Fact.SLICE_CHANGED: _DEVICES_MATCHING | {ReasonCode.OUTRANKED, ReasonCode.CLAIM_TAINTED},

@@ -60,7 +60,7 @@ class ReasonCode(StrEnum):
     TOPOLOGY_LABEL = "TopologyLabel"
     """The node lacks a label that a spread constraint counts by."""
     DEVICES_NONE = "DevicesNone"
-    """No device that the node can use matches a request."""
+    """No device that the node can use matches a request, or none of them is large enough for it."""
     DEVICES_IN_USE = "DevicesInUse"
     """Devices match, and too few of them are free."""
     DEVICES_TAINTED = "DevicesTainted"

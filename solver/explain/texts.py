@@ -106,7 +106,6 @@ def code_of(supply: Supply, needed: int) -> ReasonCode:
         (Verdict.AVOIDED, ReasonCode.DEVICES_AVOIDED),
         (Verdict.NOT_OWNED, ReasonCode.DEVICES_NOT_OWNED),
         (Verdict.OFFERED_TWICE, ReasonCode.DEVICES_OFFERED_TWICE),
-        (Verdict.CAPACITY, ReasonCode.DEVICES_CAPACITY),
         (Verdict.FAILED, ReasonCode.SELECTOR_FAILED),
     ):
         if supply.verdicts.get(verdict):

@@ -147,7 +147,7 @@ ONE_REASON: tuple[Row, ...] = (
         "every device is too small",
         (N1, b.gpu_slice("n1", count=2), GPU, b.claim("c", b.request("r", capacity={"memory": "90Gi"}))),
         (
-            ReasonCode.DEVICES_CAPACITY,
+            ReasonCode.DEVICES_NONE,
             "request r: needs 1 device, 2 match, 0 free, 2 too small for the requested capacity",
             1,
         ),

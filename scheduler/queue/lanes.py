@@ -2,8 +2,8 @@
 Pods that can be taken, by namespace: new ones, and those that were tried before.
 
 The order is that of their ranks as long as all of them fit into a batch. Where more wait, the namespaces of one
-priority take turns, so that none of them fills a batch while others wait. A namespace whose retried pods find no place
-has few of them in a batch: pods that fit nowhere cost as much as others, every time.
+priority take turns, so that none of them fills a batch while others wait. A namespace whose pods find no place has few
+of them in a batch: pods that fit nowhere cost as much as others, and retried ones every time.
 """
 
 from collections import Counter
@@ -15,24 +15,27 @@ from scheduler.queue.line import Line, Rank
 
 FEWEST_RETRIED: Final = 16
 """Kinds of retried pods of one namespace in a batch, at least: some 20 ms of a decision."""
-FEWEST_OF_ALL: Final = 64
-"""Kinds of retried pods of all namespaces in a batch, at least."""
+FEWEST_NEW: Final = 32
+"""New pods of one namespace in a batch, at least."""
+_NAMESPACES: Final = 4
+"""In all a batch has at least as many as are the least of so many namespaces."""
 _MANY: Final = 1 << 30
 """As many as there are."""
 _ALL: Final = ""
 """Stands for all namespaces: none is called so."""
 
 
-class Retries:
+class Quotas:
     """
-    How many retried pods a batch may have, by namespace and in all.
+    How many new pods, or retried ones, a batch may have, by namespace and in all.
 
     As many as there are, until many are tried and more fail than are placed: then half as many, and so on. The number
     doubles whenever more are placed than fail. Equal pods, which wait in one crowd, cost about as much as one of them
     and count as one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, fewest: int) -> None:
+        self._fewest: Final = fewest
         self._most: Final[dict[str, int]] = {}
         self._placed: Final[dict[object, str]] = {}
         self._failed: Final[dict[object, str]] = {}
@@ -42,11 +45,11 @@ class Retries:
         return self._most.get(namespace, _MANY)
 
     def placed(self, namespace: str, kind: object) -> None:
-        """Note that a retried pod was placed; its equals are of the same kind."""
+        """Note that a pod was placed; its equals are of the same kind."""
         self._placed[kind] = namespace
 
     def failed(self, namespace: str, kind: object) -> None:
-        """Note that a retried pod found no place once more."""
+        """Note that a pod found no place."""
         self._failed[kind] = namespace
 
     def adapt(self, limit: int) -> None:
@@ -56,7 +59,7 @@ class Retries:
             counted[_ALL] = counted.total()
         for namespace in all_placed.keys() | all_failed.keys():
             placed, failed = all_placed[namespace], all_failed[namespace]
-            least = FEWEST_RETRIED if namespace else FEWEST_OF_ALL
+            least = self._fewest if namespace else _NAMESPACES * self._fewest
             if placed <= failed and placed + failed <= least:
                 continue  # so few cost little
             most = self.most(namespace) * 2 if placed > failed else max(least, (placed + failed) // 2)
@@ -81,12 +84,16 @@ class Lanes:
         """Give the line for a pod."""
         return self._lines[is_retried].setdefault(namespace, Line())
 
-    def turns(self, limit: int, retries: Retries, before: "Turns | None" = None) -> "Turns":
-        """Begin a batch of at most so many pods, after another one; namespaces without a pod are dropped."""
+    def turns(self, limit: int, quotas: tuple[Quotas, Quotas], before: "Turns | None" = None) -> "Turns":
+        """
+        Begin a batch of at most so many pods, after another one; namespaces without a pod are dropped.
+
+        `quotas` are those of new pods and of retried ones.
+        """
         for lines in self._lines:
             for namespace in [namespace for namespace, line in lines.items() if not line]:
                 del lines[namespace]
-        return Turns(self._lines, limit, retries, before.taken() if before is not None else {})
+        return Turns(self._lines, limit, quotas, before.taken() if before is not None else {})
 
 
 class _Head(NamedTuple):
@@ -109,15 +116,15 @@ class Turns:
         self,
         lines: tuple[dict[str, Line[Rank]], dict[str, Line[Rank]]],
         limit: int,
-        retries: Retries,
+        quotas: tuple[Quotas, Quotas],
         before: Mapping[str, int],
     ) -> None:
         self._lines: Final = lines
         self._is_crowded: Final = sum(len(line) for each in lines for line in each.values()) > limit
-        self._retries: Final = retries
+        self._quotas: Final = quotas
         self._taken: Final[Counter[str]] = Counter(before)
         self._before: Final = before
-        self._retried: Final[Counter[str]] = Counter()
+        self._kinds_taken: Final[tuple[Counter[str], Counter[str]]] = (Counter(), Counter())
         self._kinds: Final[set[int]] = set()
         self._heaps: Final[tuple[list[_Head], list[_Head]]] = (self._heads(lines[0]), self._heads(lines[1]))
         self._least: int | None = None
@@ -134,12 +141,12 @@ class Turns:
         """Whether the batch has an end before pods of a priority."""
         return self._least is not None and priority < self._least
 
-    def note(self, namespace: str, retried: object | None) -> None:
-        """Count a pod that is taken, and of retried ones each kind once."""
+    def note(self, namespace: str, kind: object, *, is_retried: bool) -> None:
+        """Count a pod that is taken, and each kind once."""
         self._taken[namespace] += 1
-        if retried is not None and id(retried) not in self._kinds:
-            self._kinds.add(id(retried))
-            self._retried.update((namespace, _ALL))
+        if id(kind) not in self._kinds:
+            self._kinds.add(id(kind))
+            self._kinds_taken[is_retried].update((namespace, _ALL))
 
     def first(self, *, is_retried: bool) -> _Head | None:
         """Give the first new pod, or the first retried one, as far as the batch may have one more of these."""
@@ -148,7 +155,7 @@ class Turns:
             head = self._head(heap[0].namespace, lines[heap[0].namespace])
             if head is None:
                 heappop(heap)
-            elif is_retried and self._is_full(head.namespace):
+            elif self._is_full(head.namespace, is_retried=is_retried):
                 self.keep_for(-head.negative_priority)
                 heappop(heap)
             elif head == heap[0]:
@@ -157,10 +164,9 @@ class Turns:
                 heapreplace(heap, head)
         return None
 
-    def _is_full(self, namespace: str) -> bool:
-        if self._retried[namespace] >= self._retries.most(namespace):
-            return True
-        return self._retried[_ALL] >= self._retries.most()
+    def _is_full(self, namespace: str, *, is_retried: bool) -> bool:
+        taken, quotas = self._kinds_taken[is_retried], self._quotas[is_retried]
+        return taken[namespace] >= quotas.most(namespace) or taken[_ALL] >= quotas.most()
 
     def _heads(self, lines: dict[str, Line[Rank]]) -> list[_Head]:
         heads = [head for namespace, line in lines.items() if (head := self._head(namespace, line)) is not None]

@@ -139,7 +139,7 @@ class Pending:
             if standing.has_more(entry):
                 turns.keep_for(entry.pod.priority)
             for each in together:
-                turns.note(each.pod.id.namespace, each.kind if each.attempts else None)
+                turns.note(each.pod.id.namespace, each.kind, is_retried=each.attempts > 0)
                 taken.append(standing.take(each, number))
         for rival in standing.rivals(taken):
             together = self._together(rival) if rival.state is State.BACKING_OFF else []
@@ -156,8 +156,7 @@ class Pending:
         for pod in pods:
             entry = self._standing.entries.get(pod)
             if entry is not None and entry.state is State.IN_FLIGHT:
-                if entry.attempts:
-                    self._standing.retries.placed(pod.namespace, entry.kind)
+                self._standing.quotas(entry).placed(pod.namespace, entry.kind)
                 self._standing.placed(entry)
 
     def in_flight(self, pod: PodId, uid: str) -> Pod | None:
@@ -191,8 +190,7 @@ class Pending:
         entry.is_due &= ReasonCode.PREEMPTING in entry.codes
         entry.is_completing = self._musters.is_completing(entry.pod, now)
         entry.is_told = self._musters.is_missing_some(entry.pod)
-        if entry.attempts and not entry.codes & RETRIED:
-            self._standing.retries.failed(pod.namespace, entry.kind)
+        quotas = self._standing.quotas(entry)
         is_early = entry.codes == {ReasonCode.CLAIM_MISSING} and entry.early < MOST_EARLY
         entry.early += is_early
         self._standing.settle(entry)
@@ -208,6 +206,8 @@ class Pending:
             self._standing.join(entry)
         else:
             self._standing.wait(entry, now)
+        if not entry.codes & RETRIED:
+            quotas.failed(pod.namespace, entry.kind)
         return True
 
     def is_in_flight(self, pod: PodId, uid: str) -> bool:

@@ -6,7 +6,7 @@ from typing import Final
 
 from scheduler.queue.crowds import FIRST, MOST, Crowd, Crowds, is_telling
 from scheduler.queue.entry import Entry, State
-from scheduler.queue.lanes import Lanes, Retries, Turns
+from scheduler.queue.lanes import FEWEST_NEW, FEWEST_RETRIED, Lanes, Quotas, Turns
 from scheduler.queue.line import Due, Line, Rank
 from scheduler.queue.musters import Musters
 from scheduler.queue.waiting import Waiting, enter
@@ -38,7 +38,7 @@ class Standing:
         self._musters: Final = musters
         self._sweep_seconds: Final = sweep_seconds
         self._muster_seconds: Final = muster_seconds
-        self.retries: Final = Retries()
+        self._quotas: Final = (Quotas(FEWEST_NEW), Quotas(FEWEST_RETRIED))
         self._lanes: Final = Lanes()
         self._turns: Turns | None = None
         self._resting: Final[Line[Due]] = Line()
@@ -67,9 +67,14 @@ class Standing:
 
     def turns(self, limit: int) -> Turns:
         """Begin a batch of at most so many pods."""
-        self.retries.adapt(limit)
-        self._turns = self._lanes.turns(limit, self.retries, self._turns)
+        for quotas in self._quotas:
+            quotas.adapt(limit)
+        self._turns = self._lanes.turns(limit, self._quotas, self._turns)
         return self._turns
+
+    def quotas(self, entry: Entry) -> Quotas:
+        """Give the quotas that a pod counts for: those of new pods or of retried ones."""
+        return self._quotas[entry.attempts > 0]
 
     def next(self, turns: Turns, position: int) -> Entry | None:
         """Choose the pod to take next: the first of all, or the first new one of the same priority in its turn."""

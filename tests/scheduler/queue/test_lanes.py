@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.queue import Pending
-from scheduler.queue.lanes import FEWEST_OF_ALL, FEWEST_RETRIED
+from scheduler.queue.lanes import FEWEST_NEW, FEWEST_RETRIED
 from solver.domain import Batch, PodId, Reason, ReasonCode
 from tests.support.builders import member, node, pod
 from tests.support.cluster_builders import became
@@ -112,7 +112,7 @@ def test_namespaces_together_have_few_of_them_too(pending: Pending) -> None:
         now += 20.0
     pending.wake(became(None, node("last")))
 
-    assert len(pending.take_batch(now, 1500).pods) == FEWEST_OF_ALL
+    assert len(pending.take_batch(now, 1500).pods) == 4 * FEWEST_RETRIED
 
 
 def test_they_are_more_again_once_they_find_a_place(pending: Pending) -> None:
@@ -179,3 +179,46 @@ def test_gangs_that_fill_a_batch_take_turns_with_others(pending: Pending) -> Non
 
     taken = [namespaces(pending.take_batch(2.0 + turn, 100)) for turn in range(4)]
     assert taken == [{"large": 100}, {"small": 10}, {"large": 100}, {"large": 100}]
+
+
+# New pods that fit nowhere
+
+
+def distinct(pending: Pending, namespace: str, numbers: range, now: float) -> None:
+    """Let new pods come each of which is like no other."""
+    for number in numbers:
+        pending.offer(pod(f"d-{number:04}", namespace=namespace, cpu=1000 + number), now)
+
+
+def test_new_pods_of_a_namespace_that_fit_nowhere_are_fewer_in_a_batch(pending: Pending) -> None:
+    distinct(pending, "full", range(1000), 0.0)
+    sizes = []
+    while (taken := pending.take_batch(1.0, 400)).pods:
+        sizes.append(len(taken.pods))
+        fail(pending, taken, 1.0)
+
+    assert sizes[:5] == [400, 200, 100, 50, FEWEST_NEW]
+
+
+def test_another_namespace_is_decided_with_few_of_them(pending: Pending) -> None:
+    distinct(pending, "full", range(600), 0.0)
+    for _ in range(3):
+        fail(pending, pending.take_batch(1.0, 100), 1.0)
+    offer(pending, "good", 100, 2.0)
+
+    assert namespaces(pending.take_batch(3.0, 1000)) == {"full": FEWEST_NEW, "good": 100}
+
+
+def test_new_pods_that_find_a_place_are_more_again(pending: Pending) -> None:
+    distinct(pending, "full", range(600), 0.0)
+    for _ in range(4):
+        fail(pending, pending.take_batch(1.0, 100), 1.0)
+    sizes = []
+    for _ in range(3):
+        taken = pending.take_batch(2.0, 1000)
+        sizes.append(len(taken.pods))
+        pending.placed(each.id for each in taken.pods)
+        for each in taken.pods:
+            pending.remove(each.id)
+
+    assert sizes == [FEWEST_NEW, 2 * FEWEST_NEW, 4 * FEWEST_NEW]

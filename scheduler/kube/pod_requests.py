@@ -10,12 +10,20 @@ from typing import NamedTuple
 
 from scheduler.kube.decode.shared import MalformedError, quantity
 from solver.domain import QuantityError
-from solver.domain.quantity import NANO
+from solver.domain.quantity import NANO, OutOfRangeError
 
 Amounts = dict[str, int]
 """Resource name → nano-units."""
 
+BEYOND = 2**256
+"""
+Nano-units of an amount that 64 bits do not hold, in units: no pod fits with it.
+
+`resource.Quantity.Value()` gives 0 for it where it has few digits (`1e66`), so that a kubelet runs such a pod.
+"""
+
 _MILLI = NANO // 1000
+_INT64 = 2**63
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 _POD_LEVEL = frozenset({"cpu", "memory"})
 _HUGE_PAGES = "hugepages-"
@@ -52,19 +60,32 @@ def amounts(texts: Mapping[str, str] | None, field: str) -> Amounts:
     if not texts:
         return {}
     try:
-        return {name: quantity(text).nano for name, text in texts.items()}
+        return {name: _nano(text) for name, text in texts.items()}
     except QuantityError as error:
         raise MalformedError(field, str(error)) from error
+
+
+def _nano(text: str) -> int:
+    try:
+        nano = quantity(text).nano
+    except OutOfRangeError:
+        return BEYOND
+    return nano if nano < _INT64 * NANO else BEYOND
+
+
+def run(total: Amounts) -> Amounts:
+    """Give what counts of a pod that a kubelet has let in: not what 64 bits do not hold."""
+    return {name: nano % BEYOND for name, nano in total.items()}
 
 
 def rounded(total: Amounts) -> tuple[tuple[str, int], ...]:
     """
     Cpu in millicores, everything else in whole units, rounded up and sorted.
 
-    Names that no node counts (`storage`) and zeros are left out.
+    Names that no node counts (`storage`) and zeros are left out. Amounts stay in 64 bits.
     """
     found = [
-        (name, -(-nano // (_MILLI if name == "cpu" else NANO)))
+        (name, min(-(-nano // _unit(name)), _INT64 - 1))
         for name, nano in total.items()
         if nano > 0 and (name in _NATIVE or "/" in name or name.startswith(_SCALARS))
     ]
@@ -107,6 +128,11 @@ def total(pod: PodAmounts) -> Amounts:
     return running
 
 
+def _unit(resource: str) -> int:
+    """Nano-units of what a resource is counted in."""
+    return _MILLI if resource == "cpu" else NANO
+
+
 def level_slack(pod: PodAmounts) -> tuple[tuple[str, int], ...]:
     """
     Give what pod-level requests leave for claims, where they are set: never below zero, rounded down, sorted.
@@ -119,7 +145,7 @@ def level_slack(pod: PodAmounts) -> tuple[tuple[str, int], ...]:
     inside = total(pod._replace(pod_level=None, overhead={}, extra=()))
     return tuple(
         sorted(
-            (name, max(in_force.get(name, 0) - inside.get(name, 0), 0) // (_MILLI if name == "cpu" else NANO))
+            (name, min(max(in_force.get(name, 0) - inside.get(name, 0), 0) // _unit(name), _INT64 - 1))
             for name in pod.pod_level.specified
             if name in _POD_LEVEL or name.startswith(_HUGE_PAGES)
         )

@@ -28,6 +28,10 @@ class QuantityError(ValueError):
     """The text is no Kubernetes quantity."""
 
 
+class OutOfRangeError(QuantityError):
+    """The text is a quantity with an exponent beyond all reason."""
+
+
 class Quantity(msgspec.Struct, frozen=True, order=False):
     """
     A quantity and the text it came from.
@@ -62,9 +66,9 @@ def _scaled(digits: int, fraction_digits: int, suffix: str, text: str) -> int:
     elif suffix in _DECIMAL:
         numerator, exponent = digits, 9 - fraction_digits + _DECIMAL[suffix]
     else:
-        power = int(suffix[1:])
-        if abs(power) > _LARGEST_EXPONENT:
-            raise QuantityError(f"{text!r} is not a quantity: its exponent is out of range")
+        power = max(int(suffix[1:]), -_LONGEST - _LARGEST_EXPONENT)  # below that anything is rounded up to a nano-unit
+        if power > _LARGEST_EXPONENT and digits:
+            raise OutOfRangeError(f"{text!r} is not a quantity: its exponent is out of range")
         numerator, exponent = digits, 9 - fraction_digits + power
     if exponent >= 0:
         return numerator * int(10**exponent)

@@ -262,7 +262,8 @@ def _controller(metadata: Metadata) -> Controller | None:
 
 def _requests(spec: _Spec, status: _Status) -> tuple[tuple[str, int], ...]:
     """Sum up what the pod takes of its node; not what a claim has given it there instead (KEP-5004)."""
-    found = pod_requests.rounded(pod_requests.total(_amounts(spec, status)))
+    total = pod_requests.total(_amounts(spec, status))
+    found = pod_requests.rounded(pod_requests.run(total) if spec.node_name else total)
     extended = status.extended_resource_claim_status
     if not spec.node_name or extended is None:
         return found

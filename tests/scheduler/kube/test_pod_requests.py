@@ -41,6 +41,17 @@ SIDECAR: dict[str, Any] = {"sidecar": True}
             id="rounded once, after the sum",
         ),
         pytest.param({"containers": [container("a", memory="1500m")]}, {"memory": 2}, id="bytes are rounded up"),
+        pytest.param({"containers": [container("a", cpu="1e-100")]}, {"cpu": 1}, id="however little is a millicore"),
+        pytest.param(
+            {"containers": [container("a", memory="1e66", cpu="1e30"), container("b", memory="1Gi")]},
+            {"cpu": 2**63 - 1, "memory": 2**63 - 1},
+            id="more than 64 bits hold is more than any node has",
+        ),
+        pytest.param(
+            {"nodeName": "n1", "containers": [container("a", memory="1e66", cpu="1e30"), container("b", memory="1Gi")]},
+            {"memory": 2**30},
+            id="no kubelet counts what 64 bits do not hold",
+        ),
         pytest.param(
             {"containers": [container("a", cpu="1")], INIT: [container("i", cpu="3", memory="1Gi")]},
             {"cpu": 3000, "memory": 2**30},

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from solver import solve, verify
 from solver.domain import (
+    AllocationMode,
     ClaimBurden,
     ContainerRequests,
     Device,
@@ -69,6 +70,32 @@ def test_it_counts_for_every_device() -> None:
 
     assert checked(b.node("n1", cpu=7), *objects, pods=[pod]).placements
     assert not checked(b.node("n1", cpu=6), *objects, pods=[pod]).placements
+
+
+def everywhere(pool: ResourceSlice) -> ResourceSlice:
+    """Let every node use the devices of a slice."""
+    return replace(pool, scope=b.scope(all_nodes=True))
+
+
+@pytest.mark.parametrize("cpu", ["1000", "6"])
+def test_a_device_that_takes_more_than_a_node_has_keeps_no_pod_from_the_others(cpu: str) -> None:
+    """A driver that offers it to every node would else stop all pods that ask for devices of the class."""
+    large = everywhere(taking(b.resource_slice("huge", b.device("huge")), cpu=cpu))
+    claims = [b.claim(f"c{index}", b.request("r")) for index in range(2)]
+    pods = [using(b.pod(f"p{index}", f"c{index}", cpu=1)) for index in range(2)]
+    world = (b.node("n1", cpu=4), b.gpu_slice("n1", count=2), large, GPU, claims)
+
+    assert len(checked(*world, pods=pods).placements) == 2
+
+
+def test_a_request_for_all_devices_waits_where_one_of_them_takes_more_than_the_node_has() -> None:
+    large = everywhere(taking(b.resource_slice("huge", b.device("huge")), cpu="1000"))
+    every = b.claim("c", b.request("r", mode=AllocationMode.ALL))
+    world = (b.node("n1", cpu=4), b.gpu_slice("n1", count=2), GPU, every)
+    pod = using(b.pod("p", "c", cpu=1))
+
+    assert checked(*world, pods=[pod]).placements
+    assert not checked(*world, large, pods=[pod]).placements
 
 
 def test_a_mapping_by_capacity_counts_all_of_a_device_that_is_not_shared() -> None:

@@ -21,7 +21,7 @@ from solver.domain import (
     ResourceSlice,
     Taint,
 )
-from solver.feasibility import affinity, pools
+from solver.feasibility import affinity, burden, pools
 from solver.feasibility.pools import Pool
 from solver.problem.bounded import MIB, Bounded
 from solver.problem.devices.owned import Ownership
@@ -96,6 +96,8 @@ class Inventory:
     """What devices take of counters, those that no present node reaches included."""
     burdening: dict[DeviceId, Device] = field(default_factory=dict)
     """Devices that take of their node's own resources (KEP-5517), those of pools that cannot be used included."""
+    too_small: set[int] = field(default_factory=set)
+    """Nodes that are too small for what a device takes of them: a request for all devices cannot be served there."""
     pairings: dict[int, Pairing] = field(default_factory=dict)
     """By node, where devices of several drivers stand together."""
     hints: Bounded[DemandHint, str] = field(default_factory=partial(Bounded, _HINTS_BYTES))
@@ -206,6 +208,8 @@ def _add_slice(inventory: Inventory, each: ResourceSlice, ownership: Ownership, 
     for position, device in enumerate(each.devices):
         scope = each.scope if device.scope is None or not each.scope.per_device else device.scope
         nodes = inventory.reach(scope) if reach is None else reach
+        if device.node_allocatable:
+            nodes = _large_enough(inventory, device, nodes)
         device_id = DeviceId(each.driver, each.pool, device.name)
         counters = inventory.draws[device_id] = drawn[position]
         if nodes == frozenset():
@@ -226,6 +230,24 @@ def _add_slice(inventory: Inventory, each: ResourceSlice, ownership: Ownership, 
         inventory.records.append(record)
         inventory.record_of[device_id] = record.index
         (inventory.wide if home < 0 else inventory.by_home[home]).append(record.index)
+
+
+def _large_enough(inventory: Inventory, device: Device, nodes: frozenset[int] | None) -> frozenset[int] | None:
+    """
+    Leave out nodes that are too small for what a device takes of them, with nothing else on them (KEP-5517).
+
+    Nobody can have it there. Counted as one that pods could get, it would keep them from all devices of the node.
+    """
+    taken = {name: burden.units(name, nano) for name, nano in burden.of_device(device, {}).items()}
+    small = {
+        index
+        for index in (range(len(inventory.nodes)) if nodes is None else nodes)
+        if any(dict(inventory.nodes[index].allocatable).get(name, 0) < amount for name, amount in taken.items())
+    }
+    if not small:
+        return nodes
+    inventory.too_small |= small
+    return frozenset(range(len(inventory.nodes)) if nodes is None else nodes) - small
 
 
 def rule_taints(device: DeviceId, rules: tuple[DeviceTaintRule, ...]) -> tuple[Taint, ...]:

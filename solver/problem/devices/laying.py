@@ -109,10 +109,11 @@ def _type_key(draft: Draft, attributes: tuple[Items, ...], counters: tuple[tuple
 
 def _unsettled_nodes(inventory: Inventory) -> frozenset[int] | None:
     """Nodes that see a pool which cannot be believed yet (None: all): a request for all devices has to wait there."""
+    # As it does where a device is left out because the node is too small for it.
     reaches = [inventory.pool_reach(pool) for pool in inventory.pools.values() if not pool.is_usable]
     if None in reaches:
         return None
-    return frozenset[int]().union(*(reach for reach in reaches if reach is not None))
+    return frozenset(inventory.too_small).union(*(reach for reach in reaches if reach is not None))
 
 
 def _local_types(

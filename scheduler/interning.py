@@ -6,7 +6,7 @@ selectors. The API server sends each whole, and a decoder makes a new copy each 
 replica both keep their objects through an `Interner`, so that a pod costs about its name.
 """
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -114,17 +114,26 @@ class Interner:
 
 
 def size_of(value: object) -> int:
-    """Estimate the bytes of a value: its texts, and a machine word and a header for each of its parts."""
-    if isinstance(value, str):
-        return 50 + len(value) * (1 if value.isascii() else 4)
-    if isinstance(value, msgspec.Struct):
-        fields = value.__struct_fields__
-        return 32 + sum(8 + _part_size(getattr(value, name)) for name in fields)
-    if isinstance(value, tuple):
-        return 56 + sum(8 + _part_size(part) for part in value)
-    return 32
+    """
+    Estimate the bytes of a value: its texts, and a machine word and a header for each of its parts.
 
-
-def _part_size(value: object) -> int:
-    """Nothing for what there is one of: None, booleans, and empty texts and tuples."""
-    return size_of(value) if value and not isinstance(value, bool) else 0
+    Nothing for what there is one of: None, booleans, and empty texts and tuples. The type itself is asked for, which is
+    faster than `isinstance`: pods with hundreds of labels come by the thousand.
+    """
+    total, rest = 0, [value]
+    while rest:
+        part = rest.pop()
+        kind = type(part)
+        if kind is str:
+            text = cast(str, part)
+            total += 50 + len(text) * (1 if text.isascii() else 4) if text else 0
+        elif isinstance(part, tuple):
+            total += 56 + 8 * len(part) if part else 0
+            rest += part
+        elif isinstance(part, msgspec.Struct):
+            fields = part.__struct_fields__
+            total += 32 + 8 * len(fields)
+            rest += [getattr(part, name) for name in fields]
+        elif part is not None and kind is not bool and part:
+            total += 32
+    return total

@@ -34,17 +34,30 @@ async def waiting_shapes(hands: Hands) -> None:
     await hands.many(1500, lambda index: pod(f"w{index}", claims=(f"w{index}",)))
 
 
-@case("large-pods", "5,000 pods of 500 labels and annotations each")
+@case("large-pods", "pods of 500 labels and annotations each, fifty a second")
 async def large_pods(hands: Hands) -> None:
-    """Create as many as there is time for."""
+    """Create them: more of them, and the API server alone has all processors of a small machine (the next case)."""
+    await _create_large(hands)
+
+
+@case("other-large-pods", "the same of another scheduler: what the API server alone costs")
+async def other_large_pods(hands: Hands) -> None:
+    """Create them."""
+    await _create_large(hands, schedulerName="nobody")
+
+
+async def _create_large(hands: Hands, **spec: Any) -> None:
     labels = {f"label-{number}": f"{'v' * 50}-{number}" for number in range(250)}
     annotations = {f"annotation-{number}": "a" * 100 for number in range(250)}
 
     def one(index: int) -> Manifest:
         own = {**labels, "own": f"own-{index}"}
-        return pod(f"large-{index}", requests={"cpu": "900"}, labels=own, annotations=annotations)
+        return pod(f"large-{index}", requests={"cpu": "900"}, labels=own, annotations=annotations, **spec)
 
-    await hands.many(5000, one)
+    async def step(number: int) -> None:
+        await hands.make(one(number))
+
+    await hands.repeat(50, step)
 
 
 @case("impossible-gangs", "100 gangs of 8, none of which fits")

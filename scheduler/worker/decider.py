@@ -7,6 +7,7 @@ because they have no claim left to allocate; the others wait the moment that a s
 """
 
 import asyncio
+import math
 import time
 import traceback
 from collections.abc import Callable, Collection
@@ -47,6 +48,8 @@ from solver.domain import (
 
 _DROPPED: Final = "the solver's plans broke a rule and were dropped"
 _MOST_SAVED: Final = 64
+_SAVE_SECONDS: Final = 30.0
+"""Between two cases that are saved: a large cluster takes half a second to write down, and everything waits for it."""
 """Cases that are remembered as saved."""
 _NOBODY: Final = Batch(pods=())
 _MOST_COVERED: Final = 16
@@ -99,6 +102,7 @@ class Decider:
         self._sight: Final = sight
         self._clock: Final = clock
         self._saved: Final[dict[tuple[str, frozenset[str]], None]] = {}
+        self._next_save = -math.inf
 
     async def wait_until_able(self) -> None:
         """Wait until there is a process, or it is time to look for pods that need none."""
@@ -242,10 +246,11 @@ class Decider:
         self._save(batch, policy, f"the solver failed on pod {batch.pods[0].id} alone: {last}")
 
     def _save(self, batch: Batch, policy: Policy, cause: str) -> None:
-        """Save a case, once for one cause and the same pods."""
-        case = (cause, frozenset(pod.uid for pod in batch.pods))
-        if case in self._saved:
+        """Save a case, once for one cause and the same pods; one that comes soon after another when it comes again."""
+        case, now = (cause, frozenset(pod.uid for pod in batch.pods)), self._clock()
+        if case in self._saved or now < self._next_save:
             return
+        self._next_save = now + _SAVE_SECONDS
         self._saved[case] = None
         if len(self._saved) > _MOST_SAVED:
             del self._saved[next(iter(self._saved))]

@@ -229,6 +229,18 @@ async def test_a_plan_that_broke_a_rule_is_counted_and_its_input_saved(tmp_path:
     assert len(saved(tmp_path)) == 1
 
 
+@pytest.mark.parametrize(("seconds", "count"), [(3600.0, 1), (0.0, 2)])
+async def test_cases_are_saved_one_by_one_however_many_pods_break_decisions(
+    seconds: float, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scheduler.worker.decider._SAVE_SECONDS", seconds)
+    async with desk(tmp_path) as at:
+        await at.decide(pod("lie", "c"))
+        await at.decide(pod("lie", "c"), pod("another"))
+
+    assert len(saved(tmp_path)) == count
+
+
 async def test_a_search_that_contradicted_itself_is_counted_and_its_input_saved(tmp_path: Path) -> None:
     async with desk(tmp_path) as at:
         decision = await at.decide(pod("contradict", "c"))

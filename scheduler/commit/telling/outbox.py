@@ -2,15 +2,16 @@
 What waits to be told, in its order: to whom nothing was told yet, news and events, then what only changed its numbers.
 
 A condition is written again at once when its reason or leading code changes, else at most once a minute. The first
-word about a pod is free; everything else is paid from the allowance, so that it stays a share of all writes. Texts
-are composed when they are written, and what the pod was told already is not written again.
+word about a pod is free; everything else is paid from the allowance, so that it stays a share of all writes, and has
+one turn in four while first words wait. Namespaces take turns in each lane. Texts are composed when they are written,
+and what the pod was told already is not written again.
 """
 
 import datetime as dt
 import heapq
-from collections import deque
+import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
@@ -19,11 +20,14 @@ from scheduler.commit.telling import inventory
 from scheduler.commit.telling.condition_reasons import ConditionReason, condition_reason, leading
 from scheduler.commit.telling.conditions import LONGEST_BYTES, Told, condition_message, shortened
 from scheduler.commit.telling.events import Narrator
+from scheduler.commit.telling.fair_queue import FairQueue
 from scheduler.kube.encode import NOTE_BYTES, EventRecord
 from solver.domain import Pod, Reason, ReasonCode
 
 REWRITE_SECONDS: Final = 60.0
 _MOST_EVENTS: Final = 5000
+_FIRST_IN_A_ROW: Final = 3
+"""First words that are written one after the other while something else waits that is paid for."""
 _SLACK: Final = 64
 """Pods that may stand in the order of due times in vain, beside as many as stand there rightly."""
 _KEEPS_NOMINATION: Final = frozenset(
@@ -52,6 +56,8 @@ class Telling:
     nominated_node_name: str | None = None
     """The node to show on the pod; an empty one is taken away, None is left as it is."""
     event: EventRecord | None = None
+    is_free: bool = False
+    """Whether it is the first word about a pod, which is not paid for."""
 
     @property
     def cost(self) -> int:
@@ -97,12 +103,14 @@ class Outbox:
     def __init__(self, narrator: Narrator) -> None:
         self._narrator: Final = narrator
         self._known: Final[dict[str, _Known]] = {}
-        self._first: Final[dict[str, _Item]] = {}
-        self._news: Final[dict[str, _Item]] = {}
+        self._first: Final[FairQueue[str, _Item]] = FairQueue()
+        self._news: Final[FairQueue[str, _Item]] = FairQueue()
         self._again: Final[dict[str, _Item]] = {}
         self._due: Final[list[tuple[float, str]]] = []
         self._scheduled: Final[set[str]] = set()
-        self._events: Final[deque[EventRecord]] = deque()
+        self._events: Final[FairQueue[int, EventRecord]] = FairQueue()
+        self._numbers: Final = itertools.count()
+        self._first_in_a_row = 0
         self._nominated: Final[set[str]] = set()
         self._is_turn_of_events = False
         self.dropped = 0
@@ -130,36 +138,43 @@ class Outbox:
         if queued is None and known.told is not None and _text(known.told) == _text(told):
             return False
         self.withdraw(pod.uid)
-        (self._first if known.told is None else self._news)[pod.uid] = item
+        (self._first if known.told is None else self._news).put(pod.id.namespace, pod.uid, item)
         return True
 
     def add(self, event: EventRecord) -> None:
-        """Take an event; of too many the oldest is dropped."""
+        """Take an event; of too many the oldest of the namespace with most of them is dropped."""
         if len(self._events) >= _MOST_EVENTS:
-            self._events.popleft()
+            self._events.drop()
             self.dropped += 1
-        self._events.append(event)
+        self._events.put(event.regarding.namespace, next(self._numbers), event)
 
     def next(self, now: float, *, may_pay: bool) -> Telling | None:
         """Give what is to be written now; `may_pay` says whether more than first words may be."""
-        if self._first:
-            return self._compose(self._take(self._first), now)
-        while may_pay and (self._news or self._events):
+        has_others = bool(self._news or self._events or (self._due and self._due[0][0] <= now))
+        is_turn_of_first = not (may_pay and has_others and self._first_in_a_row >= _FIRST_IN_A_ROW)
+        if self._first and is_turn_of_first:
+            self._first_in_a_row += 1
+            return self._first_word(now)
+        self._first_in_a_row = 0
+        return self._paid(now) if may_pay else None
+
+    def _paid(self, now: float) -> Telling | None:
+        """Give the next of what is paid for; a first word where none of it has anything to write."""
+        while self._news or self._events:
             self._is_turn_of_events = bool(self._events) and (self._is_turn_of_events or not self._news)
             if self._is_turn_of_events:
                 self._is_turn_of_events = False
-                return Telling(event=self._events.popleft())
+                return Telling(event=self._events.take())
             self._is_turn_of_events = True
-            if (telling := self._compose(self._take(self._news), now)).cost:
+            if (telling := self._compose(self._news.take(), now)).cost:
                 return telling
-        while may_pay and (item := self._take_due(now)) is not None:
+        while (item := self._take_due(now)) is not None:
             if (telling := self._compose(item, now)).cost:
                 return telling
-        return None
+        return self._first_word(now) if self._first else None
 
-    def is_free(self) -> bool:
-        """Whether a first word waits, which nobody has to pay for."""
-        return bool(self._first)
+    def _first_word(self, now: float) -> Telling:
+        return replace(self._compose(self._first.take(), now), is_free=True)
 
     def due_in(self, now: float) -> float | None:
         """Give the seconds until something is to be told, None where nothing is."""
@@ -169,8 +184,9 @@ class Outbox:
 
     def withdraw(self, pod_uid: str) -> None:
         """Tell nothing of what waits to be told about a pod."""
-        for lane in (self._first, self._news, self._again):
-            lane.pop(pod_uid, None)
+        for lane in (self._first, self._news):
+            lane.pop(pod_uid)
+        self._again.pop(pod_uid, None)
 
     def untold(self, pod_uid: str) -> None:
         """Note that a condition could not be written: what the pod shows is not known."""
@@ -188,12 +204,13 @@ class Outbox:
         uid, told = item.pod.uid, known.told
         lane = self._first if told is None else self._news
         if told is not None and (told.reason, told.code) == state:
-            lane = self._again
+            self.withdraw(uid)
+            self._again[uid] = item
             self._schedule(uid, told.at + REWRITE_SECONDS)
-        for each in (self._first, self._news, self._again):
-            if each is not lane:
-                each.pop(uid, None)
-        lane[uid] = item
+            return
+        self._again.pop(uid, None)
+        (self._news if lane is self._first else self._first).pop(uid)
+        lane.put(item.pod.id.namespace, uid, item)
 
     def _schedule(self, uid: str, at: float) -> None:
         if uid in self._scheduled:
@@ -217,10 +234,6 @@ class Outbox:
                 return self._again.pop(uid)
             self._schedule(uid, known.told.at + REWRITE_SECONDS)
         return None
-
-    @staticmethod
-    def _take(lane: dict[str, _Item]) -> _Item:
-        return lane.pop(next(iter(lane)))
 
     def _compose(self, item: _Item, now: float) -> Telling:
         """Turn an item into what is written, and note it as told."""

@@ -21,7 +21,8 @@ Tell = Callable[[ObjectReference, str], None]
 _EVENT_SECONDS: Final = 600.0
 """An object is told about by events this often at most, however often it changes."""
 _MOST_TOLD: Final = 1000
-"""Objects that were told about lately; beyond that there are no more events until some are over."""
+_MOST_OF_NAMESPACE: Final = 100
+"""Objects that were told about lately, in all and of a namespace; beyond that no more events until some are over."""
 _REFERENCES: Final[dict[Kind, tuple[str, str]]] = {
     Kind.PODS: ("v1", "Pod"),
     Kind.NODES: ("v1", "Node"),
@@ -38,6 +39,11 @@ _REFERENCES: Final[dict[Kind, tuple[str, str]]] = {
 """apiVersion and kind of those that events are written on."""
 
 _log: Final = logs.logger()
+
+
+def _namespace(key: str) -> str:
+    """Give the namespace of an object; empty where it has none."""
+    return key.rpartition("/")[0]
 
 
 class Quarantine:
@@ -98,14 +104,17 @@ class Quarantine:
         self._count(kind)
 
     def _count(self, kind: Kind) -> None:
-        keys = self._unreadable.get(kind, set()) | self._unusable.get(kind, set())
-        self._metrics.quarantined_objects.labels(kind).set(len(keys))
+        unreadable = self._unreadable.get(kind, set())
+        others = sum(key not in unreadable for key in self._unusable.get(kind, ()))
+        self._metrics.quarantined_objects.labels(kind).set(len(unreadable) + others)
 
     def _may_tell(self, kind: Kind, key: str) -> bool:
         now = self._clock()
         for known in [known for known, until in self._told.items() if until <= now]:
             del self._told[known]
-        if (kind, key) in self._told or len(self._told) >= _MOST_TOLD:
+        namespace = _namespace(key)
+        told = sum(_namespace(known) == namespace for _, known in self._told) if namespace else 0
+        if (kind, key) in self._told or len(self._told) >= _MOST_TOLD or told >= _MOST_OF_NAMESPACE:
             return False
         self._told[kind, key] = now + _EVENT_SECONDS
         return True

@@ -201,11 +201,10 @@ class Reports:
         """Wait for something to tell that may be told now."""
         while True:
             self._has_work.clear()
-            is_free = self._outbox.is_free()
             wait = self._allowance.wait_seconds()
             telling = self._outbox.next(self._clock(), may_pay=wait <= 0)
             if telling is not None:
-                if not is_free:
+                if not telling.is_free:
                     self._allowance.spend(telling.cost)
                 return telling
             due = self._outbox.due_in(self._clock())

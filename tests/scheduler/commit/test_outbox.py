@@ -1,12 +1,14 @@
 """What is told about waiting pods, in which order and how often."""
 
+import datetime as dt
+
 import pytest
 
 from scheduler.commit.telling import inventory
 from scheduler.commit.telling.allowance import Allowance
 from scheduler.commit.telling.events import Narrator
 from scheduler.commit.telling.outbox import Outbox, Telling
-from solver.domain import Reason, ReasonCode
+from solver.domain import Pod, Reason, ReasonCode
 from tests.support.builders import pod
 
 P, Q = pod("p"), pod("q")
@@ -248,3 +250,53 @@ def test_pods_that_are_gone_do_not_pile_up_while_there_is_no_credit() -> None:
 
     assert len(box._due) < 200  # noqa: SLF001 - what it holds is the subject
     assert texts(told(box, 61.0)) != []
+
+
+# However much one namespace has to be told
+
+
+def crowd(namespace: str, count: int) -> list[Pod]:
+    return [pod(f"{namespace}-{number}", namespace=namespace) for number in range(count)]
+
+
+def names(tellings: list[Telling]) -> list[str]:
+    return [each.pod.id.name for each in tellings if each.pod is not None]
+
+
+def test_the_first_word_about_a_pod_waits_for_one_of_each_other_namespace() -> None:
+    box = outbox()
+    for each in (*crowd("many", 50), *crowd("few", 2)):
+        box.waits(each, (gpus(1),), 4)
+    assert names(told(box, 0.0))[:5] == ["many-0", "few-0", "many-1", "few-1", "many-2"]
+
+
+def test_news_have_one_turn_in_four_while_first_words_wait() -> None:
+    box = outbox()
+    box.waits(P, (gpus(1),), 4)
+    told(box, 0.0)
+    for each in crowd("many", 50):
+        box.waits(each, (gpus(1),), 4)
+    box.waits(P, (CPU,), 4)
+    found = [box.next(1.0, may_pay=True) for _ in range(5)]
+    assert names([each for each in found if each])[3] == "p"
+    assert [each.is_free for each in found if each] == [True, True, True, False, True]
+
+
+def test_news_that_nobody_may_pay_for_hold_up_no_first_word() -> None:
+    box = outbox()
+    box.waits(P, (gpus(1),), 4)
+    told(box, 0.0)
+    box.waits(P, (CPU,), 4)
+    for each in crowd("many", 9):
+        box.waits(each, (gpus(1),), 4)
+    assert len(told(box, 1.0, may_pay=False)) == 9
+
+
+def test_of_too_many_events_those_of_the_namespace_with_most_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.commit.telling.outbox._MOST_EVENTS", 10)
+    box, narrator, now = outbox(), Narrator("host"), dt.datetime.now(dt.UTC)
+    box.add(narrator.failed(P, "why", now))
+    for each in crowd("many", 50):
+        box.add(narrator.failed(each, "why", now))
+    regarding = [each.event.regarding.name for each in told(box, 0.0) if each.event is not None]
+    assert ("p" in regarding, len(regarding), box.dropped) == (True, 10, 41)

@@ -25,8 +25,11 @@ class Telling:
     def count(self, kind: Kind) -> float | None:
         return self.metrics.registry.get_sample_value("dovetail_quarantined_objects", {"kind": kind.value})
 
-    def unreadable(self, name: str = "hostile", kind: Kind = Kind.CLAIMS, message: str = "no int") -> None:
-        self.quarantine.unreadable(kind, DecodeError(kind.value, f"ml/{name}", "spec.devices", message, "uid-1"))
+    def unreadable(
+        self, name: str = "hostile", kind: Kind = Kind.CLAIMS, message: str = "no int", namespace: str = "ml"
+    ) -> None:
+        problem = DecodeError(kind.value, f"{namespace}/{name}", "spec.devices", message, "uid-1")
+        self.quarantine.unreadable(kind, problem)
 
 
 @pytest.fixture
@@ -71,8 +74,15 @@ def test_an_object_is_told_by_an_event_on_it_once_in_a_while(telling: Telling) -
 def test_events_of_many_objects_are_bounded(telling: Telling) -> None:
     for index in range(3000):
         telling.unreadable(f"hostile-{index}")
-    assert len(telling.events) == 1000
+    assert len(telling.events) == 100
     assert telling.count(Kind.CLAIMS) == 3000
+
+
+def test_one_namespaces_objects_leave_the_others_their_events(telling: Telling) -> None:
+    for namespace in range(20):
+        for index in range(150):
+            telling.unreadable(f"hostile-{index}", namespace=f"team-{namespace}")
+    assert len(telling.events) == 1000
 
 
 def test_an_object_that_raises_where_it_is_seen_is_counted_and_stops_nothing(telling: Telling) -> None:

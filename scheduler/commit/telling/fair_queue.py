@@ -1,0 +1,59 @@
+"""A queue in which namespaces take turns: however much one of them has waiting, the others wait no longer for it."""
+
+from collections.abc import Hashable
+from typing import Final, Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class FairQueue(Generic[K, V]):
+    """Values by key, first come first served within a namespace; a value that is put again keeps its place."""
+
+    def __init__(self) -> None:
+        self._waiting: Final[dict[str, dict[K, V]]] = {}
+        """By namespace, the one whose turn is next first; none of them is empty."""
+        self._namespaces: Final[dict[K, str]] = {}
+
+    def __len__(self) -> int:
+        """How many values wait."""
+        return len(self._namespaces)
+
+    def get(self, key: K) -> V | None:
+        """Give a value that waits."""
+        namespace = self._namespaces.get(key)
+        return None if namespace is None else self._waiting[namespace][key]
+
+    def put(self, namespace: str, key: K, value: V) -> None:
+        """Let a value wait."""
+        self._waiting.setdefault(namespace, {})[key] = value
+        self._namespaces[key] = namespace
+
+    def pop(self, key: K) -> V | None:
+        """Take a value out, if it waits."""
+        namespace = self._namespaces.pop(key, None)
+        return None if namespace is None else self._out(namespace, key)
+
+    def take(self) -> V:
+        """Take the first value of the namespace whose turn it is; raise StopIteration where none waits."""
+        namespace = next(iter(self._waiting))
+        key = next(iter(self._waiting[namespace]))
+        del self._namespaces[key]
+        value = self._out(namespace, key)
+        if namespace in self._waiting:
+            self._waiting[namespace] = self._waiting.pop(namespace)
+        return value
+
+    def drop(self) -> V:
+        """Take the oldest value of the namespace that has most of them; raise ValueError where none waits."""
+        most = max(self._waiting, key=lambda namespace: len(self._waiting[namespace]))
+        key = next(iter(self._waiting[most]))
+        del self._namespaces[key]
+        return self._out(most, key)
+
+    def _out(self, namespace: str, key: K) -> V:
+        waiting = self._waiting[namespace]
+        value = waiting.pop(key)
+        if not waiting:
+            del self._waiting[namespace]
+        return value

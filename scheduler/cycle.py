@@ -310,7 +310,7 @@ class Cycle:
 
     def _wake(self, transitions: Sequence[Transition]) -> None:
         for transition in transitions:
-            self._parts.pending.wake(transition)
+            self._parts.pending.wake(self._parts.cluster.without_idle(transition))
             for pod in self._parts.cluster.awaited(transition):
                 self._parts.pending.hasten(pod, self._clock())
             if transition.conflict is not None:

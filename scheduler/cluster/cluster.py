@@ -12,7 +12,7 @@ from scheduler.cluster.gangs import Standing
 from scheduler.cluster.holdings import Duplicate
 from scheduler.cluster.ledger import Assumptions, Ledger
 from scheduler.cluster.mirror import TABLES, Mirror, split_key
-from scheduler.cluster.nominations import Nominations
+from scheduler.cluster.nominations import Nominations, holds_nothing
 from scheduler.cluster.roster import Roster
 from scheduler.cluster.staleness import Staleness
 from scheduler.cluster.storage import KINDS, Storage
@@ -147,6 +147,15 @@ class Cluster:
     def stays(self, pod: PodId, uid: str) -> None:
         """Note that a victim is not evicted after all."""
         self._nominations.stays(pod, uid)
+
+    def without_idle(self, transition: Transition) -> Transition:
+        """Give a transition in which a nomination that held nothing never was: nothing becomes free when it ends."""
+        pod = transition.before
+        if not isinstance(pod, Pod) or not pod.nominated_node_name:
+            return transition
+        if not holds_nothing(pod, self._mirror.nodes.get(pod.nominated_node_name)):
+            return transition
+        return msgspec.structs.replace(transition, before=msgspec.structs.replace(pod, nominated_node_name=""))
 
     def nominated(self) -> tuple[Pod, ...]:
         """Give the pods of any scheduler that have a node nominated, not for too long, and none yet, sorted by key."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from solver.domain import Pod, PodId, Preemption
+from solver.domain import Node, Pod, PodId, Preemption
 
 
 class Nomination(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,3 +82,11 @@ class Nominations:
         if known is None or known.uid != pod.uid or pod.node_name or pod.nominated_node_name == known.node:
             return pod
         return msgspec.structs.replace(pod, nominated_node_name=known.node)
+
+
+def holds_nothing(pod: Pod, node: Node | None) -> bool:
+    """Whether a nomination is for a node that is not there, or too small for the pod even if it were empty."""
+    if node is None:
+        return True
+    offered = dict(node.allocatable)
+    return any(amount > offered[resource] for resource, amount in pod.requests if resource in offered)

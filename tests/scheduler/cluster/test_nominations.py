@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from scheduler.change import Change, Kind, Object
 from scheduler.cluster import Cluster, split_held
 from scheduler.cluster.staleness import STALE_SECONDS
+from scheduler.queue.facts import Fact, facts_of
 from solver.domain import Batch, GangId, Placement, Pod, Preemption, Victim
 from tests.support.builders import allocation, claim, consumer, node, pod, result
 from tests.support.cluster_builders import gone, seen
@@ -206,3 +207,13 @@ def test_a_pod_that_is_going_or_bound_has_no_nomination(change: dict[str, object
     assert len(made.nominated()) == 1
     made.apply(seen(replace(HIGH, nominated_node_name="n1", **change)))
     assert made.nominated() == ()
+
+
+@pytest.mark.parametrize(("cpu", "where", "is_free"), [(2, "n1", True), (100, "n1", False), (2, "gone", False)])
+def test_a_nomination_that_held_nothing_frees_nothing_when_it_ends(cpu: int, where: str, is_free: bool) -> None:  # noqa: FBT001
+    """Else two hundred pods that fit nowhere wake each other for ever, as nobody keeps them from nominating nodes."""
+    waiting = pod("w", cpu=cpu)
+    made = cluster(replace(waiting, nominated_node_name=where))
+    (transition,) = made.apply(seen(waiting))
+    facts = facts_of(made.without_idle(transition))
+    assert (Fact.NOMINATION_ENDED in facts) is is_free

@@ -119,12 +119,16 @@ class Cycle:
         """
         Decide about the parts of a batch that see different room held.
 
-        Pods with a node nominated come alone. Together they have the time that the others took last: however many of
-        them there are, the others wait no more than twice as long. Those that are left come with the next batch.
+        Pods with a node nominated come alone, after the others, against which their room is held. Together they have
+        the time that the others took last: however many of them there are, the others wait no more than twice as long.
+        Those that are left come with the next batch.
         """
         nominated = self._parts.cluster.nominated()
         holders, alone, together = {pod.id for pod in nominated}, 0.0, 0.0
-        for part in split_held(batch, nominated):
+        parts = sorted(
+            split_held(batch, nominated), key=lambda part: not holders.isdisjoint(pod.id for pod in part.pods)
+        )
+        for part in parts:
             started = self._clock()
             if holders.isdisjoint(pod.id for pod in part.pods):
                 await self._decide_whole(part)

@@ -60,7 +60,8 @@ ROUND = 60
 """Times that some pods come and go, until it is looked at what is kept of them; done three times."""
 BOUNDED = {
     "[]._cluster._mirror.company._newcomers": MOST_NEWCOMERS,
-    "[]._reports._outbox._events": 5000,
+    "[]._reports._outbox._events._namespaces": 5000,
+    "[]._reports._outbox._events._waiting[]": 5000,
     "[]._cluster.interner._young": 100_000,  # bounded in bytes, see tests/scheduler/test_interning.py
 }
 """What has a bound of its own, and is not full yet."""

@@ -66,12 +66,16 @@ _ANY_NODE: Final = (
             ReasonCode.NODE_TAINT,
             ReasonCode.NODE_AFFINITY,
             ReasonCode.NODE_RESOURCES,
+            ReasonCode.NODE_TOO_SMALL,
             ReasonCode.NODE_HELD,
         }
     )
     | _ALLOCATED_AWAY
 )
 """What the nodes that exist fail at, and a new one may not."""
+
+_NODE_SIZE: Final = frozenset({ReasonCode.NODE_RESOURCES, ReasonCode.NODE_TOO_SMALL})
+"""What a node that has more helps with, or one whose extended resource is served by devices now."""
 
 _VOLUME_PLACE: Final = frozenset(
     {ReasonCode.VOLUME_ELSEWHERE, ReasonCode.VOLUME_NONE, ReasonCode.VOLUME_CAPACITY, ReasonCode.VOLUME_MISSING}
@@ -114,8 +118,8 @@ _SINGLE: Final[dict[Fact, frozenset[ReasonCode]]] = {
     | _VOLUME_USE
     | _DEVICES_MATCHING
     | {ReasonCode.OUTRANKED},
-    Fact.NODE_ALLOCATABLE_GREW: frozenset({ReasonCode.NODE_RESOURCES, ReasonCode.OUTRANKED}),
-    Fact.NODE_RESOURCE_CHANGED_HANDS: _DEVICES_MATCHING | {ReasonCode.NODE_RESOURCES, ReasonCode.OUTRANKED},
+    Fact.NODE_ALLOCATABLE_GREW: _NODE_SIZE | {ReasonCode.OUTRANKED},
+    Fact.NODE_RESOURCE_CHANGED_HANDS: _DEVICES_MATCHING | _NODE_SIZE | {ReasonCode.OUTRANKED},
     # Labels decide which devices a node reaches, and whether the configuration gives them to us.
     Fact.NODE_LABELS_CHANGED: _DEVICES_MATCHING
     | _VOLUME_PLACE
@@ -146,7 +150,7 @@ _SINGLE: Final[dict[Fact, frozenset[ReasonCode]]] = {
     Fact.HOLD_RELEASED: frozenset({ReasonCode.NODE_HELD, ReasonCode.OUTRANKED}),
     Fact.DEVICES_FREED: _DEVICES_TAKEN | {ReasonCode.OUTRANKED},
     # A class may stand for an extended resource that the nodes do not have.
-    Fact.CLASS_CHANGED: _DEMANDS | {ReasonCode.NODE_RESOURCES},
+    Fact.CLASS_CHANGED: _DEMANDS | _NODE_SIZE,
     Fact.SLICE_CHANGED: _DEVICES_MATCHING | {ReasonCode.OUTRANKED, ReasonCode.CLAIM_TAINTED},
     # Fewer slices can help: an older generation is whole again, `All` asks for less, a duplicate is gone.
     Fact.SLICE_DELETED: _DEVICES_MATCHING | {ReasonCode.OUTRANKED, ReasonCode.CLAIM_TAINTED},

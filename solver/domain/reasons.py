@@ -49,6 +49,8 @@ class ReasonCode(StrEnum):
     """The node does not match the pod's nodeSelector or required node affinity."""
     NODE_RESOURCES = "NodeResources"
     """The node has too little of a resource left (cpu, memory, pods, extended resources)."""
+    NODE_TOO_SMALL = "NodeTooSmall"
+    """The pod asks for more of a resource than the node has with no pod on it: no pod that leaves helps."""
     NODE_PORTS = "NodePorts"
     """A host port of the pod is taken on the node."""
     POD_AFFINITY = "PodAffinity"

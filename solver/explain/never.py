@@ -92,7 +92,7 @@ class Never:
         """Say for which resource even an empty node would not do, among those that the pod may use."""
         allowed = np.flatnonzero(pod_class.verdicts.allowed)
         for resource, amount in pod_class.requests if len(allowed) else ():
-            node = self.problem.inventory.nodes[allowed[np.argmax(self._sizes(resource)[allowed])]]
+            node = self.problem.inventory.nodes[allowed[np.argmax(self.sizes_of(resource)[allowed])]]
             largest, name = dict(node.allocatable).get(resource, 0), node.name
             if amount <= largest:
                 continue
@@ -100,10 +100,10 @@ class Never:
             there = f"the largest node that it may use{named} has {amount_of(resource, largest)}"
             there = there if largest else "no node that it may use has any"
             text = f"the pod asks for {amount_of(resource, amount)} {resource}, and {there}"
-            yield _told(ReasonCode.NODE_RESOURCES, text)
+            yield _told(ReasonCode.NODE_TOO_SMALL, text)
 
-    def _sizes(self, resource: str) -> Amounts:
-        """Give what each node has of a resource."""
+    def sizes_of(self, resource: str) -> Amounts:
+        """Give what each node has of a resource with no pod on it."""
         if resource not in self.sizes:
             nodes = self.problem.inventory.nodes
             found = (min(MOST, dict(node.allocatable).get(resource, 0)) for node in nodes)

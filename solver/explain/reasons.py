@@ -142,9 +142,10 @@ class Explanation:
         held[list(problem.held.get(pod_class.index, ()))] = True
         allowed, counts = pod_class.verdicts.allowed | held, dict[Reason, int]()
         for resource, amount in ((PODS, 1), *pod_class.requests):
-            short = int(np.count_nonzero(allowed & (problem.room.of(resource) < amount))) if amount > 0 else 0
-            if short:
-                counts[node_fit.insufficient(resource)] = short
+            short = allowed & (problem.room.of(resource) < amount)
+            if amount > 0 and short.any():
+                is_too_small = not (self.never.sizes_of(resource)[short] >= amount).any()
+                counts[node_fit.insufficient(resource, is_too_small=is_too_small)] = int(np.count_nonzero(short))
         roomy = allowed & problem.room.fits(pod_class.requests)
         free, others = tracking.refused(self.trackers, pod_class, roomy, leaving=ReasonCode.NODE_HELD)
         open_nodes, _ = tracking.refused(self.trackers, pod_class, free & ~held)

@@ -66,10 +66,14 @@ def _reason(code: ReasonCode, message: str) -> Reason:
     return Reason(code=code, message=message, node_count=1)
 
 
-def insufficient(resource: str) -> Reason:
-    """Give the reason for a resource that runs out, as kube-scheduler words it."""
+def insufficient(resource: str, *, is_too_small: bool = False) -> Reason:
+    """
+    Give the reason for a resource that runs out, as kube-scheduler words it.
+
+    With `is_too_small` the pod asks for more than the whole node has; the words are the same.
+    """
     message = "Too many pods" if resource == "pods" else f"Insufficient {resource}"
-    return _reason(ReasonCode.NODE_RESOURCES, message)
+    return _reason(ReasonCode.NODE_TOO_SMALL if is_too_small else ReasonCode.NODE_RESOURCES, message)
 
 
 UNFIT: Final = _reason(ReasonCode.NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector")

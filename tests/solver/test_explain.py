@@ -330,9 +330,9 @@ def test_nodes_are_counted_by_what_each_fails_first() -> None:
     labelled = [b.node(each.name, cpu=1, labels={"zone": "a"}) if each.name in {"n1", "n2"} else each for each in nodes]
     assert sorted(reasons([labelled], pod)) == [
         (ReasonCode.NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector", 1),
-        (ReasonCode.NODE_RESOURCES, "Insufficient cpu", 2),
-        (ReasonCode.NODE_RESOURCES, "the pod asks for 2 cpu, and the largest node that it may use (n1) has 1", 0),
         (ReasonCode.NODE_TAINT, "node(s) had untolerated taint {a: b}", 1),
+        (ReasonCode.NODE_TOO_SMALL, "Insufficient cpu", 2),
+        (ReasonCode.NODE_TOO_SMALL, "the pod asks for 2 cpu, and the largest node that it may use (n1) has 1", 0),
         (ReasonCode.NODE_UNSCHEDULABLE, "node(s) were unschedulable", 1),
     ]
 
@@ -397,8 +397,8 @@ def test_a_label_that_some_node_has_is_no_mistake() -> None:
 def test_a_pod_that_is_larger_than_every_node_hears_of_the_largest() -> None:
     told = reasons((b.node("n1", cpu=8), b.node("n2", cpu=12)), b.pod("p", cpu=900))
     assert told == [
-        (ReasonCode.NODE_RESOURCES, "Insufficient cpu", 2),
-        (ReasonCode.NODE_RESOURCES, "the pod asks for 900 cpu, and the largest node that it may use (n2) has 12", 0),
+        (ReasonCode.NODE_TOO_SMALL, "Insufficient cpu", 2),
+        (ReasonCode.NODE_TOO_SMALL, "the pod asks for 900 cpu, and the largest node that it may use (n2) has 12", 0),
     ]
 
 
@@ -406,6 +406,12 @@ def test_a_pod_that_fits_an_empty_node_does_not_hear_of_its_size() -> None:
     running = b.pod("runs", cpu=8, node_name="n1")
     told = reasons((b.node("n1", cpu=8), running), b.pod("p", cpu=2))
     assert told == [(ReasonCode.NODE_RESOURCES, "Insufficient cpu", 1)]
+
+
+def test_pods_that_leave_help_where_one_of_the_full_nodes_is_large_enough() -> None:
+    running = b.pod("runs", cpu=8, node_name="n1")
+    told = reasons((b.node("n1", cpu=8), b.node("n2", cpu=1), running), b.pod("p", cpu=2))
+    assert told == [(ReasonCode.NODE_RESOURCES, "Insufficient cpu", 2)]
 
 
 def test_a_pod_that_lost_to_a_higher_priority_is_outranked_and_says_what_the_plan_leaves() -> None:
@@ -457,4 +463,4 @@ def test_a_pod_whose_claim_is_pinned_to_a_full_node_hears_that_no_other_helps() 
         pods=(b.pod("p", "c", cpu=2),),
     )
 
-    assert sorted(s.codes(decided, "p")) == ["ClaimElsewhere", "NodeResources", "NodeResources", "NodeTaint"]
+    assert sorted(s.codes(decided, "p")) == ["ClaimElsewhere", "NodeTaint", "NodeTooSmall", "NodeTooSmall"]

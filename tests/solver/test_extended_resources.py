@@ -102,7 +102,7 @@ def test_a_node_with_neither_plugin_nor_class_refuses() -> None:
 
     found = _plan(snapshot, pod("p", container(gpu=1)))
 
-    assert codes(found, "p") == [ReasonCode.NODE_RESOURCES] * 2
+    assert codes(found, "p") == [ReasonCode.NODE_TOO_SMALL] * 2
     assert messages(found, "p")[1] == f"the pod asks for 1 {RESOURCE}, and no node that it may use has any"
 
 
@@ -150,7 +150,7 @@ def test_the_reason_names_the_resource_on_nodes_where_devices_serve_it() -> None
 
     found = _plan(snapshot, pod("p", container(gpu=2)))
 
-    assert codes(found, "p") == [ReasonCode.DEVICES_NONE, ReasonCode.NODE_RESOURCES]
+    assert codes(found, "p") == [ReasonCode.DEVICES_NONE, ReasonCode.NODE_TOO_SMALL]
     assert messages(found, "p")[0].startswith(f"resource {RESOURCE}: needs 2 devices, 1 matches")
     assert messages(found, "p")[1] == f"Insufficient {RESOURCE}"
 
@@ -162,7 +162,7 @@ def test_each_node_is_counted_once_among_the_reasons() -> None:
     found = _plan(snapshot, pod("p", container(gpu=2)))
 
     counts = {each.code: each.node_count for each in found.unplaced[0].reasons}
-    assert counts == {ReasonCode.DEVICES_NONE: 1, ReasonCode.NODE_TAINT: 1, ReasonCode.NODE_RESOURCES: 1}
+    assert counts == {ReasonCode.DEVICES_NONE: 1, ReasonCode.NODE_TAINT: 1, ReasonCode.NODE_TOO_SMALL: 1}
 
 
 def test_more_devices_than_a_claim_can_hold_are_refused_with_the_limit() -> None:

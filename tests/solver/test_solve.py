@@ -128,7 +128,7 @@ def test_the_last_place_of_a_claim_goes_to_a_pod_that_fits() -> None:
     pods = [b.pod("too-large", "c", cpu=100), b.pod("p", "c"), b.pod("q", "c", cpu=2)]
     decided = s.plan(b.node("n1", pods=500), GPU, given, pods=pods)
     assert len(s.nodes_of(decided)) == 1
-    assert set(s.codes(decided, "too-large")) == {"NodeResources"}
+    assert set(s.codes(decided, "too-large")) == {"NodeTooSmall"}
 
 
 def test_the_last_place_of_a_claim_goes_to_the_pod_of_the_highest_priority() -> None:

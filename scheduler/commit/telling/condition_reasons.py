@@ -72,6 +72,7 @@ CONDITION: Final[dict[ReasonCode, ConditionReason]] = {
     ReasonCode.NODE_TAINT: ConditionReason.UNSCHEDULABLE,
     ReasonCode.NODE_AFFINITY: ConditionReason.UNSCHEDULABLE,
     ReasonCode.NODE_RESOURCES: ConditionReason.UNSCHEDULABLE,
+    ReasonCode.NODE_TOO_SMALL: ConditionReason.UNSCHEDULABLE,
     ReasonCode.NODE_PORTS: ConditionReason.UNSCHEDULABLE,
     ReasonCode.POD_AFFINITY: ConditionReason.UNSCHEDULABLE,
     ReasonCode.POD_ANTI_AFFINITY: ConditionReason.UNSCHEDULABLE,

@@ -53,6 +53,12 @@ WOKEN_BY: dict[ReasonCode, set[Fact]] = {
         Fact.NOMINATION_ENDED,
         Fact.CLASS_CHANGED,
     },
+    ReasonCode.NODE_TOO_SMALL: {
+        Fact.NODE_ADDED,
+        Fact.NODE_ALLOCATABLE_GREW,
+        Fact.NODE_RESOURCE_CHANGED_HANDS,
+        Fact.CLASS_CHANGED,
+    },
     ReasonCode.NODE_HELD: {Fact.NODE_ADDED, Fact.HOLD_RELEASED},
     ReasonCode.HOLDING: {Fact.NODE_GONE},
     ReasonCode.NODE_PORTS: {Fact.NODE_ADDED, Fact.PORTS_FREED, Fact.NOMINATION_ENDED},

@@ -60,7 +60,8 @@ class GangReasons:
             return None
         families = [family for family in self.problem.families if family[0].index in rule.classes]
         entries = tuple(family for family in families for _ in family[0].members)
-        placer = Greedy(self.problem, Kept(self.problem), Order.QUEUE_BEST_FIT).start()
+        stop = self.explanation.should_stop
+        placer = Greedy(self.problem, Kept(self.problem), Order.QUEUE_BEST_FIT, stop=stop).start()
         found = units.most(placer, Unit(entries, rule), rule)
         if found.pods >= rule.need:
             return None

@@ -69,6 +69,10 @@ class Explanation:
     never: Never = field(init=False)
     company: Company = field(init=False)
 
+    def should_stop(self) -> bool:
+        """Whether time has ended: what is left is told without looking."""
+        return self.budget is not None and self.budget.should_stop()
+
     def __post_init__(self) -> None:
         problem, numbers = self.problem, dict[Condition, int]()
         self.kept, self.hints, self.supplies = Kept(problem), Hints.within(problem, self.budget), Supplies(problem)

@@ -85,7 +85,7 @@ class Greedy:
     trackers: list[Tracker] = field(default_factory=list)
     stop: Callable[[], bool] = _never
     is_cut: bool = False
-    """Whether time ended while nodes were rated: those that were not are passed over."""
+    """Whether time ended while nodes were rated or domains were tried: the others are passed over."""
     spreads: bool = field(init=False)
     preferring: Tally = field(init=False)
     scoring: Tally = field(init=False)
@@ -142,6 +142,11 @@ class Greedy:
         while not stop() and self._try_again():
             pass
         return self.solution
+
+    def is_over(self) -> bool:
+        """Whether time has ended; what is left then is not reached."""
+        self.is_cut = self.is_cut or self.stop()
+        return self.is_cut
 
     def _try_again(self) -> bool:
         """Place pods that came too early for their neighbours: those that they wanted to be with are there by now."""

@@ -55,6 +55,9 @@ class Placer(Protocol):
 
     problem: Problem
 
+    def is_over(self) -> bool:
+        """Whether time has ended: no other domain is tried then."""
+
     def place(self, family: Family, within: Mapping[int, Mask]) -> bool:
         """Place one pod on nodes that `within` leaves its class, if it fits; give whether it did."""
 
@@ -112,6 +115,8 @@ def place(placer: Placer, unit: Unit) -> None:
         placer.restore(saved)
         if count and count >= unit.rule.need and (best is None or count > best.pods):
             best = Found(count, levels, row)
+        if placer.is_over():
+            break
     if best is not None:
         _place_in(placer, unit, unit.rule, best.levels, best.row)
 
@@ -122,7 +127,7 @@ def most(placer: Placer, unit: Unit, rule: GangRule) -> Found:
     best = Found(0, (), ())
     found = _possible(placer, rule, rule.required)
     for most_pods, row in sorted(found, key=lambda each: -each[0])[:_MOST_LOOKS]:
-        if most_pods <= best.pods:
+        if most_pods <= best.pods or (best.row and placer.is_over()):
             break
         count = _place_in(placer, unit, rule, rule.required, row, is_whole=False)
         placer.restore(saved)
@@ -135,13 +140,14 @@ def _place_in(
     placer: Placer, unit: Unit, rule: GangRule, levels: tuple[Level, ...], row: Row, *, is_whole: bool = True
 ) -> int:
     """Place what fits in some domains; give up as soon as too few are left."""
-    masks = {index: rule.mask(index, levels, row) for index in rule.classes}
+    masks = rule.inside(levels, row)
     within = {index: mask for index, mask in masks.items() if mask is not None}
+    open_classes = {family: tuple(each for each in family if each.index in masks) for family in set(unit.families)}
     count, need = 0, rule.need if is_whole else 0
     for position, family in enumerate(unit.families):
         if count + len(unit.families) - position < need:
             break
-        count += placer.place(family, within)
+        count += bool(open_classes[family]) and placer.place(open_classes[family], within)
     return count
 
 

@@ -28,7 +28,7 @@ def improve(problem: Problem, start: Solution, budget: Budget) -> Solution:
     best, known, first = start, values(problem, start), frozenset[int]()
     kept = Kept(problem)
     left = _MOST_RUNS
-    for gang in _waiting(problem, start, kept):
+    for gang in _waiting(problem, start, kept, budget):
         for order in (Order.QUEUE_BEST_FIT, Order.LARGE_BEST_FIT):
             if left == 0 or budget.should_stop():
                 return best
@@ -41,17 +41,19 @@ def improve(problem: Problem, start: Solution, budget: Budget) -> Solution:
     return best
 
 
-def _waiting(problem: Problem, start: Solution, kept: Kept) -> Iterator[int]:
+def _waiting(problem: Problem, start: Solution, kept: Kept, budget: Budget) -> Iterator[int]:
     """Give the first classes of gangs without any place that would have one if they were alone, by priority."""
     placed = {choice.pod_class for choice in start.choices}
     if all(placed & set(rule.classes) for rule in problem.gangs):
         return
     for unit in units(problem, Greedy(problem, kept, Order.QUEUE_BEST_FIT).sequence()):
-        if unit.rule is not None and not placed & set(unit.rule.classes) and _fits_alone(problem, unit, kept):
+        if budget.should_stop():
+            return
+        if unit.rule is not None and not placed & set(unit.rule.classes) and _fits_alone(problem, unit, kept, budget):
             yield unit.rule.classes[0]
 
 
-def _fits_alone(problem: Problem, unit: Unit, kept: Kept) -> bool:
-    alone = Greedy(problem, kept, Order.QUEUE_BEST_FIT).start()
+def _fits_alone(problem: Problem, unit: Unit, kept: Kept, budget: Budget) -> bool:
+    alone = Greedy(problem, kept, Order.QUEUE_BEST_FIT, stop=budget.should_stop).start()
     place(alone, unit)
     return bool(alone.solution.choices)

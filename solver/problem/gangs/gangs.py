@@ -9,7 +9,7 @@ has several values, its pods are of a class for each of them (see `splits`).
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Final, Protocol
@@ -53,11 +53,26 @@ class Level:
     domain_of: dict[int, Domains] = field(default_factory=dict)
     held: frozenset[int] = frozenset()
     is_told: bool = True
+    by_domain: dict[int, set[int]] = field(default_factory=dict)
+    """The classes that have nodes in each domain."""
 
     @property
     def is_required(self) -> bool:
         """Whether all pods have to be in one domain."""
         return self.level.is_required
+
+    def bind(self, domain_of: dict[int, Domains]) -> None:
+        """Take the domains of the classes' nodes."""
+        self.domain_of = domain_of
+        arrays = {id(each): each for each in domain_of.values()}
+        found = {key: np.unique(each).tolist() for key, each in arrays.items()}
+        for index, domains in domain_of.items():
+            for domain in found[id(domains)]:
+                self.by_domain.setdefault(domain, set()).add(index)
+
+    def classes_in(self, domain: int) -> Set[int]:
+        """Give the classes that have nodes in a domain."""
+        return self.by_domain.get(domain, frozenset())
 
 
 @dataclass(slots=True, eq=False)
@@ -106,6 +121,20 @@ class GangRule:
             counts = self._combined(levels, open_nodes)
         rows = [row for row in counts if NO_DOMAIN not in row and _agrees(row, levels)]
         return sorted(rows, key=lambda row: (counts[row], row))
+
+    def inside(self, levels: Sequence[Level], row: Row) -> dict[int, Mask | None]:
+        """
+        Give the classes that have nodes inside of the domains of a row, each with these; None where no level binds it.
+
+        A gang that shares a value of its devices has a class for each value: one of hundreds is inside.
+        """
+        binding = tuple(zip(levels, row, strict=True))
+        masks = {
+            index: self.mask(index, levels, row)
+            for index in self.classes
+            if all(index not in each.domain_of or index in each.classes_in(domain) for each, domain in binding)
+        }
+        return {index: mask for index, mask in masks.items() if mask is None or mask.any()}
 
     def mask(self, pod_class: int, levels: Sequence[Level], row: Row) -> Mask | None:
         """Nodes of a class inside of the domains of a row; None where no level binds it."""
@@ -280,16 +309,17 @@ class Gangs:
             domains = np.array(
                 [_number(numbers, labels[node].get(level.node_label)) for node in range(len(labels))], dtype=np.int64
             )
-            made.domain_of = dict.fromkeys((each.index for each in own), domains)
+            made.bind(dict.fromkeys((each.index for each in own), domains))
             at = (self.inventory.node_index.get(pod.node_name, -1) for pod in there)
             held = {int(domains[node]) for node in at if node >= 0}
         else:
             attribute = AttributeName.parse(level.device_attribute)
             values = (value for pod in there for value in self.held_values(pod, attribute))
             held = {_number(numbers, value) for value in values}
-            made.domain_of = self._device_domains(attribute, own, numbers)
-            if not made.domain_of and not held:
-                made.domain_of = dict.fromkeys((each.index for each in own), self._nowhere())
+            domain_of = self._device_domains(attribute, own, numbers)
+            if not domain_of and not held:
+                domain_of = dict.fromkeys((each.index for each in own), self._nowhere())
+            made.bind(domain_of)
         made.held = frozenset(held - {NO_DOMAIN})
         made.names = list(numbers)
         return made

@@ -1,0 +1,80 @@
+"""A gang that may be in many domains: what each try costs, and that the tries end with time."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from solver.domain import Batch
+from solver.greedy import Greedy, Order, units
+from solver.greedy.placing import Kept
+from solver.problem.problem import Problem
+from tests.support import builders as b
+from tests.support.gangs import problem_of
+
+NODES, SIZE = 10, 5
+ROOTS = 2 * NODES
+"""A node has eight GPUs, four at each PCIe root: a gang of five fits at none."""
+
+
+def gang_at_one_root() -> Problem:
+    level = b.by_device("resource.kubernetes.io/pcieRoot")
+    claims = [b.claim(f"g-{i}") for i in range(SIZE)]
+    members = tuple(b.member(b.pod(f"g-{i}", f"g-{i}"), "g") for i in range(SIZE))
+    objects = [*(b.node(f"n{i}") for i in range(NODES)), *(b.gpu_slice(f"n{i}") for i in range(NODES))]
+    return problem_of([*objects, b.gpu_class(), *claims], Batch(pods=members, gangs=(b.gang("g", SIZE, level),)))
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, owner: object, name: str) -> Counter[str]:
+    """Count the calls of a function from now on."""
+    calls, original = Counter[str](), getattr(owner, name)
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        calls[name] += 1
+        return original(*arguments, **named)
+
+    monkeypatch.setattr(owner, name, call)
+    return calls
+
+
+def after(looks: int) -> Callable[[], bool]:
+    """Say that time has ended from this look on."""
+    left = iter(range(looks))
+    return lambda: next(left, None) is None
+
+
+def test_in_a_domain_only_the_classes_are_tried_that_have_nodes_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = gang_at_one_root()
+    assert len(problem.classes) > ROOTS
+    calls = counted(monkeypatch, Greedy, "_choose")
+    assert not Greedy(problem, Kept(problem), Order.QUEUE_BEST_FIT).run().choices
+    assert calls["_choose"] <= ROOTS * SIZE
+
+
+def test_classes_inside_of_a_domain_are_those_whose_mask_is_not_empty() -> None:
+    problem = gang_at_one_root()
+    (rule,) = problem.gangs
+    for row in ((domain,) for domain in range(ROOTS)):
+        inside = rule.inside(rule.levels, row)
+        masks = {index: rule.mask(index, rule.levels, row) for index in rule.classes}
+        assert inside.keys() == {index for index, mask in masks.items() if mask is None or mask.any()}
+        assert len(inside) == 1
+
+
+def test_no_other_domain_is_tried_when_time_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = gang_at_one_root()
+    tries = counted(monkeypatch, units, "_place_in")
+    solution = Greedy(problem, Kept(problem), Order.QUEUE_BEST_FIT).run(after(3))
+    assert not solution.choices
+    assert tries["_place_in"] <= 4
+
+
+def test_where_most_pods_fit_is_looked_for_until_time_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = gang_at_one_root()
+    (unit,) = units.units(problem, Greedy(problem, Kept(problem), Order.QUEUE_BEST_FIT).sequence())
+    tries = counted(monkeypatch, units, "_place_in")
+    placer = Greedy(problem, Kept(problem), Order.QUEUE_BEST_FIT, stop=after(3)).start()
+    assert unit.rule is not None
+    assert units.most(placer, unit, unit.rule).pods == SIZE - 1
+    assert tries["_place_in"] <= 4

@@ -161,21 +161,32 @@ class Cycle:
     def _has_claim(self, claim: ClaimId) -> bool:
         return self._parts.cluster.claim(claim) is not None
 
-    async def _decide_whole(self, rest: Batch) -> None:
-        """Decide until nothing is left: what is hard comes after what is not, and gets a budget of its own."""
-        while rest.pods:
-            async with self._turn:
-                started, decision = self._clock(), None
-                with self._confined(Part.DECISION, pods=[str(pod.id) for pod in rest.pods]):
-                    batch, policy = self._prepared(rest, started)
-                    decision = await self._parts.decider.decide(batch, policy)
-                if decision is None:
-                    self.give_up(rest.pods, _DEFECT)
-                    return
-                self._carry_out(decision, started)
-            self._parts.asides.take_in(decision)
-            self._parts.pending.give_back(decision.deferred.pods, self._clock())
-            rest = decision.later
+    async def _decide_whole(self, batch: Batch) -> None:
+        """
+        Decide about a batch, then about what is hard in it: that comes after what is not, and has a budget of its own.
+
+        What is left then comes with the next batch, beside the pods that have come meanwhile.
+        """
+        hard = await self._decide_once(batch)
+        left = await self._decide_once(hard)
+        self._parts.pending.give_back(left.pods, self._clock(), was_tried=True)
+
+    async def _decide_once(self, batch: Batch) -> Batch:
+        """Decide about a batch, and give the pods that want a decision of their own next."""
+        if not batch.pods:
+            return batch
+        async with self._turn:
+            started, decision = self._clock(), None
+            with self._confined(Part.DECISION, pods=[str(pod.id) for pod in batch.pods]):
+                prepared, policy = self._prepared(batch, started)
+                decision = await self._parts.decider.decide(prepared, policy)
+            if decision is None:
+                self.give_up(batch.pods, _DEFECT)
+                return Batch(pods=())
+            self._carry_out(decision, started)
+        self._parts.asides.take_in(decision)
+        self._parts.pending.give_back(decision.deferred.pods, self._clock())
+        return decision.later
 
     async def decide_with(self, batch: Batch, ask: Ask) -> tuple[Decision, bool]:
         """

@@ -1,8 +1,8 @@
 """
 Pods that can be taken, by namespace: new ones, and those that were tried before.
 
-The order is that of their ranks as long as all of them fit into a batch. Where more wait, the namespaces of one
-priority take turns, so that none of them fills a batch while others wait. A namespace whose pods find no place has few
+The order is that of their ranks as long as all of them fit into a batch. Where more wait than it may have, the
+namespaces of one priority take turns, so that none of them fills a batch while others wait. A namespace whose pods find no place has few
 of them in a batch: pods that fit nowhere cost as much as others, and retried ones every time.
 """
 
@@ -120,7 +120,10 @@ class Turns:
         before: Mapping[str, int],
     ) -> None:
         self._lines: Final = lines
-        self._is_crowded: Final = sum(len(line) for each in lines for line in each.values()) > limit
+        counts = [sum(len(line) for line in each.values()) for each in lines]
+        self._is_crowded: Final = sum(counts) > limit or any(
+            count > each.most() for count, each in zip(counts, quotas, strict=True)
+        )
         self._quotas: Final = quotas
         self._taken: Final[Counter[str]] = Counter(before)
         self._before: Final = before

@@ -165,11 +165,18 @@ class Pending:
         is_here = entry is not None and entry.pod.uid == uid and entry.state is State.IN_FLIGHT
         return entry.pod if entry is not None and is_here else None
 
-    def give_back(self, pods: Iterable[Pod], now: float) -> None:
-        """Put pods back that were taken and not decided about: they stand where they stood."""
+    def give_back(self, pods: Iterable[Pod], now: float, *, was_tried: bool = False) -> None:
+        """
+        Put pods back that were taken and not decided about: they stand where they stood.
+
+        With `was_tried` the time of two decisions did not suffice for them: a batch may have fewer of their namespace.
+        """
         for pod in pods:
             if self.in_flight(pod.id, pod.uid) is not None:
-                self._standing.activate(self._standing.entries[pod.id], now)
+                entry = self._standing.entries[pod.id]
+                if was_tried:
+                    self._standing.quotas(entry).failed(pod.id.namespace, entry.kind)
+                self._standing.activate(entry, now)
 
     def put_back(
         self, pod: PodId, uid: str, reasons: Collection[Reason], now: float, until: float | None = None

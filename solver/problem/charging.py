@@ -6,10 +6,10 @@ of pod affinity is weighed on every node. What the engine knows is free. Namespa
 of one do not use up what another one needs; the evaluation of selectors, which comes first, leaves a half for this.
 """
 
-from collections import deque
-from collections.abc import Hashable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from typing import Final
 
 from solver.domain import Batch, Budget, Claim, DeviceClass, Pod, PodId, Policy, Reason, ReasonCode
@@ -65,9 +65,9 @@ class _Register:
     def refused(self, batch: Batch) -> Iterator[tuple[PodId, Reason]]:
         """Pay for one pod after the other, and give those that cannot be paid for."""
         left = max(self.budget.units_left, self.budget.cost_units // _RESERVE)
-        turns = _Turns(batch)
+        turns = _Turns(batch, lambda pod: sum(self._unpaid(pod).values()))
         while (pod := turns.next()) is not None:
-            charges = {what: units for what, units in self._charges_of(pod).items() if what not in self.paid}
+            charges = self._unpaid(pod)
             units = sum(charges.values())
             if units > left or (units and self.budget.remaining_seconds() <= 0.0):
                 yield pod.id, too_costly(pod) if 2 * units > self.budget.cost_units else leaving.NOT_REACHED
@@ -78,7 +78,7 @@ class _Register:
             left -= units
             self.budget.spend(units)
             self.paid.update(charges)
-            turns.took(units)
+            turns.took(pod, units)
 
     def _work_out(self, pod: Pod, charges: Charges) -> Reason | None:
         """Put what a pod demands to the devices; what that raises is the pod's own problem."""
@@ -95,11 +95,12 @@ class _Register:
                 return quarantine.failed(pod)
         return None
 
-    def _charges_of(self, pod: Pod) -> Charges:
+    def _unpaid(self, pod: Pod) -> Charges:
+        """Give what a pod is charged for that no pod of the batch has paid yet."""
         found = self._of_terms(pod)
         for claim in open_claims(pod, self.world.claims):
             found |= self._of_claim(claim)
-        return found
+        return {what: units for what, units in found.items() if what not in self.paid}
 
     def _of_claim(self, claim: Claim) -> Charges:
         same = (id(claim.requests), id(claim.constraints))
@@ -135,32 +136,46 @@ def _demands(claim: Claim, classes: Mapping[str, DeviceClass], policy: Policy) -
 
 @dataclass(slots=True, eq=False)
 class _Turns:
-    """The pods of a batch, those of the namespace first that has been paid least for."""
+    """
+    The pods of a batch, in each namespace in their order: next is the one with which its namespace has cost least.
+
+    What the next pod costs counts, too: many small ones do not come before the first large one of another namespace
+    once they cost as much together. It is max-min fairness, as of bandwidth among flows.
+    """
 
     batch: Batch
-    _pods: dict[str, deque[Pod]] = field(default_factory=dict)
-    _paid: list[tuple[int, str]] = field(default_factory=list)
+    units_of: Callable[[Pod], int]
+    _pods: dict[str, deque[tuple[int, Pod]]] = field(default_factory=dict)
+    _paid: Counter[str] = field(default_factory=Counter)
+    _heads: list[tuple[int, int, Pod]] = field(default_factory=list)
+    """The first pod of each namespace behind what it would have cost then, and the pod's place in the batch."""
+    _given: str | None = None
 
     def __post_init__(self) -> None:
-        for pod in self.batch.pods:
-            self._pods.setdefault(pod.id.namespace, deque()).append(pod)
-        self._paid = [(0, namespace) for namespace in self._pods]
-        heapify(self._paid)
+        for place, pod in enumerate(self.batch.pods):
+            self._pods.setdefault(pod.id.namespace, deque()).append((place, pod))
+        for namespace in self._pods:
+            self._line_up(namespace)
 
     def next(self) -> Pod | None:
         """Give the next pod."""
-        while self._paid:
-            pods = self._pods[self._paid[0][1]]
-            if pods:
-                return pods.popleft()
-            heappop(self._paid)
-        return None
+        if self._given is not None:
+            self._line_up(self._given)
+            self._given = None
+        if not self._heads:
+            return None
+        _, _, pod = heappop(self._heads)
+        self._given = pod.id.namespace
+        return pod
 
-    def took(self, units: int) -> None:
-        """Note what the pod that was given last cost."""
-        if units:
-            paid, namespace = heappop(self._paid)
-            heappush(self._paid, (paid + units, namespace))
+    def took(self, pod: Pod, units: int) -> None:
+        """Note what a pod that was given cost."""
+        self._paid[pod.id.namespace] += units
+
+    def _line_up(self, namespace: str) -> None:
+        if self._pods[namespace]:
+            place, pod = self._pods[namespace].popleft()
+            heappush(self._heads, (self._paid[namespace] + self.units_of(pod), place, pod))
 
 
 def too_costly(pod: Pod) -> Reason:

@@ -52,6 +52,8 @@ class Deciding:
         self.batches: list[Batch] = []
         self.may_solve = asyncio.Event()
         self.may_solve.set()
+        self.hard_at_once = 0
+        """How many hard pods one decision can decide about; 0 for all."""
 
     async def wait_until_able(self) -> None:
         pass
@@ -65,7 +67,8 @@ class Deciding:
         hard = {each.id for each in batch.pods if each.id.name.startswith("hard")}
         later = batch.without({each.id for each in batch.pods} - hard)
         if len(later.pods) == len(batch.pods):
-            later = Batch(pods=())
+            at_once = self.hard_at_once or len(batch.pods)
+            later = batch.without({each.id for each in batch.pods[:at_once]})
         now = batch.without({each.id for each in later.pods})
         plan = solve_greedily(self.cluster.snapshot(), now, policy, Budget())
         return Decision(batch=now, plan=plan, seconds=0.0, later=later)
@@ -301,6 +304,22 @@ async def test_batches_collect_while_the_plan_before_the_last_is_written(monkeyp
         await settle()
 
     assert hall.deciding.names == [["p"], ["q"], ["r", "s"]]
+
+
+async def test_pods_that_come_while_hard_ones_are_decided_wait_for_two_decisions_at_most() -> None:
+    """Each decision about hard pods decides one of them: a namespace with many had the scheduler for itself."""
+    hall = Hall()
+    hall.deciding.hard_at_once = 1
+    hall.arrive(*(pod(f"hard-{index}", namespace="tenant") for index in range(20)))
+    hall.deciding.may_solve.clear()
+    async with running(hall):
+        hall.arrive(pod("plain"))
+        hall.deciding.may_solve.set()
+        for _ in range(20):
+            await settle()
+
+    assert [position for position, names in enumerate(hall.deciding.names) if "plain" in names] == [2]
+    assert hall.pending.counts()[State.ACTIVE] == 0
 
 
 async def test_what_is_easy_is_written_while_what_is_hard_is_decided() -> None:

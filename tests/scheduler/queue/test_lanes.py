@@ -222,3 +222,27 @@ def test_new_pods_that_find_a_place_are_more_again(pending: Pending) -> None:
             pending.remove(each.id)
 
     assert sizes == [FEWEST_NEW, 2 * FEWEST_NEW, 4 * FEWEST_NEW]
+
+
+def test_retried_pods_of_many_namespaces_take_turns_where_a_batch_may_have_few_of_them(pending: Pending) -> None:
+    """They fit into a batch, and the quota of all retried pods lets in those of four namespaces that came first."""
+    for namespace in "abcd":
+        offer(pending, namespace, 200, 0.0)
+    offer(pending, "late", 1, 1.0)
+    tried = 0
+    for number in range(20):
+        now = 2.0 + 20.0 * number
+        batch = pending.take_batch(now, 1000)
+        tried += namespaces(batch)["late"]
+        fail(pending, batch, now)
+        pending.wake(became(None, node(f"n{number}")))
+
+    assert tried == 20
+
+
+def test_pods_that_two_decisions_did_not_reach_are_fewer_in_the_next_batch(pending: Pending) -> None:
+    offer(pending, "costly", 400, 0.0)
+    taken = pending.take_batch(1.0, 1000)
+    pending.give_back(taken.pods, 1.0, was_tried=True)
+
+    assert namespaces(pending.take_batch(2.0, 1000)) == {"costly": 200}

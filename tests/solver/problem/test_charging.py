@@ -75,6 +75,20 @@ def test_a_claim_that_demands_more_than_a_decision_may_spend_is_costly() -> None
     assert "p" in s.nodes_of(plan)
 
 
+def test_a_pod_that_demands_nearly_all_comes_after_those_that_demand_little() -> None:
+    snapshot, plain = crowded(by_toleration)
+    demands = {"large": ("a", 38), "small": ("b", 3)}
+    for name, (namespace, count) in demands.items():
+        rows = (b.request(f"r{i}", tolerations=(b.toleration(f"{name}-{i}"),)) for i in range(count))
+        snapshot = replace(snapshot, claims=(*snapshot.claims, b.claim(name, *rows, namespace=namespace)))
+    pods = [b.pod(name, b.entry(name, namespace=to), namespace=to) for name, (to, _) in demands.items()]
+    engine = Engine()
+    decided(snapshot, plain[-1:], 1_000_000, engine)  # what the class selects is known
+    plan = decided(snapshot, pods, 40 * 8 * NODES, engine)
+    assert [each.name for each in (*plan.later, *plan.costly)] == ["large"]
+    assert "small" in {each.pod.name for each in (*plan.placements, *plan.unplaced)}
+
+
 def test_pods_with_very_many_terms_are_costly() -> None:
     terms = tuple(nb.term("zone", app=f"x{number}") for number in range(3000))
     snapshot, pods = crowded(by_toleration)

@@ -2,8 +2,8 @@
 Pods that can be taken, by namespace: new ones, and those that were tried before.
 
 The order is that of their ranks as long as all of them fit into a batch. Where more wait than it may have, the
-namespaces of one priority take turns, so that none of them fills a batch while others wait. A namespace whose pods find no place has few
-of them in a batch: pods that fit nowhere cost as much as others, and retried ones every time.
+namespaces of one priority take turns, so that none of them fills a batch while others wait. A namespace whose pods find
+no place has few of them in a batch: pods that fit nowhere cost as much as others, and retried ones every time.
 """
 
 from collections import Counter

@@ -190,7 +190,9 @@ def _fill_pools(variables: Variables) -> None:
 def lines(variables: Variables) -> Iterator[tuple[PartAt, int, Line]]:
     """Go through the lines of every option of every part."""
     for at, options in variables.options.items():
-        yield from ((at, index, line) for index, option in options for line in option.lines)
+        for index, option in options:
+            variables.form.step(len(option.lines))
+            yield from ((at, index, line) for line in option.lines)
 
 
 def pool_of(variables: Variables, at: PartAt, line: Line) -> Pool:

@@ -13,7 +13,7 @@ from typing import Final
 UNBOUNDED: Final = 2**53
 """No limit: larger than any count or amount, small enough that an engine's doubles hold it exactly."""
 _GLANCE: Final = 256
-"""While a model is written, the clock is looked at once for so many variables, and once for so many rows."""
+"""While a model is written, the clock is looked at once for so many variables, rows or lines of options."""
 
 
 class OutOfTimeError(Exception):
@@ -67,12 +67,13 @@ class IntegerForm:
     rows: list[Row] = field(default_factory=list)
     levels: list[Level] = field(default_factory=list)
     stop: Callable[[], bool] | None = None
+    _steps: int = 0
 
     def variable(self, lower: int, upper: int) -> int:
         """Add an integer variable and give its index."""
         self.lower.append(lower)
         self.upper.append(upper)
-        self._look_at_clock(len(self.lower))
+        self.step()
         return len(self.lower) - 1
 
     def require(self, expression: Expression, rule: str, *, low: int = -UNBOUNDED, high: int = UNBOUNDED) -> None:
@@ -80,10 +81,12 @@ class IntegerForm:
         low = low if low == -UNBOUNDED else low - expression.offset
         high = high if high == UNBOUNDED else high - expression.offset
         self.rows.append(Row(expression, low, high, rule))
-        self._look_at_clock(len(self.rows))
+        self.step()
 
-    def _look_at_clock(self, count: int) -> None:
-        if self.stop is not None and count % _GLANCE == 0 and self.stop():
+    def step(self, count: int = 1) -> None:
+        """Note steps of the writing, and raise OutOfTimeError where the time is up."""
+        before, self._steps = self._steps, self._steps + count
+        if self.stop is not None and before // _GLANCE != self._steps // _GLANCE and self.stop():
             raise OutOfTimeError
 
     @property

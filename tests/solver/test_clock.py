@@ -108,6 +108,19 @@ def test_a_model_that_has_no_time_left_is_not_written_to_its_end(monkeypatch: py
         build.build(problem, cells.single(problem), stop=lambda: True)
 
 
+def test_every_option_is_a_step_of_writing_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A claim can be served in thousands of ways of many lines each: variables and rows are the lesser part."""
+    monkeypatch.setattr(form, "_GLANCE", 1)
+    rows = (b.first_available(f"r{i}", *(b.alternative(f"a{j}", count=j) for j in (1, 2, 3))) for i in range(3))
+    claim = b.claim("c", *rows, constraints=[b.match("resource.kubernetes.io/pcieRoot")])
+    problem = problem_of([b.node("n1"), b.gpu_slice("n1"), b.gpu_class(), claim], b.batch(b.pod("p", "c")))
+    looks = itertools.count()
+    variables = build.build(problem, cells.single(problem), stop=lambda: next(looks) < 0)
+    options = sum(map(len, variables.options.values()))
+    assert options > 3
+    assert next(looks) >= len(variables.form.lower) + len(variables.form.rows) + options
+
+
 def test_a_model_that_stands_may_grow_whatever_the_time() -> None:
     problem = problem_of(*crowded())
     assert build.build(problem, cells.single(problem), stop=lambda: False).form.stop is None

@@ -22,8 +22,8 @@ def gang_at_one_root() -> Problem:
     level = b.by_device("resource.kubernetes.io/pcieRoot")
     claims = [b.claim(f"g-{i}") for i in range(SIZE)]
     members = tuple(b.member(b.pod(f"g-{i}", f"g-{i}"), "g") for i in range(SIZE))
-    objects = [*(b.node(f"n{i}") for i in range(NODES)), *(b.gpu_slice(f"n{i}") for i in range(NODES))]
-    return problem_of([*objects, b.gpu_class(), *claims], Batch(pods=members, gangs=(b.gang("g", SIZE, level),)))
+    nodes, slices = ([make(f"n{i}") for i in range(NODES)] for make in (b.node, b.gpu_slice))
+    return problem_of([*nodes, *slices, b.gpu_class(), *claims], Batch(pods=members, gangs=(b.gang("g", SIZE, level),)))
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, owner: object, name: str) -> Counter[str]:

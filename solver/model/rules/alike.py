@@ -37,6 +37,7 @@ def _round_down(variables: Variables, asked: list[_Asked]) -> None:
     most = _most_left(variables, cell, [pool for pool, _ in asked])
     lines = [(variables.copies[at][option], line.needed) for _, found in asked for at, option, line in found]
     for size in sorted({needed for _, needed in lines if needed > 1}):
+        variables.form.step(len(lines))
         if most is None or most % size == 0:
             continue  # sums know that too
         total = Expression()

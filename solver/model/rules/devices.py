@@ -15,6 +15,7 @@ from solver.problem.requests.option import Line
 def supply_pools(variables: Variables) -> None:
     """Devices of a pool's types are as many as its lines ask for; with one type there is nothing to choose."""
     for pool, lines in variables.pools.items():
+        variables.form.step(len(lines))
         asked = Expression()
         for at, option, line in lines:
             add_scaled(asked, variables.copies[at][option], line.needed)
@@ -37,6 +38,7 @@ def keep_distinct(variables: Variables) -> None:
     for pool, lines in variables.pools.items():
         if not pool.distinct:
             continue
+        variables.form.step(len(lines))
         for each, count in variables.devices[pool].items():
             if not type_of(variables, pool.cell, each).is_shareable:
                 continue

@@ -9,7 +9,8 @@ has several values, its pods are of a class for each of them (see `splits`).
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Final, Protocol
@@ -70,7 +71,7 @@ class Level:
             for domain in found[id(domains)]:
                 self.by_domain.setdefault(domain, set()).add(index)
 
-    def classes_in(self, domain: int) -> Set[int]:
+    def classes_in(self, domain: int) -> AbstractSet[int]:
         """Give the classes that have nodes in a domain."""
         return self.by_domain.get(domain, frozenset())
 

@@ -186,9 +186,9 @@ async def write_pod_condition(
     nominated_node_name: str | None = None,
     since: dt.datetime | None = None,
     timeout_seconds: float = WRITE_SECONDS,
-) -> None:
+) -> int:
     """
-    Write PodScheduled=False with its reason and message; guarded by the pod's uid.
+    Write PodScheduled=False with its reason and message, and give the bytes of the pod; guarded by the pod's uid.
 
     `since` is when that became so (now, if it is not given). A nominated node of None is left alone, "" removes it.
     """
@@ -198,7 +198,7 @@ async def write_pod_condition(
         since=since or dt.datetime.now(dt.UTC),
         nominated_node_name=nominated_node_name,
     )
-    await pod_status.patch(client, (pod.id, pod.uid), status, timeout_seconds=timeout_seconds)
+    return len(await pod_status.patch(client, (pod.id, pod.uid), status, timeout_seconds=timeout_seconds))
 
 
 async def write_event(client: Client, event: EventRecord, *, timeout_seconds: float = WRITE_SECONDS) -> None:

@@ -129,8 +129,9 @@ class Town:
     """The parts of a cycle, all real but for the API, the solver's process and the writes of units."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        async def written(*_: object, **__: object) -> None:
+        async def written(*_: object, **__: object) -> int:
             await asyncio.sleep(0)
+            return 4096
 
         for name in ("write_pod_condition", "write_event", "write_group_condition"):
             monkeypatch.setattr(writes, name, written)

@@ -1,6 +1,6 @@
 """A queue in which namespaces take turns: however much one of them has waiting, the others wait no longer for it."""
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable, Iterable
 from typing import Final, Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -34,9 +34,22 @@ class FairQueue(Generic[K, V]):
         namespace = self._namespaces.pop(key, None)
         return None if namespace is None else self._out(namespace, key)
 
-    def take(self) -> V:
-        """Take the first value of the namespace whose turn it is; raise StopIteration where none waits."""
-        namespace = next(iter(self._waiting))
+    @property
+    def namespaces(self) -> Iterable[str]:
+        """The namespaces of which something waits."""
+        return self._waiting.keys()
+
+    def has(self, without: Collection[str]) -> bool:
+        """Whether something waits of a namespace that is none of these."""
+        return any(namespace not in without for namespace in self._waiting)
+
+    def take(self, without: Collection[str] = ()) -> V:
+        """
+        Take the first value of the namespace whose turn it is.
+
+        Namespaces that are among `without` have no turn. Raise StopIteration where nothing waits of any other.
+        """
+        namespace = next(each for each in self._waiting if each not in without)
         key = next(iter(self._waiting[namespace]))
         del self._namespaces[key]
         value = self._out(namespace, key)

@@ -2,9 +2,9 @@
 What waits to be told, in its order: to whom nothing was told yet, news and events, then what only changed its numbers.
 
 A condition is written again at once when its reason or leading code changes, else at most once a minute. The first
-word about a pod is free; everything else is paid from the allowance, so that it stays a share of all writes, and has
-one turn in four while first words wait. Namespaces take turns in each lane. Texts are composed when they are written,
-and what the pod was told already is not written again.
+word about a pod is free, as far as the rate of its namespace lets it; everything else is paid from the allowance, so that
+it stays a share of all writes, and has one turn in four while first words wait. Namespaces take turns in each lane. Texts
+are composed when they are written, and what the pod was told already is not written again.
 """
 
 import datetime as dt
@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 
 from scheduler.commit.telling import inventory
+from scheduler.commit.telling.byte_rate import ByteRate
 from scheduler.commit.telling.condition_reasons import ConditionReason, condition_reason, leading
 from scheduler.commit.telling.conditions import LONGEST_BYTES, Told, condition_message, shortened
 from scheduler.commit.telling.events import Narrator
@@ -104,6 +105,7 @@ class Outbox:
         self._narrator: Final = narrator
         self._known: Final[dict[str, _Known]] = {}
         self._first: Final[FairQueue[str, _Item]] = FairQueue()
+        self._rate: Final = ByteRate()
         self._news: Final[FairQueue[str, _Item]] = FairQueue()
         self._again: Final[dict[str, _Item]] = {}
         self._due: Final[list[tuple[float, str]]] = []
@@ -152,14 +154,18 @@ class Outbox:
         """Give what is to be written now; `may_pay` says whether more than first words may be."""
         has_others = bool(self._news or self._events or (self._due and self._due[0][0] <= now))
         is_turn_of_first = not (may_pay and has_others and self._first_in_a_row >= _FIRST_IN_A_ROW)
-        if self._first and is_turn_of_first:
+        if is_turn_of_first and (telling := self._first_word(now)) is not None:
             self._first_in_a_row += 1
-            return self._first_word(now)
+            return telling
         self._first_in_a_row = 0
-        return self._paid(now) if may_pay else None
+        return (self._paid(now) or self._first_word(now)) if may_pay else None
+
+    def spend(self, pod: Pod, size: int, now: float) -> None:
+        """Note that a condition was written into a pod of so many bytes."""
+        self._rate.spend(pod.id.namespace, size, now)
 
     def _paid(self, now: float) -> Telling | None:
-        """Give the next of what is paid for; a first word where none of it has anything to write."""
+        """Give the next of what is paid for, where some of it has anything to write."""
         while self._news or self._events:
             self._is_turn_of_events = bool(self._events) and (self._is_turn_of_events or not self._news)
             if self._is_turn_of_events:
@@ -171,16 +177,23 @@ class Outbox:
         while (item := self._take_due(now)) is not None:
             if (telling := self._compose(item, now)).cost:
                 return telling
-        return self._first_word(now) if self._first else None
+        return None
 
-    def _first_word(self, now: float) -> Telling:
-        return replace(self._compose(self._first.take(), now), is_free=True)
+    def _first_word(self, now: float) -> Telling | None:
+        """Give the first word about a pod of the next namespace that is not in debt."""
+        in_debt = self._rate.in_debt(now)
+        return (
+            replace(self._compose(self._first.take(in_debt), now), is_free=True) if self._first.has(in_debt) else None
+        )
 
-    def due_in(self, now: float) -> float | None:
-        """Give the seconds until something is to be told, None where nothing is."""
-        if self._first or self._news or self._events:
-            return 0.0
-        return max(0.0, self._due[0][0] - now) if self._due else None
+    def due_in(self, now: float, pays_in: float) -> float | None:
+        """Give the seconds until something may be told that is told first, or paid for then; None where nothing is."""
+        times = [self._rate.wait_seconds(each, now) for each in self._first.namespaces]
+        if self._news or self._events:
+            times.append(pays_in)
+        elif self._due:
+            times.append(max(pays_in, self._due[0][0] - now))
+        return min(times, default=None)
 
     def withdraw(self, pod_uid: str) -> None:
         """Tell nothing of what waits to be told about a pod."""

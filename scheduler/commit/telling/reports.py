@@ -207,9 +207,9 @@ class Reports:
                 if not telling.is_free:
                     self._allowance.spend(telling.cost)
                 return telling
-            due = self._outbox.due_in(self._clock())
+            due = self._outbox.due_in(self._clock(), wait)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(None if due is None else max(wait, due, _LEAST_SECONDS)):
+                async with asyncio.timeout(None if due is None else max(due, _LEAST_SECONDS)):
                     await self._has_work.wait()
 
     async def _write_condition(self, pod: Pod, told: Told, nominated_node_name: str | None) -> None:
@@ -220,7 +220,7 @@ class Reports:
             if writing.is_hushed:
                 raise _Hushed
             writing.is_sent = True
-            await writes.write_pod_condition(
+            size = await writes.write_pod_condition(
                 self._client,
                 pod,
                 reason=told.reason,
@@ -229,6 +229,7 @@ class Reports:
                 since=since,
                 timeout_seconds=seconds,
             )
+            self._outbox.spend(pod, size, self._clock())
 
         self._in_writing[pod.uid] = writing
         try:

@@ -6,6 +6,7 @@ import pytest
 
 from scheduler.commit.telling import inventory
 from scheduler.commit.telling.allowance import Allowance
+from scheduler.commit.telling.byte_rate import ByteRate
 from scheduler.commit.telling.events import Narrator
 from scheduler.commit.telling.outbox import Outbox, Telling
 from solver.domain import Pod, Reason, ReasonCode
@@ -176,13 +177,13 @@ def test_a_pod_whose_condition_could_not_be_written_is_told_again() -> None:
 
 def test_what_is_due_is_known_beforehand() -> None:
     box = outbox()
-    assert box.due_in(0.0) is None
+    assert box.due_in(0.0, 0.0) is None
     box.waits(P, (gpus(1),), 4)
-    assert box.due_in(0.0) == 0.0
+    assert box.due_in(0.0, 0.0) == 0.0
     told(box, 5.0)
     box.waits(P, (gpus(2),), 4)
 
-    assert box.due_in(25.0) == 40.0
+    assert box.due_in(25.0, 0.0) == 40.0
 
 
 def test_ten_thousand_waiting_pods_stay_below_the_share_while_a_device_is_freed_a_second() -> None:
@@ -300,3 +301,34 @@ def test_of_too_many_events_those_of_the_namespace_with_most_are_dropped(monkeyp
         box.add(narrator.failed(each, "why", now))
     regarding = [each.event.regarding.name for each in told(box, 0.0) if each.event is not None]
     assert ("p" in regarding, len(regarding), box.dropped) == (True, 10, 41)
+
+
+def test_first_words_about_large_pods_wait_for_the_rate_of_their_namespace_and_no_other() -> None:
+    """Writing into a large pod takes the API server long: a tenant with many of them had all of its time."""
+    box, size = outbox(), 64 * 1024
+    for index in range(100):
+        box.waits(pod(f"large-{index}", namespace="large"), (gpus(1),), 4)
+    for index in range(100):
+        box.waits(pod(f"p-{index}", namespace="usual"), (gpus(1),), 4)
+    found, now = list[Telling](), 0.0
+    while now < 20.0:
+        telling = box.next(now, may_pay=False)
+        if telling is None or telling.pod is None:
+            now += max(0.001, box.due_in(now, 60.0) or 20.0)
+            continue
+        found.append(telling)
+        box.spend(telling.pod, size if telling.pod.id.namespace == "large" else 4096, now)
+        if len(found) == 150:
+            assert now == 0.0
+            assert {each.pod.id.namespace for each in found[-50:] if each.pod} == {"usual"}
+
+    assert len(found) == 200
+    assert now > 5.0
+
+
+def test_a_namespace_whose_writes_are_paid_for_is_forgotten() -> None:
+    rate = ByteRate()
+    for number in range(1000):
+        rate.spend(f"n{number}", 1024, float(number))
+    assert rate.in_debt(1000.0) == frozenset()
+    assert len(vars(rate)["_paid_at"]) < 100

@@ -49,7 +49,7 @@ class Desk:
         self.nominations: list[str | None] = []
         self.since: list[dt.datetime] = []
         self.events: list[str] = []
-        self.is_failing, self.broken = False, ""
+        self.is_failing, self.broken, self.size = False, "", 4096
         self.is_taken = asyncio.Event()
         self.reports = Reports(
             cast("Client", None),
@@ -72,7 +72,7 @@ class Desk:
         nominated_node_name: str | None,
         since: dt.datetime,
         timeout_seconds: float,
-    ) -> None:
+    ) -> int:
         assert timeout_seconds == 5.0
         self.since.append(since)
         self.is_taken.set()
@@ -83,6 +83,7 @@ class Desk:
             raise RuntimeError("a defect")
         self.conditions.append((on.id.name, f"{reason}: {message}"))
         self.nominations.append(nominated_node_name)
+        return self.size
 
     async def _take_event(self, _: Client, event: EventRecord, *, timeout_seconds: float) -> None:
         assert timeout_seconds == 5.0

@@ -9,7 +9,7 @@ from solver.explain.reasons import Explanation
 from solver.greedy import Greedy, Order, units
 from solver.greedy.placing import Kept
 from solver.greedy.units import Found, Unit
-from solver.problem.gangs.gangs import GangRule
+from solver.problem.gangs.rule import GangRule
 from solver.problem.problem import PodClass, Problem
 from solver.solution import Solution
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from solver.greedy.tracking import Tracker
 from solver.problem.devices.inventory import Mask
 from solver.problem.fit import PODS, Amounts
-from solver.problem.gangs.gangs import GangRule, Level, Row
+from solver.problem.gangs.rule import GangRule, Level, Row
 from solver.problem.problem import PodClass, Problem, State
 from solver.problem.tastes.taste import Tally
 from solver.solution import SharedChoice

@@ -11,7 +11,7 @@ from solver.problem.devices.inventory import Inventory, Mask
 from solver.problem.devices.layout import GLOBAL, Group, Layout
 from solver.problem.devices.usage import Usage
 from solver.problem.fit import NodeVerdicts, Room
-from solver.problem.gangs.gangs import GangRule
+from solver.problem.gangs.rule import GangRule
 from solver.problem.limits import Limit
 from solver.problem.neighbours.circle import Neighbours
 from solver.problem.requests.component import Component

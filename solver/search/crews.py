@@ -15,7 +15,7 @@ import numpy as np
 
 from solver.model import build
 from solver.problem.fit import PODS, Amounts
-from solver.problem.gangs.gangs import GangRule, Row
+from solver.problem.gangs.rule import GangRule, Row
 from solver.problem.problem import Problem, State
 from solver.solution import Choice
 

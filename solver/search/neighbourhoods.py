@@ -13,7 +13,7 @@ import numpy as np
 
 from solver.domain import Budget
 from solver.model.objective import decides_pods
-from solver.problem.gangs.gangs import GangRule
+from solver.problem.gangs.rule import GangRule
 from solver.problem.problem import Problem
 from solver.search import bound, parts
 from solver.search.bound import Bounds

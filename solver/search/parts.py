@@ -12,7 +12,7 @@ from solver.engines.status import EngineStatus
 from solver.model import assignment, build, cells
 from solver.model.form import Expression, Level, OutOfTimeError
 from solver.problem.devices.layout import GLOBAL, type_at
-from solver.problem.gangs.gangs import GangRule
+from solver.problem.gangs.rule import GangRule
 from solver.problem.neighbours.circle import Neighbours
 from solver.problem.problem import PodClass, Problem
 from solver.search.values import taken

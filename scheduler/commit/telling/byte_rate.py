@@ -1,8 +1,8 @@
 """
-How fast the first words about a namespace's pods are written: by the size of these pods, which the API server handles.
+How fast the first words about a namespace's pods are written: by the size of the pods, which the API server handles.
 
-The generic cell rate algorithm, a token bucket of bytes for each namespace. What a write costs is known from its answer,
-which is the whole pod, so that it is paid afterwards: a namespace that is in debt waits.
+The generic cell rate algorithm, a token bucket of bytes for each namespace. What a write costs is known from its
+answer, which is the whole pod, so that it is paid afterwards: a namespace that is in debt waits.
 """
 
 from typing import Final

@@ -2,9 +2,9 @@
 What waits to be told, in its order: to whom nothing was told yet, news and events, then what only changed its numbers.
 
 A condition is written again at once when its reason or leading code changes, else at most once a minute. The first
-word about a pod is free, as far as the rate of its namespace lets it; everything else is paid from the allowance, so that
-it stays a share of all writes, and has one turn in four while first words wait. Namespaces take turns in each lane. Texts
-are composed when they are written, and what the pod was told already is not written again.
+word about a pod is free, as far as the rate of its namespace allows; everything else is paid from the allowance, so
+that it stays a share of all writes, and has one turn in four while first words wait. Namespaces take turns in each
+lane. Texts are composed when they are written, and what the pod was told already is not written again.
 """
 
 import datetime as dt

@@ -4,7 +4,7 @@ from collections import defaultdict
 
 from solver.model.form import Expression
 from solver.model.variables import Variables
-from solver.problem.gangs.gangs import GangRule, Level
+from solver.problem.gangs.rule import GangRule, Level
 from solver.problem.limits import NO_DOMAIN, Domains
 
 Placed = dict[int, list[tuple[int, int]]]

@@ -10,10 +10,7 @@ has several values, its pods are of a class for each of them (see `splits`).
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
-from itertools import product
-from typing import Final, Protocol
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,165 +19,10 @@ from solver.feasibility.device_attributes import AttributeName
 from solver.problem import fit
 from solver.problem.devices.inventory import Inventory, Mask
 from solver.problem.gangs.device_domains import DeviceDomains, value_of
+from solver.problem.gangs.rule import GangRule, Level
 from solver.problem.limits import NO_DOMAIN, Domains
 from solver.problem.requests.component import Component
 from solver.problem.requests.demand import Answers, DemandKey
-
-Row = tuple[int, ...]
-"""A domain per level, in the order of the levels."""
-_MOST_ROWS: Final = 4096
-
-
-class Scope(Protocol):
-    """What pods share at a level, and whether they have to; as text it is how messages name it."""
-
-    @property
-    def is_required(self) -> bool:
-        """Whether all pods have to be in one domain."""
-
-
-@dataclass(slots=True, eq=False)
-class Level:
-    """
-    One level of a gang.
-
-    `domain_of[class][node]` is a domain or `NO_DOMAIN`, for the classes that the level binds; `names` are per domain.
-    `held` are the domains of the members that run. `is_told` says whether messages may give the names, which are values
-    that nodes and devices have.
-    """
-
-    level: Scope
-    names: list[str] = field(default_factory=list)
-    domain_of: dict[int, Domains] = field(default_factory=dict)
-    held: frozenset[int] = frozenset()
-    is_told: bool = True
-    by_domain: dict[int, set[int]] = field(default_factory=dict)
-    """The classes that have nodes in each domain."""
-
-    @property
-    def is_required(self) -> bool:
-        """Whether all pods have to be in one domain."""
-        return self.level.is_required
-
-    def bind(self, domain_of: dict[int, Domains]) -> None:
-        """Take the domains of the classes' nodes."""
-        self.domain_of = domain_of
-        arrays = {id(each): each for each in domain_of.values()}
-        found = {key: np.unique(each).tolist() for key, each in arrays.items()}
-        for index, domains in domain_of.items():
-            for domain in found[id(domains)]:
-                self.by_domain.setdefault(domain, set()).add(index)
-
-    def classes_in(self, domain: int) -> AbstractSet[int]:
-        """Give the classes that have nodes in a domain."""
-        return self.by_domain.get(domain, frozenset())
-
-
-@dataclass(slots=True, eq=False)
-class GangRule:
-    """
-    Of the pods of `classes` (all of them one gang's) at least `need` are placed, or none.
-
-    `size` is how many there are, `running` how many members run. Required levels are in what the classes' verdicts
-    allow: a node without a domain is out, and so is every domain but those held.
-    """
-
-    gang: Gang
-    classes: tuple[int, ...]
-    size: int
-    running: int
-    levels: tuple[Level, ...]
-
-    @property
-    def need(self) -> int:
-        """How many have to be placed together; 0 where enough run already."""
-        return max(0, self.gang.min_count - self.running)
-
-    @property
-    def required(self) -> tuple[Level, ...]:
-        """Levels that have to be kept."""
-        return tuple(each for each in self.levels if each.is_required)
-
-    @property
-    def preferred(self) -> tuple[Level, ...]:
-        """Levels that cost."""
-        return tuple(each for each in self.levels if not each.is_required)
-
-    def rows(self, levels: Sequence[Level], open_nodes: Mapping[int, Mask]) -> list[Row]:
-        """
-        Give the domains that the gang can be in, one per level, those with the fewest open nodes first.
-
-        `open_nodes` are per class; domains without any of them are left out.
-        """
-        counts: Counter[Row] = Counter()
-        for index in self._telling(levels):
-            columns = np.stack([each.domain_of[index] for each in levels])
-            found, times = np.unique(columns[:, open_nodes[index]], axis=1, return_counts=True)
-            for column, count in zip(found.T.tolist(), times.tolist(), strict=True):
-                counts[tuple(column)] += count
-        if not counts:
-            counts = self._combined(levels, open_nodes)
-        rows = [row for row in counts if NO_DOMAIN not in row and _agrees(row, levels)]
-        return sorted(rows, key=lambda row: (counts[row], row))
-
-    def inside(self, levels: Sequence[Level], row: Row) -> dict[int, Mask | None]:
-        """
-        Give the classes that have nodes inside of the domains of a row, each with these; None where no level binds it.
-
-        A gang that shares a value of its devices has a class for each value: one of hundreds is inside.
-        """
-        binding = tuple(zip(levels, row, strict=True))
-        masks = {
-            index: self.mask(index, levels, row)
-            for index in self.classes
-            if all(index not in each.domain_of or index in each.classes_in(domain) for each, domain in binding)
-        }
-        return {index: mask for index, mask in masks.items() if mask is None or mask.any()}
-
-    def mask(self, pod_class: int, levels: Sequence[Level], row: Row) -> Mask | None:
-        """Nodes of a class inside of the domains of a row; None where no level binds it."""
-        found: Mask | None = None
-        for level, domain in zip(levels, row, strict=True):
-            if pod_class in level.domain_of:
-                inside: Mask = level.domain_of[pod_class] == domain
-                found = inside if found is None else found & inside
-        return found
-
-    def sums(self, pod_class: int, levels: Sequence[Level], amounts: fit.Amounts) -> dict[Row, int] | None:
-        """Sum up amounts per node over the domains of levels; None where one of these does not bind a class."""
-        if not levels or any(pod_class not in level.domain_of for level in levels):
-            return None
-        nodes = np.flatnonzero(amounts)
-        columns = np.stack([each.domain_of[pod_class][nodes] for each in levels])
-        found, places = np.unique(columns, axis=1, return_inverse=True)
-        totals = np.bincount(places.reshape(-1), weights=amounts[nodes], minlength=found.shape[1])
-        return {tuple(column): int(total) for column, total in zip(found.T.tolist(), totals.tolist(), strict=True)}
-
-    def _telling(self, levels: Sequence[Level]) -> list[int]:
-        """Classes that all the levels bind."""
-        return [each for each in self.classes if all(each in level.domain_of for level in levels)]
-
-    def _combined(self, levels: Sequence[Level], open_nodes: Mapping[int, Mask]) -> Counter[Row]:
-        """Combine the domains of levels that bind different classes."""
-        per_level: list[Counter[int]] = []
-        for level in levels:
-            found = Counter[int]()
-            for index, domains in level.domain_of.items():
-                found.update(domains[open_nodes[index]].tolist())
-            per_level.append(found)
-        rows: Counter[Row] = Counter()
-        for row in product(*(sorted(each) for each in per_level)):
-            if len(rows) >= _MOST_ROWS:
-                break
-            rows[row] = sum(each[domain] for each, domain in zip(per_level, row, strict=True))
-        return rows
-
-
-def _agrees(row: Row, levels: Sequence[Level]) -> bool:
-    return all(
-        not (level.is_required and level.held) or domain in level.held
-        for level, domain in zip(levels, row, strict=True)
-    )
 
 
 def running(snapshot: Snapshot) -> dict[GangId, list[Pod]]:
@@ -303,14 +145,13 @@ class Gangs:
         return tuple(found)
 
     def _level(self, level: GangLevel, own: Sequence[ClassView], there: Sequence[Pod]) -> Level:
-        made = Level(level)
         numbers: dict[str, int] = {}
         if level.node_label:
             labels = self.inventory.labels
             domains = np.array(
                 [_number(numbers, labels[node].get(level.node_label)) for node in range(len(labels))], dtype=np.int64
             )
-            made.bind(dict.fromkeys((each.index for each in own), domains))
+            domain_of = dict.fromkeys((each.index for each in own), domains)
             at = (self.inventory.node_index.get(pod.node_name, -1) for pod in there)
             held = {int(domains[node]) for node in at if node >= 0}
         else:
@@ -320,10 +161,7 @@ class Gangs:
             domain_of = self._device_domains(attribute, own, numbers)
             if not domain_of and not held:
                 domain_of = dict.fromkeys((each.index for each in own), self._nowhere())
-            made.bind(domain_of)
-        made.held = frozenset(held - {NO_DOMAIN})
-        made.names = list(numbers)
-        return made
+        return Level(level, names=list(numbers), domain_of=domain_of, held=frozenset(held - {NO_DOMAIN}))
 
     def _device_domains(
         self, attribute: AttributeName, own: Sequence[ClassView], numbers: dict[str, int]

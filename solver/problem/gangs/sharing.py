@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from solver.domain import Gang, GangId, Reason, ReasonCode, VolumeClaimId
-from solver.problem.gangs.gangs import GangRule, Level
+from solver.problem.gangs.rule import GangRule, Level
 from solver.problem.limits import NO_DOMAIN, Domains
 from solver.problem.neighbours.apart import Apart
 from solver.problem.neighbours.topology import Topology

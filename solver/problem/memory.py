@@ -119,13 +119,13 @@ class Engine:
         return self._inventory
 
     def _restock(self, basis: _Basis) -> bool:
-        """Take over what only some slices changed; whether nothing else did."""
+        """Take over what only some slices and taint rules changed; whether nothing else did."""
         was = self._basis
         if self._inventory is None or was is None or was[3] != basis[3]:
             return False
-        if was[0] is not basis[0] or was[2] is not basis[2]:
+        if was[0] is not basis[0]:
             return False
-        found = restocking.restock(self._inventory, was[1], basis[1])
+        found = restocking.restock(self._inventory, was[1], basis[1], basis[2])
         if found is None:
             return False
         wanted = {key for demands, _ in (*self._layouts, *self._outdated) for key in demands if not key.within}

@@ -1,5 +1,5 @@
 """
-An inventory after some slices were published again: only what they changed is looked at.
+An inventory after some slices were published again, or taint rules changed: only what that concerns is looked at.
 
 Drivers publish slices again for a taint or an attribute far more often than for other devices. Where nothing else
 differs, every device keeps its index, and what was worked out for the others stays. `restock` gives the very same as
@@ -13,14 +13,14 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from solver.domain import DeviceId, PoolId, ResourceSlice
+from solver.domain import DeviceId, DeviceTaintRule, PoolId, ResourceSlice
 from solver.feasibility import pools
 from solver.feasibility.pools import Pool
 from solver.problem.bounded import Bounded
 from solver.problem.devices.inventory import DeviceRecord, Inventory, pairing_on, rule_taints
 
 _MOST_SLICES: Final = 256
-"""Slices published again beyond which taking stock from nothing is hardly slower."""
+"""Slices concerned beyond which taking stock from nothing is hardly slower."""
 
 
 class Restocked(NamedTuple):
@@ -30,11 +30,14 @@ class Restocked(NamedTuple):
     replaced: dict[int, DeviceRecord]
 
 
-def restock(before: Inventory, old: Sequence[ResourceSlice], new: Sequence[ResourceSlice]) -> Restocked | None:
-    """Put slices that were published again in the place of those that they replace; nodes and rules are as before."""
+def restock(
+    before: Inventory, old: Sequence[ResourceSlice], new: Sequence[ResourceSlice], rules: tuple[DeviceTaintRule, ...]
+) -> Restocked | None:
+    """Put slices that were published again in the place of those that they replace; nodes are as before."""
     if len(old) != len(new):
         return None
-    again = {id(was): (was, now) for was, now in zip(old, new, strict=True) if was is not now}
+    tainted = _selected(before, {*before.rules} ^ {*rules})
+    again = {id(was): (was, now) for was, now in zip(old, new, strict=True) if was is not now or id(was) in tainted}
     if len(again) > _MOST_SLICES or not all(_frame(was) == _frame(now) for was, now in again.values()):
         return None
     now_of = {key: now for key, (_, now) in again.items()}
@@ -43,6 +46,7 @@ def restock(before: Inventory, old: Sequence[ResourceSlice], new: Sequence[Resou
         return None
     inventory = replace(
         before,
+        rules=rules,
         pools=before.pools | resolved,
         records=before.records.copy(),
         spans=before.spans.copy(),
@@ -52,6 +56,21 @@ def restock(before: Inventory, old: Sequence[ResourceSlice], new: Sequence[Resou
     )
     replaced = _replaced(inventory, now_of)
     return Restocked(inventory, replaced) if _pair_again(inventory, replaced.values()) else None
+
+
+def _selected(before: Inventory, rules: Iterable[DeviceTaintRule]) -> set[int]:
+    """Give the slices, by identity, of the pools that can be used and of which rules may select devices."""
+    return {
+        id(each)
+        for rule in rules
+        for pool_id, pool in before.pools.items()
+        if pool.is_usable and _may_select(rule, pool_id)
+        for each in pool.slices
+    }
+
+
+def _may_select(rule: DeviceTaintRule, pool: PoolId) -> bool:
+    return not rule.selects_nothing and rule.driver in {None, pool.driver} and rule.pool in {None, pool.pool}
 
 
 def _frame(each: ResourceSlice) -> ResourceSlice:

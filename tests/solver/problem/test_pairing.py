@@ -93,8 +93,8 @@ def test_a_device_that_moved_is_taken_stock_of_anew() -> None:
     gone = structs.replace(before[1], devices=(at("c0", "c"),))
     labelled = structs.replace(before[1], devices=(b.device("c0", attributes={ROOT: "a", "speed": 100}),))
     known = stock(before)
-    assert restock(known, before, (before[0], moved)) is None
-    assert restock(known, before, (before[0], gone)) is None
-    again = restock(known, before, (before[0], labelled))
+    assert restock(known, before, (before[0], moved), ()) is None
+    assert restock(known, before, (before[0], gone), ()) is None
+    again = restock(known, before, (before[0], labelled), ())
     assert again is not None
     assert again.inventory.pairings[0].worth == known.pairings[0].worth

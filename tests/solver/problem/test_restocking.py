@@ -18,7 +18,7 @@ from solver.problem.memory import Engine
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from tests.support import builders as b
-from tests.support.strategies import NUMA, Situation, situations
+from tests.support.strategies import DRIVERS, NUMA, Situation, situations
 
 Change = Callable[[Device], Device]
 ROOT = "resource.kubernetes.io/pcieRoot"
@@ -43,18 +43,26 @@ CHANGES: dict[str, Change] = {
     "no capacity": lambda device: structs.replace(device, capacities=()),
     "bindsToNode": lambda device: structs.replace(device, binds_to_node=not device.binds_to_node),
 }
+RULES = (
+    b.taint_rule("device", b.taint("hot"), driver=DRIVERS[0], device_name="d0"),
+    b.taint_rule("everything", b.taint("warm")),
+    b.taint_rule("nothing", b.taint("cold"), pool="nowhere"),
+    b.taint_rule("pool", b.taint("cold"), pool="n0"),
+)
 
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[Situation, list[Snapshot]]:
-    """Draw a situation, and the same cluster after slices were published again, several times."""
+    """Draw a situation, and the same cluster after slices were published again or taint rules changed."""
     situation = draw(situations(most_pods=3))
     snapshots = [situation.snapshot]
     for _ in range(draw(st.integers(1, 3))):
         slices = list(snapshots[-1].slices)
         for number in draw(st.lists(st.integers(0, len(slices) - 1), max_size=2)) if slices else ():
             slices[number] = draw(_again(slices[number]))
-        snapshots.append(structs.replace(snapshots[-1], slices=tuple(slices)))
+        rules = tuple(draw(st.lists(st.sampled_from(RULES), unique=True, max_size=2))) if draw(st.booleans()) else None
+        rules = snapshots[-1].taint_rules if rules is None else tuple(sorted(rules, key=lambda each: each.name))
+        snapshots.append(structs.replace(snapshots[-1], slices=tuple(slices), taint_rules=rules))
     return situation, snapshots
 
 
@@ -132,6 +140,17 @@ def test_only_the_node_of_a_slice_is_described_again(monkeypatch: pytest.MonkeyP
     assert described == [1]
 
 
+@pytest.mark.parametrize(("pool", "concerned"), [("n1", [1]), ("elsewhere", [])])
+def test_a_taint_rule_concerns_only_what_it_selects(pool: str, concerned: list[int]) -> None:
+    slices, batch = _cluster("aabb", "aabb", "aaab")
+    before = _snapshot(slices)
+    stock = prepare(before, batch, Policy(), Engine()).inventory
+    found = restocking.restock(stock, before.slices, before.slices, (b.taint_rule("r", b.taint("hot"), pool=pool),))
+    assert found is not None
+    assert {stock.records[index].home for index in found.replaced} == set(concerned)
+    assert {each.home for each in found.inventory.records if each.taints} == set(concerned)
+
+
 def test_groups_are_numbered_by_their_first_node() -> None:
     engine, (slices, batch) = Engine(), _cluster("aabb", "aabb", "aaab")
     before = _snapshot(slices)
@@ -151,7 +170,7 @@ def test_what_else_changes_is_a_reason_to_take_stock_anew(change: Change, *, is_
     slices, batch = _cluster("aabb", "aabb")
     before = _snapshot(slices)
     stock = prepare(before, batch, Policy(), Engine()).inventory
-    found = restocking.restock(stock, before.slices, _changed(before, 0, change).slices)
+    found = restocking.restock(stock, before.slices, _changed(before, 0, change).slices, ())
     assert (found is not None) is is_taken_over
 
 
@@ -161,7 +180,7 @@ def test_a_pool_of_one_slice_may_become_newer_but_not_older(generation: int) -> 
     before = _snapshot(slices)
     stock = prepare(before, batch, Policy(), Engine()).inventory
     again = structs.replace(before.slices[0], generation=generation)
-    found = restocking.restock(stock, before.slices, (again, *before.slices[1:]))
+    found = restocking.restock(stock, before.slices, (again, *before.slices[1:]), ())
     assert (found is not None) is (generation > 1)
 
 

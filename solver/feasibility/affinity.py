@@ -36,13 +36,14 @@ def _compares(value: str, requirement: NodeSelectorRequirement) -> bool:
     """Compare as 64-bit integers; what is not one does not match."""
     if len(requirement.values) != 1:
         return False
-    left, right = _integer(value), _integer(requirement.values[0])
+    left, right = integer(value), integer(requirement.values[0])
     if left is None or right is None:
         return False
     return left > right if requirement.operator == NodeSelectorOperator.GT else left < right
 
 
-def _integer(text: str) -> int | None:
+def integer(text: str) -> int | None:
+    """Read a 64-bit integer as Gt and Lt do; None for any other text."""
     if not _INTEGER.fullmatch(text):
         return None
     number = int(text)

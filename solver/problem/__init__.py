@@ -5,8 +5,8 @@ The dense form of a snapshot and a batch: ints instead of keys, classes of ident
 
 - `devices`: what is published, what of it is taken, which nodes look the same to this batch;
 - `requests`: what pods ask of devices, and the ways to serve it;
-- nodes: `fit` (which ones a pod may use, with `judging`; what is left of them), `following` (pods that go where others
-  have a node nominated), `nominations` (which of these count);
+- nodes: `fit` (which ones a pod may use, with `judging` and the `label_index`; what is left of them), `following` (pods
+  that go where others have a node nominated), `nominations` (which of these count);
 - rules that come as amounts per domain: `limits` (the form), `holds`;
 - rules among pods: `gangs`, `neighbours`, `volumes`; costs of places: `tastes`.
 

@@ -1,10 +1,10 @@
-"""What pods demand of nodes, put to all nodes at once: a label is looked at once per value and not once per node."""
+"""What pods demand of nodes, put to all nodes at once by an index of their labels."""
 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -12,39 +12,19 @@ import numpy.typing as npt
 from solver.domain import (
     Node,
     NodeSelector,
-    NodeSelectorOperator,
-    NodeSelectorRequirement,
     NodeSelectorTerm,
     Reason,
     Taint,
     Toleration,
 )
-from solver.feasibility import affinity, node_fit
+from solver.feasibility import node_fit
 from solver.problem.bounded import MIB, Bounded
 from solver.problem.devices.inventory import Mask
 from solver.problem.fit import NodeVerdicts, tallied
+from solver.problem.label_index import LabelIndex, mask_of
 
 _MOST_BYTES: Final = 16 * MIB
-"""Of labels, and of tolerations: pods may name any number of each."""
-_NAME: Final = "metadata.name"
-"""The only field that node selectors know."""
-
-
-class _Column(NamedTuple):
-    """The values of one label: a number for each, and per node the number of its value, -1 without the label."""
-
-    numbers: dict[str, int]
-    of_node: npt.NDArray[np.int64]
-
-    def nodes_with(self, holds: Mapping[str, bool], *, otherwise: bool, without: bool) -> Mask:
-        """Nodes by what holds for their value, for all values not named, and without the label."""
-        looked_up = np.full(len(self.numbers) + 1, otherwise, dtype=np.bool_)
-        looked_up[-1] = without
-        for value, is_right in holds.items():
-            if value in self.numbers:
-                looked_up[self.numbers[value]] = is_right
-        mask: Mask = looked_up[self.of_node]
-        return mask
+"""Of tolerations: pods may name any number."""
 
 
 @dataclass(slots=True, eq=False)
@@ -55,8 +35,7 @@ class Judge:
     labels: tuple[Mapping[str, str], ...]
     examples: list[Node] = field(default_factory=list, init=False)
     """One node of each sort: cordoned or not, and with which taints."""
-    _columns: Bounded[str, _Column] = field(default_factory=partial(Bounded, _MOST_BYTES))
-    _names: _Column | None = None
+    _index: LabelIndex = field(init=False)
     _images: frozenset[str] | None = None
     _sort_of: npt.NDArray[np.int64] = field(init=False)
     _unwelcome: Bounded[tuple[Toleration, ...], tuple[Mask, Counter[Reason]]] = field(
@@ -64,6 +43,7 @@ class Judge:
     )
 
     def __post_init__(self) -> None:
+        self._index = LabelIndex(self.labels, tuple(node.name for node in self.nodes))
         numbers: dict[tuple[bool, tuple[Taint, ...]], int] = {}
         sorts = [(node.is_unschedulable, node.taints) for node in self.nodes]
         self._sort_of = np.array([numbers.setdefault(each, len(numbers)) for each in sorts], dtype=np.int64)
@@ -72,7 +52,7 @@ class Judge:
     @property
     def caches(self) -> tuple[Bounded[Any, Any], ...]:
         """Give what is bounded in bytes and grows with what users write."""
-        return self._columns, self._unwelcome
+        return (self._unwelcome,)
 
     @property
     def images(self) -> frozenset[str]:
@@ -98,28 +78,20 @@ class Judge:
 
     def suiting(self, node_selector: tuple[tuple[str, str], ...], required: NodeSelector | None) -> Mask:
         """Nodes that a nodeSelector and a required node affinity let a pod use."""
-        fits = np.ones(len(self.nodes), dtype=np.bool_)
+        fits = self._index.everything
         for key, value in node_selector:
-            fits &= self._column(key).nodes_with({value: True}, otherwise=False, without=False)
+            fits &= self._index.with_value(key, value)
         if required is not None:
-            fits &= self.matching(required)
-        return fits
+            fits &= self._index.matching(required)
+        return mask_of(fits, len(self.nodes))
 
     def matching(self, selector: NodeSelector) -> Mask:
         """Nodes for which at least one term holds."""
-        found = np.zeros(len(self.nodes), dtype=np.bool_)
-        for term in selector.terms:
-            found |= self.matching_term(term)
-        return found
+        return mask_of(self._index.matching(selector), len(self.nodes))
 
     def matching_term(self, term: NodeSelectorTerm) -> Mask:
         """Nodes for which every requirement of a term holds; none where it has no requirement."""
-        found = np.full(len(self.nodes), bool(term.match_expressions or term.match_fields), dtype=np.bool_)
-        for requirement in term.match_fields:
-            found &= self._meeting(requirement, self._field(requirement.key))
-        for requirement in term.match_expressions:
-            found &= self._meeting(requirement, self._column(requirement.key))
-        return found
+        return mask_of(self._index.matching_term(term), len(self.nodes))
 
     def _refused(self, tolerations: tuple[Toleration, ...]) -> tuple[Mask, Counter[Reason]]:
         """Nodes that want no pods with these tolerations, and why."""
@@ -133,36 +105,6 @@ class Judge:
             refuses = np.array([reason is not None for reason in reasons], dtype=np.bool_)
             found = self._unwelcome[tolerations] = refuses[self._sort_of], counts
         return found
-
-    def _meeting(self, requirement: NodeSelectorRequirement, column: _Column) -> Mask:
-        """Nodes that meet one requirement; where it names its values, no others are looked at."""
-        named = requirement.operator in {NodeSelectorOperator.IN, NodeSelectorOperator.NOT_IN}
-        values = requirement.values if named else column.numbers
-        holds = {value: affinity.holds(requirement, {requirement.key: value}) for value in values}
-        return column.nodes_with(
-            holds,
-            otherwise=requirement.operator == NodeSelectorOperator.NOT_IN,
-            without=affinity.holds(requirement, {}),
-        )
-
-    def _column(self, key: str) -> _Column:
-        found = self._columns.get(key)
-        if found is None:
-            found = self._columns[key] = _numbered([labels.get(key) for labels in self.labels])
-        return found
-
-    def _field(self, key: str) -> _Column:
-        if key != _NAME:
-            return _numbered([None] * len(self.nodes))
-        if self._names is None:
-            self._names = _numbered([node.name for node in self.nodes])
-        return self._names
-
-
-def _numbered(values: list[str | None]) -> _Column:
-    numbers: dict[str, int] = {}
-    found = [-1 if value is None else numbers.setdefault(value, len(numbers)) for value in values]
-    return _Column(numbers, np.array(found, dtype=np.int64))
 
 
 def _taken_from(allowed: Mask, refused: Mask, reason: Reason) -> Counter[Reason]:

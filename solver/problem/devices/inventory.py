@@ -17,16 +17,18 @@ from solver.domain import (
     DeviceTaintRule,
     Node,
     NodeScope,
+    NodeSelector,
     PoolId,
     ResourceSlice,
     Taint,
 )
-from solver.feasibility import affinity, burden, pools
+from solver.feasibility import burden, pools
 from solver.feasibility.pools import Pool
 from solver.problem.bounded import MIB, Bounded
 from solver.problem.devices.owned import Ownership
 from solver.problem.devices.pairing import Pairing, Sited, pairing
 from solver.problem.devices.recall import Drawn, Recall
+from solver.problem.label_index import LabelIndex, positions_of
 
 Mask = npt.NDArray[np.bool_]
 DemandHint = tuple[tuple[str, ...], tuple[str, ...]]
@@ -68,6 +70,22 @@ class DeviceRecord:
 
 
 @dataclass(slots=True, eq=False)
+class Reaches:
+    """Nodes by selector: every selector is worked out once, however many devices have it."""
+
+    index: LabelIndex
+    _known: dict[NodeSelector, frozenset[int]] = field(default_factory=dict)
+
+    def of(self, selector: NodeSelector) -> frozenset[int]:
+        """Give the nodes that a selector matches."""
+        found = self._known.get(selector)
+        if found is None:
+            nodes = positions_of(self.index.matching(selector), len(self.index.labels))
+            found = self._known[selector] = frozenset(nodes)
+        return found
+
+
+@dataclass(slots=True, eq=False)
 class Inventory:
     """
     Every device of every usable pool, in the order in which kube-scheduler would look at them.
@@ -80,6 +98,7 @@ class Inventory:
     nodes: tuple[Node, ...]
     node_index: Mapping[str, int]
     labels: tuple[dict[str, str], ...]
+    reaches: Reaches
     pools: dict[PoolId, pools.Pool]
     records: list[DeviceRecord] = field(default_factory=list)
     record_of: dict[DeviceId, int] = field(default_factory=dict)
@@ -123,13 +142,7 @@ class Inventory:
         if scope.node_name:
             index = self.node_index.get(scope.node_name)
             return frozenset() if index is None else frozenset((index,))
-        if scope.node_selector is None:
-            return frozenset()
-        return frozenset(
-            index
-            for index, node in enumerate(self.nodes)
-            if affinity.matches(scope.node_selector, node.name, self.labels[index])
-        )
+        return frozenset() if scope.node_selector is None else self.reaches.of(scope.node_selector)
 
     def pool_reach(self, pool: Pool) -> frozenset[int] | None:
         """Nodes that see a pool (None: all of them), by the scopes of its newest slices."""
@@ -156,10 +169,12 @@ def take_stock(
 ) -> Inventory:
     """Build the inventory; cost grows with the number of devices published, so callers keep it while they can."""
     recall = Recall() if recall is None else recall
+    labels = tuple(dict(node.labels) for node in nodes)
     inventory = Inventory(
         nodes=nodes,
         node_index={node.name: index for index, node in enumerate(nodes)},
-        labels=tuple(dict(node.labels) for node in nodes),
+        labels=labels,
+        reaches=Reaches(LabelIndex(labels, tuple(node.name for node in nodes))),
         pools=pools.resolve(slices),
         by_home=[[] for _ in nodes],
         rules=rules,

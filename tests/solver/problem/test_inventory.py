@@ -1,9 +1,15 @@
 """Devices as published: where they can be used, what taints them, in which order they stand."""
 
+from unittest import mock
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from solver.domain import CounterId, DeviceTaintRule, NodeScope, NodeSelector, OwnedDevices
+from solver.feasibility import affinity
 from solver.problem.devices.inventory import DeviceRecord, Inventory
+from solver.problem.label_index import LabelIndex
 from tests.support import builders as b
 from tests.support import solver_problems as s
 
@@ -48,6 +54,42 @@ UNREACHED: tuple[tuple[str, NodeScope], ...] = (
 @pytest.mark.parametrize("scope", [row[1] for row in UNREACHED], ids=[row[0] for row in UNREACHED])
 def test_a_scope_reaches_nothing(scope: NodeScope) -> None:
     assert names(s.inventory(NODES, b.resource_slice("pool", b.device("d"), at=scope))) == []
+
+
+requirements = st.builds(
+    lambda key, how, values: b.requirement(key, how, *values),
+    st.sampled_from(("zone", "absent")),
+    st.sampled_from(("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")),
+    st.lists(st.sampled_from(("a", "b", "c", "5")), max_size=2),
+)
+node_selectors = st.lists(st.lists(requirements, max_size=2), max_size=2).map(
+    lambda terms: NodeSelector(terms=tuple(b.expressions(*rows) for rows in terms))
+)
+
+
+@given(found=st.lists(node_selectors, min_size=1, max_size=4))
+def test_selectors_of_devices_reach_the_nodes_that_they_match_one_by_one(found: list[NodeSelector]) -> None:
+    devices = (b.device(f"d{n}", scope=b.scope(selector=each)) for n, each in enumerate(found))
+    stock = s.inventory(NODES, b.resource_slice("pool", *devices, at=b.scope(per_device=True)))
+    reached = {record.id.device: record.nodes for record in stock.records}
+    for number, selector in enumerate(found):
+        nodes = frozenset(n for n, node in enumerate(NODES) if affinity.matches(selector, node.name, dict(node.labels)))
+        assert reached.get(f"d{number}", frozenset()) == nodes
+
+
+def test_selectors_of_many_devices_are_not_put_to_every_node() -> None:
+    rows = tuple(b.requirement(f"k{number}", "DoesNotExist") for number in range(10))
+    scopes = [
+        b.scope(selector=NodeSelector(terms=(b.expressions(*rows, b.requirement(f"d{n % 8}", "DoesNotExist")),)))
+        for n in range(128)
+    ]
+    each = b.resource_slice(
+        "pool", *(b.device(f"d{n}", scope=scope) for n, scope in enumerate(scopes)), at=b.scope(per_device=True)
+    )
+    with mock.patch.object(LabelIndex, "matching", autospec=True, side_effect=LabelIndex.matching) as worked_out:
+        stock = s.inventory(NODES, each)
+    assert len(stock.records) == len(scopes)
+    assert worked_out.call_count == len(set(scopes))
 
 
 def test_a_device_of_a_slice_with_one_scope_has_no_scope_of_its_own() -> None:

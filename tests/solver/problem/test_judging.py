@@ -1,13 +1,14 @@
 """Demands put to all nodes at once say the same as put to one node after the other."""
 
 from collections import Counter
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from solver.domain import Node, NodeSelector, NodeSelectorOperator, NodeSelectorTerm, Reason, Taint
-from solver.feasibility import node_fit
+from solver.feasibility import affinity, node_fit
 from solver.problem.judging import Judge
 from tests.support import builders as b
 
@@ -81,3 +82,13 @@ def test_only_the_name_is_a_field(key: str) -> None:
     term = NodeSelectorTerm(match_fields=(b.requirement(key, "In", "n1"),))
     judge = Judge(nodes, tuple(dict(node.labels) for node in nodes))
     assert judge.matching_term(term).tolist() == [False, key == "metadata.name"]
+
+
+def test_terms_that_compare_read_each_value_once() -> None:
+    nodes = tuple(b.node(f"n{number}", labels={"slot": str(number)}) for number in range(50))
+    terms = (b.expressions(b.requirement("slot", "Gt", str(1000 + number))) for number in range(100))
+    judge = Judge(nodes, tuple(dict(node.labels) for node in nodes))
+    with mock.patch.object(affinity, "integer", side_effect=affinity.integer) as read:
+        found = judge.matching(NodeSelector(terms=tuple(terms)))
+    assert not found.any()
+    assert read.call_count == 50 + 100

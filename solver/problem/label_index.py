@@ -1,0 +1,199 @@
+"""
+Things by their labels: which of them a selector selects, found for all of them at once.
+
+A set of things is a number (`Bits`): bit n stands for thing n. A requirement costs the values that it names and a few
+operations on such numbers, hardly more for many things than for one: what somebody writes costs as much as it is long.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from solver.domain import (
+    LabelSelector,
+    LabelSelectorOperator,
+    NodeSelector,
+    NodeSelectorOperator,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+)
+from solver.feasibility import affinity
+
+Bits = int
+_FEW: Final = 16
+"""So many things are put together one by one; the set of more of them is kept."""
+_NAME: Final = "metadata.name"
+"""The only field that node selectors know."""
+
+
+def bits_of(positions: Collection[int], count: int) -> Bits:
+    """Give the set of the things at some positions, of so many."""
+    if len(positions) <= _FEW:
+        return sum(1 << position for position in positions)
+    mask = np.zeros(count, dtype=np.bool_)
+    mask[np.fromiter(positions, np.int64, len(positions))] = True
+    return bits_of_mask(mask)
+
+
+def bits_of_mask(mask: npt.NDArray[np.bool_]) -> Bits:
+    """Give the set of the things that are marked."""
+    return int.from_bytes(np.packbits(mask, bitorder="little").tobytes(), "little")
+
+
+def mask_of(bits: Bits, count: int) -> npt.NDArray[np.bool_]:
+    """Mark the things of a set, of so many."""
+    packed = np.frombuffer(bits.to_bytes(-(-count // 8), "little"), dtype=np.uint8)
+    return np.unpackbits(packed, count=count, bitorder="little").astype(np.bool_)
+
+
+def positions_of(bits: Bits, count: int) -> list[int]:
+    """List the things of a set, of so many, in order."""
+    found: list[int] = np.flatnonzero(mask_of(bits, count)).tolist()
+    return found
+
+
+@dataclass(slots=True, eq=False)
+class _Column:
+    """The things with one label, by its value; `numbers` are the values that are integers, in order, by `owners`."""
+
+    count: int
+    owners_of: dict[str, list[int]]
+    with_it: Bits
+    _common: dict[str, Bits] = field(default_factory=dict)
+    _numbers: list[int] | None = None
+    _owners: list[int] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, values: Iterable[tuple[int, str]], count: int) -> "_Column":
+        """Sort things by their value."""
+        found: defaultdict[str, list[int]] = defaultdict(list)
+        for position, value in values:
+            found[value].append(position)
+        everybody = [position for positions in found.values() for position in positions]
+        return cls(count, dict(found), bits_of(everybody, count))
+
+    def among(self, values: Iterable[str]) -> Bits:
+        """Give the things with one of some values."""
+        found = 0
+        for value in values:
+            owners = self.owners_of.get(value, ())
+            if len(owners) <= _FEW:
+                for position in owners:
+                    found |= 1 << position
+            else:
+                found |= self._with_common(value, owners)
+        return found
+
+    def _with_common(self, value: str, owners: Collection[int]) -> Bits:
+        if value not in self._common:
+            self._common[value] = bits_of(owners, self.count)
+        return self._common[value]
+
+    def compared(self, requirement: NodeSelectorRequirement) -> Bits:
+        """Give the things whose value is an integer above (Gt) or below (Lt) the only one of a requirement."""
+        bound = affinity.integer(requirement.values[0]) if len(requirement.values) == 1 else None
+        if bound is None:
+            return 0
+        numbers = self._sorted()
+        if requirement.operator == NodeSelectorOperator.GT:
+            return bits_of(self._owners[bisect_right(numbers, bound) :], self.count)
+        return bits_of(self._owners[: bisect_left(numbers, bound)], self.count)
+
+    def _sorted(self) -> list[int]:
+        if self._numbers is None:
+            read = ((affinity.integer(value), owners) for value, owners in self.owners_of.items())
+            found = sorted((number, each) for number, owners in read if number is not None for each in owners)
+            self._numbers, self._owners = [number for number, _ in found], [each for _, each in found]
+        return self._numbers
+
+
+_NOBODY = _Column(0, {}, 0)
+
+
+@dataclass(slots=True, eq=False)
+class LabelIndex:
+    """Things by label and value; a label is indexed when it is first asked for, and only if some thing has it."""
+
+    labels: Sequence[Mapping[str, str]]
+    names: Sequence[str] = ()
+    """Of nodes, for the field `metadata.name`."""
+    everything: Bits = field(init=False)
+    _keys: frozenset[str] = field(init=False)
+    _columns: dict[str, _Column] = field(default_factory=dict)
+    _by_name: _Column | None = None
+
+    def __post_init__(self) -> None:
+        self.everything = (1 << len(self.labels)) - 1
+        self._keys = frozenset[str]().union(*self.labels)
+
+    def selected(self, selector: LabelSelector) -> Bits:
+        """Give the things that a label selector selects (`LabelSelector.matches`)."""
+        found = self.everything
+        for each in selector.requirements:
+            if not found:
+                break
+            found &= self._meeting(self._column(each.key), each.operator, each.values)
+        return found
+
+    def matching(self, selector: NodeSelector) -> Bits:
+        """Give the nodes that a node selector matches (`affinity.matches`)."""
+        found = 0
+        for term in selector.terms:
+            found |= self.matching_term(term)
+            if found == self.everything:
+                break
+        return found
+
+    def matching_term(self, term: NodeSelectorTerm) -> Bits:
+        """Give the nodes for which every requirement of a term holds (`affinity.matches_term`)."""
+        found = self.everything if term.match_fields or term.match_expressions else 0
+        for each in term.match_fields:
+            found &= self._holding(self._field(each.key), each)
+        for each in term.match_expressions:
+            if not found:
+                break
+            found &= self._holding(self._column(each.key), each)
+        return found
+
+    def with_value(self, key: str, value: str) -> Bits:
+        """Give the things whose label has a value."""
+        return self._column(key).among((value,))
+
+    def _holding(self, column: _Column, each: NodeSelectorRequirement) -> Bits:
+        if each.operator in (NodeSelectorOperator.GT, NodeSelectorOperator.LT):
+            return column.compared(each)
+        return self._meeting(column, each.operator, each.values)
+
+    def _meeting(self, column: _Column, operator: str, values: Collection[str]) -> Bits:
+        """Give the things that meet one of the operators that label and node selectors share (`is_met`)."""
+        match operator:
+            case LabelSelectorOperator.IN:
+                return column.among(values)
+            case LabelSelectorOperator.NOT_IN:
+                return self.everything & ~column.among(values)
+            case LabelSelectorOperator.EXISTS:
+                return column.with_it
+            case LabelSelectorOperator.DOES_NOT_EXIST:
+                return self.everything & ~column.with_it
+            case _:
+                return 0
+
+    def _column(self, key: str) -> _Column:
+        if key not in self._keys:
+            return _NOBODY
+        if key not in self._columns:
+            values = ((position, each[key]) for position, each in enumerate(self.labels) if key in each)
+            self._columns[key] = _Column.of(values, len(self.labels))
+        return self._columns[key]
+
+    def _field(self, key: str) -> _Column:
+        if key != _NAME:
+            return _NOBODY
+        if self._by_name is None:
+            self._by_name = _Column.of(enumerate(self.names), len(self.labels))
+        return self._by_name

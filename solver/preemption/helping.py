@@ -20,6 +20,7 @@ from solver.preemption.ground import Ground
 from solver.preemption.offers import Offers
 from solver.preemption.outlook import Found, Lookout, View
 from solver.preemption.parties import MOVED, pods_of
+from solver.preemption.shields import Shields
 from solver.preemption.together import Joint, Unit
 from solver.preemption.vacancy import deallocated, settled, spent, without
 from solver.problem import fit
@@ -69,6 +70,7 @@ class Run:
     budget: Budget
     engine: Engine
     left: int
+    shields: Shields
     movable: Collection[PodId] = ()
     told: dict[PodId, Reason] = field(default_factory=dict)
     hopeless: set[object] = field(default_factory=set)
@@ -277,12 +279,13 @@ class Run:
         binding = rules.binding(priority)
         if binding != Protection():
             if priority not in self.last_offers:
-                self.last_offers[priority] = Offers.of(self.ground, priority, rules, binding)
+                self.last_offers[priority] = Offers.of(self.ground, priority, rules, self.shields, binding)
             yield self.last_offers[priority]
 
     def _offered(self, priority: int) -> Offers:
         if priority not in self.offers:
-            self.offers[priority] = Offers.of(self.ground, priority, self.policy.preemption, Protection())
+            rules = self.policy.preemption
+            self.offers[priority] = Offers.of(self.ground, priority, rules, self.shields, Protection())
         return self.offers[priority]
 
     def _lookout(self) -> Lookout:

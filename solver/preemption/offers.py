@@ -11,6 +11,7 @@ from solver.domain import DisruptionBudget, Pod, PodId, PoolId, PreemptionRules,
 from solver.preemption.ground import Ground
 from solver.preemption.parties import Bond, Party, candidates, pods_of
 from solver.preemption.ranking import Ranks
+from solver.preemption.shields import Shields
 from solver.preemption.vacancy import is_freed
 
 
@@ -32,9 +33,11 @@ class Offers:
     _gone: set[int] = field(default_factory=set)
 
     @classmethod
-    def of(cls, ground: Ground, priority: int, rules: PreemptionRules, protection: Protection) -> "Offers":
+    def of(
+        cls, ground: Ground, priority: int, rules: PreemptionRules, shields: Shields, protection: Protection
+    ) -> "Offers":
         """Look for everybody who may go, whom no protection keeps."""
-        parties = candidates(ground.whole(), priority, rules, protection)
+        parties = candidates(ground.whole(), priority, rules, shields, protection)
         ranks = Ranks.of(ground.stock, parties, ground.device_count if rules.frees_devices else _none)
         pools = _wide_pools(ground.origin.slices) if rules.frees_devices else frozenset()
         holders = frozenset(each.uid for claim in ground.claims_of(pools) for each in claim.reserved_for)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from solver.domain import DisruptionBudget, GangId, Pod, PodId, PreemptionRules, Protection, Snapshot
+from solver.preemption.shields import Shields
 
 MOVED: Final = -(1 << 40)
 """The priority, lower than any other, of pods that the plan places and that may give their room up to go elsewhere."""
@@ -71,7 +72,7 @@ def pods_of(parties: Iterable[Party]) -> frozenset[PodId]:
 
 
 def candidates(
-    snapshot: Snapshot, priority: int, rules: PreemptionRules, protection: Protection = _WHOLE
+    snapshot: Snapshot, priority: int, rules: PreemptionRules, shields: Shields, protection: Protection = _WHOLE
 ) -> tuple[Party, ...]:
     """
     Give everybody who may make room for pods of a priority, in the order of their keys.
@@ -80,7 +81,7 @@ def candidates(
     and gangs one of whose members may not go, but for members that they have above their minimum. What `protection`
     leaves out keeps nobody.
     """
-    search = _Candidates(snapshot, priority, rules, protection)
+    search = _Candidates(snapshot, priority, rules, shields, protection)
     gangs: dict[GangId, list[Pod]] = {}
     found: list[Party] = []
     for pod in snapshot.pods:
@@ -100,13 +101,15 @@ def candidates(
 class _Candidates:
     """Makes parties of pods that may make room for a priority."""
 
-    def __init__(self, snapshot: Snapshot, priority: int, rules: PreemptionRules, protection: Protection) -> None:
+    def __init__(
+        self, snapshot: Snapshot, priority: int, rules: PreemptionRules, shields: Shields, protection: Protection
+    ) -> None:
         self._priority = priority
         self._protection = protection
         self._rules = rules
         self._names = frozenset(rules.scheduler_names)
         self._budgets = snapshot.budgets
-        self._shields = Shields(snapshot.budgets)
+        self._shields = shields
         self._gangs = {each.id: each for each in snapshot.gangs}
         self._holders = (
             frozenset(
@@ -187,25 +190,3 @@ def bonds(parties: Iterable[Party]) -> dict[Bond, list[int]]:
         if party.bond is not None:
             found[party.bond].append(number)
     return dict(found)
-
-
-class Shields:
-    """Finds the budgets that count a pod."""
-
-    def __init__(self, budgets: tuple[DisruptionBudget, ...]) -> None:
-        self._by_namespace: defaultdict[str, list[tuple[int, DisruptionBudget]]] = defaultdict(list)
-        for position, budget in enumerate(budgets):
-            self._by_namespace[budget.namespace].append((position, budget))
-
-    def over(self, pod: Pod) -> tuple[int, ...]:
-        """
-        Give the positions of the budgets that select a pod.
-
-        Stale ones grant nothing: they stand twice, so that the pod is out.
-        """
-        known = self._by_namespace.get(pod.id.namespace)
-        if not known:
-            return ()
-        labels = dict(pod.labels)
-        found = [(position, budget) for position, budget in known if budget.selects(pod.id.namespace, labels)]
-        return tuple(position for position, budget in found for _ in range(2 if budget.is_stale else 1))

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from solver.domain import Budget, Plan
 from solver.preemption import rearranging, telling
 from solver.preemption.helping import Run, lowest
+from solver.preemption.shields import Shields
 from solver.problem.memory import Engine
 from solver.problem.problem import Problem
 
@@ -33,13 +34,15 @@ def extended(problem: Problem, plan: Plan, budget: Budget, engine: Engine) -> Ex
     rules = problem.policy.preemption
     if not rules.is_enabled or not plan.unplaced:
         return Extended(plan, None)
+    own = _own_time(budget)
     begin = partial(
         Run,
         problem,
         replace(problem.policy, levels=()),  # where exactly the pods go is decided when the room is free
-        _own_time(budget),
+        own,
         engine,
         rules.most_victims,
+        Shields(problem.snapshot, own.at("disruption budgets").should_stop),
     )
     plan, found, run = rearranging.helped(plan, begin)
     if not found and not run.told:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from solver.domain import PREEMPTIBLE, Pod, Policy, Snapshot
-from solver.preemption.parties import Shields
+from solver.preemption.shields import Shields
 
 
 @dataclass(slots=True, eq=False)
@@ -17,7 +17,7 @@ class Stays:
     _special: frozenset[tuple[str, str]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.shields = Shields(self.snapshot.budgets)
+        self.shields = Shields(self.snapshot)
         self._special = frozenset(
             (claim.id.namespace, claim.owner_pod_uid) for claim in self.snapshot.claims if claim.is_special
         )
@@ -43,6 +43,8 @@ class Stays:
     def _shielded(self, pod: Pod) -> str:
         over = [self.snapshot.budgets[each] for each in dict.fromkeys(self.shields.over(pod))]
         names = ", ".join(each.name for each in over)
+        if over and self.shields.are_too_long(pod.id.namespace):
+            return "the PodDisruptionBudgets of its namespace have more requirements than are looked at"
         if len(over) > 1:
             return f"several PodDisruptionBudgets select it, and the eviction is refused then: {names}"
         if any(each.is_stale for each in over):

@@ -1,11 +1,22 @@
 """The cluster as it would be: without some pods, or with what a plan places."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 from typing import Final
 
 from msgspec.structs import replace
 
-from solver.domain import Claim, ClaimAllocation, ConsumerReference, Placement, Pod, PodId, Snapshot
+from solver.domain import (
+    Claim,
+    ClaimAllocation,
+    ConsumerReference,
+    DisruptionBudget,
+    Placement,
+    Pod,
+    PodId,
+    Snapshot,
+)
+from solver.problem.label_index import LabelIndex
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 """Without it the claim controller does not deallocate a claim whose consumers are gone."""
@@ -95,11 +106,19 @@ def settled(
 
 def spent(snapshot: Snapshot, evicted: Iterable[Pod]) -> Snapshot:
     """Count evictions against the PodDisruptionBudgets of pods that did not leave before."""
-    pods = [(pod.id.namespace, dict(pod.labels)) for pod in evicted if not pod.is_deleting]
-    if not pods or not snapshot.budgets:
+    labels: defaultdict[str, list[dict[str, str]]] = defaultdict(list)
+    for pod in evicted if snapshot.budgets else ():
+        if not pod.is_deleting:
+            labels[pod.id.namespace].append(dict(pod.labels))
+    if not labels:
         return snapshot
-    budgets = tuple(
-        replace(each, allowed=max(0, each.allowed - sum(each.selects(*pod) for pod in pods)))
-        for each in snapshot.budgets
-    )
-    return replace(snapshot, budgets=budgets)
+    indexes = {namespace: LabelIndex(found) for namespace, found in labels.items()}
+    return replace(snapshot, budgets=tuple(_spent(each, indexes.get(each.namespace)) for each in snapshot.budgets))
+
+
+def _spent(budget: DisruptionBudget, evicted: LabelIndex | None) -> DisruptionBudget:
+    """Count the evicted of its namespace that a budget selects; one that allows none anyway stays as it is."""
+    if evicted is None or budget.selector is None or budget.allowed <= 0:
+        return budget
+    count = evicted.selected(budget.selector).bit_count()
+    return replace(budget, allowed=max(0, budget.allowed - count)) if count else budget

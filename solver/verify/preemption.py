@@ -5,7 +5,7 @@ Each preemption is judged in the cluster as it will be: with what the plan place
 the preemptions before it. That the pods fit is the whole check once more, on that cluster without the victims.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
@@ -18,6 +18,7 @@ from solver.domain import (
     ClaimAllocation,
     ClaimId,
     ConsumerReference,
+    DisruptionBudget,
     Placement,
     Plan,
     Pod,
@@ -48,6 +49,7 @@ def violations(snapshot: Snapshot, batch: Batch, plan: Plan, policy: Policy, che
     left = _without(snapshot, _leaving(snapshot), frees=True)
     left = _placed(left, pods, plan.placements, plan.allocations)
     unplaced = {each.pod for each in plan.unplaced}
+    shields = _Shields(snapshot.budgets)
     yield from _counted(plan.preemptions, policy)
     for preemption in plan.preemptions:
         preemptors = tuple(pods[each.pod] for each in preemption.placements if each.pod in pods)
@@ -57,7 +59,7 @@ def violations(snapshot: Snapshot, batch: Batch, plan: Plan, policy: Policy, che
         for pod in preemptors:
             if preemption.victims and (pod.preemption_policy == "Never" or not policy.preemption.is_enabled):
                 yield broken(Rule.PREEMPTOR, pod.id, "it may have nobody evicted")
-        yield from _victims(left, preemption, preemptors, policy)
+        yield from _victims(left, preemption, preemptors, policy, shields)
         named = {(each.pod, each.pod_uid, each.node) for each in preemption.victims}
         gone = {pod.id for pod in left.pods if (pod.id, pod.uid, pod.node_name) in named}
         left = _without(left, gone, frees=policy.preemption.frees_devices)
@@ -78,7 +80,9 @@ def _counted(preemptions: Sequence[Preemption], policy: Policy) -> Iterator[Viol
             yield broken(Rule.PREEMPTION_TWICE, pod, f"it is in {count} preemptions")
 
 
-def _victims(left: Snapshot, preemption: Preemption, preemptors: Sequence[Pod], policy: Policy) -> Iterator[Violation]:
+def _victims(
+    left: Snapshot, preemption: Preemption, preemptors: Sequence[Pod], policy: Policy, shields: "_Shields"
+) -> Iterator[Violation]:
     named = {victim.pod for victim in preemption.victims}
     running = {pod.id: pod for pod in left.pods if pod.id in named}
     found: list[Pod] = []
@@ -93,7 +97,7 @@ def _victims(left: Snapshot, preemption: Preemption, preemptors: Sequence[Pod], 
     if binding.gangs:
         yield from _gangs(left, found)
     if binding.budgets:
-        yield from _budgets(left, found)
+        yield from _budgets(left, found, shields)
     for victim in preemption.victims if binding.budgets else ():
         if victim.breaks_budgets:
             yield broken(Rule.VICTIM_BUDGET, victim.pod, "it would be deleted whatever its PodDisruptionBudgets allow")
@@ -149,11 +153,28 @@ def _holds_devices(left: Snapshot, pod: Pod) -> bool:
     )
 
 
-def _budgets(left: Snapshot, found: Sequence[Pod]) -> Iterator[Violation]:
+class _Shields:
+    """Finds the budgets that select a pod; pods of one namespace with the same labels are put to them once."""
+
+    def __init__(self, budgets: Sequence[DisruptionBudget]) -> None:
+        self._by_namespace: defaultdict[str, list[tuple[int, DisruptionBudget]]] = defaultdict(list)
+        for position, budget in enumerate(budgets):
+            self._by_namespace[budget.namespace].append((position, budget))
+        self._known: dict[tuple[str, tuple[tuple[str, str], ...]], list[int]] = {}
+
+    def over(self, pod: Pod) -> list[int]:
+        """Give their positions, which stay the same however many evictions they still allow."""
+        key = (pod.id.namespace, pod.labels)
+        if key not in self._known:
+            known, labels = self._by_namespace.get(pod.id.namespace, ()), dict(pod.labels)
+            self._known[key] = [position for position, each in known if each.selects(pod.id.namespace, labels)]
+        return self._known[key]
+
+
+def _budgets(left: Snapshot, found: Sequence[Pod], shields: _Shields) -> Iterator[Violation]:
     used: Counter[int] = Counter()
     for pod in found:
-        labels = dict(pod.labels)
-        over = [n for n, each in enumerate(left.budgets) if each.selects(pod.id.namespace, labels)]
+        over = shields.over(pod)
         used.update(over)
         if len(over) > 1 or any(left.budgets[each].is_stale for each in over):
             yield broken(Rule.VICTIM_BUDGET, pod.id, "several PodDisruptionBudgets select it, or one not read yet")
@@ -188,12 +209,19 @@ def _without(snapshot: Snapshot, gone: set[PodId], *, frees: bool) -> Snapshot:
     uids = {pod.uid for pod in evicted}
     claims = tuple(_bereft(claim, uids) if frees and claim.reserved_for else claim for claim in snapshot.claims)
     evicted = [pod for pod in evicted if not pod.is_deleting]
-    budgets = tuple(
-        replace(each, allowed=each.allowed - sum(each.selects(pod.id.namespace, dict(pod.labels)) for pod in evicted))
-        for each in snapshot.budgets
-    )
+    labels: defaultdict[str, list[dict[str, str]]] = defaultdict(list)
+    for pod in evicted:
+        labels[pod.id.namespace].append(dict(pod.labels))
+    budgets = tuple(_spent(each, labels.get(each.namespace, ())) for each in snapshot.budgets)
     pods = tuple(pod for pod in snapshot.pods if pod.id not in gone)
     return replace(snapshot, pods=pods, claims=claims, budgets=budgets)
+
+
+def _spent(budget: DisruptionBudget, evicted: Sequence[dict[str, str]]) -> DisruptionBudget:
+    """Count the evicted of its namespace that a budget selects; one that allows none anyway stays as it is."""
+    if not evicted or budget.allowed <= 0:
+        return budget
+    return replace(budget, allowed=budget.allowed - sum(budget.selects(budget.namespace, each) for each in evicted))
 
 
 def _bereft(claim: Claim, uids: set[str]) -> Claim:

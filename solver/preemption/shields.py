@@ -1,0 +1,83 @@
+"""Which PodDisruptionBudgets count a pod: found out once in a decision, for all pods of a namespace together."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection
+from typing import Final
+
+from solver.domain import DisruptionBudget, Pod, Snapshot
+from solver.problem.label_index import LabelIndex, positions_of
+
+MOST_REQUIREMENTS: Final = 5_000
+"""Requirements and values of all budgets of a namespace; where there are more, none of its pods may be evicted."""
+
+Labels = tuple[tuple[str, str], ...]
+_Over = dict[Labels, tuple[int, ...]]
+"""The positions of the budgets that select pods with some labels: several where none of them may be evicted."""
+
+
+def _never() -> bool:
+    return False
+
+
+class Shields:
+    """Finds the budgets that count a pod. When the time is up, those that are not known yet are taken to forbid all."""
+
+    def __init__(self, snapshot: Snapshot, stop: Callable[[], bool] = _never) -> None:
+        """Look at nothing yet; the budgets keep their positions, however many evictions they still allow."""
+        self._snapshot = snapshot
+        self._stop = stop
+        self._known: dict[str, _Over] = {}
+        self._by_namespace: defaultdict[str, list[tuple[int, DisruptionBudget]]] = defaultdict(list)
+        for position, budget in enumerate(snapshot.budgets):
+            self._by_namespace[budget.namespace].append((position, budget))
+        self._labels: dict[str, dict[Labels, None]] | None = None
+        self._lengths: dict[str, int] = {}
+
+    def over(self, pod: Pod) -> tuple[int, ...]:
+        """
+        Give the positions of the budgets that select a pod; of those that select it together two are enough.
+
+        Stale ones grant nothing: they stand twice, so that the pod is out. So does the first one of a namespace whose
+        budgets are too long.
+        """
+        namespace = pod.id.namespace
+        if namespace not in self._by_namespace:
+            return ()
+        if namespace not in self._known:
+            self._known[namespace] = self._found(namespace, self._labels_of(namespace))
+        known = self._known[namespace]
+        if pod.labels not in known:
+            known |= self._found(namespace, (pod.labels,))
+        return known[pod.labels]
+
+    def are_too_long(self, namespace: str) -> bool:
+        """Whether the budgets of a namespace have more requirements than are looked at."""
+        if namespace not in self._lengths:
+            selectors = (budget.selector for _, budget in self._by_namespace.get(namespace, ()))
+            rows = (row for selector in selectors if selector is not None for row in selector.requirements)
+            self._lengths[namespace] = sum(1 + len(row.values) for row in rows)
+        return self._lengths[namespace] > MOST_REQUIREMENTS
+
+    def _labels_of(self, namespace: str) -> Collection[Labels]:
+        """Give the labels that pods of a namespace have, each set of them once."""
+        if self._labels is None:
+            self._labels = {each: {} for each in self._by_namespace}
+            for pod in self._snapshot.pods:
+                if pod.id.namespace in self._labels:
+                    self._labels[pod.id.namespace][pod.labels] = None
+        return self._labels[namespace]
+
+    def _found(self, namespace: str, labels: Collection[Labels]) -> _Over:
+        budgets = self._by_namespace[namespace]
+        if self.are_too_long(namespace) or self._stop():
+            return dict.fromkeys(labels, (budgets[0][0],) * 2)
+        index = LabelIndex([dict(each) for each in labels])
+        found: list[list[int]] = [[] for _ in labels]
+        once = several = 0
+        for position, budget in budgets:
+            selected = index.selected(budget.selector) & ~several if budget.selector is not None else 0
+            for number in positions_of(selected, len(labels)) if selected else ():
+                found[number] += [position] * (2 if budget.is_stale else 1)
+            several |= selected if budget.is_stale else selected & once
+            once |= selected
+        return dict(zip(labels, map(tuple, found), strict=True))

@@ -200,11 +200,13 @@ class _Hands:
         if not all(claim in self.joint for claim in terms.shared):
             return None
         found = ["" if claim is None else self.joint[claim] for claim in terms.joint]
+        used = set(found)
         own = (index for index, claim in enumerate(terms.joint) if claim is None)
         for index in sorted(own, key=lambda i: bool(supplies[terms.shapes[i]].makes[node])):
             shape = terms.shapes[index]
-            free = (name for name in self._on(shape, node) if name not in self.taken and name not in found)
+            free = (name for name in self._on(shape, node) if name not in self.taken and name not in used)
             found[index] = next(free, "")
+            used.add(found[index])
             if not found[index] and not supplies[shape].makes[node]:
                 return None
         return tuple(found)

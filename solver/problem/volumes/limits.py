@@ -5,17 +5,21 @@ They are necessary, and enough where volumes are nested (each claim's are all of
 no pod shares a volume with others of the batch: `settling` drops who goes beyond what is there after all.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from solver.problem.devices.inventory import Mask
 from solver.problem.fit import MOST
+from solver.problem.label_index import Bits
 from solver.problem.limits import NO_DOMAIN, Limit, one_domain, per_node
 from solver.problem.volumes.store import Store, disk_key
 from solver.problem.volumes.wish import Terms
+
+MOST_SHAPES: Final = 64
+"""Shapes of claims for which there are limits: with as many as claims, one namespace would fill the model with them."""
 
 
 class Asking(NamedTuple):
@@ -76,15 +80,11 @@ def _attachments(store: Store, asking: Sequence[Asking]) -> Iterator[Limit]:
 
 def _supplies(store: Store, asking: Sequence[Asking]) -> Iterator[Limit]:
     """Nodes, and nodes that reach volumes together, give no more than they have where none can be made."""
-    seen = set()
-    for shape in sorted({shape for each in asking for shape in each.terms.own_shapes}):
+    wanting = [(each, Counter(each.terms.own_shapes)) for each in asking]
+    for shape in _scarce(store, wanting):
         supply = store.stock.supplies[shape]
         scarce: Mask = ~supply.makes
-        key = (supply.names, scarce.tobytes())
-        if not supply.is_open or key in seen or not scarce.any():
-            continue
-        seen.add(key)
-        takes = {each.number: count for each in asking if (count := _taken(store, each.terms, shape, scarce))}
+        takes = {each.number: count for each, own in wanting if (count := _taken(store, own, shape))}
         wanted = sum(each.size * takes.get(each.number, 0) for each in asking)
         if wanted > supply.counts[scarce].min():
             own = np.where(scarce, per_node(len(scarce)), NO_DOMAIN)
@@ -94,9 +94,24 @@ def _supplies(store: Store, asking: Sequence[Asking]) -> Iterator[Limit]:
             yield Limit("volumes", np.where(scarce, regions[0], NO_DOMAIN), regions[1], takes)
 
 
-def _taken(store: Store, terms: Terms, shape: int, scarce: Mask) -> int:
-    """How many claims of a pod can only be served by volumes that fit a shape."""
+def _scarce(store: Store, wanting: Sequence[tuple[Asking, Counter[int]]]) -> list[int]:
+    """Give the shapes whose volumes may be too few; where those are very many, the ones that most claims have."""
+    wanted = Counter[int]()
+    for each, own in wanting:
+        wanted.update({shape: each.size * count for shape, count in own.items()})
+    found: dict[tuple[Bits, Bits], int] = {}
+    for shape in sorted(wanted):
+        supply = store.stock.supplies[shape]
+        if supply.is_open and not supply.makes.all():
+            found.setdefault((supply.members, supply.made_on), shape)
+    return sorted(sorted(found.values(), key=lambda shape: -wanted[shape])[:MOST_SHAPES])
+
+
+def _taken(store: Store, own: Mapping[int, int], shape: int) -> int:
+    """Count the claims of a pod that only volumes which fit a shape can serve where none are made for that."""
+    made_on = store.stock.supplies[shape].made_on
     return sum(
-        store.is_below(each, shape) and not (store.stock.supplies[each].makes & scarce).any()
-        for each in terms.own_shapes
+        count
+        for each, count in own.items()
+        if store.is_below(each, shape) and not store.stock.supplies[each].made_on & ~made_on
     )

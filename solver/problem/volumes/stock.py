@@ -1,12 +1,17 @@
-"""PersistentVolumes that claims of a batch could get, by the shape of the claim: how many there are on each node."""
+"""
+PersistentVolumes that claims of a batch could get, by the shape of the claim: how many there are on each node.
 
-from collections.abc import Sequence
+A shape is what a claim can get, and not what it asks for: with as many selectors as a user may write there are no more
+shapes than there are sets of volumes that differ.
+"""
+
+from bisect import bisect_left
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from solver.domain import (
-    NodeSelector,
     StorageCapacity,
     StorageClass,
     StorageDriver,
@@ -17,9 +22,11 @@ from solver.domain import (
 from solver.feasibility import volumes
 from solver.problem.devices.inventory import Mask
 from solver.problem.fit import Amounts
+from solver.problem.label_index import Bits, bits_of, mask_of
 from solver.problem.limits import NO_DOMAIN, Domains
 from solver.problem.volumes.access import Access
 from solver.problem.volumes.reach import Reach
+from solver.problem.volumes.shelf import Shelf
 
 
 @dataclass(slots=True, eq=False)
@@ -27,40 +34,40 @@ class Supply:
     """
     What there is for claims of one shape.
 
-    `names` are all volumes that fit, `local` those that few nodes reach (by node), `wide` those that share a reach of
-    several nodes. `counts` says how many each node reaches. A volume can be made where `can_make` holds and, if the
-    storage tells how much it has, `has_room` too.
+    `members` are all volumes that fit, `counts` says how many of them each node reaches. A volume can be made where
+    `can_make` holds and, if the storage tells how much it has, there is room: `makes`, and `made_on` as a set.
     """
 
-    names: frozenset[str]
-    local: dict[int, list[Volume]]
-    wide: list[tuple[tuple[int, ...], list[Volume]]]
+    shelf: Shelf
+    members: Bits
     counts: Amounts
     can_make: Mask
-    has_room: Mask
+    makes: Mask
+    made_on: Bits
     is_open: bool
     """Whether other claims may want the same volumes: none is kept for the claim, and no node is selected."""
 
     @property
-    def makes(self) -> Mask:
-        """Nodes for which a volume can be made."""
-        found: Mask = self.can_make & self.has_room
-        return found
+    def local(self) -> dict[int, list[Volume]]:
+        """The volumes that only one node reaches, by this node."""
+        return {node: self.shelf.listed(each) for node, each in self.shelf.local_of(self.members)}
+
+    @property
+    def wide(self) -> list[tuple[tuple[int, ...], list[Volume]]]:
+        """The volumes that several nodes reach, by these nodes."""
+        return [(nodes, self.shelf.listed(each)) for nodes, each in self.shelf.wide_of(self.members)]
 
     def on(self, node: int) -> list[Volume]:
         """Give the volumes that a node reaches, smallest first."""
-        found = list(self.local.get(node, ()))
-        for nodes, each in self.wide:
-            if node in nodes:
-                found += each
-        return sorted(found, key=lambda volume: (volume.capacity, volume.name))
+        return self.shelf.listed(self.shelf.on(self.members, node))
 
     def regions(self) -> tuple[Domains, tuple[int, ...]] | None:
         """Join nodes that reach a volume together to domains, with the volumes of each; None where none do."""
-        if not self.wide:
+        wide = list(self.shelf.wide_of(self.members))
+        if not wide:
             return None
         domains: Domains = np.full(len(self.counts), NO_DOMAIN, dtype=np.int64)
-        root = {node: node for nodes, _ in self.wide for node in nodes}
+        root = {node: node for nodes, _ in wide for node in nodes}
 
         def find(node: int) -> int:
             while root[node] != node:
@@ -68,23 +75,25 @@ class Supply:
                 node = root[node]
             return node
 
-        for nodes, _ in self.wide:
+        for nodes, _ in wide:
             for node in nodes[1:]:
                 root[find(node)] = find(nodes[0])
         numbers: dict[int, int] = {}
         for node in root:
             domains[node] = numbers.setdefault(find(node), len(numbers))
         left = [0] * len(numbers)
-        for nodes, each in self.wide:
-            left[int(domains[nodes[0]])] += len(each)
-        for node, own in self.local.items():
+        for nodes, each in wide:
+            left[int(domains[nodes[0]])] += each.bit_count()
+        for node, own in self.shelf.local_of(self.members):
             if domains[node] != NO_DOMAIN:
-                left[int(domains[node])] += len(own)
+                left[int(domains[node])] += own.bit_count()
         return domains, tuple(left)
 
 
-Shape = tuple[object, ...]
-"""What decides which volumes fit a claim; claims of one shape are interchangeable."""
+Wants = tuple[object, ...]
+"""What decides which volumes fit a claim."""
+Offer = tuple[Bits, Bits, Bits, bool]
+"""Volumes that fit, nodes for which one can be made, those that have room for it, and whether others may want them."""
 
 
 @dataclass(slots=True, eq=False)
@@ -92,7 +101,7 @@ class Stock:
     """Finds supplies, each shape's once; `joint` are claims that several pods of the batch use."""
 
     reach: Reach
-    free: Sequence[Volume]
+    shelf: Shelf
     kept: dict[object, list[Volume]]
     classes: dict[str, StorageClass]
     drivers: dict[str, StorageDriver]
@@ -100,50 +109,50 @@ class Stock:
     node_index: dict[str, int]
     access: Access
     joint: frozenset[VolumeClaimId] = frozenset()
-    shapes: dict[Shape, int] = field(default_factory=dict)
     supplies: list[Supply] = field(default_factory=list)
+    _shapes: dict[Wants, int] = field(default_factory=dict)
+    _numbers: dict[Offer, int] = field(default_factory=dict)
+    _allowed: dict[str, Bits] = field(default_factory=dict)
+    _rooms: dict[str, "_Rooms"] = field(default_factory=dict)
 
     def shape_of(self, claim: VolumeClaim) -> int:
         """Give the number of a claim's shape."""
         kept = tuple(each.name for each in self.kept.get(claim.id, ()) if volumes.fits(each, claim))[:1]
         terms = (claim.storage_class, claim.request, claim.access_modes, claim.mode, claim.attributes_class)
         selected = (claim.selected_node, claim.selected_node is not None and claim.id in self.joint)
-        shape = (*terms, claim.selector, selected, kept)
-        if shape not in self.shapes:
-            self.shapes[shape] = len(self.supplies)
-            self.supplies.append(self._supply(claim, kept))
-        return self.shapes[shape]
+        wants = (*terms, claim.selector, selected, kept)
+        if wants not in self._shapes:
+            self._shapes[wants] = self._number(self._offer(claim, kept))
+        return self._shapes[wants]
 
-    def _supply(self, claim: VolumeClaim, kept: tuple[str, ...]) -> Supply:
+    def _offer(self, claim: VolumeClaim, kept: tuple[str, ...]) -> Offer:
         """A volume that is kept for the claim is the only one; where a node is selected already one is made there."""
-        count = len(self.reach.labels)
-        fitting: list[Volume] = []
+        members = 0
         if kept:
-            fitting = [each for each in self.kept[claim.id] if each.name == kept[0]]
+            members = 1 << self.shelf.place_of[kept[0]]
         elif claim.selected_node is None:
-            fitting = [each for each in self.free if volumes.fits(each, claim)]
-        by_reach: dict[NodeSelector | None, list[Volume]] = {}
-        for each in fitting:
-            by_reach.setdefault(each.node_affinity, []).append(each)
-        supply = Supply(
-            names=frozenset(each.name for each in fitting),
-            local={},
-            wide=[],
-            counts=np.zeros(count, dtype=np.int64),
-            can_make=self._can_make(claim),
-            has_room=self._has_room(claim),
-            is_open=not kept and claim.selected_node is None,
-        )
-        for affinity, found in by_reach.items():
-            nodes = self.reach.of(affinity)
-            supply.counts[list(nodes)] += len(found)
-            if len(nodes) == 1:
-                supply.local.setdefault(nodes[0], []).extend(found)
-            elif nodes:
-                supply.wide.append((nodes, found))
-        return supply
+            members = self.shelf.fitting(claim)
+        can_make = self._can_make(claim)
+        return members, can_make, can_make & self._has_room(claim), not kept and claim.selected_node is None
 
-    def _can_make(self, claim: VolumeClaim) -> Mask:
+    def _number(self, offer: Offer) -> int:
+        if offer not in self._numbers:
+            members, can_make, made_on, is_open = offer
+            count = len(self.reach.labels)
+            supply = Supply(
+                shelf=self.shelf,
+                members=members,
+                counts=self.shelf.counts(members),
+                can_make=mask_of(can_make, count),
+                makes=mask_of(made_on, count),
+                made_on=made_on,
+                is_open=is_open,
+            )
+            self._numbers[offer] = len(self.supplies)
+            self.supplies.append(supply)
+        return self._numbers[offer]
+
+    def _can_make(self, claim: VolumeClaim) -> Bits:
         """
         Nodes for which the claim's class makes volumes (allowedTopologies); only the selected one if one is.
 
@@ -151,31 +160,61 @@ class Stock:
         """
         found = self.classes[claim.storage_class]
         if not found.provisions:
-            return self.reach.mask(())
-        if claim.selected_node is not None:
-            index = self.node_index.get(claim.selected_node)
-            nodes = [] if index is None else [index]
-            if nodes and claim.id in self.joint:
-                nodes = self.access.around(found.provisioner, nodes[0])
-        else:
-            nodes = list(range(len(self.reach.labels)))
-        if found.allowed_topologies:
-            nodes = [node for node in nodes if self._is_allowed(found, node)]
-        return self.reach.mask(nodes)
+            return 0
+        allowed = self._allowed_for(found)
+        if claim.selected_node is None:
+            return allowed
+        index = self.node_index.get(claim.selected_node)
+        nodes = [] if index is None else [index]
+        if nodes and claim.id in self.joint:
+            nodes = self.access.around(found.provisioner, nodes[0])
+        return allowed & bits_of(nodes, len(self.reach.labels))
+
+    def _allowed_for(self, found: StorageClass) -> Bits:
+        if not found.allowed_topologies:
+            return self.reach.index.everything
+        if found.name not in self._allowed:
+            nodes = [node for node in range(len(self.reach.labels)) if self._is_allowed(found, node)]
+            self._allowed[found.name] = bits_of(nodes, len(self.reach.labels))
+        return self._allowed[found.name]
 
     def _is_allowed(self, found: StorageClass, node: int) -> bool:
         labels = self.reach.labels[node]
         return any(term and all(labels.get(key) in values for key, values in term) for term in found.allowed_topologies)
 
-    def _has_room(self, claim: VolumeClaim) -> Mask:
+    def _has_room(self, claim: VolumeClaim) -> Bits:
         """Nodes whose storage has room for the claim, as far as its driver tells (CSIStorageCapacity)."""
         driver = self.drivers.get(self.classes[claim.storage_class].provisioner)
         if claim.request is None or driver is None or not driver.tracks_capacity:
-            return self.reach.mask(range(len(self.reach.labels)))
-        return self.reach.mask(
-            node
-            for each in self.capacities
-            if each.storage_class == claim.storage_class and each.most is not None and each.most >= claim.request
-            if each.topology is not None
-            for node in self.reach.selected(each.topology)
-        )
+            return self.reach.index.everything
+        if claim.storage_class not in self._rooms:
+            own = [each for each in self.capacities if each.storage_class == claim.storage_class]
+            self._rooms[claim.storage_class] = _Rooms.of(own, self.reach)
+        return self._rooms[claim.storage_class].at_least(claim.request)
+
+
+@dataclass(slots=True, eq=False)
+class _Rooms:
+    """Nodes by the most that one volume there may have: `nodes[i]` have room for at least `sizes[i]`."""
+
+    sizes: list[int]
+    nodes: list[Bits]
+
+    @classmethod
+    def of(cls, capacities: list[StorageCapacity], reach: Reach) -> "_Rooms":
+        """Put together what the storage of one class says."""
+        found: defaultdict[int, Bits] = defaultdict(int)
+        for each in capacities:
+            if each.most is not None and each.topology is not None:
+                found[each.most] |= reach.selected(each.topology)
+        rooms, nodes = cls(sorted(found), []), 0
+        for size in reversed(rooms.sizes):
+            nodes |= found[size]
+            rooms.nodes.append(nodes)
+        rooms.nodes.reverse()
+        return rooms
+
+    def at_least(self, size: int) -> Bits:
+        """Give the nodes that have room for a volume of a size."""
+        place = bisect_left(self.sizes, size)
+        return self.nodes[place] if place < len(self.nodes) else 0

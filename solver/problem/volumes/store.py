@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 
@@ -20,10 +21,12 @@ from solver.domain import (
 )
 from solver.feasibility import volumes
 from solver.problem.devices.inventory import Inventory, Mask
+from solver.problem.label_index import Bits, mask_of
 from solver.problem.neighbours.refusals import Refusal
 from solver.problem.volumes.access import Access
 from solver.problem.volumes.attachments import Attachable, Attachments
 from solver.problem.volumes.reach import Reach
+from solver.problem.volumes.shelf import Shelf
 from solver.problem.volumes.stock import Stock
 from solver.problem.volumes.wish import Terms, Wish
 
@@ -59,14 +62,15 @@ class Store:
         for each in snapshot.volumes:
             if each.claim is not None and each.phase != "Bound":
                 kept.setdefault(each.claim, []).append(each)
-        reach = Reach(inventory.labels)
+        reach = Reach(inventory.reaches.index)
         users = Counter(claim for pod in batch.pods for claim in pod.volume_claims)
         claims = {each.id: each for each in snapshot.volume_claims}
         joint = frozenset(key for key, count in users.items() if count > 1 and not _is_exclusive(claims.get(key)))
         classes = {each.name: each for each in snapshot.storage_classes}
+        free = (each for each in snapshot.volumes if each.claim is None and each.phase == "Available")
         stock = Stock(
             reach=reach,
-            free=[each for each in snapshot.volumes if each.claim is None and each.phase == "Available"],
+            shelf=Shelf.of(free, chain.from_iterable(kept.values()), reach),
             kept=kept,
             classes=classes,
             drivers={each.name: each for each in snapshot.storage_drivers},
@@ -174,33 +178,35 @@ class Store:
         counts = Counter(shapes)
         for shape in counts:
             supply = self.stock.supplies[shape]
-            needed = np.zeros(len(supply.counts), dtype=np.int64)
+            makers = Counter[Bits]()
             for other, count in counts.items():
                 if self.is_below(other, shape):
-                    needed += count * ~self.stock.supplies[other].makes
+                    makers[self.stock.supplies[other].made_on] += count
+            needed = np.zeros(len(supply.counts), dtype=np.int64)
+            for made_on, count in makers.items():
+                needed += count * ~mask_of(made_on, len(needed))
             short = ~supply.makes & (supply.counts < needed)
             yield Refusal(short & ~supply.can_make, volumes.NONE_TO_BIND)
             yield Refusal(short & supply.can_make, volumes.TOO_LITTLE)
 
     def is_below(self, one: int, other: int) -> bool:
         """Whether every volume that fits claims of one shape fits those of the other too."""
-        return one == other or (
-            bool(self.stock.supplies[one].names) and self.stock.supplies[one].names <= self.stock.supplies[other].names
-        )
+        below, above = self.stock.supplies[one].members, self.stock.supplies[other].members
+        return one == other or (below != 0 and not below & ~above)
 
     def _all(self) -> Mask:
         return np.ones(len(self.reach.labels), dtype=np.bool_)
 
     def _in_zones(self, wanted: tuple[tuple[str, tuple[str, ...]], ...]) -> Mask:
         if wanted not in self._zone_masks:
-            found = (node for node, labels in enumerate(self.reach.labels) if volumes.is_in_zones(wanted, labels))
+            found = [node for node, labels in enumerate(self.reach.labels) if volumes.is_in_zones(wanted, labels)]
             self._zone_masks[wanted] = self.reach.mask(found)
         return self._zone_masks[wanted]
 
     def _disk_in_use(self, disks: Iterable[InlineDisk]) -> Mask:
         wanted = tuple(disks)
         return self.reach.mask(
-            node for node, used in self.disks.items() if any(one.excludes(other) for one in wanted for other in used)
+            [node for node, used in self.disks.items() if any(one.excludes(other) for one in wanted for other in used)]
         )
 
 

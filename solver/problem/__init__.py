@@ -10,5 +10,6 @@ The dense form of a snapshot and a batch: ints instead of keys, classes of ident
 - rules that come as amounts per domain: `limits` (the form), `holds`;
 - rules among pods: `gangs`, `neighbours`, `volumes`; costs of places: `tastes`.
 
-`memory` is what the core remembers between solves. Pure data for `greedy`, `model` and `extract`; decides nothing.
+`charging` pays for pods from the allowance before they are looked at, `rates` says what long ones cost. `memory` is
+what the core remembers between solves. Pure data for `greedy`, `model` and `extract`; decides nothing.
 """

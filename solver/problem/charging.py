@@ -2,8 +2,9 @@
 What pods of a batch ask of devices and nodes, paid from the allowance before it is worked out.
 
 A demand is put to every device that its selectors match, a constrained attribute is read from every device, and a term
-of pod affinity is weighed on every node. What the engine knows is free. Namespaces take turns, so that the many demands
-of one do not use up what another one needs; the evaluation of selectors, which comes first, leaves a half for this.
+of pod affinity is weighed on every node; `rates` says what node affinity and volume claims cost. What the engine knows
+of devices is free. Namespaces take turns, so that the many demands of one do not use up what another one needs; the
+evaluation of selectors, which comes first, leaves a half for this.
 """
 
 from collections import Counter, deque
@@ -15,7 +16,7 @@ from typing import Final
 from solver.domain import Batch, Budget, Claim, DeviceClass, Pod, PodId, Policy, Reason, ReasonCode
 from solver.feasibility import selectors
 from solver.feasibility.device_attributes import AttributeName
-from solver.problem import leaving, quarantine
+from solver.problem import leaving, quarantine, rates
 from solver.problem.devices.inventory import Inventory
 from solver.problem.memory import Engine
 from solver.problem.prefilter import Spec, World, open_claims, spec_of
@@ -97,7 +98,8 @@ class _Register:
 
     def _unpaid(self, pod: Pod) -> Charges:
         """Give what a pod is charged for that no pod of the batch has paid yet."""
-        found = self._of_terms(pod)
+        found = self._of_terms(pod) | rates.of_node_affinity(pod)
+        found |= rates.of_volume_claims(pod, self.world.volume_claims)
         for claim in open_claims(pod, self.world.claims):
             found |= self._of_claim(claim)
         return {what: units for what, units in found.items() if what not in self.paid}
@@ -182,6 +184,6 @@ def too_costly(pod: Pod) -> Reason:
     """Say that a pod demands too much."""
     message = (
         f"what pod {pod.id.name} demands takes longer to put to the devices and nodes of the cluster than one decision "
-        "may; hint: fewer firstAvailable alternatives, constrained attributes and affinity terms"
+        "may; hint: fewer firstAvailable alternatives, constrained attributes, affinity terms and volume claims"
     )
     return Reason(code=ReasonCode.TOO_COSTLY, message=message)

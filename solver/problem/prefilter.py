@@ -23,6 +23,8 @@ from solver.domain import (
     Reason,
     ReasonCode,
     Request,
+    VolumeClaim,
+    VolumeClaimId,
 )
 from solver.problem import leaving, quarantine
 from solver.problem.devices.inventory import Inventory
@@ -58,12 +60,17 @@ def left_out(stock: Inventory, batch: Batch, world: "World", engine: Engine, bud
 
 @dataclass(frozen=True, slots=True, eq=False)
 class World:
-    """What claims are resolved with: all claims, classes, how extended resources are served, and the policy."""
+    """
+    What claims are resolved with: all claims, classes, how extended resources are served, and the policy.
+
+    `volume_claims` are empty where no pod of the batch has a volume.
+    """
 
     claims: Mapping[ClaimId, Claim]
     classes: Mapping[str, DeviceClass]
     modes: Modes
     policy: Policy
+    volume_claims: Mapping[VolumeClaimId, VolumeClaim]
 
 
 _Asked = tuple[int, tuple[tuple[str, Selectors], ...]]

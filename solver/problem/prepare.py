@@ -40,7 +40,9 @@ def prepare(snapshot: Snapshot, batch: Batch, policy: Policy, engine: Engine, bu
     """
     with uncollected():
         stock, classes = engine.inventory(snapshot, policy.owned), {each.name: each for each in snapshot.classes}
-        world = World({claim.id: claim for claim in snapshot.claims}, classes, Modes(stock.nodes, classes), policy)
+        claims = {claim.id: claim for claim in snapshot.claims}
+        stored = {each.id: each for each in snapshot.volume_claims} if any(pod.volumes for pod in batch.pods) else {}
+        world = World(claims, classes, Modes(stock.nodes, classes), policy, stored)
         case = _Preparation(snapshot, policy, engine, budget or Budget.unbounded(), stock, world)
         return case.problem(batch)
 

@@ -6,10 +6,24 @@ import pytest
 from msgspec.structs import replace
 
 from solver import Engine, solve
-from solver.domain import Budget, Claim, Plan, Pod, Policy, Snapshot
+from solver.domain import (
+    Budget,
+    Claim,
+    LabelRequirement,
+    LabelSelector,
+    NodeSelector,
+    Plan,
+    Pod,
+    Policy,
+    Snapshot,
+    VolumeClaim,
+    VolumeClaimId,
+)
+from solver.problem import rates
 from tests.support import builders as b
 from tests.support import neighbour_builders as nb
 from tests.support import solver_problems as s
+from tests.support import volume_builders as v
 
 NODES = 40
 COUNT = 60
@@ -95,6 +109,60 @@ def test_pods_with_very_many_terms_are_costly() -> None:
     plan = decided(snapshot, [nb.neighbour("terms", anti_affinity=terms), pods[-1]], 25_000)
     assert [each.name for each in plan.costly] == ["terms"]
     assert "p" in s.nodes_of(plan)
+
+
+def by_terms(number: int) -> Pod:
+    """A pod with very many terms of node affinity, each of which compares."""
+    terms = (b.expressions(b.requirement("slot", "Gt", str(10_000 * number + each))) for each in range(500))
+    pod = b.pod(f"h{number}", namespace="other")
+    return replace(pod, required_affinity=NodeSelector(terms=tuple(terms)))
+
+
+def test_terms_of_node_affinity_are_paid_by_their_namespace() -> None:
+    pods = [by_terms(number) for number in range(10)]
+    plan = decided(b.snapshot(b.node("n0")), [*pods, b.pod("p")], 10_000)
+    assert "p" in s.nodes_of(plan)
+    assert 1 < len(plan.later) < len(pods)
+    assert plan.costly == ()
+    assert [each.name for each in decided(b.snapshot(b.node("n0")), [pods[0], b.pod("p")], 2_000).costly] == ["h0"]
+
+
+def test_selectors_of_volume_claims_are_paid_by_their_namespace() -> None:
+    made, pods = list[VolumeClaim](), list[Pod]()
+    for number in range(10):
+        pod, claims = by_volumes(number, 20)
+        made += claims
+        pods.append(pod)
+    snapshot = v.with_storage(b.snapshot(b.node("n0")), v.storage_class(), *made)
+    plan = decided(snapshot, [*pods, b.pod("p")], 10_000)
+    assert "p" in s.nodes_of(plan)
+    assert 1 < len(plan.later) < len(pods)
+    assert {each.namespace for each in plan.later} == {"other"}
+
+
+def by_volumes(number: int, count: int) -> tuple[Pod, list[VolumeClaim]]:
+    """A pod with many claims, each with a long selector of its own."""
+    names = [f"h{number}-{each}" for each in range(count)]
+    rows = [[LabelRequirement(key=f"{name}-{row}", operator="DoesNotExist") for row in range(50)] for name in names]
+    made = [
+        replace(v.volume_claim(name), id=VolumeClaimId("other", name), selector=LabelSelector(requirements=tuple(own)))
+        for name, own in zip(names, rows, strict=True)
+    ]
+    return v.using(b.pod(f"h{number}", namespace="other"), *names), made
+
+
+def test_what_is_written_by_hand_costs_nothing_and_claims_that_ask_for_the_same_are_paid_once() -> None:
+    term = b.expressions(b.requirement("zone", "In", "a", "b"), b.requirement("slot", "Gt", "1"))
+    pod = replace(b.pod("p", namespace="other"), required_affinity=NodeSelector(terms=(term,) * 3))
+    assert rates.of_node_affinity(pod) == {}
+    assert rates.of_volume_claims(pod, {}) == {}
+    pod, made = by_volumes(0, 6)
+    apart = rates.of_volume_claims(pod, {each.id: each for each in made})
+    alike = {each.id: replace(each, selector=None) for each in made}
+    assert len(rates.of_volume_claims(pod, alike)) == 1
+    assert sum(apart.values()) > 6 * 50 > sum(rates.of_volume_claims(pod, alike).values())
+    bound = {key: replace(each, volume=f"pv-{key.name}") for key, each in alike.items()}
+    assert rates.of_volume_claims(pod, bound) == {}
 
 
 def test_what_is_left_out_is_left_out_again_where_the_decision_is_repeated() -> None:

@@ -35,8 +35,12 @@ def bits_of(positions: Collection[int], count: int) -> Bits:
     """Give the set of the things at some positions, of so many."""
     if len(positions) <= _FEW:
         return sum(1 << position for position in positions)
+    return _bits_at(np.fromiter(positions, np.int64, len(positions)), count)
+
+
+def _bits_at(positions: npt.NDArray[np.int64], count: int) -> Bits:
     mask = np.zeros(count, dtype=np.bool_)
-    mask[np.fromiter(positions, np.int64, len(positions))] = True
+    mask[positions] = True
     return bits_of_mask(mask)
 
 
@@ -59,14 +63,14 @@ def positions_of(bits: Bits, count: int) -> list[int]:
 
 @dataclass(slots=True, eq=False)
 class _Column:
-    """The things with one label, by its value; `numbers` are the values that are integers, in order, by `owners`."""
+    """The things with one label, by its value; `_numbers` are the values that are integers, in order, of `_owners`."""
 
     count: int
     owners_of: dict[str, list[int]]
     with_it: Bits
     _common: dict[str, Bits] = field(default_factory=dict)
     _numbers: list[int] | None = None
-    _owners: list[int] = field(default_factory=list)
+    _owners: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     @classmethod
     def of(cls, values: Iterable[tuple[int, str]], count: int) -> "_Column":
@@ -101,14 +105,15 @@ class _Column:
             return 0
         numbers = self._sorted()
         if requirement.operator == NodeSelectorOperator.GT:
-            return bits_of(self._owners[bisect_right(numbers, bound) :], self.count)
-        return bits_of(self._owners[: bisect_left(numbers, bound)], self.count)
+            return _bits_at(self._owners[bisect_right(numbers, bound) :], self.count)
+        return _bits_at(self._owners[: bisect_left(numbers, bound)], self.count)
 
     def _sorted(self) -> list[int]:
         if self._numbers is None:
             read = ((affinity.integer(value), owners) for value, owners in self.owners_of.items())
             found = sorted((number, each) for number, owners in read if number is not None for each in owners)
-            self._numbers, self._owners = [number for number, _ in found], [each for _, each in found]
+            self._numbers = [number for number, _ in found]
+            self._owners = np.array([each for _, each in found], dtype=np.int64)
         return self._numbers
 
 

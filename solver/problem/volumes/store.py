@@ -58,16 +58,13 @@ class Store:
         if not any(pod.volumes for pod in batch.pods):
             return None
         found = {each.name: each for each in snapshot.volumes}
-        kept: dict[object, list[Volume]] = {}
-        for each in snapshot.volumes:
-            if each.claim is not None and each.phase != "Bound":
-                kept.setdefault(each.claim, []).append(each)
         reach = Reach(inventory.reaches.index)
         users = Counter(claim for pod in batch.pods for claim in pod.volume_claims)
         claims = {each.id: each for each in snapshot.volume_claims}
         joint = frozenset(key for key, count in users.items() if count > 1 and not _is_exclusive(claims.get(key)))
         classes = {each.name: each for each in snapshot.storage_classes}
-        free = (each for each in snapshot.volumes if each.claim is None and each.phase == "Available")
+        is_any_waiting = any(volumes.waits(claims[key], classes) for key in users if key in claims)
+        free, kept = _unbound(snapshot.volumes if is_any_waiting else ())
         stock = Stock(
             reach=reach,
             shelf=Shelf.of(free, chain.from_iterable(kept.values()), reach),
@@ -208,6 +205,17 @@ class Store:
         return self.reach.mask(
             [node for node, used in self.disks.items() if any(one.excludes(other) for one in wanted for other in used)]
         )
+
+
+def _unbound(every: Iterable[Volume]) -> tuple[list[Volume], dict[object, list[Volume]]]:
+    """Give the volumes that are for any claim, and those that are kept for one, by the claim."""
+    free, kept = list[Volume](), dict[object, list[Volume]]()
+    for each in every:
+        if each.claim is None and each.phase == "Available":
+            free.append(each)
+        elif each.claim is not None and each.phase != "Bound":
+            kept.setdefault(each.claim, []).append(each)
+    return free, kept
 
 
 def _is_exclusive(claim: VolumeClaim | None) -> bool:

@@ -19,11 +19,14 @@ BEYOND = 2**256
 """
 Nano-units of an amount that 64 bits do not hold, in units: no pod fits with it.
 
-`resource.Quantity.Value()` gives 0 for it where it has few digits (`1e66`), so that a kubelet runs such a pod.
+`resource.Quantity.Value()` gives 0 for it where it has few digits (`1e66`), so that a kubelet runs such a pod. Of cpu
+that begins with 2^63 millicores.
 """
 
 _MILLI = NANO // 1000
 _INT64 = 2**63
+_NO_NODE_HAS = 2**48
+"""Bytes, millicores or units of one container that no node has: sums go beyond 64 bits only with such amounts."""
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 _POD_LEVEL = frozenset({"cpu", "memory"})
 _HUGE_PAGES = "hugepages-"
@@ -60,22 +63,50 @@ def amounts(texts: Mapping[str, str] | None, field: str) -> Amounts:
     if not texts:
         return {}
     try:
-        return {name: _nano(text) for name, text in texts.items()}
+        return {name: _nano(name, text) for name, text in texts.items()}
     except QuantityError as error:
         raise MalformedError(field, str(error)) from error
 
 
-def _nano(text: str) -> int:
+def _nano(resource: str, text: str) -> int:
     try:
         nano = quantity(text).nano
     except OutOfRangeError:
         return BEYOND
-    return nano if nano < _INT64 * NANO else BEYOND
+    return nano if nano < _INT64 * _unit(resource) else BEYOND
 
 
-def run(total: Amounts) -> Amounts:
-    """Give what counts of a pod that a kubelet has let in: not what 64 bits do not hold."""
-    return {name: nano % BEYOND for name, nano in total.items()}
+def seated(pod: PodAmounts) -> PodAmounts:
+    """
+    Give what counts of a pod that a kubelet has let in: no amount that 64 bits do not hold, whatever it stands for.
+
+    A kubelet lets sums in that overflow too; then no amount counts that no node has. All others count as ever: what
+    the pod runs is not hidden by what it cannot have.
+    """
+    found = _below(pod, _INT64)
+    is_sound = all(nano < _INT64 * _unit(name) for name, nano in total(found).items())
+    return found if is_sound else _below(pod, _NO_NODE_HAS)
+
+
+def _below(pod: PodAmounts, most: int) -> PodAmounts:
+    """Leave out every amount that is not below a number of what its resource is counted in."""
+
+    def cut(found: Amounts) -> Amounts:
+        return {name: nano for name, nano in found.items() if nano < most * _unit(name)}
+
+    def of(container: ContainerAmounts) -> ContainerAmounts:
+        resized = container.resized
+        kept = Resized(cut(resized.actual), cut(resized.allocated)) if resized is not None else None
+        return ContainerAmounts(cut(container.specified), kept)
+
+    return PodAmounts(
+        containers=[of(each) for each in pod.containers],
+        init_containers=[(of(each), is_sidecar) for each, is_sidecar in pod.init_containers],
+        overhead=cut(pod.overhead),
+        pod_level=of(pod.pod_level) if pod.pod_level is not None else None,
+        extra=[cut(each) for each in pod.extra],
+        is_infeasible=pod.is_infeasible,
+    )
 
 
 def rounded(total: Amounts) -> tuple[tuple[str, int], ...]:

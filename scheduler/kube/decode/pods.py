@@ -262,8 +262,7 @@ def _controller(metadata: Metadata) -> Controller | None:
 
 def _requests(spec: _Spec, status: _Status) -> tuple[tuple[str, int], ...]:
     """Sum up what the pod takes of its node; not what a claim has given it there instead (KEP-5004)."""
-    total = pod_requests.total(_amounts(spec, status))
-    found = pod_requests.rounded(pod_requests.run(total) if spec.node_name else total)
+    found = pod_requests.rounded(pod_requests.total(_amounts(spec, status)))
     extended = status.extended_resource_claim_status
     if not spec.node_name or extended is None:
         return found
@@ -323,7 +322,7 @@ def _amounts(spec: _Spec, status: _Status) -> PodAmounts:
             else None
         )
         pod_level = ContainerAmounts(amounts(spec.resources.requests, "spec.resources.requests"), resized)
-    return PodAmounts(
+    found = PodAmounts(
         containers=[_container(each, reported) for each in spec.containers or ()],
         init_containers=[
             (_container(each, reported), each.restart_policy == "Always") for each in spec.init_containers or ()
@@ -336,6 +335,7 @@ def _amounts(spec: _Spec, status: _Status) -> PodAmounts:
         ],
         is_infeasible=_is_infeasible(status),
     )
+    return pod_requests.seated(found) if spec.node_name else found
 
 
 def _container(wire: _Container, reported: dict[str, Resized]) -> ContainerAmounts:

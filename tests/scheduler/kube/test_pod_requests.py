@@ -147,6 +147,40 @@ def test_a_resize_in_place_counts_the_largest_of_wish_report_and_admission(statu
     assert requests_of(containers=[container("a", cpu="2")], status=status) == {"cpu": cpu}
 
 
+GI = {"memory": 2**30}
+
+
+@pytest.mark.parametrize(
+    ("spec", "status"),
+    [
+        pytest.param({INIT: [container("i", memory="1e66")]}, {}, id="init container"),
+        pytest.param({INIT: [container("s", memory="1e66", **SIDECAR)]}, {}, id="sidecar"),
+        pytest.param({INIT: [container("i", memory="16Ei")]}, {}, id="just beyond"),
+        pytest.param({INIT: [container("i", cpu="1e17")]}, {}, id="cpu is read in millicores"),
+        pytest.param({"overhead": {"memory": "1e66"}}, {}, id="overhead"),
+        pytest.param({"resources": {"requests": {"memory": "1e66"}}}, {}, id="pod level"),
+        pytest.param({}, {"containerStatuses": ["1e66", "1Gi"]}, id="in force"),
+        pytest.param({}, {"containerStatuses": ["1Gi", "1e66"]}, id="admitted"),
+        pytest.param({}, {"nodeAllocatableResourceClaimStatuses": [{"resources": {"memory": "1e66"}}]}, id="claim"),
+        pytest.param(
+            {INIT: [container("s", memory="7Ei", **SIDECAR), container("t", memory="7Ei", **SIDECAR)]}, {}, id="sum"
+        ),
+    ],
+)
+def test_what_no_kubelet_counts_of_a_seated_pod_hides_nothing_else_of_it(
+    spec: dict[str, Any], status: dict[str, Any]
+) -> None:
+    spec = {"nodeName": "n1", "containers": [container("a", memory="1Gi")], **spec}
+    reported = status.get("containerStatuses")
+    if reported:
+        actual, allocated = ({"memory": each} for each in reported)
+        status = {
+            "containerStatuses": [{"name": "a", "resources": {"requests": actual}, "allocatedResources": allocated}]
+        }
+
+    assert requests_of(**spec, status=status) == GI
+
+
 def test_a_resize_of_a_plain_init_container_does_not_count() -> None:
     status = {"initContainerStatuses": [resized("9", "9", name="i")]}
     assert requests_of(initContainers=[container("i", cpu="2")], status=status) == {"cpu": 2000}

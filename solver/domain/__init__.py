@@ -43,7 +43,7 @@ from solver.domain.ids import ClaimId, CounterId, DeviceId, GangId, PodId, PoolI
 from solver.domain.labels import LabelRequirement, LabelSelector, LabelSelectorOperator, is_met
 from solver.domain.moves import Move, Relocation, Staying
 from solver.domain.namespace import Namespace
-from solver.domain.neighbours import ANY_ADDRESS, HostPort, PodTerm, SpreadConstraint, WeightedPodTerm
+from solver.domain.neighbours import ANY_ADDRESS, EVERY_PORT, HostPort, PodTerm, SpreadConstraint, WeightedPodTerm
 from solver.domain.node import Node
 from solver.domain.plan import (
     ClaimAllocation,
@@ -90,6 +90,7 @@ from solver.domain.volumes import (
 __all__ = [
     "ANY_ADDRESS",
     "BINDING_FAILED_TAINT",
+    "EVERY_PORT",
     "FILLS_NODE",
     "GENEROUS_UNITS",
     "PACK",

@@ -1,5 +1,7 @@
 """What a pod asks of the pods around it: host ports, affinity to other pods and against them, spreading (core/v1)."""
 
+from typing import Final
+
 import msgspec
 
 from solver.domain.labels import LabelSelector
@@ -13,6 +15,10 @@ class HostPort(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ANY_ADDRESS
     protocol: str = "TCP"
     port: int
+
+
+EVERY_PORT: Final = HostPort(protocol="", port=0)
+"""Of a pod whose host ports cannot be read: no other one that wants any is put beside it."""
 
 
 class PodTerm(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):

@@ -1,10 +1,11 @@
 """What a pod asks of the pods around it: host ports, pod affinity, topology spread; and its soft node affinity."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
 
+from scheduler.kube.decode.bulk import MOST_PORTS, OWN, WIDE, Bulk, bulk, refuse_more
 from scheduler.kube.decode.shared import MalformedError, NodeSelectorTermWire, Wire
 from solver.domain import (
     ANY_ADDRESS,
@@ -19,10 +20,6 @@ from solver.domain import (
 )
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-_MOST_TERMS: Final = 64
-_MOST_WIDE: Final = 16
-_MOST_PARTS: Final = 1_000
-"""Terms of a pod, those of them about other namespaces, and requirements, values and namespaces in all of them."""
 _EVERYTHING: Final = LabelSelector()
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
@@ -93,44 +90,60 @@ class Subject(msgspec.Struct, frozen=True):
 
 
 def host_ports(wire: Iterable[PortWire]) -> tuple[HostPort, ...]:
-    """Convert ports of containers that run as long as the pod does, each once; those of the pod's own network go."""
-    found = (
+    """
+    Convert ports of containers that run as long as the pod does, each once; those of the pod's own network go.
+
+    Raises MalformedError for more than can be looked at.
+    """
+    found = dict.fromkeys(
         HostPort(address=each.host_ip or ANY_ADDRESS, protocol=each.protocol or "TCP", port=each.host_port)
         for each in wire
         if each.host_port > 0
     )
-    return tuple(dict.fromkeys(found))
+    if len(found) > MOST_PORTS:
+        message = f"{len(found)} host ports are more than can be looked at; use at most {MOST_PORTS}"
+        raise MalformedError("spec.containers.ports", message)
+    return tuple(found)
 
 
 def affinity(wire: PodAffinityWire | None, subject: Subject) -> tuple[PodTerm, ...]:
     """Convert whom a pod has to be with. Raises MalformedError for more than can be looked at."""
     terms = _required(wire, subject)
-    if not _are_few(terms):
-        raise _too_many(f"spec.affinity.podAffinity.{_REQUIRED}", "terms", terms)
+    _refuse_more(f"spec.affinity.podAffinity.{_REQUIRED}", terms, subject)
     return terms
 
 
-def anti_affinity(wire: PodAffinityWire | None, subject: Subject) -> tuple[PodTerm, ...]:
+def anti_affinity(wire: PodAffinityWire | None, subject: Subject, *, is_seated: bool) -> tuple[PodTerm, ...]:
     """
-    Convert whom a pod keeps away.
+    Convert whom a pod keeps away. Raises MalformedError for more than can be looked at, of a pod without a node.
 
-    More than can be looked at one by one keep every pod away, of all namespaces that they may mean, by the first
-    topology keys: such a pod would cost each decision about any other pod its time.
+    One that has a node keeps every pod away then that its terms may mean, by the first topology keys: such terms would
+    cost each decision about any other pod its time.
     """
     terms = _required(wire, subject)
-    if not _are_few(terms):
-        terms = tuple(dict.fromkeys(_widened(term, subject) for term in terms))[:_MOST_TERMS]
+    if not is_seated:
+        _refuse_more(f"spec.affinity.podAntiAffinity.{_REQUIRED}", terms, subject)
+        return terms
+    own = [term for term in terms if not _is_wide(term, subject)]
     wide = [term for term in terms if _is_wide(term, subject)]
-    if len(wide) > _MOST_WIDE:
-        own = (term for term in terms if not _is_wide(term, subject))
-        widened = dict.fromkeys(_widened(term, subject) for term in wide)
-        terms = (*own, *tuple(widened)[:_MOST_WIDE])
-    return terms
+    return (*_bounded(own, OWN, subject), *_bounded(wide, WIDE, subject))
+
+
+def _bounded(terms: list[PodTerm], bound: Bulk, subject: Subject) -> Iterable[PodTerm]:
+    """Give terms, or as many as there may be of those that keep everybody away."""
+    if bulk(terms).fits(bound):
+        return terms
+    return tuple(dict.fromkeys(_widened(term, subject) for term in terms))[: bound.terms]
+
+
+def _refuse_more(field: str, terms: tuple[PodTerm, ...], subject: Subject) -> None:
+    refuse_more(OWN, field, "terms", [term for term in terms if not _is_wide(term, subject)])
+    refuse_more(WIDE, field, "terms about other namespaces", [term for term in terms if _is_wide(term, subject)])
 
 
 def _is_wide(term: PodTerm, subject: Subject) -> bool:
     """Whether a term is about pods of other namespaces too."""
-    return term.namespace_selector is not None or term.namespaces != (subject.namespace,)
+    return term.namespace_selector is not None or not {subject.namespace}.issuperset(term.namespaces)
 
 
 def _widened(term: PodTerm, subject: Subject) -> PodTerm:
@@ -144,38 +157,17 @@ def _required(wire: PodAffinityWire | None, subject: Subject) -> tuple[PodTerm, 
 
 
 def preferred_terms(wire: PodAffinityWire | None, subject: Subject) -> tuple[WeightedPodTerm, ...]:
-    """Convert what is only preferred; of more than can be looked at, those that weigh most."""
-    if wire is None:
-        return ()
-    terms = tuple(
-        WeightedPodTerm(weight=each.weight, term=_term(each.pod_affinity_term, subject))
-        for each in wire.preferred or ()
-    )
-    wide = sum(_is_wide(each.term, subject) for each in terms)
-    if _are_few([each.term for each in terms]) and wide <= _MOST_WIDE:
-        return terms
-    small = (each for each in terms if _size(each.term) <= _MOST_PARTS // _MOST_TERMS)
-    return tuple(sorted(small, key=lambda each: -each.weight))[:_MOST_WIDE]
-
-
-def _are_few(terms: Sequence[PodTerm | SpreadConstraint]) -> bool:
-    """Whether terms can be looked at one by one, for every pod."""
-    return len(terms) <= _MOST_TERMS and sum(map(_size, terms)) <= _MOST_PARTS
-
-
-def _size(term: PodTerm | SpreadConstraint) -> int:
-    """Requirements and values of a term's or constraint's selectors, and namespaces."""
-    namespaces, own = ((), None) if isinstance(term, SpreadConstraint) else (term.namespaces, term.namespace_selector)
-    given = (each.requirements for each in (term.selector, own) if each is not None)
-    return len(namespaces) + sum(1 + len(each.values) for requirements in given for each in requirements)
-
-
-def _too_many(field: str, what: str, found: Sequence[PodTerm | SpreadConstraint]) -> MalformedError:
-    return MalformedError(
-        field,
-        f"{len(found)} {what} with {sum(map(_size, found))} requirements, values and namespaces are more than can be "
-        f"looked at; use at most {_MOST_TERMS} {what} with {_MOST_PARTS} of these together",
-    )
+    """Convert what is only preferred; of more than can be looked at, those that weigh most and fit in the bounds."""
+    given = (wire.preferred or ()) if wire is not None else ()
+    terms = [WeightedPodTerm(weight=each.weight, term=_term(each.pod_affinity_term, subject)) for each in given]
+    kept, sums = set[int](), {OWN: Bulk(), WIDE: Bulk()}
+    for position, each in sorted(enumerate(terms), key=lambda item: -item[1].weight):
+        bound = WIDE if _is_wide(each.term, subject) else OWN
+        after = sums[bound].plus(bulk([each.term]))
+        if after.fits(bound):
+            sums[bound] = after
+            kept.add(position)
+    return tuple(each for position, each in enumerate(terms) if position in kept)
 
 
 def spread(wire: Iterable[SpreadWire], subject: Subject) -> tuple[SpreadConstraint, ...]:
@@ -196,8 +188,7 @@ def spread(wire: Iterable[SpreadWire], subject: Subject) -> tuple[SpreadConstrai
         )
         for each in wire
     )
-    if not _are_few(found):
-        raise _too_many("spec.topologySpreadConstraints", "constraints", found)
+    refuse_more(OWN, "spec.topologySpreadConstraints", "constraints", found)
     return found
 
 

@@ -12,7 +12,7 @@ import msgspec
 from scheduler.closed import cut
 from scheduler.kube.decode import pods
 from scheduler.kube.decode.json_parts import elements, soften, trimmed, walk
-from solver.domain import FILLS_NODE, Pod
+from solver.domain import EVERY_PORT, FILLS_NODE, Pod
 
 Paths = tuple[tuple[str, ...], ...]
 
@@ -38,7 +38,7 @@ _SIMPLE: Final[dict[tuple[str, ...], Paths]] = {
     ("gang_note",): (_ANNOTATIONS,),
     ("claims",): (("spec", "resourceClaims"), ("status", "resourceClaimStatuses")),
     ("volumes",): (("spec", "volumes"),),
-    ("anti_affinity",): (_LABELS, ("spec", "affinity", "podAntiAffinity")),
+    ("anti_affinity",): (_LABELS, _NODE, ("spec", "affinity", "podAntiAffinity")),
     ("scheduling_gates",): (("spec", "schedulingGates"),),
 }
 """Attributes of a pod, and the parts of the object that they are made from."""
@@ -74,8 +74,9 @@ def read_parts(raw: bytes, why: str, last: Pod | None) -> Pod:
     found |= _read_containers(raw, "requests", _ROOM, ("name", "restartPolicy", "resources"), last)
     if not found.keys() >= _DECIDES_EVICTION:
         found["is_preemptible"] = False
-    if "requests" not in found:
-        found["requests"] = FILLS_NODE if found.get("node_name") else ()
+    is_seated = bool(found.get("node_name"))
+    for name, most in (("requests", FILLS_NODE), ("host_ports", (EVERY_PORT,))):
+        found.setdefault(name, most if is_seated else ())
     return msgspec.structs.replace(last if last is not None else base, **found, invalid=cut(why))
 
 
@@ -99,4 +100,9 @@ def _read_containers(raw: bytes, name: str, paths: Paths, wanted: tuple[str, ...
                 body.setdefault("spec", {})[list_name] = msgspec.Raw(msgspec.json.encode(kept))
         return {name: getattr(pods.decode_pod(msgspec.json.encode(body)), name)}
     except Exception:  # noqa: BLE001 - as above
-        return {name: getattr(last, name)} if last is not None else {}
+        return {name: getattr(last, name)} if last is not None and _was_read(last) else {}
+
+
+def _was_read(last: Pod) -> bool:
+    """Whether what a pod takes of a node was known: one that could not be read before it had a node takes nothing."""
+    return bool(last.node_name) or not last.invalid

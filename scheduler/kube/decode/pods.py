@@ -193,7 +193,7 @@ def _convert(wire: PodWire) -> Pod:
         preferred_node_affinity=neighbours.preferred_nodes(node_affinity.preferred or ()),
         host_ports=neighbours.host_ports(_lasting_ports(spec)),
         affinity=neighbours.affinity(affinity.pod_affinity, subject),
-        anti_affinity=neighbours.anti_affinity(affinity.pod_anti_affinity, subject),
+        anti_affinity=neighbours.anti_affinity(affinity.pod_anti_affinity, subject, is_seated=bool(spec.node_name)),
         preferred_affinity=neighbours.preferred_terms(affinity.pod_affinity, subject),
         preferred_anti_affinity=neighbours.preferred_terms(affinity.pod_anti_affinity, subject),
         spread=neighbours.spread(spec.topology_spread_constraints or (), subject),

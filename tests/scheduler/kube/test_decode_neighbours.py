@@ -3,8 +3,10 @@ from typing import Any
 import pytest
 
 from scheduler.change import Kind
-from scheduler.kube.decode.objects import decode
+from scheduler.kube.decode.objects import decode, read
 from solver.domain import (
+    EVERY_PORT,
+    FILLS_NODE,
     HostPort,
     LabelRequirement,
     LabelSelector,
@@ -15,7 +17,7 @@ from solver.domain import (
     SpreadConstraint,
     WeightedPodTerm,
 )
-from tests.support.kube_objects import encoded, pod
+from tests.support.kube_objects import container, encoded, pod
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -163,14 +165,39 @@ def many(count: int, **term: Any) -> list[dict[str, Any]]:
     return [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": f"a{i}"}}, **term} for i in range(count)]
 
 
-@pytest.mark.parametrize("terms", [many(65), many(1, namespaces=[f"n{i}" for i in range(1000)])])
-def test_more_required_affinity_than_can_be_looked_at_is_refused_with_what_to_write(
-    terms: list[dict[str, Any]],
+def wide(count: int) -> list[dict[str, Any]]:
+    return [{"key": f"k{i}", "operator": "DoesNotExist"} for i in range(count)]
+
+
+OWN_BOUND = "use at most 64 terms with 1000 of these together"
+WIDE_BOUND = "use at most 16 terms about other namespaces with 128 of these together"
+TOO_MANY = [
+    pytest.param(many(65), "65 terms with 195", OWN_BOUND, id="own terms"),
+    pytest.param(
+        many(1, labelSelector={"matchExpressions": wide(1000)}), "1 terms with 1001", OWN_BOUND, id="own parts"
+    ),
+    pytest.param(
+        many(17, namespaces=["other"]), "17 terms about other namespaces with 51", WIDE_BOUND, id="wide terms"
+    ),
+    pytest.param(many(1, namespaces=[f"n{i}" for i in range(127)]), "with 129", WIDE_BOUND, id="namespaces"),
+    pytest.param(many(1, namespaceSelector={"matchExpressions": wide(127)}), "with 129", WIDE_BOUND, id="wide parts"),
+]
+
+
+@pytest.mark.parametrize("kind", ["podAffinity", "podAntiAffinity"])
+@pytest.mark.parametrize(("terms", "given", "bound"), TOO_MANY)
+def test_more_required_terms_than_can_be_looked_at_are_refused_with_what_to_write(
+    kind: str, terms: list[dict[str, Any]], given: str, bound: str
 ) -> None:
-    found = decode(Kind.PODS, encoded(pod(affinity={"podAffinity": {REQUIRED: terms}})))
+    found = decode(Kind.PODS, encoded(pod(affinity={kind: {REQUIRED: terms}})))
     assert isinstance(found, Pod)
-    assert f"spec.affinity.podAffinity.{REQUIRED}: {len(terms)} terms with" in found.invalid
-    assert "use at most 64 terms with 1000 of these together" in found.invalid
+    assert found.invalid.startswith(f"spec.affinity.{kind}.{REQUIRED}: ")
+    assert given in found.invalid
+    assert bound in found.invalid
+
+
+def test_terms_that_name_their_own_namespace_are_no_wide_ones() -> None:
+    assert len(anti(*many(20, namespaces=["ml", "ml"]))) == 20
 
 
 def test_more_spread_constraints_than_can_be_looked_at_are_refused_with_what_to_write() -> None:
@@ -180,31 +207,93 @@ def test_more_spread_constraints_than_can_be_looked_at_are_refused_with_what_to_
     assert "spec.topologySpreadConstraints: 65 constraints" in found.invalid
 
 
-def test_more_anti_affinity_than_can_be_looked_at_keeps_every_pod_away_that_it_may_mean() -> None:
-    everything = LabelSelector()
-    own = PodTerm(topology_key="zone", selector=everything, namespaces=("ml",))
-    every = PodTerm(topology_key="zone", selector=everything, namespace_selector=everything)
-    assert anti(*many(64)) != (own,)
-    assert anti(*many(65)) == (own,)
-    assert anti(*many(65), *many(1, namespaces=["other"])) == (own, every)
-    assert anti(*many(1, namespaceSelector={"matchExpressions": wide(1000)})) == (every,)
-    assert len(anti(*(many(1, topologyKey=f"k{i}")[0] for i in range(500)))) == 64
+EVERYTHING = LabelSelector()
+OWN = PodTerm(topology_key="zone", selector=EVERYTHING, namespaces=("ml",))
+EVERY = PodTerm(topology_key="zone", selector=EVERYTHING, namespace_selector=EVERYTHING)
 
 
-def test_of_anti_affinity_to_other_namespaces_less_can_be_looked_at() -> None:
-    everything = LabelSelector()
-    every = PodTerm(topology_key="zone", selector=everything, namespace_selector=everything)
-    assert every not in anti(*many(16, namespaces=["other"]), *many(40))
-    found = anti(*many(17, namespaces=["other"]), *many(40))
-    assert (found[-1], len(found)) == (every, 41)
-    assert len(anti(*(many(1, namespaceSelector={}, topologyKey=f"k{i}")[0] for i in range(60)))) == 16
+def seated(*terms: dict[str, Any]) -> tuple[PodTerm, ...]:
+    return decoded(nodeName="n1", affinity={"podAntiAffinity": {REQUIRED: terms}}).anti_affinity
 
 
-def wide(count: int) -> list[dict[str, Any]]:
-    return [{"key": f"k{i}", "operator": "DoesNotExist"} for i in range(count)]
+def test_a_seated_pod_of_more_anti_affinity_than_can_be_looked_at_keeps_every_pod_away_that_it_may_mean() -> None:
+    assert seated(*many(64)) != (OWN,)
+    assert seated(*many(65)) == (OWN,)
+    assert seated(*many(65), *many(17, namespaces=["other"])) == (OWN, EVERY)
+    assert seated(*many(1, namespaceSelector={"matchExpressions": wide(127)})) == (EVERY,)
+    assert len(seated(*(many(1, topologyKey=f"k{i}")[0] for i in range(500)))) == 64
+
+
+def test_of_anti_affinity_of_a_seated_pod_to_other_namespaces_less_can_be_looked_at() -> None:
+    assert EVERY not in seated(*many(16, namespaces=["other"]), *many(64))
+    found = seated(*many(17, namespaces=["other"]), *many(40))
+    assert (found[-1], len(found)) == (EVERY, 41)
+    assert len(seated(*(many(1, namespaceSelector={}, topologyKey=f"k{i}")[0] for i in range(60)))) == 16
+
+
+def test_a_seated_pod_that_cannot_be_read_elsewhere_keeps_every_pod_away_too() -> None:
+    spec: dict[str, Any] = {
+        "nodeName": "n1",
+        "affinity": {"podAntiAffinity": {REQUIRED: many(65)}},
+        "topologySpreadConstraints": 5,
+    }
+    found = decode(Kind.PODS, encoded(pod(**spec)))
+    assert isinstance(found, Pod)
+    assert found.invalid
+    assert found.anti_affinity == (OWN,)
+
+
+def preferred(*weighted: tuple[int, dict[str, Any]]) -> tuple[WeightedPodTerm, ...]:
+    terms = [{"weight": weight, "podAffinityTerm": each} for weight, each in weighted]
+    return decoded(affinity={"podAffinity": {PREFERRED: terms}}).preferred_affinity
+
+
+def sized(parts: int, **term: Any) -> dict[str, Any]:
+    return {"topologyKey": "zone", "labelSelector": {"matchExpressions": wide(parts)}, **term}
 
 
 def test_of_more_preferences_than_can_be_looked_at_the_heaviest_count() -> None:
-    weighted = [{"weight": 1 + i % 100, "podAffinityTerm": each} for i, each in enumerate(many(200))]
-    found = decoded(affinity={"podAffinity": {PREFERRED: weighted}}).preferred_affinity
-    assert (len(found), min(each.weight for each in found)) == (16, 93)
+    found = preferred(*((1 + i % 100, each) for i, each in enumerate(many(200))))
+    assert (len(found), min(each.weight for each in found)) == (64, 69)
+
+
+def test_of_preferences_with_more_parts_than_can_be_looked_at_the_heaviest_that_fit_count() -> None:
+    found = preferred(*((1 + i, sized(31)) for i in range(40)))
+    assert [each.weight for each in found] == list(range(10, 41))  # 31 times 32, with the namespace, are 992
+    assert [each.weight for each in preferred((9, sized(1000)), (8, sized(1)))] == [8]
+
+
+def test_preferences_about_other_namespaces_have_a_bound_of_their_own() -> None:
+    found = preferred((9, sized(900)), *((1 + i, sized(40, namespaceSelector={})) for i in range(4)))
+    assert [each.weight for each in found] == [9, 2, 3, 4]
+
+
+def ports(count: int) -> dict[str, Any]:
+    return container("a") | {"ports": [{"containerPort": 1 + i, "hostPort": 1 + i} for i in range(count)]}
+
+
+def test_more_host_ports_than_can_be_looked_at_are_refused_with_what_to_write() -> None:
+    assert len(decoded(containers=[ports(256)]).host_ports) == 256
+
+    waiting = decode(Kind.PODS, encoded(pod(containers=[ports(257)])))
+    assert isinstance(waiting, Pod)
+    assert waiting.invalid == ("spec.containers.ports: 257 host ports are more than can be looked at; use at most 256")
+    assert waiting.host_ports == ()
+
+
+def test_a_seated_pod_of_more_host_ports_than_can_be_looked_at_takes_every_port_of_its_node() -> None:
+    waiting = read(Kind.PODS, encoded(pod(containers=[ports(257)]))).value
+    for last in (None, waiting):
+        found = read(Kind.PODS, encoded(pod(containers=[ports(257)], nodeName="n1")), last).value
+        assert isinstance(found, Pod)
+        assert found.host_ports == (EVERY_PORT,)
+        assert found.requests == ()
+
+
+def test_what_was_not_readable_before_a_pod_had_a_node_counts_as_the_most_once_it_has_one() -> None:
+    odd = [container("a", memory="much")]
+    waiting = read(Kind.PODS, encoded(pod(containers=odd))).value
+    found = read(Kind.PODS, encoded(pod(containers=odd, nodeName="n1")), waiting).value
+    assert isinstance(found, Pod)
+    assert found.requests == FILLS_NODE
+    assert not found.is_preemptible

@@ -6,7 +6,7 @@ from typing import Final
 
 from scheduler.cluster.occupancy import holds_node
 from scheduler.cluster.table import Table
-from solver.domain import ANY_ADDRESS, HostPort, Namespace, Node, Pod, PodId, PodTerm
+from solver.domain import ANY_ADDRESS, EVERY_PORT, HostPort, Namespace, Node, Pod, PodId, PodTerm
 
 MOST_NEWCOMERS: Final = 256
 """Pods that somebody else has bound, remembered for rules that reach beyond one node."""
@@ -56,12 +56,25 @@ class Company:
 
 
 def port_taken(pod: Pod, others: Iterator[Pod]) -> tuple[HostPort, Pod] | None:
-    """Give a host port of a pod that one of some others on its node has, and whose it is."""
-    for other in others if pod.host_ports else ():
-        for one in pod.host_ports:
-            if any(_clash(one, each) for each in other.host_ports):
+    """Give a host port of a pod that one of some others on its node has, and whose it is; by port, not by pairs."""
+    mine: dict[tuple[str, int], dict[str, HostPort]] = {}
+    for each in pod.host_ports:
+        mine.setdefault((each.protocol, each.port), {})[each.address] = each
+    for other in others if mine else ():
+        for held in other.host_ports:
+            one = pod.host_ports[0] if held == EVERY_PORT else _same(mine.get((held.protocol, held.port)), held)
+            if one is not None:
                 return one, other
     return None
+
+
+def _same(asked: dict[str, HostPort] | None, held: HostPort) -> HostPort | None:
+    """Give a port of those of the same protocol and number, by address, that cannot be had beside another."""
+    if asked is None:
+        return None
+    if held.address == ANY_ADDRESS:
+        return next(iter(asked.values()))
+    return asked.get(held.address) or asked.get(ANY_ADDRESS)
 
 
 def kept_apart(pod: Pod, node: Node, other: Pod, there: Node, namespaces: Table[str, Namespace]) -> PodTerm | None:
@@ -94,8 +107,3 @@ def _means(term: PodTerm, pod: Pod, namespaces: Table[str, Namespace]) -> bool:
     known = namespaces.get(pod.id.namespace)
     labels = dict(known.labels) if known is not None else {}
     return term.namespace_selector is not None and term.namespace_selector.matches(labels)
-
-
-def _clash(one: HostPort, other: HostPort) -> bool:
-    is_same = (one.protocol, one.port) == (other.protocol, other.port)
-    return is_same and (one.address == other.address or ANY_ADDRESS in {one.address, other.address})

@@ -7,7 +7,7 @@ the model refuses.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -74,43 +74,93 @@ def refused(
     return nodes, counts
 
 
+Left = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True, eq=False)
+class _Beginnings:
+    """What limits leave before anything is taken; worked out once for all that begin alike, such as those of ports."""
+
+    lefts: dict[int, Left] = field(default_factory=dict)
+    masks: dict[tuple[int, int, int], Mask] = field(default_factory=dict)
+    """By the identities of what is the same object in alike limits, and by the amount that is taken."""
+
+    def left(self, limit: Limit) -> Left:
+        """What there is in each domain."""
+        key = id(limit.left)
+        if key not in self.lefts:
+            self.lefts[key] = np.array(limit.left, dtype=np.int64)
+        return self.lefts[key]
+
+    def mask(self, limit: Limit, pod_class: int) -> Mask:
+        """Nodes where a pod of a class fits."""
+        key = _beginning(limit, pod_class)
+        if key not in self.masks:
+            self.masks[key] = limit.open_nodes(self.left(limit), pod_class)
+        return self.masks[key]
+
+
+def _beginning(limit: Limit, pod_class: int) -> tuple[int, int, int]:
+    return id(limit.domain_of), id(limit.left), limit.takes[pod_class]
+
+
 @dataclass(slots=True, eq=False)
 class LimitTracker:
-    """What is left of every limit."""
+    """
+    What is left of every limit.
 
-    by_class: dict[int, list[tuple[Limit, int]]]
-    left: list[npt.NDArray[np.int64]]
+    `first` has one of each kind of a class's limits, as it began; `left` only what something was taken of. So a class
+    of many limits, one per port, costs no more than those of them that others have used.
+    """
+
+    by_class: dict[int, dict[int, Limit]]
+    first: dict[int, list[Limit]]
+    beginnings: _Beginnings
+    left: dict[int, Left]
 
     @classmethod
     def of(cls, limits: tuple[Limit, ...]) -> "LimitTracker":
         """Start with nothing taken."""
-        by_class: dict[int, list[tuple[Limit, int]]] = {}
+        by_class: dict[int, dict[int, Limit]] = {}
         for position, limit in enumerate(limits):
             for pod_class in limit.takes:
-                by_class.setdefault(pod_class, []).append((limit, position))
-        return cls(by_class, [np.array(limit.left, dtype=np.int64) for limit in limits])
+                by_class.setdefault(pod_class, {})[position] = limit
+        first = {
+            pod_class: list({(_beginning(each, pod_class), each.reason): each for each in own.values()}.values())
+            for pod_class, own in by_class.items()
+        }
+        return cls(by_class, first, _Beginnings(), {})
 
     def mask(self, pod_class: PodClass) -> Mask | None:
         """Nodes in whose domains enough is left of every limit."""
         found: Mask | None = None
-        for limit, position in self.by_class.get(pod_class.index, ()):
-            fits = limit.open_nodes(self.left[position], pod_class.index)
+        for _, fits in self._open(pod_class.index):
             found = fits if found is None else found & fits
         return found
 
     def objections(self, pod_class: PodClass) -> Iterator[tuple[Mask, Reason]]:
-        """Give the nodes that are left by each limit that has a reason."""
-        for limit, position in self.by_class.get(pod_class.index, ()):
+        """Give the nodes that are left by each limit that has a reason; by limits that are alike at once."""
+        for limit, fits in self._open(pod_class.index):
             if limit.reason is not None:
-                yield limit.open_nodes(self.left[position], pod_class.index), limit.reason
+                yield fits, limit.reason
+
+    def _open(self, pod_class: int) -> Iterator[tuple[Limit, Mask]]:
+        for limit in self.first.get(pod_class, ()):
+            yield limit, self.beginnings.mask(limit, pod_class)
+        own = self.by_class.get(pod_class, {})
+        for position in sorted(own.keys() & self.left.keys()):
+            yield own[position], own[position].open_nodes(self.left[position], pod_class)
 
     def take(self, pod_class: PodClass, node: int) -> None:
         """Take from every limit of the class."""
-        for limit, position in self.by_class.get(pod_class.index, ()):
+        for position, limit in self.by_class.get(pod_class.index, {}).items():
             domain = limit.domain_of[node]
             if domain != NO_DOMAIN:
+                if position not in self.left:
+                    self.left[position] = self.beginnings.left(limit).copy()
                 self.left[position][domain] -= limit.takes[pod_class.index]
 
     def copy(self) -> "LimitTracker":
         """Copy what is left."""
-        return LimitTracker(self.by_class, [each.copy() for each in self.left])
+        left = {position: each.copy() for position, each in self.left.items()}
+        return LimitTracker(self.by_class, self.first, self.beginnings, left)

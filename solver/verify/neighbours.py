@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from solver.domain import HostPort, Plan, Pod, PodTerm, SpreadConstraint, Violation
+from solver.domain import EVERY_PORT, HostPort, Plan, Pod, PodTerm, SpreadConstraint, Violation
 from solver.verify import matching
 from solver.verify.crowd import Crowd, Seat, selected
 from solver.verify.picture import Picture
@@ -91,23 +91,40 @@ class _Room:
 
 def _ports(room: _Room) -> Iterator[Violation]:
     """A port of a node belongs to one pod; one on every address collides with the same one on any."""
-    taken: defaultdict[tuple[str, str, int], list[tuple[HostPort, Seat]]] = defaultdict(list)
     names = {seat.node.name for seat in room.arrived if seat.pod.host_ports}
+    taken: defaultdict[str, _Taken] = defaultdict(_Taken)
     for seat in (*(each for each in room.residents if each.node.name in names), *room.arrived):
-        mine = []
-        for port in seat.pod.host_ports:
-            key = (seat.node.name, port.protocol, port.port)
-            others = [other for held, other in taken[key] if _same_address(held, port)]
-            if seat.is_new and others:
-                message = f"{port.protocol} port {port.port} of node {seat.node.name} belongs to {others[0].pod.id}"
+        node = taken[seat.node.name]
+        for port in seat.pod.host_ports if seat.is_new else ():
+            holder = node.holder(port)
+            if holder is not None:
+                message = f"{port.protocol} port {port.port} of node {seat.node.name} belongs to {holder.pod.id}"
                 yield broken(Rule.NODE_PORTS, seat.pod.id, message)
-            mine.append((key, port))
-        for key, port in mine:
-            taken[key].append((port, seat))
+        for port in seat.pod.host_ports:
+            node.take(port, seat)
 
 
-def _same_address(one: HostPort, other: HostPort) -> bool:
-    return one.address == other.address or _EVERY_ADDRESS in {one.address, other.address}
+@dataclass(slots=True, eq=False)
+class _Taken:
+    """Ports of one node, by protocol and number, and who has them, by address."""
+
+    by_port: dict[tuple[str, int], dict[str, Seat]] = field(default_factory=dict)
+    all_of: Seat | None = None
+    """Who may have all of them."""
+
+    def holder(self, port: HostPort) -> Seat | None:
+        if self.all_of is not None:
+            return self.all_of
+        held = self.by_port.get((port.protocol, port.port), {})
+        if port.address == _EVERY_ADDRESS:
+            return next(iter(held.values()), None)
+        return held.get(port.address) or held.get(_EVERY_ADDRESS)
+
+    def take(self, port: HostPort, seat: Seat) -> None:
+        if port == EVERY_PORT:
+            self.all_of = seat
+        else:
+            self.by_port.setdefault((port.protocol, port.port), {}).setdefault(port.address, seat)
 
 
 def _apart(room: _Room) -> Iterator[Violation]:

@@ -104,7 +104,7 @@ class Circle:
         around = self.around
         pairs, limits = apart.between(stances, sizes, around, refusals.ANTI_AFFINITY)
         asked = ((pod_class, stance.host_ports) for pod_class, stance in stances.items())
-        limits += ports.limits(asked, len(around.residents.node_index), refusals.PORTS)
+        limits += ports.limits(asked, sizes, len(around.residents.node_index), refusals.PORTS)
         agreed = Agreed(tuple(limits))
         groups = []
         for group in together.groups(stances, around):

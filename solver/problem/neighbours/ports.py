@@ -1,35 +1,68 @@
-"""Host ports: which of them clash, and what a batch takes of them."""
+"""Host ports: which nodes running pods have taken them on, and what a batch takes of them."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
-from solver.domain import ANY_ADDRESS, HostPort, Reason
+from solver.domain import ANY_ADDRESS, EVERY_PORT, HostPort, Reason
 from solver.problem.limits import Limit, per_node
-from solver.problem.neighbours.residents import PortKey
+
+PortKey = tuple[str, int]
+"""Protocol and number."""
 
 
-def clashes(one: HostPort, other: HostPort) -> bool:
-    """Whether two ports cannot both be taken on a node: equal, every address counting as any other."""
-    if (one.protocol, one.port) != (other.protocol, other.port):
-        return False
-    return one.address == other.address or ANY_ADDRESS in {one.address, other.address}
+@dataclass(slots=True, eq=False)
+class TakenPorts:
+    """Nodes on which somebody has a port, by protocol, number and address; a port on every address takes each."""
+
+    _by_port: dict[PortKey, dict[str, set[int]]] = field(default_factory=dict)
+    _at_all: dict[PortKey, set[int]] = field(default_factory=dict)
+    _closed: set[int] = field(default_factory=set)
+    """Nodes on which nobody knows which ports are taken."""
+
+    def add(self, port: HostPort, node: int) -> None:
+        """Note a port of a node."""
+        if port == EVERY_PORT:
+            self._closed.add(node)
+            return
+        key = (port.protocol, port.port)
+        self._by_port.setdefault(key, {}).setdefault(port.address, set()).add(node)
+        self._at_all.setdefault(key, set()).add(node)
+
+    def nodes(self, ports: Iterable[HostPort]) -> set[int]:
+        """Give the nodes where one of some ports (at least one) is not free."""
+        found = set(self._closed)
+        for port in ports:
+            key = (port.protocol, port.port)
+            if port.address == ANY_ADDRESS:
+                found |= self._at_all.get(key, set())
+                continue
+            by_address = self._by_port.get(key, {})
+            found |= by_address.get(port.address, set()) | by_address.get(ANY_ADDRESS, set())
+        return found
 
 
-def limits(asked: Iterable[tuple[int, tuple[HostPort, ...]]], node_count: int, reason: Reason) -> Iterator[Limit]:
+def limits(
+    asked: Iterable[tuple[int, tuple[HostPort, ...]]], sizes: Mapping[int, int], node_count: int, reason: Reason
+) -> Iterator[Limit]:
     """
     Give the limits that keep pods of a batch, by class, from taking the same port of a node.
 
-    One limit for each address that is named; who takes every address takes a share of each of them.
+    Ports that the same classes take are one limit, and a port that a single pod takes is none.
     """
+    takers = [each for each in _takers(asked) if sum(sizes[taker] for taker in each) > 1]
+    nodes, one_each = per_node(node_count), (1,) * node_count
+    for each in dict.fromkeys(takers):
+        yield Limit("host ports", nodes, one_each, dict.fromkeys(sorted(each), 1), reason)
+
+
+def _takers(asked: Iterable[tuple[int, tuple[HostPort, ...]]]) -> Iterator[frozenset[int]]:
+    """Give the classes that take a port, address by address; who takes every address takes a share of each of them."""
     by_port: defaultdict[PortKey, defaultdict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for pod_class, ports in asked:
         for each in ports:
             by_port[each.protocol, each.port][each.address].add(pod_class)
-    if not by_port:
-        return
-    nodes, one_each = per_node(node_count), (1,) * node_count
     for by_address in by_port.values():
         everywhere = by_address.pop(ANY_ADDRESS, set())
         for takers in by_address.values() or (everywhere,):
-            takes = dict.fromkeys(sorted(takers | everywhere), 1)
-            yield Limit("host ports", nodes, one_each, takes, reason)
+            yield frozenset(takers | everywhere)

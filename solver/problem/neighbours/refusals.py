@@ -10,7 +10,6 @@ from solver.domain import PodTerm, Reason, ReasonCode
 from solver.problem.devices.inventory import Mask
 from solver.problem.fit import NodeVerdicts
 from solver.problem.neighbours.audience import of_term
-from solver.problem.neighbours.ports import clashes
 from solver.problem.neighbours.stance import Stance
 from solver.problem.neighbours.surroundings import Surroundings
 
@@ -75,10 +74,7 @@ def narrowed(verdicts: NodeVerdicts, found: Iterable[Refusal]) -> NodeVerdicts:
 
 def _ports_taken(stance: Stance, around: Surroundings) -> Mask:
     mask = np.zeros(len(around.residents.node_index), dtype=np.bool_)
-    for port in stance.host_ports:
-        for taken, node in around.residents.ports.get((port.protocol, port.port), ()):
-            if clashes(port, taken):
-                mask[node] = True
+    mask[list(around.residents.ports.nodes(stance.host_ports))] = True
     return mask
 
 

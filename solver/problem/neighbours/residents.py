@@ -7,12 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solver.domain import HostPort, Pod, PodTerm
+from solver.domain import Pod, PodTerm
 from solver.problem.limits import Domains
 from solver.problem.neighbours.audience import Audience, Audiences, Labels, anchor
-
-PortKey = tuple[str, int]
-"""Protocol and number."""
+from solver.problem.neighbours.ports import TakenPorts
 
 
 class Kin(NamedTuple):
@@ -53,14 +51,14 @@ class Residents:
     """
     Running pods on nodes that there are.
 
-    `holders` are the nodes of those with required anti-affinity, by term; `ports` those of host ports, by protocol and
-    number; `pulling` are those that want others near or far. Who is in an audience is found out when it is asked for.
+    `holders` are the nodes of those with required anti-affinity, by term; `ports` those of host ports; `pulling` are
+    those that want others near or far. Who is in an audience is found out when it is asked for.
     """
 
     pods: tuple[Pod, ...]
     node_index: Mapping[str, int]
     holders: dict[PodTerm, set[int]] = field(default_factory=dict)
-    ports: dict[PortKey, list[tuple[HostPort, int]]] = field(default_factory=dict)
+    ports: TakenPorts = field(default_factory=TakenPorts)
     pulling: list[Pod] = field(default_factory=list)
     _namespaces: dict[str, _Namespace] | None = None
 
@@ -82,7 +80,7 @@ class Residents:
         for term in pod.anti_affinity:
             self.holders.setdefault(term, set()).add(node)
         for port in pod.host_ports:
-            self.ports.setdefault((port.protocol, port.port), []).append((port, node))
+            self.ports.add(port, node)
 
     def counts(self, wanted: tuple[Audience, ...], audiences: Audiences) -> Counts:
         """Count the residents that are in every one of some audiences (at least one) on each node."""

@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.cluster import Cluster
-from solver.domain import Namespace, Pod, ReasonCode
+from solver.domain import EVERY_PORT, Namespace, Pod, ReasonCode
 from tests.support.builders import placement
 from tests.support.cluster_builders import cluster_of, gone, seen, unit
 from tests.support.neighbour_builders import HOST, ZONE, neighbour, port, selector, term, zoned
@@ -40,6 +40,14 @@ def test_a_port_that_was_taken_meanwhile(taken: object, *, is_free: bool) -> Non
     expected = [] if is_free else ["host port 80 (TCP) of node n1 was taken by pod default/other"]
     assert objections(new, since=other) == expected
     assert objections(new, since=neighbour("other", on="n2", ports=[taken])) == []  # type: ignore[list-item]
+
+
+def test_whose_ports_cannot_be_known_has_taken_each() -> None:
+    other = neighbour("other", on="n1", ports=[EVERY_PORT])
+
+    expected = ["host port 80 (TCP) of node n1 was taken by pod default/other"]
+    assert objections(neighbour("new", ports=[port(80)]), since=other) == expected
+    assert objections(neighbour("new"), since=other) == []
 
 
 SAID = "and its anti-affinity or that of pod default/new forbids that"

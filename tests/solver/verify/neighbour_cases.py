@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from solver.domain import Namespace
+from solver.domain import EVERY_PORT, Namespace
 from solver.verify import Rule
 from tests.solver.verify import cases as c
 from tests.support import builders as b
@@ -70,6 +70,7 @@ AFFINITY, ANTI, SPREAD = {Rule.POD_AFFINITY}, {Rule.POD_ANTI_AFFINITY}, {Rule.TO
 BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
     ("two pods take one port", company, c.pod("web-0", host_ports=(port(80),)), {Rule.NODE_PORTS}),
     ("a pod takes a running one's port", company, c.pod("web-1", host_ports=(port(90),)), {Rule.NODE_PORTS}),
+    ("a running one's ports are not known", company, c.running("loner", host_ports=(EVERY_PORT,)), {Rule.NODE_PORTS}),
     (
         "a pod takes a port on an address where another has it on every one",
         company,

@@ -6,10 +6,10 @@ snapshots and checks; the solver's worker process keeps a replica of it, fed by 
 `Assumptions`. Whoever needs the state of the cluster asks here; nothing here decides where a pod goes.
 
 `cluster` is the door, `intake` what isolates the changes that come in by it. `mirror` holds the objects, each kind a
-`table`, and what is indexed from them: `inventory`, `holdings` (with `contention`), `occupancy`, `company`, `storage`,
-`gangs`, `specials`, `sharing`. `ledger` holds what is believed before a watch shows it, `nominations` preemptions under
-way, `vacated` what became of them. `unit` is what is committed together, `held_apart` what is decided together;
-`check*` say whether a unit may still be written.
+`table`, and what is indexed from them: `inventory`, `holdings` (with `contention`), `occupancy`, `company` (with
+`keepers`), `storage`, `gangs`, `specials`, `sharing`. `ledger` holds what is believed before a watch shows it,
+`nominations` preemptions under way, `vacated` what became of them. `unit` is what is committed together, `held_apart`
+what is decided together; `check*` say whether a unit may still be written.
 """
 
 from scheduler.cluster.cluster import Cluster

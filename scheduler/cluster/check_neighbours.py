@@ -1,11 +1,13 @@
 """The part of the check that is about other pods: host ports and anti-affinity, where somebody came in between."""
 
 from collections.abc import Iterator
+from itertools import chain
 
 from scheduler.cluster import company
 from scheduler.cluster.mirror import Mirror
 from scheduler.cluster.unit import Unit
-from solver.domain import Node, Pod, PodId, wording
+from solver.domain import Node, Pod, PodId, PodTerm, wording
+from solver.feasibility.selection import Described, Selection, described
 
 
 def about_neighbours(mirror: Mirror, unit: Unit) -> Iterator[str]:
@@ -28,13 +30,43 @@ def _about_ports(mirror: Mirror, pod: Pod, node: Node, own: set[PodId]) -> Itera
 
 
 def _about_company(mirror: Mirror, pod: Pod, node: Node, own: set[PodId]) -> Iterator[str]:
+    """Say of one pod near a node that it keeps another away from there, or is kept away by it."""
+    for key in chain(_keeping_away(mirror, pod, node), _kept_away(mirror, pod, node)):
+        other = mirror.believed_pods.get(key)
+        if key not in own and other is not None:
+            whom = wording.seen(key, pod.id.namespace)
+            yield f"{whom} is on node {other.node_name}, and its anti-affinity or that of pod {pod.id} forbids that"
+            return
+
+
+def _keeping_away(mirror: Mirror, pod: Pod, node: Node) -> Iterator[PodId]:
+    """Give those on the node, and newcomers in one of its domains, that keep a pod away."""
+    labels, asked = dict(node.labels), _described(mirror, pod)
+    yield from mirror.company.keepers.away_from(node.name, labels.keys(), asked)
+    for name in mirror.company.new_keepers.nodes:
+        there = mirror.nodes.get(name)
+        if there is not None:
+            shared = {key for key, value in there.labels if labels.get(key) == value}
+            yield from mirror.company.new_keepers.away_from(name, shared, asked)
+
+
+def _kept_away(mirror: Mirror, pod: Pod, node: Node) -> Iterator[PodId]:
+    """Give those on the node, and newcomers in one of its domains, that a pod keeps away."""
+    if not pod.anti_affinity:
+        return
+    terms, labels = Selection[PodTerm](), dict(node.labels)
+    for term in pod.anti_affinity:
+        terms.add(term, term.namespaces, term.namespace_selector, term.selector)
     near = {each.id: each for each in mirror.company.newcomers(mirror.believed_pods)} | mirror.company.of(node)
     for key, other in near.items():
         there = mirror.nodes.get(other.node_name)
-        if key in own or there is None or not (pod.anti_affinity or other.anti_affinity):
-            continue
-        term = company.kept_apart(pod, node, other, there, mirror.namespaces)
-        if term is not None:
-            whom = wording.seen(other.id, pod.id.namespace)
-            yield f"{whom} is on node {there.name}, and its anti-affinity or that of pod {pod.id} forbids that"
-            return
+        theirs = dict(there.labels) if there is not None else {}
+        meant = terms.about(_described(mirror, other))
+        shared = (term.topology_key for term in meant if term.topology_key in labels)
+        if any(theirs.get(each) == labels[each] for each in shared):
+            yield key
+
+
+def _described(mirror: Mirror, pod: Pod) -> Described:
+    known = mirror.namespaces.get(pod.id.namespace)
+    return described(pod.id.namespace, known.labels if known is not None else (), pod.labels)

@@ -1,9 +1,9 @@
 """Who is on which node, for rules between pods: what is checked again between a decision and its writes."""
 
-from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
+from scheduler.cluster.keepers import Keepers
 from scheduler.cluster.occupancy import holds_node
 from scheduler.cluster.table import Table
 from solver.domain import ANY_ADDRESS, EVERY_PORT, HostPort, Namespace, Node, Pod, PodId, PodTerm
@@ -17,12 +17,14 @@ class Company:
     Pods that are believed to hold a node, by node, and the latest ones that somebody else has bound.
 
     Rules are looked at again on the node itself and against these newcomers: everybody else was there when the
-    decision was made.
+    decision was made. `keepers` and `new_keepers` are those of either that keep others away.
     """
 
     def __init__(self) -> None:
         self._on_node: dict[str, dict[PodId, Pod]] = {}
-        self._newcomers: deque[PodId] = deque(maxlen=MOST_NEWCOMERS)
+        self._newcomers: dict[PodId, None] = {}
+        self.keepers = Keepers()
+        self.new_keepers = Keepers()
 
     def replace(self, key: PodId, before: Pod | None, after: Pod | None, *, is_seen: bool) -> None:
         """Take a pod as it is now in place of what it was; `is_seen` says that the watch shows it on its node."""
@@ -32,14 +34,32 @@ class Company:
             pods.pop(key, None)
             if not pods:
                 del self._on_node[before.node_name]
-        if after is not None and holds_node(after):
-            self._on_node.setdefault(after.node_name, {})[key] = after
-            if is_seen and not had:
-                self._newcomers.append(key)
+        if after is None or not holds_node(after):
+            self.keepers.remove(key)
+            self.new_keepers.remove(key)
+            return
+        self._on_node.setdefault(after.node_name, {})[key] = after
+        self.keepers.put(after)
+        if is_seen and not had:
+            self._welcome(key)
+        if key in self._newcomers:
+            self.new_keepers.put(after)
+
+    def _welcome(self, key: PodId) -> None:
+        """Note a newcomer in place of the oldest one."""
+        self._newcomers.pop(key, None)
+        self._newcomers[key] = None
+        if len(self._newcomers) > MOST_NEWCOMERS:
+            oldest = next(iter(self._newcomers))
+            del self._newcomers[oldest]
+            self.new_keepers.remove(oldest)
 
     def recall(self, former: "Company") -> None:
         """Take over the newcomers of another that is indexed anew."""
         self._newcomers = former._newcomers  # noqa: SLF001 - one of its own kind
+        for pods in self._on_node.values():
+            for key in pods.keys() & self._newcomers.keys():
+                self.new_keepers.put(pods[key])
 
     def of(self, node: Node) -> dict[PodId, Pod]:
         """Give the pods on a node."""
@@ -75,17 +95,6 @@ def _same(asked: dict[str, HostPort] | None, held: HostPort) -> HostPort | None:
     if held.address == ANY_ADDRESS:
         return next(iter(asked.values()))
     return asked.get(held.address) or asked.get(ANY_ADDRESS)
-
-
-def kept_apart(pod: Pod, node: Node, other: Pod, there: Node, namespaces: Table[str, Namespace]) -> PodTerm | None:
-    """Give a term by which one of two pods on these nodes keeps the other away."""
-    for holder, meant in ((pod, other), (other, pod)):
-        for term in holder.anti_affinity:
-            value = dict(node.labels).get(term.topology_key)
-            is_shared = value is not None and dict(there.labels).get(term.topology_key) == value
-            if is_shared and _means(term, meant, namespaces):
-                return term
-    return None
 
 
 def accompanies(other: Pod, there: Node, pod: Pod, node: Node, namespaces: Table[str, Namespace]) -> bool:

@@ -1,15 +1,13 @@
 """Whom terms and constraints select, asked once per kind of pod and not once per pod."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from solver.domain import LabelSelector, LabelSelectorOperator, Pod, PodTerm, SpreadConstraint
+from solver.feasibility.selection import Selection, described
 
 Labels = tuple[tuple[str, str], ...]
-
-
-_ANY: Final = ""
 
 
 class Audience(NamedTuple):
@@ -31,11 +29,10 @@ def of_spread(constraint: SpreadConstraint, namespace: str) -> Audience:
 
 
 def anchor(selector: LabelSelector) -> tuple[str, tuple[str, ...]] | None:
-    """Give a label and its possible values without which nothing is selected, to look up instead of to try."""
-    for each in selector.requirements:
-        if each.operator == LabelSelectorOperator.IN:
-            return each.key, each.values
-    return None
+    """Give a label and its fewest possible values without which nothing is selected, to look up instead of to try."""
+    found = (each for each in selector.requirements if each.operator == LabelSelectorOperator.IN)
+    fewest = min(found, key=lambda each: len(each.values), default=None)
+    return (fewest.key, fewest.values) if fewest is not None else None
 
 
 @dataclass(slots=True, eq=False)
@@ -48,9 +45,7 @@ class Audiences:
 
     namespaces: Mapping[str, Labels]
     numbers: dict[Audience, int] = field(default_factory=dict)
-    _anchored: dict[tuple[str, str], list[tuple[Audience, int]]] = field(default_factory=dict)
-    _loose: dict[str, list[tuple[Audience, int]]] = field(default_factory=dict)
-    """By the namespaces that they name, and by `_ANY` where they select namespaces."""
+    _selection: Selection[int] = field(default_factory=Selection[int])
     _keys: set[str] = field(default_factory=set)
     _seen: dict[tuple[str, Labels], frozenset[int]] = field(default_factory=dict)
 
@@ -60,15 +55,9 @@ class Audiences:
         if found is not None:
             return found
         found = self.numbers[audience] = len(self.numbers)
+        self._selection.add(found, *audience)
         if audience.selector is not None:
             self._keys.update(audience.selector.keys)
-            pinned = anchor(audience.selector)
-            if pinned is None:
-                for name in audience.namespaces if audience.namespace_selector is None else (_ANY,):
-                    self._loose.setdefault(name, []).append((audience, found))
-            else:
-                for value in dict.fromkeys(pinned[1]):
-                    self._anchored.setdefault((pinned[0], value), []).append((audience, found))
         self._seen.clear()
         return found
 
@@ -80,7 +69,9 @@ class Audiences:
         key = (pod.id.namespace, relevant)
         found = self._seen.get(key)
         if found is None:
-            found = self._seen[key] = frozenset(self._matching(*key))
+            of_namespace = self.namespaces.get(pod.id.namespace, ())
+            asked = described(pod.id.namespace, of_namespace, relevant)
+            found = self._seen[key] = frozenset(self._selection.about(asked))
         return found
 
     def includes(self, audience: Audience, namespace: str) -> bool:
@@ -89,12 +80,3 @@ class Audiences:
             return True
         selector = audience.namespace_selector
         return selector is not None and selector.matches(dict(self.namespaces.get(namespace, ())))
-
-    def _matching(self, namespace: str, labels: Labels) -> Iterable[int]:
-        had = dict(labels)
-        loose = (*self._loose.get(_ANY, ()), *self._loose.get(namespace, ()))
-        tried = [*loose, *(each for pair in labels for each in self._anchored.get(pair, ()))]
-        for audience, number in tried:
-            selector = audience.selector
-            if selector is not None and selector.matches(had) and self.includes(audience, namespace):
-                yield number

@@ -66,7 +66,8 @@ class Circle:
         audiences = Audiences({each.name: each.labels for each in namespaces})
         circle = cls(Surroundings(memory, audiences))
         for term in memory.residents.holders:
-            circle.held.setdefault(audiences.number(of_term(term)), []).append(term)
+            if term.topology_key in memory.topologies.keys:
+                circle.held.setdefault(audiences.number(of_term(term)), []).append(term)
         for pod in batch.pods:
             if pod.affinity or pod.anti_affinity or pod.spread:
                 with guarded(budget, subject_of(pod)):

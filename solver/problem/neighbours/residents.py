@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from solver.domain import Pod, PodTerm
+from solver.feasibility.selection import Matcher
 from solver.problem.limits import Domains
 from solver.problem.neighbours.audience import Audience, Audiences, Labels, anchor
 from solver.problem.neighbours.ports import TakenPorts
@@ -100,7 +101,8 @@ class Residents:
             return
         if self._namespaces is None:
             self._namespaces = self._indexed()
-        pinned = next(filter(None, map(anchor, selectors)), None)
+        pinned = min(filter(None, map(anchor, selectors)), key=lambda each: len(each[1]), default=None)
+        matchers = [Matcher(each.requirements) for each in selectors]
         for name, namespace in self._namespaces.items():
             if not all(audiences.includes(each, name) for each in wanted):
                 continue
@@ -108,7 +110,7 @@ class Residents:
             if pinned is not None:
                 key, values = pinned
                 tried = (kin for value in dict.fromkeys(values) for kin in namespace.by_pair.get((key, value), ()))
-            yield from (kin for kin in tried if all(each.matches(kin.labels) for each in selectors))
+            yield from (kin for kin in tried if all(each.holds(kin.labels) for each in matchers))
 
     def _indexed(self) -> dict[str, _Namespace]:
         found: dict[str, _Namespace] = {}

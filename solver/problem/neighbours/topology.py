@@ -53,6 +53,12 @@ class Topologies:
 
     labels: tuple[Mapping[str, str], ...]
     found: Bounded[str, Topology] = field(default_factory=partial(Bounded, _MOST_BYTES))
+    keys: frozenset[str] = field(init=False)
+    """Those that any node has."""
+
+    def __post_init__(self) -> None:
+        """Note the keys; of labels that no node has users may name as many as they like."""
+        self.keys = frozenset[str]().union(*self.labels)
 
     def of(self, key: str) -> Topology:
         """Give the topology of a key."""

@@ -1,12 +1,15 @@
 """The check before the first write, as far as other pods are concerned that came in between."""
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler.cluster import Cluster
+from scheduler.cluster.company import MOST_NEWCOMERS, Company
 from solver.domain import EVERY_PORT, Namespace, Pod, ReasonCode
+from solver.feasibility.selection import Matcher, described
 from tests.support.builders import placement
 from tests.support.cluster_builders import cluster_of, gone, seen, unit
-from tests.support.neighbour_builders import HOST, ZONE, neighbour, port, selector, term, zoned
+from tests.support.neighbour_builders import HOST, ZONE, neighbour, port, requirement, selector, term, zoned
 
 NODES = (zoned("n1", "a"), zoned("n2", "a"), zoned("n3", "b"))
 
@@ -93,3 +96,68 @@ def test_pods_of_one_unit_are_not_held_against_each_other() -> None:
     cluster.assume(planned)
 
     assert cluster.check(planned) == ()
+
+
+# What many pods of somebody else may cost
+
+
+def hostile(index: int, on: str) -> Pod:
+    """A pod whose terms look long at pods of every namespace, and mean none of them."""
+    absent = [requirement(f"none-{index}-{i}", "DoesNotExist") for i in range(7)]
+    terms = [
+        term(ZONE, *absent, requirement("app", "In", "web"), requirement(f"none-{index}-{i}", "Exists"), of=selector())
+        for i in range(16)
+    ]
+    return neighbour(f"h{index}", on=on, namespace="lab", anti_affinity=terms)
+
+
+@pytest.mark.parametrize("on", ["n1", "n2"], ids=["on the node", "newcomers elsewhere"])
+def test_terms_that_demand_what_a_pod_lacks_are_not_looked_at(on: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pods = [neighbour(f"p{i}", app="web", own=f"{i}") for i in range(5)]
+    cluster = cluster_of(*NODES, Namespace(name="lab"), *pods, *(hostile(i, on) for i in range(100)))
+    looked: list[object] = []
+    plain = Matcher.holds
+
+    def holds(each: Matcher, labels: dict[str, str]) -> bool:
+        looked.append(each)
+        return plain(each, labels)
+
+    monkeypatch.setattr(Matcher, "holds", holds)
+    for each in pods:
+        planned = unit(placement(each, "n1"))
+        cluster.assume(planned)
+        assert cluster.check(planned) == ()
+    assert len(looked) <= 6 * len(pods)  # of 1600: the first of a kind goes where there is nothing yet
+
+
+def test_nothing_is_kept_of_pods_that_left_or_lost_their_terms() -> None:
+    company = Company()
+    old = neighbour("old", on="n1", anti_affinity=[term(ZONE, app="web"), term(HOST, app="web")])
+    twin = neighbour("twin", on="n1", anti_affinity=[term(ZONE, app="web")])
+    company.replace(old.id, None, old, is_seen=True)
+    company.replace(twin.id, None, twin, is_seen=False)
+    pod = described("default", (), [("app", "web")])
+    assert set(company.keepers.away_from("n1", {ZONE}, pod)) == {old.id, twin.id}
+    assert list(company.new_keepers.away_from("n1", {ZONE}, pod)) == [old.id]
+
+    moved = replace(old, node_name="n2")
+    company.replace(old.id, old, moved, is_seen=True)
+    assert list(company.keepers.away_from("n1", {ZONE, HOST}, pod)) == [twin.id]
+    assert list(company.new_keepers.away_from("n2", {ZONE}, pod)) == [old.id]
+    company.replace(old.id, moved, None, is_seen=False)
+    company.replace(twin.id, twin, replace(twin, anti_affinity=()), is_seen=False)
+    assert (*company.keepers.nodes, *company.new_keepers.nodes) == ()
+
+
+def test_the_latest_newcomers_are_remembered() -> None:
+    company = Company()
+    pods = [neighbour(f"p{i}", on=f"n{i}", anti_affinity=[term(app="web")]) for i in range(MOST_NEWCOMERS + 5)]
+    for each in pods:
+        company.replace(each.id, None, each, is_seen=True)
+    assert set(company.new_keepers.nodes) == {each.node_name for each in pods[5:]}
+
+    fresh = Company()
+    fresh.replace(pods[-1].id, None, pods[-1], is_seen=False)
+    fresh.recall(company)
+    fresh.replace(pods[-2].id, None, pods[-2], is_seen=False)
+    assert set(fresh.new_keepers.nodes) == {pods[-1].node_name, pods[-2].node_name}

@@ -1,0 +1,163 @@
+"""
+Whom terms are about, found by the labels of a pod and of its namespace and not term by term.
+
+A term is filed under the namespaces that it names and the rarest label that it cannot do without. So a pod looks only
+at terms that may be about its namespace and demand a label which it has, or none at all, and at each of them once,
+however many requirements it has: labels are few, and what a selector says of others is settled by sets.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from solver.domain import LabelRequirement, LabelSelector, LabelSelectorOperator
+
+Key = TypeVar("Key", bound=Hashable)
+Described = Mapping[str, str]
+"""A pod's labels, and those of its namespace with the namespace's name, which no label of a pod can be named like."""
+_Anchor = tuple[str, str | None]
+"""A label and a value that it has to have; None: any."""
+_Place = tuple[str, _Anchor]
+"""A namespace, or `_ANYWHERE`, and a label there."""
+
+_OF_NAMESPACE: Final = "\0"
+_NO_ANCHOR: Final[_Anchor] = ("\0\0", None)
+_ANYWHERE: Final = ""
+_MOST_NAMED: Final = 16
+"""Namespaces under each of which a term is filed; one that names more is filed as those that select them are."""
+
+
+def described(namespace: str, of_namespace: Iterable[tuple[str, str]], labels: Iterable[tuple[str, str]]) -> Described:
+    """Say of a pod what terms ask."""
+    found = dict(labels)
+    found.update((_OF_NAMESPACE + key, value) for key, value in of_namespace)
+    found[_OF_NAMESPACE] = namespace
+    return found
+
+
+class _Sets(NamedTuple):
+    """Requirements by what they say of labels: `needed` have to be there, `absent` not; the others of values."""
+
+    needed: frozenset[str]
+    absent: frozenset[str]
+    among: dict[str, frozenset[str]]
+    not_among: dict[str, frozenset[str]]
+
+
+@dataclass(slots=True, eq=False)
+class Matcher:
+    """Requirements that hold together, taken apart when they are first asked."""
+
+    requirements: tuple[LabelRequirement, ...]
+    _sets: _Sets | None = None
+
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        """Whether all of them hold; looks at no more than there are labels, however many requirements there are."""
+        if self._sets is None:
+            self._sets = _sets(self.requirements)
+        needed, absent, among, not_among = self._sets
+        keys = labels.keys()
+        if not needed <= keys or not keys.isdisjoint(absent):
+            return False
+        if any(labels[key] not in values for key, values in among.items()):
+            return False
+        return not any(labels[key] in not_among[key] for key in not_among.keys() & keys)
+
+
+def _sets(requirements: tuple[LabelRequirement, ...]) -> _Sets:
+    needed, absent = set[str](), set[str]()
+    among: dict[str, frozenset[str]] = {}
+    not_among: dict[str, frozenset[str]] = {}
+    for each in requirements:
+        match each.operator:
+            case LabelSelectorOperator.NOT_IN:
+                not_among[each.key] = not_among.get(each.key, frozenset()).union(each.values)
+            case LabelSelectorOperator.DOES_NOT_EXIST:
+                absent.add(each.key)
+            case operator:
+                needed.add(each.key)
+                if operator != LabelSelectorOperator.EXISTS:
+                    values = frozenset(each.values if operator == LabelSelectorOperator.IN else ())
+                    among[each.key] = among.get(each.key, values) & values
+    return _Sets(frozenset(needed), frozenset(absent), among, not_among)
+
+
+@dataclass(slots=True, eq=False)
+class Selection(Generic[Key]):
+    """Terms by keys; each is about pods of some namespaces that a selector selects."""
+
+    _filed: dict[_Place, dict[tuple[Key, int], Matcher]] = field(default_factory=dict)
+    _places: dict[tuple[Key, int], tuple[_Place, ...]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """How often terms are filed: not at all where nobody can be meant."""
+        return len(self._places)
+
+    def add(
+        self,
+        key: Key,
+        namespaces: tuple[str, ...],
+        namespace_selector: LabelSelector | None,
+        selector: LabelSelector | None,
+    ) -> None:
+        """File a term; one that has no selector is about nobody."""
+        if selector is None:
+            return
+        if namespaces:
+            named = LabelRequirement(key=_OF_NAMESPACE, operator=LabelSelectorOperator.IN, values=namespaces)
+            scopes = tuple(dict.fromkeys(namespaces)) if len(namespaces) <= _MOST_NAMED else (_ANYWHERE,)
+            self._file((key, 0), scopes, selector.requirements, (named,))
+        if namespace_selector is not None:
+            of_namespace = tuple(
+                LabelRequirement(key=_OF_NAMESPACE + each.key, operator=each.operator, values=each.values)
+                for each in namespace_selector.requirements
+            )
+            self._file((key, 1), (_ANYWHERE,), (*of_namespace, *selector.requirements))
+
+    def _file(
+        self,
+        entry: tuple[Key, int],
+        scopes: tuple[str, ...],
+        requirements: tuple[LabelRequirement, ...],
+        more: tuple[LabelRequirement, ...] = (),
+    ) -> None:
+        choices = [each for each in map(_anchors, requirements) if each is not None] or [(_NO_ANCHOR,)]
+        rarest = min(choices, key=lambda each: max((self._count(scopes[0], one) for one in each), default=-1))
+        matcher = Matcher((*more, *requirements))
+        places = tuple((scope, anchor) for scope in scopes for anchor in rarest)
+        for place in places:
+            self._filed.setdefault(place, {})[entry] = matcher
+        self._places[entry] = places
+
+    def _count(self, scope: str, anchor: _Anchor) -> int:
+        return len(self._filed.get((scope, anchor), ()))
+
+    def discard(self, key: Key) -> None:
+        """Take a term out."""
+        for entry in ((key, 0), (key, 1)):
+            for place in self._places.pop(entry, ()):
+                filed = self._filed[place]
+                del filed[entry]
+                if not filed:
+                    del self._filed[place]
+
+    def about(self, pod: Described) -> Iterator[Key]:
+        """Give the terms that are about a pod; one may come twice."""
+        anchors: tuple[_Anchor, ...] = (_NO_ANCHOR, *pod.items(), *((label, None) for label in pod))
+        for place in ((scope, anchor) for scope in (_ANYWHERE, pod[_OF_NAMESPACE]) for anchor in anchors):
+            for (key, _), matcher in self._filed.get(place, {}).items():
+                if matcher.holds(pod):
+                    yield key
+
+
+def _anchors(requirement: LabelRequirement) -> tuple[_Anchor, ...] | None:
+    """Give the labels one of which there has to be: none where nothing meets a requirement; None: any will do."""
+    match requirement.operator:
+        case LabelSelectorOperator.IN:
+            return tuple((requirement.key, value) for value in dict.fromkeys(requirement.values))
+        case LabelSelectorOperator.EXISTS:
+            return ((requirement.key, None),)
+        case LabelSelectorOperator.NOT_IN | LabelSelectorOperator.DOES_NOT_EXIST:
+            return None
+        case _:
+            return ()

@@ -1,0 +1,106 @@
+"""Whom terms are about: the same as asked one by one, at the cost of those that demand what a pod has."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from solver.domain import LabelRequirement, LabelSelector, PodTerm
+from solver.feasibility.selection import Matcher, Selection, described
+from tests.support.neighbour_builders import requirement, selector, term
+
+KEYS, VALUES = st.sampled_from("abc"), st.sampled_from("xyz")
+LABELS = st.dictionaries(KEYS, VALUES)
+OPERATORS = st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist", "Gt"])
+REQUIREMENTS = st.builds(
+    lambda key, operator, values: LabelRequirement(key=key, operator=operator, values=tuple(values)),
+    KEYS,
+    OPERATORS,
+    st.lists(VALUES, max_size=3),
+)
+SELECTORS = st.lists(REQUIREMENTS, max_size=4).map(lambda each: LabelSelector(requirements=tuple(each)))
+TERMS = st.builds(
+    lambda own, of, names: PodTerm(topology_key="k", selector=own, namespace_selector=of, namespaces=tuple(names)),
+    st.none() | SELECTORS,
+    st.none() | SELECTORS,
+    st.lists(st.sampled_from(["ml", "lab"]), max_size=2),
+)
+
+
+@given(SELECTORS, LABELS)
+def test_requirements_hold_as_a_selector_selects(found: LabelSelector, labels: dict[str, str]) -> None:
+    assert Matcher(found.requirements).holds(labels) == found.matches(labels)
+
+
+def is_about(each: PodTerm, namespace: str, of_namespace: dict[str, str], labels: dict[str, str]) -> bool:
+    of = each.namespace_selector
+    is_meant = namespace in each.namespaces or (of is not None and of.matches(of_namespace))
+    return is_meant and each.selector is not None and each.selector.matches(labels)
+
+
+def filed(*terms: PodTerm) -> Selection[int]:
+    found = Selection[int]()
+    for number, each in enumerate(terms):
+        found.add(number, each.namespaces, each.namespace_selector, each.selector)
+    return found
+
+
+@given(st.lists(TERMS, max_size=6), st.sampled_from(["ml", "lab", "x"]), LABELS, LABELS, st.sets(st.integers(0, 5)))
+def test_terms_are_found_that_are_about_a_pod(
+    terms: list[PodTerm], namespace: str, of_namespace: dict[str, str], labels: dict[str, str], gone: set[int]
+) -> None:
+    found = filed(*terms)
+    for each in gone:
+        found.discard(each)
+
+    said = set(found.about(described(namespace, of_namespace.items(), labels.items())))
+    asked = {number for number, each in enumerate(terms) if is_about(each, namespace, of_namespace, labels)}
+    assert said == asked - gone
+
+
+EVERY = LabelSelector()
+WEB = requirement("app", "In", "web")
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, kind: type[Any]) -> list[object]:
+    """What is asked whether it holds."""
+    looked: list[object] = []
+    plain = kind.holds
+
+    def holds(each: object, labels: object) -> bool:
+        looked.append(each)
+        return bool(plain(each, labels))
+
+    monkeypatch.setattr(kind, "holds", holds)
+    return looked
+
+
+@pytest.mark.parametrize(
+    "demand",
+    [
+        pytest.param(
+            lambda i: [requirement("app", "In", "web"), requirement(f"none-{i}", "Exists")], id="a rare label"
+        ),
+        pytest.param(lambda i: [requirement("app", "In", "web"), requirement("own", "In", f"{i}")], id="a rare value"),
+        pytest.param(lambda i: [requirement("app", "Exists"), requirement(f"{i}", "Never")], id="what nothing meets"),
+    ],
+)
+def test_terms_that_demand_what_a_pod_lacks_are_not_looked_at(demand: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    terms = [term("k", *demand(i), namespaces=[], of=EVERY) for i in range(100)]  # type: ignore[operator]
+    looked = counted(monkeypatch, Matcher)
+
+    pod = described("ml", (), {"app": "web", "own": "me"}.items())
+    assert list(filed(*terms).about(pod)) == []
+    assert len(looked) <= 1  # the first of all went where there was nothing yet
+
+
+def test_a_term_is_looked_at_once_however_many_requirements_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = [requirement(f"none-{i}", "DoesNotExist") for i in range(500)]
+    looked = counted(monkeypatch, LabelRequirement)
+
+    found = filed(term("k", *many, requirement("app", "NotIn", "web")))
+    assert list(found.about(described("default", (), [("app", "web")]))) == []
+    assert list(found.about(described("default", (), [("app", "db")]))) == [0]
+    assert looked == []
+    assert selector(*many).matches({})

@@ -1,0 +1,75 @@
+"""Whom the terms of running pods are about costs a decision no more than those that may be about its pods."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from solver.domain import LabelSelector, PodTerm
+from solver.feasibility.selection import Matcher
+from solver.problem.neighbours.topology import Topologies, Topology
+from tests.support import solver_problems as s
+from tests.support.neighbour_builders import HOST, neighbour, requirement, term, zoned
+
+EVERY = LabelSelector()
+
+
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[Matcher]:
+    looked: list[Matcher] = []
+    plain = Matcher.holds
+
+    def holds(each: Matcher, labels: Mapping[str, str]) -> bool:
+        looked.append(each)
+        return plain(each, labels)
+
+    monkeypatch.setattr(Matcher, "holds", holds)
+    return looked
+
+
+def test_wide_terms_that_demand_what_no_pod_of_a_batch_has_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wide(number: int) -> list[object]:
+        demands = (requirement("own", "NotIn", "x"), requirement(f"none-{number}", "Exists"))
+        return [requirement("app", "In", "web"), *demands]
+
+    running = [
+        neighbour(
+            f"h{k}",
+            namespace="aaa",
+            on="n1",
+            anti_affinity=[term(HOST, *wide(16 * k + i), namespaces=[], of=EVERY) for i in range(16)],  # type: ignore[arg-type]
+        )
+        for k in range(20)
+    ]
+    pods = [neighbour(f"v{i}", app="web", own=f"{i}", cpu=1) for i in range(10)]
+    looked = looked_at(monkeypatch)
+    problem = s.problem([zoned("n1")], running, pods=pods)
+
+    assert len(problem.classes) > 0
+    assert len(looked) <= 2 * len(pods)  # of 320 terms
+
+
+def test_own_terms_cost_pods_of_other_namespaces_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def own(number: int) -> PodTerm:
+        return term(HOST, requirement(f"none-{number}", "DoesNotExist"), app="web", namespaces=["aaa"])
+
+    running = [neighbour(f"h{k}", namespace="aaa", on="n1", anti_affinity=[own(k)]) for k in range(20)]
+    pods = [neighbour(f"v{i}", app="web", cpu=1 + i) for i in range(10)]
+    looked = looked_at(monkeypatch)
+    s.problem([zoned("n1")], running, pods=pods)
+
+    assert looked == []
+
+
+def test_terms_by_labels_that_no_node_has_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    terms = [term(f"key-{i}", namespaces=[], of=EVERY) for i in range(16)]
+    running = [neighbour("h", namespace="aaa", on="n1", anti_affinity=terms)]
+    asked: list[str] = []
+    plain = Topologies.of
+
+    def of(each: Topologies, key: str) -> Topology:
+        asked.append(key)
+        return plain(each, key)
+
+    monkeypatch.setattr(Topologies, "of", of)
+    s.problem([zoned("n1")], running, pods=[neighbour("v", app="web")])
+
+    assert asked == []

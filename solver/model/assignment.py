@@ -68,10 +68,15 @@ def _same_pick(pick: Pick, option: Option, possible: list[tuple[int, Option]]) -
     for index, each in possible:
         pairs = zip(each.lines, pick.lines, strict=True)
         if each.alternatives == option.alternatives and all(
-            {reference for reference, _ in counts} <= set(line.types) for line, counts in pairs
+            _is_served(line, {reference for reference, _ in counts}) for line, counts in pairs
         ):
             return Pick(index, pick.lines)
     return None
+
+
+def _is_served(line: Line, types: set[int]) -> bool:
+    """Whether a line can be served by devices of some types; a request for all devices takes every one of them."""
+    return types == set(line.types) if line.takes_each else types <= set(line.types)
 
 
 class _Counts:

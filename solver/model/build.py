@@ -45,6 +45,7 @@ def build(
     neighbours.keep_neighbours(variables)
     gangs.keep_gangs(variables)
     pods.allocate_shared_once(variables)
+    pods.allocate_all_of_a_user(variables)
     devices.supply_pools(variables)
     devices.keep_distinct(variables)
     devices.respect_budgets(variables)
@@ -132,7 +133,7 @@ def _worked_out(variables: Variables, parts: tuple[Part, ...], cell: Cell) -> Se
         bounded = [
             (index, option, _bound(variables, option, cell))
             for index, option in enumerate(variables.problem.options(part.component, cell.group))
-            if not (cell.is_site and _leaves_local(variables.problem, option, cell))
+            if not cell.is_site or variables.is_meant(part.component, option, cell)
         ]
         possible = [(index, option, bound) for index, option, bound in bounded if bound > 0]
         most = min(most, sum(bound for _, _, bound in possible) // part.copies)
@@ -140,14 +141,6 @@ def _worked_out(variables: Variables, parts: tuple[Part, ...], cell: Cell) -> Se
             return Served(0, [])
         options.append([(index, option) for index, option, _ in possible])
     return Served(most, options)
-
-
-def _leaves_local(problem: Problem, option: Option, site: Cell) -> bool:
-    """Whether a request for all devices would leave some out that nodes of a site have of their own."""
-    demands = {line.demand for line in option.lines if line.takes_each}
-    groups = {problem.layout.group_of[node] for node in site.nodes} if demands else set()
-    described = [problem.layout.groups[each] for each in groups]
-    return any(each.is_unsettled or any(demands & device.verdict.keys() for device in each.types) for each in described)
 
 
 def _bound(variables: Variables, option: Option, cell: Cell) -> int:

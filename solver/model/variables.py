@@ -13,6 +13,9 @@ from solver.problem.limits import Domains
 from solver.problem.problem import Part, Problem, State
 from solver.problem.requests.option import Line, Option
 
+_All = tuple[tuple[int, int, frozenset[int]], ...]
+"""Requests and alternatives that take all devices, with the types that those are."""
+
 
 class Owner(NamedTuple):
     """Who needs components: a class of pods, or a shared claim."""
@@ -85,6 +88,8 @@ class Variables:
     served: dict[tuple[tuple[Part, ...], int, State], Served] = field(default_factory=dict)
     """What nodes can serve, by parts, description and state."""
     _reaches: dict[int, Reaches] = field(default_factory=dict)
+    _described: dict[int, frozenset[int]] = field(default_factory=dict)
+    _meant: dict[tuple[int, int], frozenset[_All]] = field(default_factory=dict)
 
     def by_class(self) -> dict[int, list[tuple[Cell, int]]]:
         """Give the variables that count pods of each class, with their cells."""
@@ -96,6 +101,25 @@ class Variables:
     def reaches(self, domain_of: Domains) -> Reaches:
         """Say which domains cells are in."""
         return self._reaches.setdefault(id(domain_of), Reaches(domain_of))
+
+    def is_meant(self, component: int, option: Option, site: Cell) -> bool:
+        """Whether an option of a site leaves nothing out that a request for all devices means on one of its nodes."""
+        return not _all_of(option) or bool(self.meaning(component, option, site))
+
+    def meaning(self, component: int, option: Option, site: Cell) -> frozenset[int]:
+        """Give the descriptions of a site's nodes on which requests for all devices mean what an option takes."""
+        if site.index not in self._described:
+            self._described[site.index] = frozenset(self.problem.layout.group_of[node] for node in site.nodes)
+        wanted = _all_of(option)
+        return frozenset(each for each in self._described[site.index] if wanted in self._meant_in(component, each))
+
+    def _meant_in(self, component: int, group: int) -> frozenset[_All]:
+        """Give what requests for all devices can come to on nodes of some description."""
+        key = (component, group)
+        if key not in self._meant:
+            options = self.problem.options(component, self.problem.layout.groups[group])
+            self._meant[key] = frozenset(map(_all_of, options))
+        return self._meant[key]
 
     def cell(self, index: int) -> Cell:
         """Give a cell of either sort."""
@@ -118,3 +142,8 @@ class Variables:
     def count(self, owner: Owner, cell: int) -> int:
         """Give the variable that counts an owner in a cell."""
         return (self.allocated if owner.is_shared else self.pods)[owner.number, cell]
+
+
+def _all_of(option: Option) -> _All:
+    """Give the requests of an option that take all devices; none where none does."""
+    return tuple((line.request, line.alternative, frozenset(line.types)) for line in option.lines if line.takes_each)

@@ -1,11 +1,13 @@
 """How many pods of a class go where; what they take of the node; claims that they share."""
 
 from collections import defaultdict
+from collections.abc import Iterator
 
 from solver.model.form import Expression
 from solver.model.rules import keeping
-from solver.model.variables import Variables
+from solver.model.variables import PartAt, Variables
 from solver.problem.fit import PODS
+from solver.problem.requests.option import Option
 
 
 def place_each_once(variables: Variables) -> None:
@@ -57,6 +59,33 @@ def allocate_shared_once(variables: Variables) -> None:
         for user in users[key].terms:
             wanted.add(user, -1)
         variables.form.require(wanted, "shared claim wanted", high=0)
+
+
+def allocate_all_of_a_user(variables: Variables) -> None:
+    """
+    A shared claim for all devices has those that are all of them on the node of one of its pods.
+
+    Once it is allocated, pods go where its devices reach, also where there would be more of them.
+    """
+    users: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+    for (pod_class, cell), variable in variables.pods.items():
+        for shared in variables.problem.classes[pod_class].shared:
+            users[shared].append((variables.cell(cell).group.index, variable))
+    for at, index, option in _on_sites(variables):
+        part = variables.parts(at.owner)[at.part]
+        meaning = variables.meaning(part.component, option, variables.cell(at.cell))
+        unseen = Expression(dict(variables.copies[at][index].terms))
+        for group, variable in users[at.owner.number]:
+            if group in meaning:
+                unseen.add(variable, -part.copies)
+        variables.form.require(unseen, "all devices", high=0)
+
+
+def _on_sites(variables: Variables) -> Iterator[tuple[PartAt, int, Option]]:
+    """Go through the options of shared claims on sites that take all devices."""
+    for at, options in variables.options.items():
+        if at.owner.is_shared and variables.cell(at.cell).is_site:
+            yield from ((at, index, each) for index, each in options if any(line.takes_each for line in each.lines))
 
 
 def cells_serving(variables: Variables, shared: int, cell: int) -> list[int]:

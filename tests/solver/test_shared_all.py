@@ -1,0 +1,72 @@
+"""Pods that share a claim for all devices, some of them for several nodes: what "all" is, and who may join."""
+
+import pytest
+
+from solver import solve, verify
+from solver.domain import AllocationMode, Plan, Pod, Policy
+from tests.support import builders as b
+from tests.support import solver_problems as s
+
+GPU = b.gpu_class()
+WIDE = b.resource_slice("wide", b.device("w0"), b.device("w1"), at=b.scope(all_nodes=True))
+EVERY = b.claim("every", b.request(mode=AllocationMode.ALL))
+NODES = [b.node(name, labels={"zone": "b" if name == "n1" else "a"}) for name in ("n1", "n2", "n3")]
+
+
+def checked(*objects: s.Objects, pods: list[Pod]) -> Plan:
+    snapshot, batch = b.snapshot(*objects, GPU), b.batch(*pods)
+    plan = solve(snapshot, batch, Policy(), s.PATIENT)
+    assert verify.check(snapshot, batch, plan, Policy()) == ()
+    assert not plan.report.defect
+    return plan
+
+
+def on(name: str, node: str, *claims: str) -> Pod:
+    return b.pod(name, *claims, node_selector={"kubernetes.io/hostname": node})
+
+
+def devices(plan: Plan) -> list[str]:
+    return sorted(device for _, device in s.devices_of(plan, "every"))
+
+
+def test_a_pod_joins_where_all_devices_would_be_more() -> None:
+    """Once the claim is allocated only the reach of its devices counts, whichever way it came to be."""
+    own = b.claim("own", b.request(count=2))
+    nodes = [b.node("n1", cpu=5), b.node("n2", cpu=8)]
+    pods = [b.pod("p", "every", cpu=1), b.pod("q", "every", "own", cpu=1)]
+
+    plan = checked(nodes, WIDE, b.gpu_slice("n2", count=2), EVERY, own, pods=pods)
+
+    assert s.nodes_of(plan) == {"p": "n1", "q": "n2"}
+    assert devices(plan) == ["w0", "w1"]
+
+
+@pytest.mark.parametrize("first", ["p", "q"])
+def test_the_pod_that_sees_what_can_be_shared_is_placed_whichever_comes_first(first: str) -> None:
+    pods = sorted([on("p", "n1", "every"), on("q", "n2", "every")], key=lambda pod: pod.id.name != first)
+
+    plan = checked(NODES, WIDE, b.gpu_slice("n2", count=2), EVERY, pods=pods)
+
+    assert len(plan.placements) == 2
+    assert devices(plan) == ["w0", "w1"]
+
+
+def test_a_device_of_some_nodes_is_one_of_all_devices_there() -> None:
+    """Both pods see three devices: two that all nodes reach are not all."""
+    zone = b.resource_slice("zone", b.device("z0"), at=b.scope(selector=b.node_selector(zone="a")))
+    pods = [on("p", "n2", "every"), on("q", "n3", "every")]
+
+    plan = checked(NODES, WIDE, zone, EVERY, pods=pods)
+
+    assert len(plan.placements) == 2
+    assert devices(plan) == ["w0", "w1", "z0"]
+
+
+def test_pods_of_which_none_sees_only_what_can_be_shared_do_not_share_it() -> None:
+    local = [b.gpu_slice(name, count=1) for name in ("n2", "n3")]
+    pods = [on("p", "n2", "every"), on("q", "n3", "every")]
+
+    plan = checked(NODES, WIDE, local, EVERY, pods=pods)
+
+    assert len(plan.placements) == 1
+    assert devices(plan) == ["gpu-0", "w0", "w1"]

@@ -113,7 +113,8 @@ DIFFERENCES: Final = (
     Difference(
         name="admin access charged",
         rule="adminAccess",
-        theirs="admin access takes counters and capacity, and keeps later requests of the pod from the device",
+        theirs="admin access takes counters, capacity and resources of the node, and keeps later requests of the pod "
+        "from the device",
         ours="admin access takes nothing",
         reason="the API says that it does not count as use",
         more=More.DOVETAIL,

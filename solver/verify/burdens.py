@@ -83,11 +83,11 @@ class Burdens:
             yield broken(Rule.BURDEN_SHARED, claim, f"it takes {taken} of its node, and {pod.id} is not its only pod")
 
     def _taken(self, claim: ClaimId) -> dict[str, int]:
-        """Give nano-units by resource."""
+        """Give nano-units by resource; admin access takes nothing."""
         total: defaultdict[str, int] = defaultdict(int)
         allocation = self.allocations.get(claim)
         for result in allocation.results if allocation is not None else ():
-            published = self.picture.pools.find(result.device)
+            published = None if result.admin_access else self.picture.pools.find(result.device)
             if published is None:
                 continue
             device = published.device

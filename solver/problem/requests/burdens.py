@@ -66,8 +66,9 @@ class Burdens:
 
 
 def of_allocation(stock: Inventory, allocation: Allocation) -> dict[str, int]:
-    """Give nano-units by resource that the devices of an allocation take."""
-    taking = ((result, stock.burdening.get(result.device)) for result in allocation.results)
+    """Give nano-units by resource that the devices of an allocation take; admin access takes nothing."""
+    results = (result for result in allocation.results if not result.admin_access)
+    taking = ((result, stock.burdening.get(result.device)) for result in results)
     return burden.summed(
         burden.of_device(device, {name: amount.nano for name, amount in result.consumed_capacity})
         for result, device in taking
@@ -114,7 +115,7 @@ def _by_node(problem: Problem, demand: int) -> dict[bool, ByNode]:
     """Give for a demand the most that one device takes on each node, and (key True) what all of them take together."""
     answers = problem.answers[demand]
     found: dict[bool, ByNode] = {False: {}, True: {}}
-    for index, verdict in answers.verdicts.items():
+    for index, verdict in answers.verdicts.items() if not problem.demands[demand].is_admin else ():
         record = problem.inventory.records[index]
         if not record.device.node_allocatable or verdict.name != "YES":
             continue

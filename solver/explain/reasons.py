@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solver.domain import Budget, ClaimId, ConstraintKind, Reason, ReasonCode
-from solver.explain import fewer
+from solver.explain import fewer, oversize
 from solver.explain.company import Company
 from solver.explain.hints import Hints
 from solver.explain.never import Never
@@ -185,7 +185,7 @@ class Explanation:
         nodes = int(np.count_nonzero(roomy))
         short = False
         for request in self._requests(pod_class):
-            supplies = [(asked, self.supplies.of(asked.ask, roomy)) for asked in request.alternatives]
+            supplies = [(asked, self._supply(asked.ask, roomy)) for asked in request.alternatives]
             if any(self._has_enough(*each, roomy) for each in supplies):
                 continue
             short = True
@@ -204,6 +204,11 @@ class Explanation:
             yield from doubts
         if not short:
             yield self._constrained(pod_class, nodes, self._fewer(pod_class, roomy))
+        for request in self._requests(pod_class):
+            yield from oversize.reasons(self.problem, request.name, (each.ask for each in request.alternatives), roomy)
+
+    def _supply(self, ask: Ask, roomy: Mask) -> Supply:
+        return self.supplies.of(ask, oversize.serving(self.problem, ask, roomy))
 
     def _has_enough(self, asked: Asked, supply: Supply, roomy: Mask) -> bool:
         """Whether a request by itself lacks nothing, so that what else the pod asks for, or how, is in its way."""

@@ -71,10 +71,11 @@ class Supplies:
         obstacles: Counter[str] = Counter()
         free: Counter[int] = Counter()
         matching: Counter[int] = Counter()
-        for index, verdict in answers.verdicts.items():
+        for index, answer in answers.verdicts.items():
             record = inventory.records[index]
             if record.home >= 0 and record.home not in wanted:
                 continue
+            verdict = self._there(ask, index, answer, wanted)
             verdicts[verdict] += 1
             matching[record.home] += 1
             if verdict is not Verdict.YES:
@@ -88,6 +89,14 @@ class Supplies:
         most, largest = max(free.values(), default=0) + wide, max(matching.values(), default=0)
         largest += matching.get(-1, 0) if len(matching) > 1 else 0
         return Supply(verdicts, obstacles, free.total() + wide, most, largest)
+
+    def _there(self, ask: Ask, index: int, verdict: Verdict, wanted: set[int]) -> Verdict:
+        """Give the answer of a device on some nodes, which may be too small for what it takes of them."""
+        small = self.problem.inventory.too_small.get(index)
+        if small is None or verdict is not Verdict.YES or self.problem.demands[ask.demand].is_admin:
+            return verdict
+        is_had = not wanted <= small if ask.needed else wanted.isdisjoint(small)
+        return verdict if is_had else Verdict.TOO_LARGE
 
     def obstacle(self, index: int, demand: int) -> str:
         """Say why one more allocation does not fit a device as it is used today; empty where it does."""

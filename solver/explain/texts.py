@@ -81,6 +81,7 @@ WORDS: Final = {
     Verdict.AVOIDED: "avoided after not getting ready for a pod (tried again after a rest, and given last then)",
     Verdict.CAPACITY: "too small for the requested capacity",
     Verdict.NOT_OWNED: "left to another scheduler by the configuration",
+    Verdict.TOO_LARGE: "that takes more of its node than it has",
 }
 
 
@@ -100,7 +101,9 @@ def code_of(supply: Supply, needed: int) -> ReasonCode:
         if supply.largest < needed:
             return ReasonCode.DEVICES_NONE
         hurdles = [code for word, code in OBSTACLES.items() if supply.obstacles.get(word)]
-        return hurdles[0] if hurdles else ReasonCode.DEVICES_IN_USE
+        is_too_large = not needed and bool(supply.verdicts.get(Verdict.TOO_LARGE))
+        otherwise = ReasonCode.DEVICES_NONE if is_too_large else ReasonCode.DEVICES_IN_USE
+        return hurdles[0] if hurdles else otherwise
     for verdict, code in (
         (Verdict.TAINTED, ReasonCode.DEVICES_TAINTED),
         (Verdict.AVOIDED, ReasonCode.DEVICES_AVOIDED),

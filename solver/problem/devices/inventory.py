@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -47,7 +47,8 @@ class DeviceRecord:
     is its place in its slice. `value` says how much
     would be lost with it: 1 plus the sum over its capacities of their percentage of the largest one published, and
     1 more where it has binding conditions, and for every place where it is a scarce partner (`pairing`). Devices of one
-    `size_class` have equal capacities, of which a request takes the same.
+    `size_class` have equal capacities, of which a request takes the same. Of nodes that are too small for what it takes
+    of them (KEP-5517) `nodes` has none, unless all are: then it `is_too_large`.
     """
 
     index: int
@@ -62,6 +63,7 @@ class DeviceRecord:
     position: int
     value: int = 1
     size_class: int = 0
+    is_too_large: bool = False
 
     @property
     def is_suspect(self) -> bool:
@@ -115,8 +117,8 @@ class Inventory:
     """What devices take of counters, those that no present node reaches included."""
     burdening: dict[DeviceId, Device] = field(default_factory=dict)
     """Devices that take of their node's own resources (KEP-5517), those of pools that cannot be used included."""
-    too_small: set[int] = field(default_factory=set)
-    """Nodes that are too small for what a device takes of them: a request for all devices cannot be served there."""
+    too_small: dict[int, frozenset[int]] = field(default_factory=dict)
+    """By record, nodes that see the device and are too small for what it takes of them, where others are not."""
     pairings: dict[int, Pairing] = field(default_factory=dict)
     """By node, where devices of several drivers stand together."""
     hints: Bounded[DemandHint, str] = field(default_factory=partial(Bounded, _HINTS_BYTES))
@@ -223,46 +225,52 @@ def _add_slice(inventory: Inventory, each: ResourceSlice, ownership: Ownership, 
     for position, device in enumerate(each.devices):
         scope = each.scope if device.scope is None or not each.scope.per_device else device.scope
         nodes = inventory.reach(scope) if reach is None else reach
-        if device.node_allocatable:
-            nodes = _large_enough(inventory, device, nodes)
         device_id = DeviceId(each.driver, each.pool, device.name)
         counters = inventory.draws[device_id] = drawn[position]
         if nodes == frozenset():
             continue
         home = next(iter(nodes)) if nodes is not None and len(nodes) == 1 else -1
+        fitting, small = _large_enough(inventory, device, nodes) if device.node_allocatable else (nodes, frozenset())
+        if small and fitting:
+            inventory.too_small[len(inventory.records)] = small
         record = DeviceRecord(
             index=len(inventory.records),
             id=device_id,
             device=device,
             scope=scope,
             home=home,
-            nodes=nodes,
+            nodes=fitting or nodes,
             taints=device.taints + rule_taints(device_id, inventory.rules),
             counters=counters,
             is_owned=ownership.includes(each.driver, home),
             position=position,
+            is_too_large=bool(small) and not fitting,
         )
         inventory.records.append(record)
         inventory.record_of[device_id] = record.index
         (inventory.wide if home < 0 else inventory.by_home[home]).append(record.index)
 
 
-def _large_enough(inventory: Inventory, device: Device, nodes: frozenset[int] | None) -> frozenset[int] | None:
+def _large_enough(
+    inventory: Inventory, device: Device, nodes: frozenset[int] | None
+) -> tuple[frozenset[int] | None, frozenset[int]]:
     """
-    Leave out nodes that are too small for what a device takes of them, with nothing else on them (KEP-5517).
+    Sort out the nodes that are too small for what a device takes of them, with nothing else on them (KEP-5517).
 
-    Nobody can have it there. Counted as one that pods could get, it would keep them from all devices of the node.
+    Nobody can have it there, but with admin access. Counted as one that pods could get, it would keep them from all
+    devices of the node.
     """
-    taken = {name: burden.units(name, nano) for name, nano in burden.of_device(device, {}).items()}
-    small = {
-        index
-        for index in (range(len(inventory.nodes)) if nodes is None else nodes)
-        if any(dict(inventory.nodes[index].allocatable).get(name, 0) < amount for name, amount in taken.items())
-    }
-    if not small:
-        return nodes
-    inventory.too_small |= small
-    return frozenset(range(len(inventory.nodes)) if nodes is None else nodes) - small
+    seen = frozenset(range(len(inventory.nodes))) if nodes is None else nodes
+    small = frozenset(index for index in seen if any(excess(device, inventory.nodes[index])))
+    return (seen - small if small else nodes), small
+
+
+def excess(device: Device, node: Node) -> Iterator[tuple[str, int, int]]:
+    """Give the resources of which a device takes more than a node has, with both amounts."""
+    there = dict(node.allocatable)
+    for name, nano in burden.of_device(device, {}).items():
+        if burden.units(name, nano) > there.get(name, 0):
+            yield name, burden.units(name, nano), there.get(name, 0)
 
 
 def rule_taints(device: DeviceId, rules: tuple[DeviceTaintRule, ...]) -> tuple[Taint, ...]:

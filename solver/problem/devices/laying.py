@@ -1,7 +1,7 @@
 """Lay out the cluster: give labels, form types, find nodes of one description."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from solver.domain import CounterId
 from solver.feasibility.device_attributes import Items
@@ -72,22 +72,39 @@ def _lay_wide_counters(layout: Layout, drafting: Drafting) -> None:
 
 def _lay_wide_types(layout: Layout, drafting: Drafting) -> None:
     """Form types of the devices that several nodes can use; their attribute values are never renumbered."""
-    grouped: dict[tuple[TypeKey, frozenset[int] | None, int], list[int]] = {}
-    for index in drafting.inventory.wide:
-        draft = drafting.draft(index)
-        if draft is None:
-            continue
+    grouped: dict[tuple[TypeKey, frozenset[int] | None, int, bool], list[int]] = {}
+    for draft, nodes, is_too_large in _wide_drafts(drafting):
+        index = draft.record.index
         counters = tuple((-layout.counter_place[counter][1], amount) for counter, amount in draft.record.counters)
         key = _type_key(draft, draft.attributes, counters)
         ordinal = index if draft.sharing is not None else -1
-        grouped.setdefault((key, draft.record.nodes, ordinal), []).append(index)
-    for (key, nodes, _), records in grouped.items():
+        grouped.setdefault((key, nodes, ordinal, is_too_large), []).append(index)
+    for (key, nodes, _, is_too_large), records in grouped.items():
         counted = (key, len(records))
         made = _device_type(counted, layout.wide_budgets, drafting.is_admin, _wide_counter(layout), GLOBAL)
-        layout.place_of.update((record, (-1, len(layout.wide_types))) for record in records)
+        if not is_too_large:
+            layout.place_of.update((record, (-1, len(layout.wide_types))) for record in records)
         layout.wide_types.append(made)
         layout.wide_members.append(tuple(records))
         layout.wide_nodes.append(nodes)
+
+
+def _wide_drafts(drafting: Drafting) -> Iterator[tuple[Draft, frozenset[int] | None, bool]]:
+    """Give devices of several nodes with those nodes, and once more with those that are too small for them."""
+    for index in drafting.inventory.wide:
+        draft, small = drafting.draft(index), drafting.inventory.too_small.get(index)
+        if draft is not None:
+            yield draft, draft.record.nodes, False
+        if draft is not None and small is not None:
+            yield draft._replace(verdicts=_without(draft.verdicts, drafting.is_admin)), small, True
+
+
+def _without(verdicts: tuple[tuple[int, int], ...], is_admin: tuple[bool, ...]) -> tuple[tuple[int, int], ...]:
+    """Give what a device answers where the node is too small for it: admin access takes nothing."""
+    return tuple(
+        (demand, int(Verdict.TOO_LARGE) if verdict == Verdict.YES and not is_admin[demand] else verdict)
+        for demand, verdict in verdicts
+    )
 
 
 def _wide_counter(layout: Layout) -> _CounterBudget:
@@ -109,11 +126,10 @@ def _type_key(draft: Draft, attributes: tuple[Items, ...], counters: tuple[tuple
 
 def _unsettled_nodes(inventory: Inventory) -> frozenset[int] | None:
     """Nodes that see a pool which cannot be believed yet (None: all): a request for all devices has to wait there."""
-    # As it does where a device is left out because the node is too small for it.
     reaches = [inventory.pool_reach(pool) for pool in inventory.pools.values() if not pool.is_usable]
     if None in reaches:
         return None
-    return frozenset(inventory.too_small).union(*(reach for reach in reaches if reach is not None))
+    return frozenset[int]().union(*(reach for reach in reaches if reach is not None))
 
 
 def _local_types(

@@ -36,6 +36,7 @@ class Verdict(IntEnum):
     NOT_OWNED = 5
     OFFERED_TWICE = 6
     AVOIDED = 7
+    TOO_LARGE = 8
 
 
 class DemandKey(NamedTuple):
@@ -239,4 +240,6 @@ class _Judge:
             return Verdict.AVOIDED if taint.key == BINDING_FAILED_TAINT else Verdict.TAINTED, ()
         if not record.is_owned:
             return Verdict.NOT_OWNED, ()
+        if record.is_too_large and not self.key.is_admin:
+            return Verdict.TOO_LARGE, ()
         return Verdict.YES, consumption

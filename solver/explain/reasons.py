@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from solver.domain import Budget, ClaimId, ConstraintKind, Reason, ReasonCode
-from solver.explain import fewer, oversize
+from solver.explain import fewer
 from solver.explain.company import Company
 from solver.explain.hints import Hints
 from solver.explain.never import Never
+from solver.explain.oversize import Oversize
 from solver.explain.supply import Asked, Supplies, Supply
 from solver.explain.texts import (
     WORDS,
@@ -68,6 +69,7 @@ class Explanation:
     hints: Hints = field(init=False)
     never: Never = field(init=False)
     company: Company = field(init=False)
+    oversize: Oversize = field(init=False)
 
     def should_stop(self) -> bool:
         """Whether time has ended: what is left is told without looking."""
@@ -76,7 +78,7 @@ class Explanation:
     def __post_init__(self) -> None:
         problem, numbers = self.problem, dict[Condition, int]()
         self.kept, self.hints, self.supplies = Kept(problem), Hints.within(problem, self.budget), Supplies(problem)
-        self.never = Never(problem)
+        self.never, self.oversize = Never(problem), Oversize(problem)
         self.company = Company(self.never)
         found = [
             numbers.setdefault(
@@ -205,10 +207,10 @@ class Explanation:
         if not short:
             yield self._constrained(pod_class, nodes, self._fewer(pod_class, roomy))
         for request in self._requests(pod_class):
-            yield from oversize.reasons(self.problem, request.name, (each.ask for each in request.alternatives), roomy)
+            yield from self.oversize.reasons(request.name, (each.ask for each in request.alternatives), roomy)
 
     def _supply(self, ask: Ask, roomy: Mask) -> Supply:
-        return self.supplies.of(ask, oversize.serving(self.problem, ask, roomy))
+        return self.supplies.of(ask, self.oversize.serving(ask, roomy))
 
     def _has_enough(self, asked: Asked, supply: Supply, roomy: Mask) -> bool:
         """Whether a request by itself lacks nothing, so that what else the pod asks for, or how, is in its way."""

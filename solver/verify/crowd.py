@@ -1,11 +1,13 @@
 """Pods and where they are, once a plan has been carried out; found by what selectors say of them."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from solver.domain import LabelRequirement, LabelSelector, Node, Pod
+
+_REFUSING: Final = frozenset({"NotIn", "DoesNotExist"})
 
 
 class Seat(NamedTuple):
@@ -37,34 +39,61 @@ def selected(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
 
 @dataclass(slots=True, eq=False)
 class Crowd:
-    """Seats by namespace and labels; a selector that demands a value of a label only looks at those that have it."""
+    """
+    Seats in groups of one namespace and equal labels; which groups a selector selects is settled by sets of groups.
 
-    by_labels: dict[str, dict[tuple[tuple[str, str], ...], list[Seat]]] = field(default_factory=dict)
-    by_pair: defaultdict[tuple[str, str, str], list[tuple[tuple[str, str], ...]]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
+    So a selector costs as much as it has requirements, and not that for every group.
+    """
+
+    groups: list[list[Seat]] = field(default_factory=list)
+    _numbers: dict[tuple[str, tuple[tuple[str, str], ...]], int] = field(default_factory=dict)
+    _of_namespace: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    _with_key: dict[str, set[int]] = field(default_factory=dict)
+    _with_pair: dict[tuple[str, str], set[int]] = field(default_factory=dict)
 
     def add(self, seat: Seat) -> None:
         """Take a pod in."""
         namespace, labels = seat.pod.id.namespace, seat.pod.labels
-        known = self.by_labels.setdefault(namespace, {})
-        if labels not in known:
-            known[labels] = []
+        number = self._numbers.setdefault((namespace, labels), len(self.groups))
+        if number == len(self.groups):
+            self.groups.append([])
+            self._of_namespace[namespace].add(number)
             for key, value in labels:
-                self.by_pair[namespace, key, value].append(labels)
-        known[labels].append(seat)
+                self._with_key.setdefault(key, set()).add(number)
+                self._with_pair.setdefault((key, value), set()).add(number)
+        self.groups[number].append(seat)
 
-    def select(self, namespace: str, selector: LabelSelector | None) -> Iterator[Seat]:
-        """Give the pods of a namespace that a selector selects."""
+    def select(self, selector: LabelSelector | None, namespaces: Iterable[str] | None = None) -> Iterator[list[Seat]]:
+        """Give the groups that a selector selects, of all namespaces or of some."""
         if selector is None:
             return
-        known = self.by_labels.get(namespace, {})
-        demanded = next((each for each in selector.requirements if each.operator == "In"), None)
-        tried = list(known)
-        if demanded is not None:
-            tried = [
-                labels for value in set(demanded.values) for labels in self.by_pair[namespace, demanded.key, value]
-            ]
-        for labels in tried:
-            if selected(selector, dict(labels)):
-                yield from known[labels]
+        demanded = [self._meeting(each) for each in selector.requirements if each.operator not in _REFUSING]
+        if namespaces is not None:
+            demanded.append(set[int]().union(*(self._of_namespace.get(each, ()) for each in set(namespaces))))
+        if not all(demanded):
+            return
+        demanded.sort(key=len)
+        found = demanded[0].intersection(*demanded[1:]) if demanded else set(range(len(self.groups)))
+        for each in selector.requirements:
+            if not found:
+                return
+            if each.operator in _REFUSING:
+                found = found - self._refused(each)
+        for number in sorted(found):
+            yield self.groups[number]
+
+    def _meeting(self, requirement: LabelRequirement) -> set[int]:
+        """Groups with a label that a requirement demands; nobody meets one with an unknown operator."""
+        if requirement.operator == "Exists":
+            return self._with_key.get(requirement.key, set())
+        return self._valued(requirement) if requirement.operator == "In" else set()
+
+    def _refused(self, requirement: LabelRequirement) -> set[int]:
+        """Groups with a label that a requirement refuses."""
+        if requirement.operator == "DoesNotExist":
+            return self._with_key.get(requirement.key, set())
+        return self._valued(requirement)
+
+    def _valued(self, requirement: LabelRequirement) -> set[int]:
+        pairs = {(requirement.key, value) for value in requirement.values}
+        return set[int]().union(*(self._with_pair[each] for each in pairs & self._with_pair.keys()))

@@ -74,13 +74,9 @@ class _Room:
 
     def meant(self, term: PodTerm, *, with_residents: bool) -> list[Seat]:
         """Pods that a term is about."""
-        crowd = self.crowd(with_residents=with_residents)
-        return [
-            seat
-            for namespace in crowd.by_labels
-            if self._includes(term, namespace)
-            for seat in crowd.select(namespace, term.selector)
-        ]
+        named = term.namespaces if term.namespace_selector is None else None
+        found = self.crowd(with_residents=with_residents).select(term.selector, named)
+        return [seat for group in found if self._includes(term, group[0].pod.id.namespace) for seat in group]
 
     def is_meant(self, pod: Pod, term: PodTerm) -> bool:
         return self._includes(term, pod.id.namespace) and selected(term.selector, dict(pod.labels))
@@ -136,20 +132,40 @@ def _apart(room: _Room) -> Iterator[Violation]:
             if (term.topology_key, seat.labels.get(term.topology_key)) in values:  # else nobody comes into its domain
                 holders[term].append(seat)
     for term, holding in holders.items():
-        domains: defaultdict[str, list[Seat]] = defaultdict(list)
         is_asked = any(seat.is_new for seat in holding)
-        for seat in room.meant(term, with_residents=is_asked):
-            if term.topology_key in seat.labels:
-                domains[seat.labels[term.topology_key]].append(seat)
+        near = _Near.of(term.topology_key, room.meant(term, with_residents=is_asked))
         for seat in holding:
-            value = seat.labels.get(term.topology_key)
-            near = domains.get(value, ()) if value is not None else ()
-            clash = (each for each in near if each.pod.uid != seat.pod.uid and (each.is_new or seat.is_new))
-            other = next(clash, None)
+            other = near.to(seat)
             if other is not None:
                 new, old = (seat, other) if seat.is_new else (other, seat)
-                message = f"{term.topology_key}={value} holds {old.pod.id}, and they have to be apart"
+                where = f"{term.topology_key}={seat.labels[term.topology_key]}"
+                message = f"{where} holds {old.pod.id}, and they have to be apart"
                 yield broken(Rule.POD_ANTI_AFFINITY, new.pod.id, message)
+
+
+@dataclass(slots=True, eq=False)
+class _Near:
+    """Pods in each domain, and those of them that are new: the first that is not the pod that asks is enough."""
+
+    key: str
+    anybody: dict[str, list[Seat]] = field(default_factory=dict)
+    new: dict[str, list[Seat]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, key: str, seats: Iterable[Seat]) -> "_Near":
+        found = cls(key)
+        for seat in seats:
+            value = seat.labels.get(key)
+            if value is not None:
+                found.anybody.setdefault(value, []).append(seat)
+                if seat.is_new:
+                    found.new.setdefault(value, []).append(seat)
+        return found
+
+    def to(self, seat: Seat) -> Seat | None:
+        """Give another pod in the domain of one, a new one where it is not new itself."""
+        those = (self.anybody if seat.is_new else self.new).get(seat.labels[self.key], ())
+        return next((each for each in those if each.pod.uid != seat.pod.uid), None)
 
 
 def _together(room: _Room) -> Iterator[Violation]:
@@ -237,7 +253,8 @@ def _counts(room: _Room, view: _View) -> dict[str, int]:
     constraint, places = view.constraint, _places(room, view)
     found = Counter(dict.fromkeys(places.values(), 0))
     if constraint.selector is not None and constraint.selector.requirements:
-        for seat in room.crowd(with_residents=True).select(view.namespace, constraint.selector):
+        groups = room.crowd(with_residents=True).select(constraint.selector, (view.namespace,))
+        for seat in (each for group in groups for each in group):
             if seat.node.name in places and not seat.pod.is_deleting:
                 found[places[seat.node.name]] += 1
     return dict(found)

@@ -155,19 +155,15 @@ class Kept:
 
 
 def reach(problem: Problem, choice: SharedChoice) -> Mask:
-    """Nodes from which a shared claim can be used once allocated as chosen."""
-    mask = np.ones(problem.node_count, dtype=np.bool_)
-    here = np.zeros(problem.node_count, dtype=np.bool_)
-    here[choice.node] = True
+    """Nodes from which a shared claim can be used once allocated as chosen; only its own where they are no site."""
+    layout, every = problem.layout, frozenset(range(problem.node_count))
+    found, here = every, frozenset((choice.node,))
     for reference in (each for copies in choice.picks for pick in copies for line in pick.lines for each, _ in line):
-        if reference >= 0:
-            return here
         wide = -reference - 1
-        if any(problem.inventory.records[i].device.binds_to_node for i in problem.layout.wide_members[wide]):
-            return here
-        nodes = problem.layout.wide_nodes[wide]
-        if nodes is not None:
-            reached = np.zeros(problem.node_count, dtype=np.bool_)
-            reached[list(nodes)] = True
-            mask &= reached
+        if reference >= 0 or any(problem.inventory.records[i].device.binds_to_node for i in layout.wide_members[wide]):
+            found = here
+            break
+        found &= every if (nodes := layout.wide_nodes[wide]) is None else nodes
+    mask = np.zeros(problem.node_count, dtype=np.bool_)
+    mask[list(found if found == every or found in layout.sites else here)] = True
     return mask

@@ -19,7 +19,6 @@ from solver.problem.devices.layout import Group
 from solver.problem.fit import PODS, Amounts
 from solver.problem.problem import Problem, State
 
-_MOST_SITES: Final = 32
 _MOST_DOMAINS: Final = 512
 _MOST_PLACES: Final = 50_000
 """Cells that classes may use, over all classes: as many variables has the relaxation at least."""
@@ -142,22 +141,12 @@ def _gang_domains(problem: Problem) -> list[bytes]:
 
 
 def _sites(problem: Problem, first: int) -> list[Cell]:
-    """One site per set of nodes that some combination of cluster-wide devices reaches."""
+    """One cell per site, with the cluster-wide devices that all of its nodes reach."""
     if not problem.shared or not problem.layout.wide_types:
         return []
-    everywhere = frozenset(range(problem.node_count))
     free = [_binds_nowhere(problem, each) for each in range(len(problem.layout.wide_types))]
-    reaches = dict.fromkeys(
-        everywhere if nodes is None else nodes
-        for nodes, is_free in zip(problem.layout.wide_nodes, free, strict=True)
-        if is_free
-    )
-    for one in list(reaches):
-        for other in list(reaches):
-            if one & other and len(reaches) < _MOST_SITES:
-                reaches.setdefault(one & other)
     sites = []
-    for offset, nodes in enumerate(reaches):
+    for offset, nodes in enumerate(problem.layout.sites):
         wide = tuple(
             each
             for each, reached in enumerate(problem.layout.wide_nodes)

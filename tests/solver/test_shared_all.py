@@ -70,3 +70,35 @@ def test_pods_of_which_none_sees_only_what_can_be_shared_do_not_share_it() -> No
 
     assert len(plan.placements) == 1
     assert devices(plan) == ["gpu-0", "w0", "w1"]
+
+
+def overlapping(count: int) -> list[s.Objects]:
+    """Devices of as many scopes, and a claim for one of each: three nodes are in all scopes, others in all but one."""
+    keys = [f"k{number}" for number in range(count)]
+    labels = [dict.fromkeys(keys, "y")] * 3 + [{key: "y" for key in keys if key != out} for out in keys]
+    nodes = [b.node(f"n{number:02}", pods=1, labels=each) for number, each in enumerate(labels)]
+    scopes = [b.scope(selector=b.node_selector(**{key: "y"})) for key in keys]
+    slices = [b.resource_slice(key, b.device(key), driver=key, at=at) for key, at in zip(keys, scopes, strict=True)]
+    local = [b.gpu_slice(f"n{number:02}", count=number + 1) for number in range(3)]
+    claims = [b.claim("shared", *(b.request(key, key) for key in keys)), *(b.claim(f"c{i}") for i in range(4))]
+    return [nodes, slices, local, claims, [b.device_class(key, driver=key) for key in keys]]
+
+
+@pytest.mark.parametrize("count", [3, 6, 12])
+def test_devices_of_many_scopes_that_overlap_are_shared_where_all_of_them_reach(count: int) -> None:
+    pods = [b.pod(f"p{number}", "shared", f"c{number}", cpu=1) for number in range(4)]
+
+    assert len(checked(*overlapping(count), pods=pods).placements) == 3
+
+
+def test_where_devices_of_too_many_scopes_reach_pods_stay_together_in_every_search() -> None:
+    """Of 12 scopes and one more for each of the three nodes, not every combination is looked at."""
+    pods = [b.pod(f"p{number}", "shared", f"c{number}", cpu=1) for number in range(4)]
+    pairs = [b.requirement("kubernetes.io/hostname", "In", f"n{i:02}", f"n{i + 3:02}") for i in range(3)]
+    scopes = [b.scope(selector=b.node_selector(b.expressions(pair))) for pair in pairs]
+    more = [b.resource_slice(f"x{i}", b.device("x"), driver="x", at=at) for i, at in enumerate(scopes)]
+    claim = b.claim("x", b.request("x", "x"))
+
+    plan = checked(*overlapping(12), more, claim, b.device_class("x", driver="x"), pods=[*pods, b.pod("x", "x", cpu=1)])
+
+    assert len(plan.placements) >= 2

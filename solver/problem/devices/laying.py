@@ -8,6 +8,7 @@ from solver.feasibility.device_attributes import Items
 from solver.problem.devices.drafting import Draft, Drafting, scale_of, units
 from solver.problem.devices.inventory import Inventory
 from solver.problem.devices.layout import GLOBAL, OPEN, DeviceType, Draws, Group, GroupKey, Layout, Takes, TypeKey
+from solver.problem.devices.sites import sites
 from solver.problem.requests.demand import Verdict
 
 _Budgets = tuple[list[int], list[int]]
@@ -30,7 +31,15 @@ def lay_out(drafting: Drafting) -> Layout:
         wide = tuple(i for i, nodes in enumerate(layout.wide_nodes) if nodes is None or node in nodes)
         key = describe(layout, drafting, node, (wide, unsettled is None or node in unsettled))
         layout.group_of.append(numbered(layout, known, key, drafting.is_admin))
+    layout.sites = sites(layout, _binding_nowhere(layout, inventory))
     return layout
+
+
+def _binding_nowhere(layout: Layout, inventory: Inventory) -> Iterator[int]:
+    """Give the cluster-wide types whose devices bind no claim to a node."""
+    for each, members in enumerate(layout.wide_members):
+        if not any(inventory.records[index].device.binds_to_node for index in members):
+            yield each
 
 
 def describe(layout: Layout, drafting: Drafting, node: int, surroundings: tuple[tuple[int, ...], bool]) -> GroupKey:

@@ -163,6 +163,8 @@ class Layout:
     wide_types: list[DeviceType] = field(default_factory=list)
     wide_members: list[tuple[int, ...]] = field(default_factory=list)
     wide_nodes: list[frozenset[int] | None] = field(default_factory=list)
+    sites: tuple[frozenset[int], ...] = ()
+    """Nodes on which a claim that pods share can be used at once, by the cluster-wide types that it takes."""
     wide_budgets: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
     options: dict[tuple[Component, int], tuple[Option, ...]] = field(default_factory=dict)
     """Kept results of `options.options`, by component and group."""

@@ -1,6 +1,7 @@
 """The part of the check that is about other pods: host ports and anti-affinity, where somebody came in between."""
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 
 from scheduler.cluster import company
@@ -51,20 +52,36 @@ def _keeping_away(mirror: Mirror, pod: Pod, node: Node) -> Iterator[PodId]:
 
 
 def _kept_away(mirror: Mirror, pod: Pod, node: Node) -> Iterator[PodId]:
-    """Give those on the node, and newcomers in one of its domains, that a pod keeps away."""
-    if not pod.anti_affinity:
-        return
-    terms, labels = Selection[PodTerm](), dict(node.labels)
+    """Give those on the node, and newcomers in one of its domains, that a pod keeps away; equal ones are asked once."""
+    labels, by_key = dict(node.labels), dict[str, Selection[PodTerm]]()
     for term in pod.anti_affinity:
-        terms.add(term, term.namespaces, term.namespace_selector, term.selector)
+        if term.topology_key in labels:
+            terms = by_key.setdefault(term.topology_key, Selection())
+            terms.add(term, term.namespaces, term.namespace_selector, term.selector)
+    if not by_key:
+        return
+    shared = _shared_keys(mirror, labels, by_key)
+    known: dict[tuple[object, ...], bool] = {}
     near = {each.id: each for each in mirror.company.newcomers(mirror.believed_pods)} | mirror.company.of(node)
     for key, other in near.items():
-        there = mirror.nodes.get(other.node_name)
-        theirs = dict(there.labels) if there is not None else {}
-        meant = terms.about(_described(mirror, other))
-        shared = (term.topology_key for term in meant if term.topology_key in labels)
-        if any(theirs.get(each) == labels[each] for each in shared):
+        keys = shared(other.node_name) if key != pod.id else ()
+        kind = (keys, other.id.namespace, other.labels)
+        if keys and kind not in known:
+            known[kind] = any(any(True for _ in by_key[each].about(_described(mirror, other))) for each in keys)
+        if keys and known[kind]:
             yield key
+
+
+def _shared_keys(mirror: Mirror, labels: Mapping[str, str], keys: Iterable[str]) -> Callable[[str], tuple[str, ...]]:
+    """Say of other nodes, each looked at once, by which of some topology keys they are in one domain with a node."""
+
+    @functools.cache
+    def shared(name: str) -> tuple[str, ...]:
+        there = mirror.nodes.get(name)
+        theirs = dict(there.labels) if there is not None else {}
+        return tuple(key for key in keys if theirs.get(key) == labels[key])
+
+    return shared
 
 
 def _described(mirror: Mirror, pod: Pod) -> Described:

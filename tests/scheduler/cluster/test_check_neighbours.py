@@ -111,10 +111,8 @@ def hostile(index: int, on: str) -> Pod:
     return neighbour(f"h{index}", on=on, namespace="lab", anti_affinity=terms)
 
 
-@pytest.mark.parametrize("on", ["n1", "n2"], ids=["on the node", "newcomers elsewhere"])
-def test_terms_that_demand_what_a_pod_lacks_are_not_looked_at(on: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    pods = [neighbour(f"p{i}", app="web", own=f"{i}") for i in range(5)]
-    cluster = cluster_of(*NODES, Namespace(name="lab"), *pods, *(hostile(i, on) for i in range(100)))
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Note how often a term is put to a pod."""
     looked: list[object] = []
     plain = Matcher.holds
 
@@ -123,6 +121,29 @@ def test_terms_that_demand_what_a_pod_lacks_are_not_looked_at(on: str, monkeypat
         return plain(each, labels)
 
     monkeypatch.setattr(Matcher, "holds", holds)
+    return looked
+
+
+@pytest.mark.parametrize(("key", "most"), [("nowhere", 0), (HOST, 50), (ZONE, 100)])
+def test_terms_of_a_pod_are_put_to_pods_in_its_domains_equal_ones_once(
+    key: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without = requirement("app", "DoesNotExist")
+    terms = [term(key, without, requirement(f"none-{i}", "DoesNotExist")) for i in range(50)]
+    new = neighbour("new", anti_affinity=terms)
+    cluster = cluster_of(*NODES, new, *(neighbour(f"p{i}", app="web", on="n2") for i in range(100)))
+    looked = counted(monkeypatch)
+    planned = unit(placement(new, "n1"))
+    cluster.assume(planned)
+    assert cluster.check(planned) == ()
+    assert len(looked) <= most  # of 5,000; it is itself one of those that may keep it away
+
+
+@pytest.mark.parametrize("on", ["n1", "n2"], ids=["on the node", "newcomers elsewhere"])
+def test_terms_that_demand_what_a_pod_lacks_are_not_looked_at(on: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pods = [neighbour(f"p{i}", app="web", own=f"{i}") for i in range(5)]
+    cluster = cluster_of(*NODES, Namespace(name="lab"), *pods, *(hostile(i, on) for i in range(100)))
+    looked = counted(monkeypatch)
     for each in pods:
         planned = unit(placement(each, "n1"))
         cluster.assume(planned)

@@ -35,6 +35,8 @@ from solver.feasibility import claims
 
 _UNITS_BEHIND: Final = 64
 """Units of earlier plans that may still be written when the next batch is taken: stragglers hold nobody up."""
+_DECISIONS: Final = 3
+"""Decisions about a batch: what is not hard, small hard parts, and the large ones (see `solver.search.hard`)."""
 _DEFECT: Final = (
     Reason(code=ReasonCode.SOLVER_FAILED, message="an unexpected error ended the decision; it is tried again"),
 )
@@ -163,13 +165,13 @@ class Cycle:
 
     async def _decide_whole(self, batch: Batch) -> None:
         """
-        Decide about a batch, then about what is hard in it: that comes after what is not, and has a budget of its own.
+        Decide about a batch, then about what is hard in it, small parts first: each has a budget of its own.
 
         What is left then comes with the next batch, beside the pods that have come meanwhile.
         """
-        hard = await self._decide_once(batch)
-        left = await self._decide_once(hard)
-        self._parts.pending.give_back(left.pods, self._clock(), was_tried=True)
+        for _ in range(_DECISIONS):
+            batch = await self._decide_once(batch)
+        self._parts.pending.give_back(batch.pods, self._clock(), was_tried=True)
 
     async def _decide_once(self, batch: Batch) -> Batch:
         """Decide about a batch, and give the pods that want a decision of their own next."""

@@ -169,7 +169,7 @@ class Pending:
         """
         Put pods back that were taken and not decided about: they stand where they stood.
 
-        With `was_tried` the time of two decisions did not suffice for them: a batch may have fewer of their namespace.
+        With `was_tried` the time of several decisions did not suffice: a batch may have fewer of their namespace.
         """
         for pod in pods:
             if self.in_flight(pod.id, pod.uid) is not None:

@@ -63,8 +63,8 @@ class GangReasons:
         stop = self.explanation.should_stop
         placer = Greedy(self.problem, Kept(self.problem), Order.QUEUE_BEST_FIT, stop=stop).start()
         found = units.most(placer, Unit(entries, rule), rule)
-        if found.pods >= rule.need:
-            return None
+        if found.pods >= rule.need or placer.is_cut:
+            return None  # nothing is known of the domains that were not tried
         parts = [_lead(rule, found), *self._stuck(rule, families)]
         return Reason(code=ReasonCode.GANG_UNPLACED, message="; ".join(parts))
 

@@ -11,7 +11,7 @@ import numpy as np
 from solver.domain import NodeSelector, NodeSelectorOperator, NodeSelectorRequirement, Reason, ReasonCode
 from solver.domain.quantity import NANO, format_nano
 from solver.feasibility import nearness
-from solver.problem.fit import MOST, Amounts
+from solver.problem.fit import MOST, PODS, Amounts
 from solver.problem.problem import PodClass, Problem
 
 _BYTES: Final = ("memory", "ephemeral-storage")
@@ -100,7 +100,12 @@ class Never:
             there = f"the largest node that it may use{named} has {amount_of(resource, largest)}"
             there = there if largest else "no node that it may use has any"
             text = f"the pod asks for {amount_of(resource, amount)} {resource}, and {there}"
-            yield _told(ReasonCode.NODE_TOO_SMALL, text)
+            own = self.asked(pod_class, resource)
+            yield _told(ReasonCode.NODE_TOO_SMALL if own > largest else ReasonCode.NODE_RESOURCES, text)
+
+    def asked(self, pod_class: PodClass, resource: str) -> int:
+        """Give what a pod itself asks for of a resource; what devices take for it may be less when they change."""
+        return 1 if resource == PODS else dict(self.problem.pod(pod_class.members[0]).requests).get(resource, 0)
 
     def sizes_of(self, resource: str) -> Amounts:
         """Give what each node has of a resource with no pod on it."""

@@ -34,7 +34,7 @@ from solver.greedy import tracking
 from solver.greedy.placing import Condition, Kept
 from solver.greedy.tracking import Tracker
 from solver.problem.devices.inventory import Mask
-from solver.problem.fit import PODS, tallied
+from solver.problem.fit import MOST, PODS, tallied
 from solver.problem.holds import HELD
 from solver.problem.problem import Part, PodClass, Problem, Source
 from solver.problem.requests.component import Ask, Component
@@ -150,7 +150,8 @@ class Explanation:
         for resource, amount in ((PODS, 1), *pod_class.requests):
             short = allowed & (problem.room.of(resource) < amount)
             if amount > 0 and short.any():
-                is_too_small = not (self.never.sizes_of(resource)[short] >= amount).any()
+                own = min(MOST, self.never.asked(pod_class, resource))
+                is_too_small = bool((self.never.sizes_of(resource)[short] < own).all())
                 counts[node_fit.insufficient(resource, is_too_small=is_too_small)] = int(np.count_nonzero(short))
         roomy = allowed & problem.room.fits(pod_class.requests)
         free, others = tracking.refused(self.trackers, pod_class, roomy, leaving=ReasonCode.NODE_HELD)

@@ -116,9 +116,16 @@ def place(placer: Placer, unit: Unit) -> None:
         if count and count >= unit.rule.need and (best is None or count > best.pods):
             best = Found(count, levels, row)
         if placer.is_over():
+            best = best or _roomiest(placer, unit.rule)
             break
-    if best is not None:
-        _place_in(placer, unit, unit.rule, best.levels, best.row)
+    if best is not None and _place_in(placer, unit, unit.rule, best.levels, best.row) < unit.rule.need:
+        placer.restore(saved)
+
+
+def _roomiest(placer: Placer, rule: GangRule) -> Found | None:
+    """Give the domain that may have room for most pods of a gang, where the time does not suffice to try the others."""
+    count, row = max(_possible(placer, rule, rule.required), default=(0, ()))
+    return Found(count, rule.required, row) if count >= max(1, rule.need) else None
 
 
 def most(placer: Placer, unit: Unit, rule: GangRule) -> Found:

@@ -50,6 +50,18 @@ def checked(*objects: s.Objects, pods: list[Pod]) -> Plan:
     return plan
 
 
+def test_a_node_is_too_small_for_what_a_pod_requests_itself_not_for_what_its_devices_take() -> None:
+    """Devices are published with less, and tainted, and others are taken: nothing of that wakes NodeTooSmall."""
+    pods = [using(b.pod("devices", "c0", cpu=3)), b.pod("itself", cpu=9)]
+
+    plan = checked(
+        b.node("n1", cpu=8), taking(b.gpu_slice("n1"), cpu="6"), GPU, b.claim("c0", b.request("r")), pods=pods
+    )
+
+    codes = {each.pod.name: {reason.code for reason in each.reasons} for each in plan.unplaced}
+    assert codes == {"devices": {ReasonCode.NODE_RESOURCES}, "itself": {ReasonCode.NODE_TOO_SMALL}}
+
+
 def test_what_devices_take_comes_on_top_of_what_the_pod_requests() -> None:
     pods = [using(b.pod(f"p{index}", f"c{index}", memory="1Gi")) for index in range(4)]
     claims = [b.claim(f"c{index}", b.request("r")) for index in range(4)]

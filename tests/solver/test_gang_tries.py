@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 
-from solver.domain import Batch
+from solver.domain import Batch, Budget, ReasonCode
+from solver.explain.gangs import GangReasons
+from solver.explain.reasons import Explanation
 from solver.greedy import Greedy, Order, units
 from solver.greedy.placing import Kept
+from solver.greedy.tracking import trackers
 from solver.problem.problem import Problem
+from solver.solution import Solution
 from tests.support import builders as b
-from tests.support.gangs import problem_of
+from tests.support.gangs import RACK, problem_of
 
 NODES, SIZE = 10, 5
 ROOTS = 2 * NODES
@@ -67,7 +71,34 @@ def test_no_other_domain_is_tried_when_time_has_ended(monkeypatch: pytest.Monkey
     tries = counted(monkeypatch, units, "_place_in")
     solution = Greedy(problem, Kept(problem), Order.QUEUE_BEST_FIT).run(after(3))
     assert not solution.choices
-    assert tries["_place_in"] <= 4
+    assert tries["_place_in"] <= 5  # four in their order, and the domain with most room
+
+
+def racked_gang() -> Problem:
+    """A gang of four that fits only in the last of ten racks, which has the most nodes."""
+    nodes = [b.node(f"r{rack}-n{i}", cpu=2, labels={RACK: f"r{rack}"}) for rack in range(9) for i in range(3)]
+    nodes += [b.node(f"r9-n{i}", cpu=2, labels={RACK: "r9"}) for i in range(8)]
+    members = tuple(b.member(b.pod(f"g-{i}", cpu=2), "g") for i in range(4))
+    low = [b.pod(f"low-{i}", cpu=1, node_name=f"r{i}-n0") for i in range(9)]
+    return problem_of([*nodes, *low], Batch(pods=members, gangs=(b.gang("g", 4, b.by_label(RACK, is_required=False)),)))
+
+
+def test_when_time_has_ended_the_domain_with_most_room_is_the_last_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = racked_gang()
+    monkeypatch.setattr(units, "_tries", lambda *_: iter([(problem.gangs[0].levels, (0,))] * 5))
+    solution = Greedy(problem, Kept(problem), Order.QUEUE_BEST_FIT).run(after(0))
+    assert len(solution.choices) == 4
+
+
+def test_a_gang_is_not_told_that_it_fits_nowhere_where_time_ended_before_all_was_tried() -> None:
+    problem = gang_at_one_root()
+    told = [
+        GangReasons.of(problem, Solution(), Explanation(problem, trackers(problem), budget)).added(
+            problem.families[0], ()
+        )
+        for budget in (None, Budget(seconds=0.0))
+    ]
+    assert [[each.code for each in found] for found in told] == [[ReasonCode.GANG_UNPLACED], []]
 
 
 def test_where_most_pods_fit_is_looked_for_until_time_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from hypothesis import given
 from msgspec.structs import replace
 
-from solver.domain import CounterConsumption, CounterSet, DeviceId, PoolId, ResourceSlice, Snapshot
+from solver.domain import CounterConsumption, CounterId, CounterSet, DeviceId, PoolId, ResourceSlice, Snapshot
 from tests.properties.test_solve import PROPERTY, counts, decided, rank
 from tests.support.builders import quantity
 from tests.support.strategies import Situation, situations
@@ -36,16 +36,29 @@ def told_apart(snapshot: Snapshot) -> Snapshot:
         replace(each, name=f"{each.name}-apart-{each.generation}", devices=(), counter_sets=tuple(sets[key]))
         for key, each in template.items()
     ]
-    published = {DeviceId(each.driver, each.pool, device.name) for each in slices for device in each.devices}
+    newest = {each.pool_id: each.generation for each in sorted(slices, key=lambda each: each.generation)}
+    current = [each for each in slices if each.generation == newest[each.pool_id]]
+    published = {DeviceId(each.driver, each.pool, device.name) for each in current for device in each.devices}
     allocated = {
         result.device
         for claim in snapshot.claims
         if claim.allocation is not None
         for result in claim.allocation.results
     }
-    # Of a device that is gone nobody knows what it draws, and then all of its pool's counters count as used up.
-    draws = tuple((device, ()) for device in sorted(allocated - published))
-    return replace(snapshot, slices=tuple(sorted(slices, key=lambda each: each.name)), draws=draws)
+    draws = {device: used_up(snapshot, device) for device in sorted(allocated - published)} | dict(snapshot.draws)
+    return replace(snapshot, slices=tuple(sorted(slices, key=lambda each: each.name)), draws=tuple(draws.items()))
+
+
+def used_up(snapshot: Snapshot, gone: DeviceId) -> tuple[tuple[CounterId, int], ...]:
+    """Draw all of a pool's counters: that counts for a device that is gone, of which it is not known what it draws."""
+    published = (
+        (CounterId(*each.pool_id, counter_set.name, counter), amount.nano)
+        for each in snapshot.slices
+        if each.pool_id == gone[:2]  # those of an older generation are more than there is now, and do no harm
+        for counter_set in each.counter_sets
+        for counter, amount in counter_set.counters
+    )
+    return tuple(dict(sorted(published)).items())
 
 
 @PROPERTY

@@ -298,6 +298,9 @@ class Run:
         if outlook is None or start is None:
             return None
         view, parties, batch = outlook.view, outlook.parties, outlook.batch
+        if not parties:  # those that went for others may have left enough
+            placed = outlook.placed((), batch)
+            return None if placed is None else Found((), placed, view, outlook.cleared(()), is_proven=True)
         case = harm.Case(outlook.problem, view.snapshot, parties, outlook.held, outlook.nodes, most, start)
         answer = harm.least(case, self.budget)
         if answer is not None:

@@ -86,8 +86,6 @@ class Lookout:
         chosen, are_all = chosen[:most_nodes], are_all and len(chosen[:most_nodes]) == len(chosen)
         names = [outline.inventory.nodes[node].name for node in chosen]
         parties = offers.near(names, self.ground.origin.budgets)
-        if not parties:
-            return None
         view = self._view(names, batch, parties)
         cleared = without(view.snapshot, pods_of(parties), frees_devices=self.policy.preemption.frees_devices)
         problem = prepare(cleared, batch, self.policy, view.engine)

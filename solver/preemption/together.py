@@ -71,7 +71,7 @@ def decided(outlook: Outlook, units: list[Unit], offers: Offers, most: int) -> J
     """Decide for several units; None where the model is too large, not proven, or refused by a rule."""
     problem = outlook.problem
     size = len(outlook.parties) + len(problem.classes) * len(outlook.names)
-    if problem.rejected or size > _MOST_CELLS:
+    if problem.rejected or not outlook.parties or size > _MOST_CELLS:
         return None
     start = best(problem, greedy.candidates(problem))
     case = harm.Case(problem, outlook.view.snapshot, outlook.parties, outlook.held, outlook.nodes, most, start)

@@ -60,6 +60,18 @@ def test_a_victim_that_makes_room_for_two_goes_alone() -> None:
     assert {each.reasons[0].code for each in plan.unplaced} == {ReasonCode.PREEMPTING}
 
 
+def test_a_second_pod_takes_what_the_only_victims_leave_on_a_node_that_was_overfull() -> None:
+    """The model of both is strict on such a node, and nobody is left who could go for the second one."""
+    pods = [running(f"g{number}", "n1", cpu=2 * (number == 0)) for number in range(3)]
+    gang = [replace(each, gang=GangId("default", "g", "dovetail.dev")) for each in pods]
+    same = running("same", "n1", priority=10)
+    snapshot = b.snapshot(b.node("n1", cpu=2, pods=3), gang, same)
+
+    plan = decided(snapshot, *highs(1, 1))
+
+    assert (victims(plan), helped(plan)) == (["g0", "g1", "g2"], {"high-0": "n1", "high-1": "n1"})
+
+
 def test_the_first_goes_elsewhere_where_the_second_cannot() -> None:
     snapshot = b.snapshot(
         b.node("n1", labels={"zone": "a"}, cpu=2),

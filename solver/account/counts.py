@@ -57,10 +57,10 @@ class _Usable(NamedTuple):
 def _usable(problem: Problem, explanation: Explanation, asked: Asked, node: int) -> _Usable:
     matching = free = 0
     records: list[int] = []
-    for index, verdict in problem.answers[asked.ask.demand].verdicts.items():
-        record = problem.inventory.records[index]
-        is_here = record.home == node or (record.home < 0 and (record.nodes is None or node in record.nodes))
-        if verdict in _ABSENT or not is_here:
+    answers = problem.answers[asked.ask.demand]
+    for index in answers.verdicts:
+        verdict = answers.at(problem.inventory.records[index], node)
+        if verdict in _ABSENT:
             continue
         matching += 1
         if verdict is Verdict.YES:

@@ -82,11 +82,7 @@ class _Model:
     def _matching(self, alternative: SubRequest) -> Iterator[int]:
         key = demand.key_of(alternative, self.problem.device_classes, self.problem.policy)
         answers = self.problem.answers[self.problem.demands.index(key)]
-        return (index for index, verdict in answers.verdicts.items() if verdict in _USABLE and self._is_here(index))
-
-    def _is_here(self, index: int) -> bool:
-        record = self.problem.inventory.records[index]
-        return record.home == 0 or record.nodes is None or 0 in record.nodes
+        return (index for index in answers.verdicts if answers.at(self.problem.inventory.records[index], 0) in _USABLE)
 
     def _constraint(self, claim: Claim, constraint: Constraint) -> None:
         fact, name = self._fact(Kind.CONSTRAINT, claim, constraint), AttributeName.parse(constraint.attribute)

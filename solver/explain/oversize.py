@@ -8,7 +8,8 @@ import numpy.typing as npt
 
 from solver.domain import Reason, ReasonCode
 from solver.explain.never import amount_of
-from solver.problem.devices.inventory import DeviceRecord, Mask, excess
+from solver.feasibility import capacity
+from solver.problem.devices.inventory import DeviceRecord, Mask
 from solver.problem.problem import Problem
 from solver.problem.requests.component import Ask
 from solver.problem.requests.demand import Verdict
@@ -51,16 +52,18 @@ class Oversize:
             seen = ((record, nodes[roomy[nodes]]) for record, nodes in self._places(demand))
             found = [(record, int(nodes[0])) for record, nodes in seen if len(nodes)]
             more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-            self.texts[key] = f"{self._told(*found[0])}{more}" if found else ""
+            self.texts[key] = f"{self._told(demand, *found[0])}{more}" if found else ""
         return self.texts[key]
 
-    def _told(self, record: DeviceRecord, number: int) -> str:
+    def _told(self, demand: int, record: DeviceRecord, number: int) -> str:
         if not self.problem.policy.tells_inventory:
             return "a device that matches takes more of its node than it has"
-        node = self.problem.inventory.nodes[number]
-        resource, taken, there = next(excess(record.device, node))
+        inventory, requested = self.problem.inventory, dict(self.problem.demands[demand].capacity)
+        consumed = dict(capacity.consumption(record.id.driver, record.device, requested) or ())
+        resource, taken, there = next(inventory.sizes.excess(record.device, consumed, number))
         has = f"has {amount_of(resource, there)}" if there else "has none"
-        return f"device {record.id} takes {amount_of(resource, taken)} {resource}, and node {node.name} {has}"
+        name = inventory.nodes[number].name
+        return f"device {record.id} takes {amount_of(resource, taken)} {resource}, and node {name} {has}"
 
     def _places(self, demand: int) -> list[_Place]:
         """Give devices that answer a demand, each with the nodes that see it and are too small."""
@@ -69,11 +72,11 @@ class Oversize:
         return self.places[demand]
 
     def _found(self, demand: int) -> Iterator[_Place]:
-        inventory, is_admin = self.problem.inventory, self.problem.demands[demand].is_admin
-        for index, verdict in self.problem.answers[demand].verdicts.items():
-            record, small = inventory.records[index], inventory.too_small.get(index)
+        answers = self.problem.answers[demand]
+        for index, verdict in answers.verdicts.items():
+            record, small = self.problem.inventory.records[index], answers.too_small.get(index)
             if verdict is Verdict.TOO_LARGE:
                 every = range(self.problem.node_count) if record.nodes is None else sorted(record.nodes)
                 yield record, np.array(every, dtype=np.int64)
-            elif verdict is Verdict.YES and small is not None and not is_admin:
+            elif small is not None:
                 yield record, np.array(sorted(small), dtype=np.int64)

@@ -92,8 +92,8 @@ class Supplies:
 
     def _there(self, ask: Ask, index: int, verdict: Verdict, wanted: set[int]) -> Verdict:
         """Give the answer of a device on some nodes, which may be too small for what it takes of them."""
-        small = self.problem.inventory.too_small.get(index)
-        if small is None or verdict is not Verdict.YES or self.problem.demands[ask.demand].is_admin:
+        small = self.problem.answers[ask.demand].too_small.get(index)
+        if small is None:
             return verdict
         is_had = not wanted <= small if ask.needed else wanted.isdisjoint(small)
         return verdict if is_had else Verdict.TOO_LARGE

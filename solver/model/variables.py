@@ -8,7 +8,7 @@ from typing import NamedTuple
 from solver.model.cells import Cell, Cells
 from solver.model.form import Expression, IntegerForm
 from solver.model.reaches import Reaches
-from solver.problem.devices.layout import Takes
+from solver.problem.devices.layout import Takes, whole
 from solver.problem.limits import Domains
 from solver.problem.problem import Part, Problem, State
 from solver.problem.requests.option import Line, Option
@@ -128,7 +128,7 @@ class Variables:
 
     def device_key(self, cell: int, each: int) -> tuple[int, int]:
         """Give the key of a shareable device in `opened_devices`: cluster-wide ones are opened once for all cells."""
-        return (cell, each) if each >= 0 else (-1, each)
+        return (cell, each) if each >= 0 else (-1, whole(self.problem.layout, each))
 
     def add_owner(self, owner: Owner, cell: int, most: int) -> None:
         """Count an owner in a cell, from none to `most`."""

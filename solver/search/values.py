@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from solver.problem.devices import groups, partitions
-from solver.problem.devices.layout import DeviceType, Group, type_at
+from solver.problem.devices.layout import DeviceType, Group, type_at, whole
 from solver.problem.limits import NO_DOMAIN
 from solver.problem.problem import GANG_TOPOLOGY, Part, Problem
 from solver.problem.requests.option import Line, Option
@@ -225,7 +225,7 @@ def _opened_devices(problem: Problem, uses: _Uses) -> int:
             if row.type >= 0 and problem.states[node][row.device.fresh] > 0:
                 opened.add((node, row.type))
             elif row.type < 0 and problem.wide_left(row.device.fresh) > 0:
-                opened.add((-1, row.type))
+                opened.add((-1, whole(problem.layout, row.type)))
     return -len(opened)
 
 

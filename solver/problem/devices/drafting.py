@@ -47,6 +47,15 @@ class Drafting:
         values = tuple(self.items(record, position) for position in range(len(self.attributes)))
         return Draft(record, tuple(verdicts), self._sharing(record, verdicts), values)
 
+    def too_small(self, draft: Draft) -> tuple[tuple[int, frozenset[int]], ...]:
+        """Give, by demand, the nodes that see a device and have less than it takes of them."""
+        answers, index = self.answers, draft.record.index
+        return tuple(
+            (demand, answers[demand].too_small[index])
+            for demand, _ in draft.verdicts
+            if index in answers[demand].too_small
+        )
+
     def items(self, record: DeviceRecord, position: int) -> Items:
         """Read an attribute of a device, once."""
         column = self.columns[position]

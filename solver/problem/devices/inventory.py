@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -22,9 +22,10 @@ from solver.domain import (
     ResourceSlice,
     Taint,
 )
-from solver.feasibility import burden, pools
+from solver.feasibility import pools
 from solver.feasibility.pools import Pool
 from solver.problem.bounded import MIB, Bounded
+from solver.problem.devices.node_sizes import NodeSizes
 from solver.problem.devices.owned import Ownership
 from solver.problem.devices.pairing import Pairing, Sited, pairing
 from solver.problem.devices.recall import Drawn, Recall
@@ -47,8 +48,7 @@ class DeviceRecord:
     is its place in its slice. `value` says how much
     would be lost with it: 1 plus the sum over its capacities of their percentage of the largest one published, and
     1 more where it has binding conditions, and for every place where it is a scarce partner (`pairing`). Devices of one
-    `size_class` have equal capacities, of which a request takes the same. Of nodes that are too small for what it takes
-    of them (KEP-5517) `nodes` has none, unless all are: then it `is_too_large`.
+    `size_class` have equal capacities, of which a request takes the same.
     """
 
     index: int
@@ -63,7 +63,6 @@ class DeviceRecord:
     position: int
     value: int = 1
     size_class: int = 0
-    is_too_large: bool = False
 
     @property
     def is_suspect(self) -> bool:
@@ -101,6 +100,7 @@ class Inventory:
     node_index: Mapping[str, int]
     labels: tuple[dict[str, str], ...]
     reaches: Reaches
+    sizes: NodeSizes
     pools: dict[PoolId, pools.Pool]
     records: list[DeviceRecord] = field(default_factory=list)
     record_of: dict[DeviceId, int] = field(default_factory=dict)
@@ -117,8 +117,6 @@ class Inventory:
     """What devices take of counters, those that no present node reaches included."""
     burdening: dict[DeviceId, Device] = field(default_factory=dict)
     """Devices that take of their node's own resources (KEP-5517), those of pools that cannot be used included."""
-    too_small: dict[int, frozenset[int]] = field(default_factory=dict)
-    """By record, nodes that see the device and are too small for what it takes of them, where others are not."""
     pairings: dict[int, Pairing] = field(default_factory=dict)
     """By node, where devices of several drivers stand together."""
     hints: Bounded[DemandHint, str] = field(default_factory=partial(Bounded, _HINTS_BYTES))
@@ -177,6 +175,7 @@ def take_stock(
         node_index={node.name: index for index, node in enumerate(nodes)},
         labels=labels,
         reaches=Reaches(LabelIndex(labels, tuple(node.name for node in nodes))),
+        sizes=NodeSizes(nodes),
         pools=pools.resolve(slices),
         by_home=[[] for _ in nodes],
         rules=rules,
@@ -230,47 +229,21 @@ def _add_slice(inventory: Inventory, each: ResourceSlice, ownership: Ownership, 
         if nodes == frozenset():
             continue
         home = next(iter(nodes)) if nodes is not None and len(nodes) == 1 else -1
-        fitting, small = _large_enough(inventory, device, nodes) if device.node_allocatable else (nodes, frozenset())
-        if small and fitting:
-            inventory.too_small[len(inventory.records)] = small
         record = DeviceRecord(
             index=len(inventory.records),
             id=device_id,
             device=device,
             scope=scope,
             home=home,
-            nodes=fitting or nodes,
+            nodes=nodes,
             taints=device.taints + rule_taints(device_id, inventory.rules),
             counters=counters,
             is_owned=ownership.includes(each.driver, home),
             position=position,
-            is_too_large=bool(small) and not fitting,
         )
         inventory.records.append(record)
         inventory.record_of[device_id] = record.index
         (inventory.wide if home < 0 else inventory.by_home[home]).append(record.index)
-
-
-def _large_enough(
-    inventory: Inventory, device: Device, nodes: frozenset[int] | None
-) -> tuple[frozenset[int] | None, frozenset[int]]:
-    """
-    Sort out the nodes that are too small for what a device takes of them, with nothing else on them (KEP-5517).
-
-    Nobody can have it there, but with admin access. Counted as one that pods could get, it would keep them from all
-    devices of the node.
-    """
-    seen = frozenset(range(len(inventory.nodes))) if nodes is None else nodes
-    small = frozenset(index for index in seen if any(excess(device, inventory.nodes[index])))
-    return (seen - small if small else nodes), small
-
-
-def excess(device: Device, node: Node) -> Iterator[tuple[str, int, int]]:
-    """Give the resources of which a device takes more than a node has, with both amounts."""
-    there = dict(node.allocatable)
-    for name, nano in burden.of_device(device, {}).items():
-        if burden.units(name, nano) > there.get(name, 0):
-            yield name, burden.units(name, nano), there.get(name, 0)
 
 
 def rule_taints(device: DeviceId, rules: tuple[DeviceTaintRule, ...]) -> tuple[Taint, ...]:

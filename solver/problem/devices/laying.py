@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from solver.domain import CounterId
 from solver.feasibility.device_attributes import Items
@@ -16,6 +17,10 @@ _Budgets = tuple[list[int], list[int]]
 _CounterBudget = Callable[[int], tuple[int, int]]
 """Counter reference → its budget and scale."""
 _CountedType = tuple[TypeKey, int]
+_Small = tuple[tuple[int, frozenset[int]], ...]
+"""By demand, the nodes that have less than a device takes of them."""
+_Part = tuple[tuple[int, ...], frozenset[int] | None]
+"""Demands that a device takes too much for, and the nodes where it is those."""
 
 
 def lay_out(drafting: Drafting) -> Layout:
@@ -80,40 +85,55 @@ def _lay_wide_counters(layout: Layout, drafting: Drafting) -> None:
 
 
 def _lay_wide_types(layout: Layout, drafting: Drafting) -> None:
-    """Form types of the devices that several nodes can use; their attribute values are never renumbered."""
-    grouped: dict[tuple[TypeKey, frozenset[int] | None, int, bool], list[int]] = {}
-    for draft, nodes, is_too_large in _wide_drafts(drafting):
-        index = draft.record.index
+    """
+    Form types of the devices that several nodes can use; their attribute values are never renumbered.
+
+    Nodes that are too small for what a device takes of them see a type of their own, with the same budgets.
+    """
+    grouped: dict[tuple[TypeKey, tuple[_Part, ...], int], list[int]] = {}
+    small: dict[tuple[frozenset[int] | None, _Small], tuple[_Part, ...]] = {}
+    for index in drafting.inventory.wide:
+        draft = drafting.draft(index)
+        if draft is None:
+            continue
+        seen = (draft.record.nodes, drafting.too_small(draft))
+        if seen not in small:
+            small[seen] = _parted(*seen, len(drafting.inventory.nodes))
         counters = tuple((-layout.counter_place[counter][1], amount) for counter, amount in draft.record.counters)
         key = _type_key(draft, draft.attributes, counters)
         ordinal = index if draft.sharing is not None else -1
-        grouped.setdefault((key, nodes, ordinal, is_too_large), []).append(index)
-    for (key, nodes, _, is_too_large), records in grouped.items():
+        grouped.setdefault((key, small[seen], ordinal), []).append(index)
+    for (key, parts, _), records in grouped.items():
         counted = (key, len(records))
         made = _device_type(counted, layout.wide_budgets, drafting.is_admin, _wide_counter(layout), GLOBAL)
-        if not is_too_large:
-            layout.place_of.update((record, (-1, len(layout.wide_types))) for record in records)
-        layout.wide_types.append(made)
-        layout.wide_members.append(tuple(records))
-        layout.wide_nodes.append(nodes)
+        layout.place_of.update((record, (-1, len(layout.wide_types))) for record in records)
+        for lost, nodes in parts:
+            layout.wide_types.append(_without(made, lost))
+            layout.wide_members.append(tuple(records))
+            layout.wide_nodes.append(nodes)
 
 
-def _wide_drafts(drafting: Drafting) -> Iterator[tuple[Draft, frozenset[int] | None, bool]]:
-    """Give devices of several nodes with those nodes, and once more with those that are too small for them."""
-    for index in drafting.inventory.wide:
-        draft, small = drafting.draft(index), drafting.inventory.too_small.get(index)
-        if draft is not None:
-            yield draft, draft.record.nodes, False
-        if draft is not None and small is not None:
-            yield draft._replace(verdicts=_without(draft.verdicts, drafting.is_admin)), small, True
+def _parted(nodes: frozenset[int] | None, small: _Small, node_count: int) -> tuple[_Part, ...]:
+    """Part the nodes that see a device by the demands that it takes too much for; first come those with none."""
+    lost: defaultdict[int, list[int]] = defaultdict(list)
+    for demand, too_small in small:
+        for node in too_small:
+            lost[node].append(demand)
+    if not lost:
+        return (((), nodes),)
+    parts: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
+    for node in sorted(lost):
+        parts[tuple(lost[node])].append(node)
+    seen = frozenset(range(node_count)) if nodes is None else nodes
+    return ((), seen.difference(lost)), *((demands, frozenset(each)) for demands, each in parts.items())
 
 
-def _without(verdicts: tuple[tuple[int, int], ...], is_admin: tuple[bool, ...]) -> tuple[tuple[int, int], ...]:
-    """Give what a device answers where the node is too small for it: admin access takes nothing."""
-    return tuple(
-        (demand, int(Verdict.TOO_LARGE) if verdict == Verdict.YES and not is_admin[demand] else verdict)
-        for demand, verdict in verdicts
-    )
+def _without(kind: DeviceType, demands: tuple[int, ...]) -> DeviceType:
+    """Give what a type is where nodes have less than its devices take for some demands."""
+    if not demands:
+        return kind
+    takes = {demand: each for demand, each in kind.takes.items() if demand not in demands}
+    return replace(kind, verdict=kind.verdict | dict.fromkeys(demands, Verdict.TOO_LARGE), takes=takes)
 
 
 def _wide_counter(layout: Layout) -> _CounterBudget:

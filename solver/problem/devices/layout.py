@@ -178,3 +178,8 @@ class Layout:
 def type_at(layout: Layout, group: Group, reference: int) -> DeviceType:
     """Resolve a type reference: a position in the group, or -(id + 1) of a cluster-wide type."""
     return group.types[reference] if reference >= 0 else layout.wide_types[-reference - 1]
+
+
+def whole(layout: Layout, reference: int) -> int:
+    """Give the first of the cluster-wide types that are the same devices; nodes too small for some see another."""
+    return -layout.place_of[layout.wide_members[-reference - 1][0]][1] - 1

@@ -26,7 +26,7 @@ def sites(layout: Layout, free: Iterable[int]) -> tuple[frozenset[int], ...]:
     everywhere = frozenset(range(len(layout.group_of)))
     reaches = {each: everywhere if nodes is None else nodes for each, nodes in enumerate(layout.wide_nodes)}
     reaches = {each: reaches[each] for each in free}
-    found = dict.fromkeys(reaches.values())
+    found = dict.fromkeys(filter(None, reaches.values()))
     most = len(found) + _MOST_SHARED
     for group in layout.groups:
         seen = [reaches[each] for each in group.wide if each in reaches]

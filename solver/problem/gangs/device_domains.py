@@ -34,14 +34,11 @@ def sorted_by_value(
 ) -> dict[tuple[str, ...], Answers]:
     """Give what devices with certain values of attributes answer, by these values; those that lack one are left out."""
     found: dict[tuple[str, ...], Answers] = {}
-    for index, verdict in answers.verdicts.items():
+    for index in answers.verdicts:
         values = tuple(value_of(inventory.records[index], name) for name in attributes)
         if not all(values):
             continue
-        each = found.setdefault(values, Answers(failure=answers.failure))
-        each.verdicts[index] = verdict
-        if index in answers.consumption:
-            each.consumption[index] = answers.consumption[index]
+        found.setdefault(values, Answers(failure=answers.failure)).put(index, answers.of(index))
     return found
 
 
@@ -100,12 +97,13 @@ class DeviceDomains:
         count = len(self.inventory.nodes)
         having, lacking = np.zeros(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_)
         for demand in wanted:
-            for index, verdict in self.answers(demand).verdicts.items():
+            answers = self.answers(demand)
+            for index, verdict in answers.verdicts.items():
                 if verdict is not Verdict.YES:
                     continue
                 record = self.inventory.records[index]
                 value = value_of(record, attribute)
-                nodes = range(count) if record.nodes is None else record.nodes
+                nodes = answers.reach(record, count)
                 (having if value else lacking)[list(nodes)] = True
                 for node in nodes if value else ():
                     values[node].add(value)

@@ -6,8 +6,8 @@ the node takes: exact where the devices of a node that answer a request are alik
 nodes differ, a class becomes a family with a class for each of them.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -111,21 +111,43 @@ def _bounded(amounts: Amounts) -> Amounts:
     return bounded
 
 
+@dataclass(slots=True, eq=False)
+class _Taken:
+    """What devices that the same nodes see take of them, by resource: the most that one does, and all together."""
+
+    most: dict[str, int] = field(default_factory=dict)
+    every: dict[str, int] = field(default_factory=dict)
+
+    def add(self, nano_units: Mapping[str, int]) -> None:
+        """Add a device."""
+        for name, nano in nano_units.items():
+            amount = min(burden.units(name, nano), fit.MOST + 1)
+            self.most[name] = max(self.most.get(name, 0), amount)
+            self.every[name] = min(self.every.get(name, 0) + amount, fit.MOST + 1)
+
+
 def _by_node(problem: Problem, demand: int) -> dict[bool, ByNode]:
-    """Give for a demand the most that one device takes on each node, and (key True) what all of them take together."""
-    answers = problem.answers[demand]
-    found: dict[bool, ByNode] = {False: {}, True: {}}
+    """
+    Give for a demand the most that one device takes on each node, and (key True) what all of them take together.
+
+    No pod gets a device on a node that has less than it takes.
+    """
+    answers, found = problem.answers[demand], {False: ByNode(), True: ByNode()}
+    taken: dict[tuple[frozenset[int] | None, frozenset[int] | None], _Taken] = {}
+    reaches: dict[tuple[frozenset[int] | None, frozenset[int] | None], Sequence[int]] = {}
     for index, verdict in answers.verdicts.items() if not problem.demands[demand].is_admin else ():
         record = problem.inventory.records[index]
-        if not record.device.node_allocatable or verdict.name != "YES":
-            continue
-        nodes = slice(None) if record.nodes is None else sorted(record.nodes)
-        for name, nano in burden.of_device(record.device, dict(answers.consumption.get(index, ()))).items():
-            amount = min(burden.units(name, nano), fit.MOST + 1)
+        if record.device.node_allocatable and verdict.name == "YES":
+            key = (record.nodes, answers.too_small.get(index))
+            if key not in taken:
+                taken[key], reaches[key] = _Taken(), sorted(answers.reach(record, problem.node_count))
+            taken[key].add(burden.of_device(record.device, dict(answers.consumption.get(index, ()))))
+    for key, each in taken.items():
+        for name, amount in each.most.items():
             most = found[False].setdefault(name, _none(problem))
-            most[nodes] = np.maximum(most[nodes], amount)
+            most[reaches[key]] = np.maximum(most[reaches[key]], amount)
             every = found[True].setdefault(name, _none(problem))
-            every[nodes] = _bounded(every[nodes] + amount)
+            every[reaches[key]] = _bounded(every[reaches[key]] + each.every[name])
     return found
 
 

@@ -72,25 +72,59 @@ def key_of(alternative: SubRequest, classes: Mapping[str, DeviceClass], policy: 
     )
 
 
+class DeviceAnswer(NamedTuple):
+    """What one device answers; see `Answers`."""
+
+    verdict: Verdict
+    consumption: Consumption | None = None
+    too_small: frozenset[int] = frozenset()
+
+
 @dataclass(slots=True, eq=False)
 class Answers:
     """
     The verdict of every device of the inventory that does not say NO, by record index.
 
-    `consumption` holds, for shareable devices that say YES, what one allocation takes. `failure` is the first
-    message of a selector that failed at run time.
+    `consumption` holds, for shareable devices that say YES, what one allocation takes; `too_small` the nodes that see
+    a device that says YES and have less than it takes of them (KEP-5517). `failure` is the first message of a selector
+    that failed at run time.
     """
 
     verdicts: dict[int, Verdict] = field(default_factory=dict)
     consumption: dict[int, Consumption] = field(default_factory=dict)
+    too_small: dict[int, frozenset[int]] = field(default_factory=dict)
     failure: str = ""
+
+    def put(self, index: int, answer: DeviceAnswer) -> None:
+        """Note what a device answers."""
+        self.verdicts[index] = answer.verdict
+        if answer.consumption is not None:
+            self.consumption[index] = answer.consumption
+        if answer.too_small:
+            self.too_small[index] = answer.too_small
+
+    def of(self, index: int) -> DeviceAnswer:
+        """Give what a device answers that does not say NO."""
+        return DeviceAnswer(self.verdicts[index], self.consumption.get(index), self.too_small.get(index, frozenset()))
+
+    def reach(self, record: DeviceRecord, node_count: int) -> Collection[int]:
+        """Give the nodes on which pods can have a device that says YES."""
+        nodes = range(node_count) if record.nodes is None else record.nodes
+        small = self.too_small.get(record.index)
+        return nodes if small is None else [node for node in nodes if node not in small]
+
+    def at(self, record: DeviceRecord, node: int) -> Verdict:
+        """Give the verdict of a device for pods on a node; NO where the node does not see it."""
+        if record.nodes is not None and node not in record.nodes:
+            return Verdict.NO
+        is_small = node in self.too_small.get(record.index, ())
+        return Verdict.TOO_LARGE if is_small else self.verdicts.get(record.index, Verdict.NO)
 
 
 def ask(inventory: Inventory, key: DemandKey, recall: Recall | None = None) -> Answers:
     """Put a demand to every device; what selectors say of slices is recalled where it was worked out before."""
-    answers, recall, judge = Answers(), Recall() if recall is None else recall, _Judge(key)
+    answers, recall, judge = Answers(), Recall() if recall is None else recall, _Judge.of(inventory, key)
     compiled = [selectors.compile_selector(text) for text in key.class_selectors + key.selectors]
-    plugins = _plugin_nodes(inventory, key.extended_resource)
     names = (key.class_selectors, key.selectors)
     for record, matched in _matching(inventory, lambda each: recall.matched(names, each, partial(_matched, compiled))):
         if matched is not True:
@@ -98,7 +132,7 @@ def ask(inventory: Inventory, key: DemandKey, recall: Recall | None = None) -> A
             message = matched.message if isinstance(matched, selectors.SelectorFailure) else ""
             answers.failure = answers.failure or f"on device {record.id}: {message}"
             continue
-        _note(answers, record, judge.of(record), plugins)
+        answers.put(record.index, judge.answer(record))
     return answers
 
 
@@ -166,23 +200,12 @@ def ask_again(
     outcomes = [matched.get(record.position, False) for matched, record in zip(found_in, records, strict=True)]
     if before.failure or not all(isinstance(outcome, bool) for outcome in outcomes):
         return ask(inventory, key, recall)
-    plugins = _plugin_nodes(inventory, key.extended_resource)
-    found, judge = Answers(dict(before.verdicts), dict(before.consumption)), _Judge(key)
-    for record, is_matched in zip(records, outcomes, strict=True):
-        found.verdicts.pop(record.index, None)
-        found.consumption.pop(record.index, None)
-        if is_matched:
-            _note(found, record, judge.of(record), plugins)
-    return Answers(dict(sorted(found.verdicts.items())), dict(sorted(found.consumption.items())))
-
-
-def _note(answers: Answers, record: DeviceRecord, judged: tuple[Verdict, Consumption], plugins: frozenset[int]) -> None:
-    verdict, consumption = judged
-    if verdict is Verdict.YES and record.home in plugins:
-        verdict = Verdict.OFFERED_TWICE
-    answers.verdicts[record.index] = verdict
-    if verdict is Verdict.YES and record.device.allow_multiple_allocations:
-        answers.consumption[record.index] = consumption
+    judge = _Judge.of(inventory, key)
+    new = {record.index: judge.answer(record) for record, found in zip(records, outcomes, strict=True) if found}
+    answers = Answers()
+    for index in sorted((before.verdicts.keys() - changed) | new.keys()):
+        answers.put(index, new[index] if index in new else before.of(index))
+    return answers
 
 
 def _matching(
@@ -218,28 +241,41 @@ def _matches(compiled: list[selectors.Selector], driver: str, device: Device) ->
 
 @dataclass(slots=True, eq=False)
 class _Judge:
-    """What a demand takes of devices that its selectors match, by the size of the device."""
+    """What a demand gets of devices that its selectors match; `taken` is what it consumes by the size of the device."""
 
     key: DemandKey
-    requested: Mapping[str, Quantity] = field(init=False)
+    requested: Mapping[str, Quantity]
+    plugins: frozenset[int]
+    inventory: Inventory
     taken: dict[int, Consumption | None] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.requested = dict(self.key.capacity)
+    @classmethod
+    def of(cls, inventory: Inventory, key: DemandKey) -> "_Judge":
+        """Prepare for a demand."""
+        return cls(key, dict(key.capacity), _plugin_nodes(inventory, key.extended_resource), inventory)
 
-    def of(self, record: DeviceRecord) -> tuple[Verdict, Consumption]:
-        """Give the verdict of a device, and what an allocation takes of it."""
+    def answer(self, record: DeviceRecord) -> DeviceAnswer:
+        """Give what a device answers."""
         size = record.size_class
         if size not in self.taken:
             self.taken[size] = capacity.consumption(record.id.driver, record.device, self.requested)
         consumption = self.taken[size]
         if consumption is None:
-            return Verdict.CAPACITY, ()
+            return DeviceAnswer(Verdict.CAPACITY)
         taint = taints.first_untolerated(record.taints, self.key.tolerations) if record.taints else None
         if taint is not None:
-            return Verdict.AVOIDED if taint.key == BINDING_FAILED_TAINT else Verdict.TAINTED, ()
+            return DeviceAnswer(Verdict.AVOIDED if taint.key == BINDING_FAILED_TAINT else Verdict.TAINTED)
         if not record.is_owned:
-            return Verdict.NOT_OWNED, ()
-        if record.is_too_large and not self.key.is_admin:
-            return Verdict.TOO_LARGE, ()
-        return Verdict.YES, consumption
+            return DeviceAnswer(Verdict.NOT_OWNED)
+        small = self._too_small(record, consumption) if record.device.node_allocatable else frozenset()
+        if small and len(small) == (len(self.inventory.nodes) if record.nodes is None else len(record.nodes)):
+            return DeviceAnswer(Verdict.TOO_LARGE)
+        if record.home in self.plugins:
+            return DeviceAnswer(Verdict.OFFERED_TWICE)
+        return DeviceAnswer(Verdict.YES, consumption if record.device.allow_multiple_allocations else None, small)
+
+    def _too_small(self, record: DeviceRecord, consumption: Consumption) -> frozenset[int]:
+        """Give the nodes that have less than the device takes of them; admin access takes nothing."""
+        if self.key.is_admin:
+            return frozenset()
+        return self.inventory.sizes.too_small(record.device, dict(consumption), record.nodes)

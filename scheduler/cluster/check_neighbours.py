@@ -35,8 +35,8 @@ def _about_company(mirror: Mirror, pod: Pod, node: Node, own: set[PodId]) -> Ite
     for key in chain(_keeping_away(mirror, pod, node), _kept_away(mirror, pod, node)):
         other = mirror.believed_pods.get(key)
         if key not in own and other is not None:
-            whom = wording.seen(key, pod.id.namespace)
-            yield f"{whom} is on node {other.node_name}, and its anti-affinity or that of pod {pod.id} forbids that"
+            told = wording.seen(key, pod.id.namespace)
+            yield f"{told} is on node {other.node_name}, and its anti-affinity or that of pod {pod.id} forbids that"
             return
 
 
@@ -44,11 +44,9 @@ def _keeping_away(mirror: Mirror, pod: Pod, node: Node) -> Iterator[PodId]:
     """Give those on the node, and newcomers in one of its domains, that keep a pod away."""
     labels, asked = dict(node.labels), _described(mirror, pod)
     yield from mirror.company.keepers.away_from(node.name, labels.keys(), asked)
+    shared = _shared_keys(mirror, labels, labels)
     for name in mirror.company.new_keepers.nodes:
-        there = mirror.nodes.get(name)
-        if there is not None:
-            shared = {key for key, value in there.labels if labels.get(key) == value}
-            yield from mirror.company.new_keepers.away_from(name, shared, asked)
+        yield from mirror.company.new_keepers.away_from(name, shared(name), asked)
 
 
 def _kept_away(mirror: Mirror, pod: Pod, node: Node) -> Iterator[PodId]:

@@ -1,4 +1,4 @@
-"""Pods that keep others away by required anti-affinity, found by whom they keep away and not pod by pod."""
+"""Pods that keep others away by required anti-affinity, found by the pods that they keep away and not one by one."""
 
 from collections.abc import Collection, Iterator
 from typing import Final
@@ -49,7 +49,7 @@ class Keepers:
                 self._drop(name, term)
 
     def _drop(self, name: str, term: PodTerm) -> None:
-        """Forget a term that nobody on a node holds any more."""
+        """Forget a term that no pod on a node holds any more."""
         by_key = self._on_node.get(name, {})
         selection = by_key.get(term.topology_key)
         if selection is not None:

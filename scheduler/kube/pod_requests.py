@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from scheduler.kube.decode.shared import MalformedError, quantity
 from solver.domain import QuantityError
-from solver.domain.quantity import NANO, OutOfRangeError
+from solver.domain.quantity import OutOfRangeError, unit_of
 
 Amounts = dict[str, int]
 """Resource name → nano-units."""
@@ -23,7 +23,6 @@ Nano-units of an amount that 64 bits do not hold, in units: no pod fits with it.
 that begins with 2^63 millicores.
 """
 
-_MILLI = NANO // 1000
 _INT64 = 2**63
 _NO_NODE_HAS = 2**48
 """Bytes, millicores or units of one container that no node has: sums go beyond 64 bits only with such amounts."""
@@ -73,7 +72,7 @@ def _nano(resource: str, text: str) -> int:
         nano = quantity(text).nano
     except OutOfRangeError:
         return BEYOND
-    return nano if nano < _INT64 * _unit(resource) else BEYOND
+    return nano if nano < _INT64 * unit_of(resource) else BEYOND
 
 
 def seated(pod: PodAmounts) -> PodAmounts:
@@ -84,7 +83,7 @@ def seated(pod: PodAmounts) -> PodAmounts:
     the pod runs is not hidden by what it cannot have.
     """
     found = _below(pod, _INT64)
-    is_sound = all(nano < _INT64 * _unit(name) for name, nano in total(found).items())
+    is_sound = all(nano < _INT64 * unit_of(name) for name, nano in total(found).items())
     return found if is_sound else _below(pod, _NO_NODE_HAS)
 
 
@@ -92,7 +91,7 @@ def _below(pod: PodAmounts, most: int) -> PodAmounts:
     """Leave out every amount that is not below a number of what its resource is counted in."""
 
     def cut(found: Amounts) -> Amounts:
-        return {name: nano for name, nano in found.items() if nano < most * _unit(name)}
+        return {name: nano for name, nano in found.items() if nano < most * unit_of(name)}
 
     def of(container: ContainerAmounts) -> ContainerAmounts:
         resized = container.resized
@@ -116,7 +115,7 @@ def rounded(total: Amounts) -> tuple[tuple[str, int], ...]:
     Names that no node counts (`storage`) and zeros are left out. Amounts stay in 64 bits.
     """
     found = [
-        (name, min(-(-nano // _unit(name)), _INT64 - 1))
+        (name, min(-(-nano // unit_of(name)), _INT64 - 1))
         for name, nano in total.items()
         if nano > 0 and (name in _NATIVE or "/" in name or name.startswith(_SCALARS))
     ]
@@ -159,11 +158,6 @@ def total(pod: PodAmounts) -> Amounts:
     return running
 
 
-def _unit(resource: str) -> int:
-    """Nano-units of what a resource is counted in."""
-    return _MILLI if resource == "cpu" else NANO
-
-
 def level_slack(pod: PodAmounts) -> tuple[tuple[str, int], ...]:
     """
     Give what pod-level requests leave for claims, where they are set: never below zero, rounded down, sorted.
@@ -176,7 +170,7 @@ def level_slack(pod: PodAmounts) -> tuple[tuple[str, int], ...]:
     inside = total(pod._replace(pod_level=None, overhead={}, extra=()))
     return tuple(
         sorted(
-            (name, min(max(in_force.get(name, 0) - inside.get(name, 0), 0) // _unit(name), _INT64 - 1))
+            (name, min(max(in_force.get(name, 0) - inside.get(name, 0), 0) // unit_of(name), _INT64 - 1))
             for name in pod.pod_level.specified
             if name in _POD_LEVEL or name.startswith(_HUGE_PAGES)
         )

@@ -48,9 +48,9 @@ from solver.domain import (
 
 _DROPPED: Final = "the solver's plans broke a rule and were dropped"
 _MOST_SAVED: Final = 64
+"""Cases that are remembered as saved."""
 _SAVE_SECONDS: Final = 30.0
 """Between two cases that are saved: a large cluster takes half a second to write down, and everything waits for it."""
-"""Cases that are remembered as saved."""
 _NOBODY: Final = Batch(pods=())
 _MOST_COVERED: Final = 16
 """Pods that the shell's own process decides about together."""

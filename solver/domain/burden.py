@@ -6,9 +6,7 @@ import msgspec
 
 from solver.domain.ids import ClaimId
 from solver.domain.pod import Pod
-from solver.domain.quantity import NANO
-
-_MILLI = NANO // 1000
+from solver.domain.quantity import unit_of
 
 
 class ClaimBurden(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,5 +26,5 @@ def with_burdens(pod: Pod, burdens: Iterable[ClaimBurden]) -> Pod:
     requests = dict(pod.requests)
     for resource, nano in more.items():
         if resource not in inside:
-            requests[resource] = requests.get(resource, 0) - (-nano // (_MILLI if resource == "cpu" else NANO))
+            requests[resource] = requests.get(resource, 0) - (-nano // unit_of(resource))
     return msgspec.structs.replace(pod, requests=tuple(sorted(requests.items()))) if more else pod

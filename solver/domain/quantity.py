@@ -75,6 +75,11 @@ def _scaled(digits: int, fraction_digits: int, suffix: str, text: str) -> int:
     return -(-numerator // int(10**-exponent))
 
 
+def unit_of(resource: str) -> int:
+    """Give the nano-units of what requests count a resource in: millicores of cpu, whole units of everything else."""
+    return NANO // 1000 if resource == "cpu" else NANO
+
+
 def units_rounded_up(quantity: Quantity) -> int:
     """Whole units, as `Quantity.Value()`: memory in bytes, pods in pods."""
     return -(-quantity.nano // NANO)
@@ -82,7 +87,7 @@ def units_rounded_up(quantity: Quantity) -> int:
 
 def milli_rounded_up(quantity: Quantity) -> int:
     """Thousandths, as `Quantity.MilliValue()`: cpu in millicores."""
-    return -(-quantity.nano // (NANO // 1000))
+    return -(-quantity.nano // unit_of("cpu"))
 
 
 def format_nano(nano: int, like: str = "") -> str:

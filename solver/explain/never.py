@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 
 from solver.domain import NodeSelector, NodeSelectorOperator, NodeSelectorRequirement, Reason, ReasonCode
-from solver.domain.quantity import NANO, format_nano
+from solver.domain.quantity import NANO, format_nano, unit_of
 from solver.feasibility import nearness
-from solver.problem.fit import MOST, PODS, Amounts
+from solver.problem.fit import PODS, Amounts, allocatable
 from solver.problem.problem import PodClass, Problem
 
 _BYTES: Final = ("memory", "ephemeral-storage")
@@ -110,16 +110,14 @@ class Never:
     def sizes_of(self, resource: str) -> Amounts:
         """Give what each node has of a resource with no pod on it."""
         if resource not in self.sizes:
-            nodes = self.problem.inventory.nodes
-            found = (min(MOST, dict(node.allocatable).get(resource, 0)) for node in nodes)
-            self.sizes[resource] = np.fromiter(found, dtype=np.int64, count=len(nodes))
+            self.sizes[resource] = allocatable(self.problem.inventory.nodes, resource)
         return self.sizes[resource]
 
 
 def amount_of(resource: str, amount: int) -> str:
     """Write an amount of a node's resource as a quantity: `190`, `189900m`, `64Gi`, bytes in whole mebibytes."""
     if resource == "cpu":
-        return format_nano(amount * (NANO // 1000))
+        return format_nano(amount * unit_of(resource))
     if resource in _BYTES or resource.startswith("hugepages-"):
         whole = amount - amount % _MEBI if amount > _MEBI else amount
         return format_nano(whole * NANO, like="Mi")

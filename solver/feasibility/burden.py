@@ -3,9 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from solver.domain import Device
-from solver.domain.quantity import NANO
-
-_MILLI = NANO // 1000
+from solver.domain.quantity import NANO, unit_of
 
 
 def of_device(device: Device, consumed: Mapping[str, int]) -> dict[str, int]:
@@ -39,4 +37,4 @@ def summed(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 def units(resource: str, nano: int) -> int:
     """Give an amount as pods' requests have it: cpu in millicores, everything else in whole units, rounded up."""
-    return -(-nano // (_MILLI if resource == "cpu" else NANO))
+    return -(-nano // unit_of(resource))

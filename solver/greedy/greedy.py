@@ -143,8 +143,8 @@ class Greedy:
             pass
         return self.solution
 
-    def is_over(self) -> bool:
-        """Whether time has ended; what is left then is not reached."""
+    def check_time(self) -> bool:
+        """Note and give whether time has ended; what is left then is not reached."""
         self.is_cut = self.is_cut or self.stop()
         return self.is_cut
 

@@ -55,8 +55,8 @@ class Placer(Protocol):
 
     problem: Problem
 
-    def is_over(self) -> bool:
-        """Whether time has ended: no other domain is tried then."""
+    def check_time(self) -> bool:
+        """Note and give whether time has ended: no other domain is tried then."""
 
     def place(self, family: Family, within: Mapping[int, Mask]) -> bool:
         """Place one pod on nodes that `within` leaves its class, if it fits; give whether it did."""
@@ -115,7 +115,7 @@ def place(placer: Placer, unit: Unit) -> None:
         placer.restore(saved)
         if count and count >= unit.rule.need and (best is None or count > best.pods):
             best = Found(count, levels, row)
-        if placer.is_over():
+        if placer.check_time():
             best = best or _roomiest(placer, unit.rule)
             break
     if best is not None and _place_in(placer, unit, unit.rule, best.levels, best.row) < unit.rule.need:
@@ -134,7 +134,7 @@ def most(placer: Placer, unit: Unit, rule: GangRule) -> Found:
     best = Found(0, (), ())
     found = _possible(placer, rule, rule.required)
     for most_pods, row in sorted(found, key=lambda each: -each[0])[:_MOST_LOOKS]:
-        if most_pods <= best.pods or (best.row and placer.is_over()):
+        if most_pods <= best.pods or (best.row and placer.check_time()):
             break
         count = _place_in(placer, unit, rule, rule.required, row, is_whole=False)
         placer.restore(saved)

@@ -66,9 +66,9 @@ class _Register:
     def refused(self, batch: Batch) -> Iterator[tuple[PodId, Reason]]:
         """Pay for one pod after the other, and give those that cannot be paid for."""
         left = max(self.budget.units_left, self.budget.cost_units // _RESERVE)
-        turns = _Turns(batch, lambda pod: sum(self._unpaid(pod).values()))
-        while (pod := turns.next()) is not None:
-            charges = self._unpaid(pod)
+        turns = _Turns(batch, self._unpaid)
+        while (turn := turns.next()) is not None:
+            pod, charges = turn[0], {what: each for what, each in turn[1].items() if what not in self.paid}
             units = sum(charges.values())
             if units > left or (units and self.budget.remaining_seconds() <= 0.0):
                 yield pod.id, too_costly(pod) if 2 * units > self.budget.cost_units else leaving.NOT_REACHED
@@ -146,11 +146,11 @@ class _Turns:
     """
 
     batch: Batch
-    units_of: Callable[[Pod], int]
+    charges_of: Callable[[Pod], Charges]
     _pods: dict[str, deque[tuple[int, Pod]]] = field(default_factory=dict)
     _paid: Counter[str] = field(default_factory=Counter)
-    _heads: list[tuple[int, int, Pod]] = field(default_factory=list)
-    """The first pod of each namespace behind what it would have cost then, and the pod's place in the batch."""
+    _heads: list[tuple[int, int, Pod, Charges]] = field(default_factory=list)
+    """The first pod of each namespace with its charges, behind what its namespace has cost with it and its place."""
     _given: str | None = None
 
     def __post_init__(self) -> None:
@@ -159,16 +159,16 @@ class _Turns:
         for namespace in self._pods:
             self._line_up(namespace)
 
-    def next(self) -> Pod | None:
-        """Give the next pod."""
+    def next(self) -> tuple[Pod, Charges] | None:
+        """Give the next pod with its charges, some of which other pods may have paid since."""
         if self._given is not None:
             self._line_up(self._given)
             self._given = None
         if not self._heads:
             return None
-        _, _, pod = heappop(self._heads)
+        _, _, pod, charges = heappop(self._heads)
         self._given = pod.id.namespace
-        return pod
+        return pod, charges
 
     def took(self, pod: Pod, units: int) -> None:
         """Note what a pod that was given cost."""
@@ -177,7 +177,8 @@ class _Turns:
     def _line_up(self, namespace: str) -> None:
         if self._pods[namespace]:
             place, pod = self._pods[namespace].popleft()
-            heappush(self._heads, (self._paid[namespace] + self.units_of(pod), place, pod))
+            charges = self.charges_of(pod)
+            heappush(self._heads, (self._paid[namespace] + sum(charges.values()), place, pod, charges))
 
 
 def too_costly(pod: Pod) -> Reason:

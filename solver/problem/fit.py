@@ -2,7 +2,7 @@
 
 import functools
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -95,6 +95,12 @@ def room(nodes: tuple[Node, ...], node_index: Mapping[str, int], pods: Iterable[
             if resource in free:
                 free[resource][at] -= amount
     return Room({resource: _array(amounts) for resource, amounts in free.items()})
+
+
+def allocatable(nodes: Sequence[Node], resource: str) -> Amounts:
+    """Give what each node has of a resource with no pod on it."""
+    found = (min(MOST, dict(node.allocatable).get(resource, 0)) for node in nodes)
+    return np.fromiter(found, dtype=np.int64, count=len(nodes))
 
 
 @functools.lru_cache(maxsize=16)

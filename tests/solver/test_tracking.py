@@ -6,6 +6,7 @@ from solver.greedy.tracking import LimitTracker
 from solver.problem.limits import Limit, per_node
 from tests.support import builders as b
 from tests.support import solver_problems as s
+from tests.support.calls import counted
 from tests.support.neighbour_builders import neighbour, port, zoned
 
 
@@ -14,14 +15,7 @@ def test_of_many_ports_only_those_are_looked_at_that_others_have_taken(monkeypat
     problem = s.problem([zoned("n1"), zoned("n2")], pods=pods)
     nodes, left = per_node(2), (1, 1)
     limits = tuple(Limit("port", nodes, left, {0: 1, 1 + i % 3: 1}) for i in range(300))
-    looked: list[int] = []
-    plain = Limit.open_nodes
-
-    def counted(limit: Limit, *given: object) -> object:
-        looked.append(1)
-        return plain(limit, *given)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Limit, "open_nodes", counted)
+    looked = counted(monkeypatch, Limit, "open_nodes")
     tracker = LimitTracker.of(limits)
     assert [each.tolist() for each in (tracker.mask(problem.classes[i]) for i in range(4)) if each is not None] == [
         [True, True]

@@ -31,7 +31,7 @@ class FairQueue(Generic[K, V]):
 
     def pop(self, key: K) -> V | None:
         """Take a value out, if it waits."""
-        namespace = self._namespaces.pop(key, None)
+        namespace = self._namespaces.get(key)
         return None if namespace is None else self._out(namespace, key)
 
     @property
@@ -50,9 +50,7 @@ class FairQueue(Generic[K, V]):
         Namespaces that are among `without` have no turn. Raise StopIteration where nothing waits of any other.
         """
         namespace = next(each for each in self._waiting if each not in without)
-        key = next(iter(self._waiting[namespace]))
-        del self._namespaces[key]
-        value = self._out(namespace, key)
+        value = self._out(namespace, next(iter(self._waiting[namespace])))
         if namespace in self._waiting:
             self._waiting[namespace] = self._waiting.pop(namespace)
         return value
@@ -60,11 +58,10 @@ class FairQueue(Generic[K, V]):
     def drop(self) -> V:
         """Take the oldest value of the namespace that has most of them; raise ValueError where none waits."""
         most = max(self._waiting, key=lambda namespace: len(self._waiting[namespace]))
-        key = next(iter(self._waiting[most]))
-        del self._namespaces[key]
-        return self._out(most, key)
+        return self._out(most, next(iter(self._waiting[most])))
 
     def _out(self, namespace: str, key: K) -> V:
+        del self._namespaces[key]
         waiting = self._waiting[namespace]
         value = waiting.pop(key)
         if not waiting:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from solver.domain import Pod, Weights
 from solver.feasibility import preferences as rules
-from solver.problem.fit import MOST, Amounts, Room
+from solver.problem.fit import Amounts, Room, allocatable
 from solver.problem.limits import NO_DOMAIN, per_node
 from solver.problem.memory import Engine
 from solver.problem.problem import PodClass
@@ -91,7 +91,7 @@ class Scoring:
             total = self._engine.per_node(
                 self._around.stock,
                 ("allocatable", resource),
-                lambda: np.array([min(MOST, dict(node.allocatable).get(resource, 0)) for node in nodes], np.int64),
+                lambda: allocatable(nodes, resource),
             )
             used = (total - self._room.of(resource)).astype(np.float64)
             found = self._amounts[resource] = used, np.maximum(total.astype(np.float64), 1.0)

@@ -8,6 +8,7 @@ from scheduler.cluster.company import MOST_NEWCOMERS, Company
 from solver.domain import EVERY_PORT, Namespace, Pod, ReasonCode
 from solver.feasibility.selection import Matcher, described
 from tests.support.builders import placement
+from tests.support.calls import counted
 from tests.support.cluster_builders import cluster_of, gone, seen, unit
 from tests.support.neighbour_builders import HOST, ZONE, neighbour, port, requirement, selector, term, zoned
 
@@ -111,19 +112,6 @@ def hostile(index: int, on: str) -> Pod:
     return neighbour(f"h{index}", on=on, namespace="lab", anti_affinity=terms)
 
 
-def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Note how often a term is put to a pod."""
-    looked: list[object] = []
-    plain = Matcher.holds
-
-    def holds(each: Matcher, labels: dict[str, str]) -> bool:
-        looked.append(each)
-        return plain(each, labels)
-
-    monkeypatch.setattr(Matcher, "holds", holds)
-    return looked
-
-
 @pytest.mark.parametrize(("key", "most"), [("nowhere", 0), (HOST, 50), (ZONE, 100)])
 def test_terms_of_a_pod_are_put_to_pods_in_its_domains_equal_ones_once(
     key: str, most: int, monkeypatch: pytest.MonkeyPatch
@@ -132,7 +120,7 @@ def test_terms_of_a_pod_are_put_to_pods_in_its_domains_equal_ones_once(
     terms = [term(key, without, requirement(f"none-{i}", "DoesNotExist")) for i in range(50)]
     new = neighbour("new", anti_affinity=terms)
     cluster = cluster_of(*NODES, new, *(neighbour(f"p{i}", app="web", on="n2") for i in range(100)))
-    looked = counted(monkeypatch)
+    looked = counted(monkeypatch, Matcher, "holds")
     planned = unit(placement(new, "n1"))
     cluster.assume(planned)
     assert cluster.check(planned) == ()
@@ -143,7 +131,7 @@ def test_terms_of_a_pod_are_put_to_pods_in_its_domains_equal_ones_once(
 def test_terms_that_demand_what_a_pod_lacks_are_not_looked_at(on: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pods = [neighbour(f"p{i}", app="web", own=f"{i}") for i in range(5)]
     cluster = cluster_of(*NODES, Namespace(name="lab"), *pods, *(hostile(i, on) for i in range(100)))
-    looked = counted(monkeypatch)
+    looked = counted(monkeypatch, Matcher, "holds")
     for each in pods:
         planned = unit(placement(each, "n1"))
         cluster.assume(planned)

@@ -1,13 +1,12 @@
 """Whom terms are about: the same as asked one by one, at the cost of those that demand what a pod has."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from solver.domain import LabelRequirement, LabelSelector, PodTerm
 from solver.feasibility.selection import Matcher, Selection, described
+from tests.support.calls import counted
 from tests.support.neighbour_builders import requirement, selector, term
 
 KEYS, VALUES = st.sampled_from("abc"), st.sampled_from("xyz")
@@ -63,19 +62,6 @@ EVERY = LabelSelector()
 WEB = requirement("app", "In", "web")
 
 
-def counted(monkeypatch: pytest.MonkeyPatch, kind: type[Any]) -> list[object]:
-    """What is asked whether it holds."""
-    looked: list[object] = []
-    plain = kind.holds
-
-    def holds(each: object, labels: object) -> bool:
-        looked.append(each)
-        return bool(plain(each, labels))
-
-    monkeypatch.setattr(kind, "holds", holds)
-    return looked
-
-
 @pytest.mark.parametrize(
     "demand",
     [
@@ -88,7 +74,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, kind: type[Any]) -> list[object]:
 )
 def test_terms_that_demand_what_a_pod_lacks_are_not_looked_at(demand: object, monkeypatch: pytest.MonkeyPatch) -> None:
     terms = [term("k", *demand(i), namespaces=[], of=EVERY) for i in range(100)]  # type: ignore[operator]
-    looked = counted(monkeypatch, Matcher)
+    looked = counted(monkeypatch, Matcher, "holds")
 
     pod = described("ml", (), {"app": "web", "own": "me"}.items())
     assert list(filed(*terms).about(pod)) == []
@@ -97,7 +83,7 @@ def test_terms_that_demand_what_a_pod_lacks_are_not_looked_at(demand: object, mo
 
 def test_a_term_is_looked_at_once_however_many_requirements_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     many = [requirement(f"none-{i}", "DoesNotExist") for i in range(500)]
-    looked = counted(monkeypatch, LabelRequirement)
+    looked = counted(monkeypatch, LabelRequirement, "holds")
 
     found = filed(term("k", *many, requirement("app", "NotIn", "web")))
     assert list(found.about(described("default", (), [("app", "web")]))) == []

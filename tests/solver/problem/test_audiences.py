@@ -1,28 +1,15 @@
 """Whom the terms of running pods are about costs a decision no more than those that may be about its pods."""
 
-from collections.abc import Mapping
-
 import pytest
 
 from solver.domain import LabelSelector, PodTerm
 from solver.feasibility.selection import Matcher
 from solver.problem.neighbours.topology import Topologies, Topology
 from tests.support import solver_problems as s
+from tests.support.calls import counted
 from tests.support.neighbour_builders import HOST, neighbour, requirement, term, zoned
 
 EVERY = LabelSelector()
-
-
-def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[Matcher]:
-    looked: list[Matcher] = []
-    plain = Matcher.holds
-
-    def holds(each: Matcher, labels: Mapping[str, str]) -> bool:
-        looked.append(each)
-        return plain(each, labels)
-
-    monkeypatch.setattr(Matcher, "holds", holds)
-    return looked
 
 
 def test_wide_terms_that_demand_what_no_pod_of_a_batch_has_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,7 +27,7 @@ def test_wide_terms_that_demand_what_no_pod_of_a_batch_has_are_not_looked_at(mon
         for k in range(20)
     ]
     pods = [neighbour(f"v{i}", app="web", own=f"{i}", cpu=1) for i in range(10)]
-    looked = looked_at(monkeypatch)
+    looked = counted(monkeypatch, Matcher, "holds")
     problem = s.problem([zoned("n1")], running, pods=pods)
 
     assert len(problem.classes) > 0
@@ -53,7 +40,7 @@ def test_own_terms_cost_pods_of_other_namespaces_nothing(monkeypatch: pytest.Mon
 
     running = [neighbour(f"h{k}", namespace="aaa", on="n1", anti_affinity=[own(k)]) for k in range(20)]
     pods = [neighbour(f"v{i}", app="web", cpu=1 + i) for i in range(10)]
-    looked = looked_at(monkeypatch)
+    looked = counted(monkeypatch, Matcher, "holds")
     s.problem([zoned("n1")], running, pods=pods)
 
     assert looked == []

@@ -12,6 +12,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from solver.domain import Batch, Claim, ClaimId, GangId, Pod, PodId, PoolId, Snapshot
+from solver.feasibility.selection import described
 from solver.problem.devices.inventory import Inventory
 from solver.problem.devices.usage import Usage
 from solver.problem.fit import MOST, PODS, Amounts, Room
@@ -93,7 +94,12 @@ class Ground:
         """Whether what runs on other nodes decides nothing about where the pods of a batch may be."""
         if any(gang.levels for gang in batch.gangs):
             return False
-        return not any(looks_around(pod) or _is_shunned(pod, residents) for pod in batch.pods)
+        labels = {each.name: each.labels for each in self.origin.namespaces}
+        return not any(
+            looks_around(pod)
+            or residents.keep_away(described(pod.id.namespace, labels.get(pod.id.namespace, ()), pod.labels))
+            for pod in batch.pods
+        )
 
     def device_count(self, pod: Pod) -> int:
         """Count the devices of all claims that are reserved for a pod."""
@@ -176,14 +182,3 @@ def looks_around(pod: Pod) -> bool:
     """Whether what runs on other nodes, or ports and volumes there, may keep a pod from a node."""
     is_spread = any(each.is_required for each in pod.spread)
     return bool(pod.affinity or pod.anti_affinity or is_spread or pod.host_ports or pod.volumes)
-
-
-def _is_shunned(pod: Pod, residents: Residents) -> bool:
-    """Whether somebody who runs may keep a pod away, by a term that may mean it."""
-    labels = dict(pod.labels)
-    return any(
-        (pod.id.namespace in term.namespaces or term.namespace_selector is not None)
-        and term.selector is not None
-        and term.selector.matches(labels)
-        for term in residents.holders
-    )

@@ -20,6 +20,7 @@ from solver.search.values import values
 from tests.support import builders as b
 from tests.support import solver_problems as s
 from tests.support.gangs import crowded, problem_of
+from tests.support.neighbour_builders import neighbour, port
 
 
 def ended() -> Budget:
@@ -119,6 +120,22 @@ def test_every_option_is_a_step_of_writing_a_model(monkeypatch: pytest.MonkeyPat
     options = sum(map(len, variables.options.values()))
     assert options > 3
     assert next(looks) >= len(variables.form.lower) + len(variables.form.rows) + options
+
+
+def test_every_class_of_a_limit_is_a_step_of_writing_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod may ask for hundreds of host ports, each of them a limit: few of their rows come into the model."""
+    monkeypatch.setattr(form, "_GLANCE", 1)
+
+    def looks(ports: int) -> int:
+        asked = [port(1000 + each) for each in range(ports)]
+        others = [neighbour(f"q{each.port}", ports=[each], cpu=1) for each in asked]
+        problem = problem_of([b.node("n1")], b.batch(neighbour("p", ports=asked, cpu=1), *others))
+        assert len(problem.limits) == ports
+        taken = itertools.count()
+        variables = build.build(problem, cells.single(problem), stop=lambda: next(taken) < 0)
+        return next(taken) - len(variables.form.lower) - len(variables.form.rows)
+
+    assert looks(20) - looks(0) >= 20
 
 
 def test_a_model_that_stands_may_grow_whatever_the_time() -> None:

@@ -29,6 +29,7 @@ def _keep(variables: Variables, limit: Limit, of_class: Mapping[int, Sequence[tu
     used: defaultdict[frozenset[int], Expression] = defaultdict(Expression)
     together, reaches = Expression(), variables.reaches(limit.domain_of)
     for pod_class, takes in limit.takes.items():
+        variables.form.step(len(of_class.get(pod_class, ())))
         for cell, variable in of_class.get(pod_class, ()):
             domains = reaches.of(cell)
             if NO_DOMAIN in domains:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from solver.domain import Pod, PodTerm
-from solver.feasibility.selection import Matcher
+from solver.feasibility.selection import Described, Matcher, Selection
 from solver.problem.limits import Domains
 from solver.problem.neighbours.audience import Audience, Audiences, Labels, anchor
 from solver.problem.neighbours.ports import TakenPorts
@@ -62,6 +62,7 @@ class Residents:
     ports: TakenPorts = field(default_factory=TakenPorts)
     pulling: list[Pod] = field(default_factory=list)
     _namespaces: dict[str, _Namespace] | None = None
+    _terms: Selection[PodTerm] | None = None
 
     @classmethod
     def of(cls, pods: tuple[Pod, ...], node_index: Mapping[str, int]) -> "Residents":
@@ -82,6 +83,14 @@ class Residents:
             self.holders.setdefault(term, set()).add(node)
         for port in pod.host_ports:
             self.ports.add(port, node)
+
+    def keep_away(self, pod: Described) -> bool:
+        """Whether the anti-affinity of one of them is about a pod, wherever that may be."""
+        if self._terms is None:
+            self._terms = Selection()
+            for term in self.holders:
+                self._terms.add(term, term.namespaces, term.namespace_selector, term.selector)
+        return next(self._terms.about(pod), None) is not None
 
     def counts(self, wanted: tuple[Audience, ...], audiences: Audiences) -> Counts:
         """Count the residents that are in every one of some audiences (at least one) on each node."""

@@ -3,11 +3,13 @@
 import pytest
 
 from solver.domain import LabelSelector, PodTerm
-from solver.feasibility.selection import Matcher
+from solver.feasibility.selection import Matcher, described
+from solver.problem.neighbours.residents import Residents
 from solver.problem.neighbours.topology import Topologies, Topology
+from tests.support import builders as b
 from tests.support import solver_problems as s
 from tests.support.calls import counted
-from tests.support.neighbour_builders import HOST, neighbour, requirement, term, zoned
+from tests.support.neighbour_builders import HOST, neighbour, requirement, selector, term, zoned
 
 EVERY = LabelSelector()
 
@@ -44,6 +46,28 @@ def test_own_terms_cost_pods_of_other_namespaces_nothing(monkeypatch: pytest.Mon
     s.problem([zoned("n1")], running, pods=pods)
 
     assert looked == []
+
+
+@pytest.mark.parametrize(
+    ("labels", "of_namespace", "is_kept_away"),
+    [({"app": "web"}, {}, False), ({"app": "web", "tier": "t3"}, {}, True), ({"app": "web"}, {"team": "t3"}, True)],
+)
+def test_whether_terms_of_running_pods_keep_a_pod_away_is_looked_up(
+    labels: dict[str, str], of_namespace: dict[str, str], *, is_kept_away: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def terms(number: int) -> list[PodTerm]:
+        by_namespace = selector(requirement("team", "In", f"t{number}"))
+        return [
+            term(HOST, requirement("tier", "In", f"t{number}"), app="web"),
+            term(HOST, app="web", namespaces=[], of=by_namespace),
+        ]
+
+    pods = tuple(neighbour(f"h{k}", on="n1", anti_affinity=terms(k)) for k in range(20))
+    residents = Residents.of(pods, {"n1": 0})
+    looked = counted(monkeypatch, Matcher, "holds")
+
+    assert residents.keep_away(described(b.NAMESPACE, of_namespace.items(), labels.items())) == is_kept_away
+    assert len(looked) <= 2  # of 40
 
 
 def test_terms_by_labels_that_no_node_has_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from solver.domain import (
     VolumeClaimId,
 )
 from solver.problem.neighbours import refusals
-from solver.problem.problem import PodClass, Problem
+from solver.problem.problem import PodClass, Problem, SharedClaim
 from solver.problem.volumes.attachments import Attachable
 from solver.problem.volumes.store import Store
 from solver.problem.volumes.wish import Terms
@@ -58,18 +58,44 @@ def settle(problem: Problem, solution: Solution) -> Settled:
     if not lost:
         return Settled(solution, [names for _, names in served if names is not None], made_on=hands.made_on)
     left = Counter(choice.pod_class for choice, names in served if names is not None)
-    bound = {
-        index
-        for rule in problem.gangs
-        if lost & set(rule.classes) and sum(left[each] for each in rule.classes) < rule.need
-        for index in rule.classes
-    }
+    bound = _bound(problem, lost, left)
     kept = [(choice, names) for choice, names in served if names is not None and choice.pod_class not in bound]
     used = {shared for choice, _ in kept for shared in problem.classes[choice.pod_class].shared}
     shared = {key: each for key, each in solution.shared.items() if key in used}
     losers = frozenset(problem.classes[index].family for index in lost | bound)
     settled = Solution([choice for choice, _ in kept], shared)
     return Settled(settled, [names for _, names in kept], losers, hands.made_on)
+
+
+def _bound(problem: Problem, lost: set[int], left: Counter[int]) -> frozenset[int]:
+    """
+    Give the classes that go with classes that lost pods; `left` counts the pods of each that have their volumes.
+
+    A gang goes that has too few, and so do all who share a claim for all devices: what is all of them is read off the
+    node of one of its pods, and that may be the one that goes.
+    """
+    together = [(frozenset(rule.classes), rule.need) for rule in problem.gangs]
+    for shared in problem.shared:
+        if _takes_all(problem, shared):
+            users = frozenset(each.index for each in problem.classes if shared.index in each.shared)
+            together.append((users, left.total() + 1))
+    bound = frozenset[int]()
+    while True:
+        broken = (
+            classes
+            for classes, need in together
+            if classes & (lost | bound) and sum(left[each] for each in classes - bound) < need
+        )
+        more = bound.union(*broken)
+        if more == bound:
+            return bound
+        bound = more
+
+
+def _takes_all(problem: Problem, shared: SharedClaim) -> bool:
+    """Whether a claim may ask for all devices."""
+    requests = (row for part in shared.parts for row in problem.components[part.component].requests)
+    return any(not ask.needed for row in requests for ask in row)
 
 
 def told(problem: Problem, settled: Settled, unplaced: tuple[Unplaced, ...]) -> tuple[Unplaced, ...]:

@@ -6,6 +6,7 @@ from solver import solve, verify
 from solver.domain import AllocationMode, Plan, Pod, Policy
 from tests.support import builders as b
 from tests.support import solver_problems as s
+from tests.support.volume_builders import storage_class, using, volume, volume_claim, with_storage
 
 GPU = b.gpu_class()
 WIDE = b.resource_slice("wide", b.device("w0"), b.device("w1"), at=b.scope(all_nodes=True))
@@ -70,6 +71,25 @@ def test_pods_of_which_none_sees_only_what_can_be_shared_do_not_share_it() -> No
 
     assert len(plan.placements) == 1
     assert devices(plan) == ["gpu-0", "w0", "w1"]
+
+
+@pytest.mark.parametrize("order", ["p q r", "q p r", "q r p", "r q p"])
+def test_pods_go_with_the_one_whose_node_said_what_all_devices_are(order: str) -> None:
+    """Four claims fit on three volumes two by two: the last pod is dropped where volumes are handed out."""
+    volumes = [volume(pair, labels=dict.fromkeys(pair, "y")) for pair in ("ab", "bc", "ca")]
+    claims = [volume_claim(name, selector={name[0]: "y"}) for name in ("a-p", "a-0", "b-1", "c-2")]
+    rest = [using(b.pod(name, cpu=n), name) for n, name in enumerate(("a-0", "b-1", "c-2"), start=1)]
+    pods = {"p": [using(on("p", "n1", "every"), "a-p")], "q": [on("q", "n2", "every")], "r": rest}
+    local = b.gpu_slice("n2", count=2)
+    world = with_storage(b.snapshot(NODES, WIDE, local, EVERY, GPU), storage_class(), *volumes, *claims)
+    batch = b.batch(*(pod for key in order.split() for pod in pods[key]))
+
+    plan = solve(world, batch, Policy(), s.PATIENT)
+
+    assert verify.check(world, batch, plan, Policy()) == ()
+    assert (len(plan.placements), len(plan.allocations)) in {(4, 1), (3, 0)}
+    for each in plan.unplaced:
+        assert each.reasons[0].message == "other pods of the batch got the volumes or attachments it needs"
 
 
 def overlapping(count: int) -> list[s.Objects]:

@@ -170,6 +170,7 @@ def drawn(device_id: DeviceId, device: Device) -> Draws:
         (CounterId(device_id.driver, device_id.pool, consumption.counter_set, name), amount.nano)
         for consumption in device.consumes_counters
         for name, amount in consumption.counters
+        if amount.nano > 0
     )
 
 

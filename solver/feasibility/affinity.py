@@ -6,7 +6,8 @@ from typing import Final
 
 from solver.domain import NodeSelector, NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, is_met
 
-_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
+_INTEGER: Final = re.compile(r"(?P<sign>[+-]?)0*(?P<digits>[0-9]{1,19})", re.ASCII)
+"""Python refuses to read numbers of thousands of digits, zeros in front among them."""
 
 
 def matches(selector: NodeSelector, node_name: str, labels: Mapping[str, str]) -> bool:
@@ -44,7 +45,8 @@ def _compares(value: str, requirement: NodeSelectorRequirement) -> bool:
 
 def integer(text: str) -> int | None:
     """Read a 64-bit integer as Gt and Lt do; None for any other text."""
-    if not _INTEGER.fullmatch(text):
+    match = _INTEGER.fullmatch(text)
+    if match is None:
         return None
-    number = int(text)
+    number = int(match["sign"] + match["digits"])
     return number if -(2**63) <= number < 2**63 else None

@@ -63,8 +63,31 @@ def _contradictions(slices: tuple[ResourceSlice, ...]) -> Iterator[str]:
     names = Counter(counters.name for each in slices for counters in each.counter_sets)
     yield from (f"counter set {name} is published {count} times" for name, count in names.items() if count > 1)
     sets = {counters.name: dict(counters.counters) for each in slices for counters in each.counter_sets}
+    yield from _negative((f"counter {name}/{each}", at) for name, found in sets.items() for each, at in found.items())
     for device in (device for each in slices for device in each.devices):
         yield from _unknown_counters(device, sets)
+        yield from _negative(_amounts(device))
+
+
+def _negative(amounts: Iterable[tuple[str, Quantity]]) -> Iterator[str]:
+    """Refuse what the API server lets a driver publish: with less than nothing in use, others would get too much."""
+    return (f"{name} is {amount}: write no negative amount" for name, amount in amounts if amount.nano < 0)
+
+
+def _amounts(device: Device) -> Iterator[tuple[str, Quantity]]:
+    """Give the amounts that a device publishes, each with what it is."""
+    for consumption in device.consumes_counters:
+        where = f"what device {device.name} consumes of counter {consumption.counter_set}"
+        yield from ((f"{where}/{counter}", amount) for counter, amount in consumption.counters)
+    for name, capacity in device.capacities:
+        yield f"capacity {name} of device {device.name}", capacity.value
+        policy = capacity.request_policy
+        if policy is not None:
+            limits = policy.valid_range
+            ends = (limits.min, limits.max, limits.step) if limits is not None else ()
+            found = (policy.default, *policy.valid_values, *ends)
+            where = f"the request policy of capacity {name} of device {device.name}"
+            yield from ((f"an amount in {where}", amount) for amount in found if amount is not None)
 
 
 def _unknown_counters(device: Device, sets: Mapping[str, Mapping[str, Quantity]]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from solver.domain import (
     Toleration,
 )
 
-_INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_INTEGER: Final = re.compile(r"([+-]?)0*([0-9]{1,19})", re.ASCII)
 _LARGEST: Final = 2**63 - 1
 
 
@@ -50,10 +50,12 @@ def _holds(requirement: NodeSelectorRequirement, values: dict[str, str]) -> bool
 
 def _is_ordered(lower: tuple[str, ...], upper: tuple[str, ...]) -> bool:
     """Whether both are one 64-bit integer and the first is the smaller one."""
-    if len(lower) != 1 or len(upper) != 1 or not all(_INTEGER.fullmatch(text) for text in lower + upper):
+    if len(lower) != 1 or len(upper) != 1:
         return False
-    low, high = int(lower[0]), int(upper[0])
-    return -_LARGEST - 1 <= low < high <= _LARGEST
+    low, high = _INTEGER.fullmatch(lower[0]), _INTEGER.fullmatch(upper[0])
+    if low is None or high is None:
+        return False
+    return -_LARGEST - 1 <= int("".join(low.groups())) < int("".join(high.groups())) <= _LARGEST
 
 
 def reaches(scope: NodeScope, node: Node) -> bool:

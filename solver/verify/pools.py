@@ -133,4 +133,22 @@ def _trouble(current: tuple[ResourceSlice, ...], counters: dict[tuple[str, str],
         for consumption in device.consumes_counters
     }
     unknown = sorted(drawn_sets - set(sets)) or sorted(f"{each}/{counter}" for each, counter in drawn - set(counters))
-    return f"a device consumes {unknown[0]}, which it does not publish" if unknown else ""
+    if unknown:
+        return f"a device consumes {unknown[0]}, which it does not publish"
+    least = min(
+        (*counters.values(), *(nano for each in current for d in each.devices for nano in _amounts(d))), default=0
+    )
+    return "it publishes a negative amount" if least < 0 else ""
+
+
+def _amounts(device: Device) -> Iterator[int]:
+    """Every amount of a device, in nano-units."""
+    yield from (amount.nano for drawn in device.consumes_counters for _, amount in drawn.counters)
+    for _, capacity in device.capacities:
+        yield capacity.value.nano
+        policy = capacity.request_policy
+        if policy is None:
+            continue
+        limits = policy.valid_range
+        found = [*policy.valid_values, policy.default, *([limits.min, limits.max, limits.step] if limits else [])]
+        yield from (amount.nano for amount in found if amount is not None)

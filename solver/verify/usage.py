@@ -52,9 +52,12 @@ def violations(grants: tuple[Grant, ...], picture: Picture) -> Iterator[Violatio
         for result in grant.allocation.results:
             holdings.add(grant.claim, result)
         yield from _within(grant, picture)
-    taken = [each for grant in grants for each in grant.allocation.results if not each.admin_access]
-    for device in fresh:
-        yield from _share_ids(device, holdings)
+    given = [each for grant in grants for each in grant.allocation.results]
+    taken = [each for each in given if not each.admin_access]
+    for device, share_id in dict.fromkeys((each.device, each.share_id) for each in given if each.share_id):
+        count = holdings.share_ids[device][share_id]
+        if count > 1:  # of others that agree in one, nobody who takes another is to blame
+            yield broken(Rule.RESULT_SHARE, device, f"{count} results have the share id {share_id}")
     for device in dict.fromkeys(result.device for result in taken):
         yield from _device(device, holdings, picture)
     yield from _counters(before, holdings, picture)
@@ -88,12 +91,6 @@ def _shared_twice(grant: Grant, served: Served, picture: Picture) -> Iterator[Vi
         if count > 1 and published is not None and published.device.allow_multiple_allocations:
             message = f"request {served.name} has {count} shares of device {device}, it asks for different devices"
             yield broken(Rule.DEVICE_SHARED_TWICE, grant.claim.id, message)
-
-
-def _share_ids(device: DeviceId, holdings: Holdings) -> Iterator[Violation]:
-    for share_id, count in holdings.share_ids[device].items():
-        if count > 1:
-            yield broken(Rule.RESULT_SHARE, device, f"{count} results have the share id {share_id}")
 
 
 def _device(device: DeviceId, holdings: Holdings, picture: Picture) -> Iterator[Violation]:

@@ -382,6 +382,20 @@ def test_counters_of_devices_on_nodes_that_are_gone_still_count() -> None:
     assert s.plan(b.node("n1"), slices, GPU, held, claims, pods=pods).placements == ()
 
 
+@pytest.mark.parametrize("is_shareable", [False, True])
+def test_a_device_that_draws_nothing_of_a_counter_is_there_when_it_is_used_up(*, is_shareable: bool) -> None:
+    drawing = [b.device(f"d{n}", consumes={"set": {"slots": n}}, is_shareable=is_shareable) for n in range(3)]
+    counters = b.resource_slice("n1", slice_count=2, counter_sets={"set": {"slots": 1}})
+    claims = [b.claim(f"c{n}", b.request("r", capacity={})) for n in range(3)]
+    world = (b.node("n1"), b.resource_slice("n1", *drawing, slice_count=2, name="devices"), counters, GPU, claims)
+
+    plan = s.plan(*world, pods=[b.pod(f"p{n}", f"c{n}") for n in range(3)])
+
+    given = {device for n in range(3) if f"p{n}" in s.nodes_of(plan) for _, device in s.devices_of(plan, f"c{n}")}
+    assert given <= {"d0", "d1"}
+    assert len(plan.placements) == (3 if is_shareable else 2)
+
+
 def test_a_shareable_device_of_the_cluster_draws_its_counters_once() -> None:
     slots = {"set": {"slots": 1}}
     devices = (b.device("w0", consumes=slots), b.device("w1", is_shareable=True, consumes=slots))

@@ -29,6 +29,7 @@ QUANTITIES: Final = (
     "1e30",
     "999999999999Ki",
 )
+NEGATIVES: Final = ("-1", "-1n", "-5Gi", "-9223372036854775808", "-1e30")
 NO_QUANTITIES: Final = (
     "",
     " 1",
@@ -131,6 +132,10 @@ class Draw:
     def quantity(self) -> str:
         """Give an extreme quantity that the API admits."""
         return self.one(QUANTITIES)
+
+    def published(self) -> str:
+        """Give an extreme quantity that the API admits of devices: any that can be read, negative ones too."""
+        return self.one(NEGATIVES) if self.chance(0.1) else self.quantity()
 
     def no_quantity(self) -> str:
         """Give what is no quantity."""

@@ -56,12 +56,12 @@ def _lists(draw: Draw, slice_: Manifest) -> None:
 @SLICES.twist("extreme capacities")
 def _capacities(draw: Draw, slice_: Manifest) -> None:
     for device in slice_["spec"]["devices"]:
-        device["capacity"] = {f"c{index}": {"value": draw.quantity()} for index in range(30)}
+        device["capacity"] = {f"c{index}": {"value": draw.published()} for index in range(30)}
 
 
 @SLICES.twist("policies of capacities")
 def _policies(draw: Draw, slice_: Manifest) -> None:
-    least, most = draw.one((("1", "9E"), ("1n", "1"), ("0", "0"), ("1Ki", "8Ei")))
+    least, most = draw.one((("1", "9E"), ("1n", "1"), ("0", "0"), ("1Ki", "8Ei"), ("-1", "1"), ("-5Gi", "-1")))
     policy: Manifest = {"default": least, "validRange": {"min": least, "max": most, "step": draw.one((least, "1n"))}}
     for device in slice_["spec"]["devices"]:
         device["allowMultipleAllocations"] = True
@@ -70,8 +70,9 @@ def _policies(draw: Draw, slice_: Manifest) -> None:
 
 @SLICES.twist("counters of extreme size")
 def _counters(draw: Draw, slice_: Manifest) -> None:
-    counters = {f"c{index}": {"value": draw.quantity()} for index in range(32)}
-    pool = {**slice_["spec"]["pool"], "resourceSliceCount": 2}
+    extreme = {f"c{index}": {"value": draw.published()} for index in range(32)}
+    plain = {f"c{index}": {"value": draw.one(("0", "1", "9E"))} for index in range(32)}
+    counters = draw.one((extreme, plain))
     if draw.chance(0.5):
         del slice_["spec"]["devices"]
         slice_["spec"]["sharedCounters"] = [{"name": f"s{index}", "counters": counters} for index in range(8)]
@@ -79,7 +80,8 @@ def _counters(draw: Draw, slice_: Manifest) -> None:
         drawn = [{"counterSet": f"s{index}", "counters": counters} for index in range(2)]
         for device in slice_["spec"]["devices"]:
             device["consumesCounters"] = drawn
-    slice_["spec"]["pool"] = pool
+            device["allowMultipleAllocations"] = draw.chance(0.3)
+    slice_["spec"]["pool"] = {"name": f"counted-{draw.below(2)}", "generation": 1, "resourceSliceCount": 2}
 
 
 @SLICES.twist("many taints")
@@ -146,7 +148,7 @@ def _conditions(draw: Draw, slice_: Manifest) -> None:
 @SLICES.twist("amounts of the node that devices are worth")
 def _mappings(draw: Draw, slice_: Manifest) -> None:
     for device in slice_["spec"]["devices"]:
-        device["capacity"] = {"memory": {"value": draw.quantity()}}
+        device["capacity"] = {"memory": {"value": draw.published()}}
         mapping = {"capacityKey": "memory", "allocationMultiplier": draw.quantity()}
         device["nodeAllocatableResourceMappings"] = {draw.one(("cpu", "memory")): mapping}
 

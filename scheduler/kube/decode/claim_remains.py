@@ -80,6 +80,7 @@ def _consumed(parts: dict[str, bytes]) -> Iterator[tuple[str, Quantity]]:
     amounts = members(parts.get("consumedCapacity", b"{}")) if _share_id(parts) else {}
     for name in amounts:
         try:
-            yield name, quantity(_string(amounts, name))
+            amount = quantity(_string(amounts, name))
         except ValueError:
-            yield name, _EVERYTHING
+            amount = _EVERYTHING
+        yield name, amount if amount.nano >= 0 else _EVERYTHING

@@ -260,6 +260,11 @@ def _allocation(wire: _Allocation) -> Allocation:
 
 
 def _result(wire: _Result, index: int) -> DeviceResult:
+    consumed = quantity_map(wire.consumed_capacity, f"status.allocation.devices.results[{index}].consumedCapacity")
+    for name, amount in consumed:
+        if amount.nano < 0:
+            field = f"status.allocation.devices.results[{index}].consumedCapacity[{name}]"
+            raise MalformedError(field, f"{amount} is negative: write what is consumed")
     return DeviceResult(
         request=wire.request,
         device=DeviceId(wire.driver, wire.pool, wire.device),
@@ -268,9 +273,7 @@ def _result(wire: _Result, index: int) -> DeviceResult:
         binding_conditions=wire.binding_conditions or (),
         binding_failure_conditions=wire.binding_failure_conditions or (),
         share_id=wire.share_id or "",
-        consumed_capacity=quantity_map(
-            wire.consumed_capacity, f"status.allocation.devices.results[{index}].consumedCapacity"
-        ),
+        consumed_capacity=consumed,
     )
 
 

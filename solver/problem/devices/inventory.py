@@ -270,6 +270,7 @@ def _drawn(device_id: DeviceId, device: Device) -> tuple[tuple[CounterId, int], 
         (CounterId(device_id.driver, device_id.pool, consumption.counter_set, counter), amount.nano)
         for consumption in device.consumes_counters
         for counter, amount in consumption.counters
+        if amount.nano > 0
     )
 
 

@@ -240,10 +240,14 @@ def test_a_malformed_spec_is_told_and_does_not_hide_the_devices_held(devices: An
     assert found.allocation.results[0].device == DEVICE
 
 
-def test_a_malformed_status_is_told_and_still_holds_its_devices() -> None:
-    broken = result(consumedCapacity={"memory": "lots"}, shareID="share")
+@pytest.mark.parametrize(
+    ("amount", "said"),
+    [("lots", ": 'lots' is not a quantity"), ("-1", "[memory]: -1 is negative: write what is consumed")],
+)
+def test_a_malformed_status_is_told_and_still_holds_its_devices(amount: str, said: str) -> None:
+    broken = result(consumedCapacity={"memory": amount}, shareID="share")
     found = decoded(status={"allocation": {"devices": {"results": [broken]}}})
-    assert "status.allocation.devices.results[0].consumedCapacity: 'lots' is not a quantity" in found.invalid
+    assert f"status.allocation.devices.results[0].consumedCapacity{said}" in found.invalid
     assert found.allocation is not None
     (held,) = found.allocation.results
     assert (held.device, held.share_id) == (DEVICE, "share")

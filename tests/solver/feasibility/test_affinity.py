@@ -19,6 +19,7 @@ HOLDS: tuple[tuple[str, NodeSelectorRequirement], ...] = (
     ("Lt a larger number", b.requirement("cards", "Lt", "10")),
     ("Gt a negative number", b.requirement("cards", "Gt", "-1")),
     ("Lt a number with a sign", b.requirement("cards", "Lt", "+9")),
+    ("Gt a number behind many zeros", b.requirement("cards", "Gt", "-" + "0" * 5000 + "1")),
 )
 
 FAILS: tuple[tuple[str, NodeSelectorRequirement], ...] = (
@@ -37,6 +38,7 @@ FAILS: tuple[tuple[str, NodeSelectorRequirement], ...] = (
     ("Gt a value with blanks", b.requirement("cards", "Gt", " 1 ")),
     ("Gt of digits with underscores", b.requirement("thousand", "Gt", "5")),
     ("Gt a number beyond 64 bits", b.requirement("cards", "Gt", "-99999999999999999999")),
+    ("Gt a number of many digits", b.requirement("cards", "Gt", "-" + "9" * 5000)),
     ("Gt with two values", b.requirement("cards", "Gt", "1", "2")),
     ("Lt without a value", b.requirement("cards", "Lt")),
     ("an operator that is not known", b.requirement("zone", "Like", "a")),

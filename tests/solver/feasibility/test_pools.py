@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from solver.domain import PoolId, ResourceSlice
+from solver.domain import CounterSet, PoolId, ResourceSlice
 from solver.feasibility import pools
 from tests.support import builders as b
 
@@ -69,8 +69,12 @@ def counted(*names: str) -> ResourceSlice:
     )
 
 
-def drawing(counter_set: str = "set", counter: str = "memory") -> ResourceSlice:
-    return b.resource_slice("n1", b.device("d0", consumes={counter_set: {counter: 1}}), slice_count=2)
+def negative_set() -> CounterSet:
+    return b.resource_slice("n1", counter_sets={"set": {"memory": -1}}).counter_sets[0]
+
+
+def drawing(counter_set: str = "set", counter: str = "memory", amount: int = 1) -> ResourceSlice:
+    return b.resource_slice("n1", b.device("d0", consumes={counter_set: {counter: amount}}), slice_count=2)
 
 
 def doubled() -> ResourceSlice:
@@ -99,6 +103,34 @@ INVALID: tuple[tuple[str, tuple[ResourceSlice, ...], str], ...] = (
         "an unknown counter",
         (counted("set"), drawing("set", "cores")),
         "device d0 consumes the unknown counter set/cores",
+    ),
+    (
+        "a counter below nothing",
+        (replace(counted("set"), counter_sets=(negative_set(),)), drawing()),
+        "counter set/memory is -1: write no negative amount",
+    ),
+    (
+        "a device that consumes less than nothing",
+        (counted("set"), drawing(amount=-1)),
+        "what device d0 consumes of counter set/memory is -1: write no negative amount",
+    ),
+    (
+        "a capacity below nothing",
+        (b.resource_slice("n1", b.device("d0", capacities={"memory": "-5Gi"})),),
+        "capacity memory of device d0 is -5Gi: write no negative amount",
+    ),
+    *(
+        (
+            f"a policy whose {name} is below nothing",
+            (b.resource_slice("n1", b.device("d0", capacities={"memory": capacity})),),
+            "an amount in the request policy of capacity memory of device d0 is -1: write no negative amount",
+        )
+        for name, capacity in {
+            "default": b.capacity(4, default=-1),
+            "value": b.capacity(4, default=1, valid_values=(-1, 1)),
+            "minimum": b.capacity(4, default=1, minimum=-1),
+            "step": b.capacity(4, default=1, minimum=0, step=-1),
+        }.items()
     ),
 )
 

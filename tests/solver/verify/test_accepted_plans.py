@@ -233,6 +233,18 @@ ACCEPTED: tuple[tuple[str, Callable[[], c.Case], c.Change], ...] = (
         ),
     ),
     (
+        "a device of which others have shares of one id",
+        c.shares,
+        c.added(
+            b.held(
+                "again",
+                b.result(
+                    "x", "card", "n1", driver=c.SHARED, share_id=b.share_id(1), consumed={"memory": 0, "engines": 0}
+                ),
+            )
+        ),
+    ),
+    (
         "admin access is no usage",
         c.partitions,
         c.claim("holder", allocation=b.allocation(b.result("half", "half-1", "n1", driver=c.PARTS, is_admin=True))),

@@ -568,6 +568,24 @@ BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
         {Rule.DEVICE_POOL},
     ),
     (
+        "a device of the pool consumes less than nothing",
+        c.partitions,
+        c.device("half-2", consumes_counters=b.device("", consumes={"card": {"slices": -1}}).consumes_counters),
+        {Rule.DEVICE_POOL},
+    ),
+    (
+        "a device of the pool has less than nothing",
+        c.partitions,
+        c.device("half-2", capacities=(("memory", b.capacity(-1)),)),
+        {Rule.DEVICE_POOL},
+    ),
+    (
+        "a policy of the pool gives less than nothing",
+        c.partitions,
+        c.device("half-2", capacities=(("memory", b.capacity(4, default=1, minimum=-1)),)),
+        {Rule.DEVICE_POOL},
+    ),
+    (
         "slices of the pool disagree on their number",
         c.whole_cards,
         c.both(

@@ -29,11 +29,16 @@ ROWS: tuple[tuple[str, tuple[str, ...], bool], ...] = (
     ("other Lt", ("1",), False),
     ("odd Gt", ("1",), False),
     ("size Lt", (str(2**63),), False),
+    ("size Gt", ("+" + "0" * 5000 + "7",), True),
+    ("size Gt", ("-" + "9" * 5000,), False),
+    ("size Lt", ("9" * 5000,), False),
     ("zone Like", ("a",), False),
 )
 
 
-@pytest.mark.parametrize(("requirement", "values", "holds"), ROWS, ids=[f"{row[0]} {','.join(row[1])}" for row in ROWS])
+@pytest.mark.parametrize(
+    ("requirement", "values", "holds"), ROWS, ids=[f"{row[0]} {','.join(row[1])[:20]}" for row in ROWS]
+)
 def test_a_requirement_holds(requirement: str, values: tuple[str, ...], *, holds: bool) -> None:
     key, operator = requirement.split()
     assert selects(b.node_selector(b.expressions(b.requirement(key, operator, *values))), NODE) is holds

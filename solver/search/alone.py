@@ -75,7 +75,11 @@ def _is_impossible(problem: Problem, pod_class: PodClass, node: int, budget: Bud
     """Whether it is proven that a node cannot give one pod of a class its devices, whatever else the pod asks for."""
     others = [replace(each, members=[], sources=[]) for each in problem.classes]
     others[pod_class.index] = replace(
-        pod_class, requests=(), members=pod_class.members[:1], sources=pod_class.sources[:1]
+        pod_class,
+        family=pod_class.index,  # as many pods as a family's first class has are placed of it: here that has none
+        requests=(),
+        members=pod_class.members[:1],
+        sources=pod_class.sources[:1],
     )
     policy = structs.replace(problem.policy, levels=(), sums_priorities=False)
     one = replace(problem, classes=others, policy=policy, gangs=()).on(node)

@@ -1,5 +1,6 @@
 """Pods that no node can take are shown to be so, and delay no other pod."""
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from msgspec import structs
@@ -12,6 +13,7 @@ from solver.search import alone
 from solver.search.values import best
 from solver.solution import Solution
 from tests.support import builders as b
+from tests.support import extended_builders as extended
 from tests.support.strategies import Situation, situations
 
 PATIENT = Budget(seconds=86_400.0, deterministic_seconds=2.0)
@@ -52,8 +54,20 @@ def test_what_is_ruled_out_fits_on_no_node(situation: Situation) -> None:
         if before.verdicts.allowed.any() and not after.verdicts.allowed.any():
             pod = structs.replace(problem.pod(before.members[0]), gang=None)
             found = feasible_nodes(snapshot, pod, Policy(), PATIENT)
-            family = [each for each in narrowed.classes if each.family == before.family]
-            assert not found.nodes or any(each.verdicts.allowed.any() for each in family)
+            lost = np.flatnonzero(before.verdicts.allowed)
+            assert not {problem.inventory.nodes[node].name for node in lost} & set(found.nodes)
+
+
+def test_a_class_that_is_not_the_first_of_its_pods_is_not_ruled_out() -> None:
+    """Where a plugin offers the resource it takes no device of the node, elsewhere it does: two classes of one pod."""
+    nodes = [b.node("n0"), b.node("n1", extended={extended.RESOURCE: 3})]
+    slices = [b.gpu_slice(name, count=1) for name in ("n0", "n1")]
+    asking = [extended.pod(f"p{count}", extended.container(gpu=count)) for count in (1, 3)]
+    snapshot, batch = b.snapshot(nodes, slices, extended.gpu_class(), b.claim("c")), b.batch(b.pod("p0", "c"), *asking)
+
+    plan = solve(snapshot, batch, Policy(allocates_where_plugins_serve=True), PATIENT)
+
+    assert {each.pod.name: each.node for each in plan.placements} == {"p0": "n1", "p1": "n0", "p3": "n1"}
 
 
 @pytest.mark.parametrize("full", ["n1", "n2"])

@@ -1,7 +1,6 @@
 """The part of the check that is about claims and the devices that they are to get."""
 
 from collections.abc import Iterator
-from typing import Final
 
 from scheduler.cluster import sharing
 from scheduler.cluster.check_nodes import written
@@ -11,6 +10,7 @@ from scheduler.cluster.ledger import is_same
 from scheduler.cluster.mirror import Mirror
 from scheduler.cluster.unit import Unit
 from solver.domain import (
+    MOST_CONSUMERS,
     Allocation,
     Claim,
     ClaimAllocation,
@@ -24,9 +24,6 @@ from solver.domain import (
     wording,
 )
 from solver.feasibility import affinity, taints
-
-MOST_CONSUMERS: Final = 256
-"""ResourceClaimReservedForMaxSize: entries of status.reservedFor."""
 
 
 def about_reservations(mirror: Mirror, unit: Unit) -> Iterator[str]:

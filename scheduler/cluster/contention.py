@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from scheduler.cluster import amounts
-from scheduler.cluster.holdings import Draws, Duplicate, drawn, is_share
+from scheduler.cluster.holdings import Draws, Duplicate, is_share
 from scheduler.cluster.mirror import Mirror
 from scheduler.cluster.unit import Unit
-from solver.domain import ClaimId, CounterId, DeviceId, DeviceResult, PoolId, Quantity, wording
+from solver.domain import ClaimId, CounterId, DeviceId, DeviceResult, PoolId, Quantity, drawn, wording
 from solver.domain.quantity import format_nano
 
 _SHOWN: Final = 4

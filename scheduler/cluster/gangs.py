@@ -11,13 +11,10 @@ from typing import Final, NamedTuple
 from scheduler.change import Kind, Object
 from scheduler.cluster.roster import Roster
 from scheduler.cluster.transition import Transition
-from solver.domain import Gang, GangId, Pod, PodGroup
+from solver.domain import COSCHEDULING_GROUP, MINIMUM_ANNOTATION, SCHEDULING_GROUP, Gang, GangId, Pod, PodGroup
 
 KINDS: Final = frozenset({Kind.POD_GROUPS, Kind.COSCHEDULING_GROUPS})
 """The kinds that this part of the mirror holds."""
-SCHEDULING_GROUP: Final = "scheduling.k8s.io"
-COSCHEDULING_GROUP: Final = "scheduling.x-k8s.io"
-MINIMUM_ANNOTATION: Final = "dovetail.dev/gang-minimum"
 _MOST_NAMED: Final = 3
 """Values that a message names of those that disagree; the others are counted."""
 _SOURCES: Final = {Kind.POD_GROUPS: SCHEDULING_GROUP, Kind.COSCHEDULING_GROUPS: COSCHEDULING_GROUP}

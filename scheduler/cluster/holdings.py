@@ -6,7 +6,7 @@ import msgspec
 
 from scheduler.cluster import amounts
 from scheduler.cluster.inventory import Inventory
-from solver.domain import Allocation, ClaimId, CounterId, Device, DeviceId, DeviceResult
+from solver.domain import Allocation, ClaimId, CounterId, DeviceId, DeviceResult, drawn
 
 
 class Duplicate(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,16 +162,6 @@ def _holds_alone(results: tuple[DeviceResult, ...]) -> bool:
 def is_share(result: DeviceResult) -> bool:
     """Whether a result shares its device: the share id decides, whatever the device says today."""
     return bool(result.share_id)
-
-
-def drawn(device_id: DeviceId, device: Device) -> Draws:
-    """Give what a device draws from the counters of its pool as it is published (KEP-4815)."""
-    return tuple(
-        (CounterId(device_id.driver, device_id.pool, consumption.counter_set, name), amount.nano)
-        for consumption in device.consumes_counters
-        for name, amount in consumption.counters
-        if amount.nano > 0
-    )
 
 
 def _by_device(allocation: Allocation | None) -> dict[DeviceId, tuple[DeviceResult, ...]]:

@@ -7,6 +7,7 @@ import msgspec
 from scheduler.cluster.nominations import Nomination
 from scheduler.cluster.storage import VolumeAssumption
 from scheduler.cluster.unit import Unit
+from scheduler.resource_version import is_at_least
 from solver.domain import (
     Allocation,
     Claim,
@@ -255,7 +256,7 @@ class Ledger:
             del self._claims[key]
             return None
         if claim.allocation is None:
-            if known.written_version and _is_at_least(claim.resource_version, known.written_version):
+            if known.written_version and is_at_least(claim.resource_version, known.written_version):
                 del self._claims[key]  # written, seen by the server, and taken back since: the echo was skipped
             return None
         conflict = None
@@ -308,10 +309,3 @@ def _allocated_otherwise(claim: ClaimId, assumed: Allocation, seen: Allocation) 
     return Reason(
         code=ReasonCode.CONFLICT, message=f"claim {claim} was allocated {got} by somebody else; {wanted} was planned"
     )
-
-
-def _is_at_least(version: str, other: str) -> bool:
-    """Compare resourceVersions as integers, which they are by KEP-5504; others are only equal or unknown."""
-    if version.isdecimal() and other.isdecimal():
-        return (len(version), version) >= (len(other), other)  # without int(), which refuses 4,301 digits
-    return version == other

@@ -18,6 +18,7 @@ from solver.domain import (
     Pod,
     PodId,
 )
+from solver.domain.disjoint_sets import DisjointSets
 
 _NO_BATCH: Final = Batch(pods=())
 
@@ -147,20 +148,13 @@ def _for_groups(
 
 def _roots(plan: Plan, new: set[ClaimId], gang_of: Mapping[PodId, Gang]) -> list[int]:
     """Give for each placement the index of one that stands for all that it is connected with."""
-    parent = list(range(len(plan.placements)))
-
-    def find(index: int) -> int:
-        while parent[index] != index:
-            parent[index] = parent[parent[index]]
-            index = parent[index]
-        return index
-
+    connected = DisjointSets[int]()
     first_user: dict[ClaimId | GangId, int] = {}
     for index, placement in enumerate(plan.placements):
         gang = gang_of.get(placement.pod)
         if gang is not None and _is_tying(gang):
-            parent[find(index)] = find(first_user.setdefault(gang.id, index))
+            connected.join((first_user.setdefault(gang.id, index), index))
         for claim in placement.claims:
             if claim in new:
-                parent[find(index)] = find(first_user.setdefault(claim, index))
-    return [find(index) for index in range(len(parent))]
+                connected.join((first_user.setdefault(claim, index), index))
+    return [connected.find(index) for index in range(len(plan.placements))]

@@ -7,6 +7,7 @@ import msgspec
 from scheduler.change import Kind
 from scheduler.kube import paths
 from scheduler.kube.client import Client
+from solver.domain import COSCHEDULING_GROUP, SCHEDULING_GROUP
 
 _NEEDED: Final = "v1"
 _POD_GROUPS: Final = "podgroups"
@@ -45,9 +46,7 @@ async def discover(client: Client) -> Served:
     versions = await client.discover(paths.RESOURCE_GROUP)
     served = served_kinds(versions)
     if not served.problem:
-        groups = group_kinds(
-            await client.discover(paths.SCHEDULING_GROUP), await client.discover(paths.COSCHEDULING_GROUP)
-        )
+        groups = group_kinds(await client.discover(SCHEDULING_GROUP), await client.discover(COSCHEDULING_GROUP))
         return Served(paths=(*served.paths, *groups))
     version = await client.server_version()
     return Served(problem=f"the API server ({version.git}) {served.problem}")
@@ -76,9 +75,9 @@ def group_kinds(scheduling: Versions, coscheduling: Versions) -> tuple[tuple[Kin
     found: list[tuple[Kind, str]] = []
     own = [version for version, resources in scheduling if _POD_GROUPS in resources and version not in _OTHER_SHAPE]
     if own:
-        found.append((Kind.POD_GROUPS, paths.collection(paths.SCHEDULING_GROUP, own[0], _POD_GROUPS)))
+        found.append((Kind.POD_GROUPS, paths.collection(SCHEDULING_GROUP, own[0], _POD_GROUPS)))
     other = [version for version, resources in coscheduling if _POD_GROUPS in resources]
     if _COSCHEDULING_VERSIONS & set(other):
-        path = paths.collection(paths.COSCHEDULING_GROUP, "v1alpha1", _POD_GROUPS)
+        path = paths.collection(COSCHEDULING_GROUP, "v1alpha1", _POD_GROUPS)
         found.append((Kind.COSCHEDULING_GROUPS, path))
     return tuple(found)

@@ -6,8 +6,6 @@ from scheduler.change import Kind
 from solver.domain import ClaimId, PodId, VolumeClaimId
 
 RESOURCE_GROUP: Final = "resource.k8s.io"
-SCHEDULING_GROUP: Final = "scheduling.k8s.io"
-COSCHEDULING_GROUP: Final = "scheduling.x-k8s.io"
 CORE: Final = "/api/v1"
 RESOURCE: Final = f"/apis/{RESOURCE_GROUP}/v1"
 STORAGE: Final = "/apis/storage.k8s.io/v1"

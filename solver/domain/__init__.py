@@ -11,6 +11,7 @@ from solver.domain.attributes import AttributeKind, AttributeValue
 from solver.domain.budget import GENEROUS_UNITS, Budget, LeftOut, Quarantined, Stop, Work
 from solver.domain.burden import ClaimBurden, with_burdens
 from solver.domain.claim import (
+    MOST_CONSUMERS,
     Allocation,
     AllocationMode,
     Claim,
@@ -35,9 +36,19 @@ from solver.domain.device import (
     RequestPolicy,
     ResourceSlice,
     ValidRange,
+    drawn,
 )
 from solver.domain.extended import RequestMapping, SpecialClaim
-from solver.domain.gang import Gang, GangLevel, GangNote, PodGroup
+from solver.domain.gang import (
+    COSCHEDULING_GROUP,
+    MINIMUM_ANNOTATION,
+    OUR_GROUP,
+    SCHEDULING_GROUP,
+    Gang,
+    GangLevel,
+    GangNote,
+    PodGroup,
+)
 from solver.domain.hold import PASSED_OVER, Hold, HoldBounds
 from solver.domain.ids import ClaimId, CounterId, DeviceId, GangId, PodId, PoolId, RequestName, VolumeClaimId
 from solver.domain.labels import LabelRequirement, LabelSelector, LabelSelectorOperator, is_met
@@ -90,12 +101,17 @@ from solver.domain.volumes import (
 __all__ = [
     "ANY_ADDRESS",
     "BINDING_FAILED_TAINT",
+    "COSCHEDULING_GROUP",
     "EVERY_PORT",
     "FILLS_NODE",
     "GENEROUS_UNITS",
+    "MINIMUM_ANNOTATION",
+    "MOST_CONSUMERS",
+    "OUR_GROUP",
     "PACK",
     "PASSED_OVER",
     "PREEMPTIBLE",
+    "SCHEDULING_GROUP",
     "SPREAD",
     "SUSPECT_TAINT",
     "SYSTEM_PRIORITY",
@@ -208,6 +224,7 @@ __all__ = [
     "WeightedPodTerm",
     "Weights",
     "Work",
+    "drawn",
     "is_met",
     "with_burdens",
 ]

@@ -1,6 +1,7 @@
 """Claims, their requests and allocations (`resource.k8s.io/v1` ResourceClaim)."""
 
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
@@ -8,6 +9,9 @@ from solver.domain.device import OpaqueConfig
 from solver.domain.ids import ClaimId, DeviceId, PodId, RequestName
 from solver.domain.quantity import Quantity
 from solver.domain.selection import NodeSelector, Toleration
+
+MOST_CONSUMERS: Final = 256
+"""Entries of `status.reservedFor` that the API allows (ResourceClaimReservedForMaxSize)."""
 
 
 class AllocationMode(StrEnum):

@@ -3,7 +3,7 @@
 import msgspec
 
 from solver.domain.attributes import AttributeValue
-from solver.domain.ids import PoolId
+from solver.domain.ids import CounterId, DeviceId, PoolId
 from solver.domain.quantity import Quantity
 from solver.domain.selection import NodeSelector, Taint
 
@@ -155,3 +155,17 @@ class DeviceTaintRule(msgspec.Struct, frozen=True, kw_only=True):
     pool: str | None = None
     device: str | None = None
     selects_nothing: bool = False
+
+
+def drawn(device_id: DeviceId, device: Device) -> tuple[tuple[CounterId, int], ...]:
+    """
+    Give what a device draws from the counters of its pool while it is held, in nano-units (KEP-4815).
+
+    Nothing where it publishes less: the API server admits any quantity.
+    """
+    return tuple(
+        (CounterId(device_id.driver, device_id.pool, consumption.counter_set, counter), amount.nano)
+        for consumption in device.consumes_counters
+        for counter, amount in consumption.counters
+        if amount.nano > 0
+    )

@@ -10,6 +10,12 @@ import msgspec
 
 from solver.domain.ids import ClaimId, GangId
 
+SCHEDULING_GROUP: Final = "scheduling.k8s.io"
+COSCHEDULING_GROUP: Final = "scheduling.x-k8s.io"
+OUR_GROUP: Final = "dovetail.dev"
+"""Where a gang comes from: API groups of PodGroups, and pods that our labels tie together."""
+MINIMUM_ANNOTATION: Final = f"{OUR_GROUP}/gang-minimum"
+
 ALONE: Final = "Pod"
 WHOLE: Final = "PodGroup"
 """Values of spec.disruptionMode."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from solver.domain import (
+    MOST_CONSUMERS,
     AllocationMode,
     Claim,
     ClaimId,
@@ -25,8 +26,6 @@ MOST_RESULTS: Final = 32
 _LONGEST_SHOWN: Final = 160
 _LONGEST_PROBLEM: Final = 512
 """Characters of what is wrong with an object that a message says."""
-MOST_CONSUMERS: Final = 256
-"""ResourceClaimReservedForMaxSize: entries of status.reservedFor."""
 
 
 def objections(pod: Pod, claims: Mapping[ClaimId, Claim], classes: Mapping[str, DeviceClass]) -> tuple[Reason, ...]:

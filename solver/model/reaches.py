@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from solver.domain.disjoint_sets import DisjointSets
 from solver.model.cells import Cell
 from solver.problem.limits import NO_DOMAIN, Domains
 
@@ -33,14 +34,7 @@ class Reaches:
 
 
 def _connected(sets: Iterable[frozenset[int]]) -> dict[int, int]:
-    root: dict[int, int] = {}
-
-    def find(domain: int) -> int:
-        while root.setdefault(domain, domain) != domain:
-            domain = root[domain]
-        return domain
-
+    pools = DisjointSets[int]()
     for domains in sorted(map(sorted, sets)):
-        for domain in domains:
-            root[find(domain)] = find(domains[0])
-    return {domain: find(domain) for domain in list(root)}
+        pools.join(domains)
+    return {domain: pools.find(domain) for domains in sets for domain in domains}

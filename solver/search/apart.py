@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from solver.domain import Level
+from solver.domain.disjoint_sets import DisjointSets
 from solver.problem.devices import groups
 from solver.problem.devices.layout import GLOBAL, Group, type_at
 from solver.problem.neighbours.circle import Neighbours
@@ -62,22 +63,12 @@ def _few(sets: list[frozenset[int]]) -> list[frozenset[int]]:
 
 def _hanging_together(problem: Problem) -> list[frozenset[int]]:
     """Classes that hang together, directly or through others."""
-    root = {each.index: each.index for each in problem.classes}
-
-    def find(each: int) -> int:
-        while root[each] != each:
-            root[each] = root[root[each]]
-            each = root[each]
-        return each
-
-    for joined in (*_on_nodes(problem), *_by_rules(problem)):
-        members = sorted(joined)
-        for each in members[1:]:
-            low, high = sorted((find(members[0]), find(each)))
-            root[high] = low
+    joined = DisjointSets[int]()
+    for members in (*_on_nodes(problem), *_by_rules(problem)):
+        joined.join(members)
     found: dict[int, set[int]] = {}
     for index in (pod_class.index for pod_class in problem.classes if pod_class.size):
-        found.setdefault(find(index), set()).add(index)
+        found.setdefault(joined.find(index), set()).add(index)
     return [frozenset(members) for members in found.values()]
 
 

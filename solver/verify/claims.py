@@ -2,15 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Final
 
-from solver.domain import Allocation, Claim, ClaimId, Placement, Plan, Pod, PodClaim, Violation
+from solver.domain import MOST_CONSUMERS, Allocation, Claim, ClaimId, Placement, Plan, Pod, PodClaim, Violation
 from solver.verify import matching
 from solver.verify.picture import Picture, consumers
 from solver.verify.rules import Rule, broken
-
-MOST_CONSUMERS: Final = 256
-"""Entries that status.reservedFor can have."""
 
 
 def violations(plan: Plan, picture: Picture) -> Iterator[Violation]:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from solver.domain import (
+    MOST_CONSUMERS,
     Allocation,
     AllocationMode,
     Batch,
@@ -156,9 +157,9 @@ class _Search:
             if result.share_id
         ]
         rooms = {
-            claim.id: claims.MOST_CONSUMERS - len(claim.reserved_for)
+            claim.id: MOST_CONSUMERS - len(claim.reserved_for)
             for claim in self.picture.snapshot.claims
-            if self.users[claim.id] > claims.MOST_CONSUMERS - len(claim.reserved_for)
+            if self.users[claim.id] > MOST_CONSUMERS - len(claim.reserved_for)
         }
         return _State(
             alone=frozenset(result.device for result in results if not result.share_id),

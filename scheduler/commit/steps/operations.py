@@ -8,12 +8,12 @@ first binding everything can be taken back; a binding cannot.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 from scheduler.cluster import Unit
 from scheduler.cluster.ledger import is_same
 from scheduler.cluster.sharing import missing
 from solver.domain import (
+    MOST_CONSUMERS,
     Allocation,
     Claim,
     ClaimId,
@@ -24,9 +24,6 @@ from solver.domain import (
     Reason,
     ReasonCode,
 )
-
-MOST_CONSUMERS: Final = 256
-"""status.reservedFor holds no more (ResourceClaimReservedForMaxSize)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,9 +26,8 @@ from scheduler.kube.errors import KubeError, NotFound
 from scheduler.observe import logs
 from scheduler.observe.defects import Confined
 from scheduler.observe.metrics import Metrics, Part
-from solver.domain import Batch, Gang, GangId, Placement, Plan, Pod, PodGroup, PodId, Reason
+from solver.domain import SCHEDULING_GROUP, Batch, Gang, GangId, Placement, Plan, Pod, PodGroup, PodId, Reason
 
-SCHEDULING_GROUP: Final = "scheduling.k8s.io"
 SCHEDULED: Final = "Scheduled"
 UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULER_ERROR: Final = "SchedulerError"

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from scheduler.cluster import Cluster
 from scheduler.commit.steps.volumes import Prepared
+from scheduler.resource_version import is_at_least
 from solver.domain import Node, Volume, VolumeClaim, VolumeClaimId
 from solver.feasibility import affinity
 
@@ -50,13 +51,13 @@ def _problem(cluster: Cluster, each: Prepared) -> str | None:
     if claim.is_bound:
         return "" if volume is not None else None
     if isinstance(each.stored, VolumeClaim):
-        if not _is_behind(claim, each.stored) and claim.selected_node != binding.made_on(each.placement.node):
+        if _is_current(claim, each) and claim.selected_node != binding.made_on(each.placement.node):
             return f'provisioning failed for PVC "{binding.claim.name}"'
         return None
     kept = cluster.seen_volume(binding.volume)
     if kept is None:
         return f"volume {binding.volume} was deleted meanwhile"
-    if not _is_behind(kept, each.stored) and not (kept.claim_uid and kept.is_bound_to(claim)):
+    if _is_current(kept, each) and not (kept.claim_uid and kept.is_bound_to(claim)):
         return f'ClaimRef got reset for pv "{binding.volume}"'
     return None
 
@@ -67,9 +68,6 @@ def _is_allowed(volume: Volume, node: Node) -> bool:
     return affinity.matches(volume.node_affinity, "", dict(node.labels))
 
 
-def _is_behind(seen: Volume | VolumeClaim, stored: Volume | VolumeClaim) -> bool:
-    """Whether the watch shows a state before the stored one; versions that cannot be compared count as that."""
-    versions = (seen.resource_version, stored.resource_version)
-    if all(each.isdecimal() for each in versions):
-        return (len(versions[0]), versions[0]) < (len(versions[1]), versions[1])
-    return versions[0] != versions[1]
+def _is_current(seen: Volume | VolumeClaim, each: Prepared) -> bool:
+    """Whether the watch shows what was stored, or a later state."""
+    return is_at_least(seen.resource_version, each.stored.resource_version)

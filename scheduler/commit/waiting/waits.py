@@ -33,6 +33,7 @@ from scheduler.commit.waiting.restraint import FAILURES, Restraint
 from scheduler.commit.waiting.volume_readiness import AwaitedVolume
 from scheduler.commit.waiting.volume_readiness import readiness as readiness_of_volumes
 from scheduler.observe import logs
+from scheduler.resource_version import is_at_least
 from solver.domain import Claim, ClaimId, Placement, Reason, ReasonCode
 
 _LONGEST_SECONDS: Final = 10.0
@@ -246,7 +247,7 @@ class Waits:
             if is_same(written.allocation, seen.allocation):
                 return seen
             return Reason(code=ReasonCode.CONFLICT, message=f"claim {key} was allocated anew meanwhile")
-        if _is_behind(seen, written):
+        if not is_at_least(seen.resource_version, written.resource_version):
             return written
         return Reason(code=ReasonCode.CONFLICT, message=f"claim {key} was deallocated meanwhile")
 
@@ -309,14 +310,6 @@ def _is_of(awaited: DeviceCondition | AwaitedVolume, placement: Placement) -> bo
     if isinstance(awaited, AwaitedVolume):
         return awaited.pod_uid == placement.pod_uid
     return awaited.claim in placement.claims
-
-
-def _is_behind(seen: Claim, written: Claim) -> bool:
-    """Whether the watch shows a state before the written one; versions that cannot be compared count as that."""
-    versions = (seen.resource_version, written.resource_version)
-    if all(each.isdecimal() for each in versions):
-        return (len(versions[0]), versions[0]) < (len(versions[1]), versions[1])
-    return versions[0] != versions[1]
 
 
 def _time(seconds: float) -> str:

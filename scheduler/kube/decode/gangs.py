@@ -12,14 +12,20 @@ import msgspec
 
 from scheduler.closed import cut
 from scheduler.kube.decode.shared import MalformedError, Metadata, Wire
-from solver.domain import ClaimId, GangId, GangLevel, GangNote, PodGroup
+from solver.domain import (
+    COSCHEDULING_GROUP,
+    MINIMUM_ANNOTATION,
+    OUR_GROUP,
+    SCHEDULING_GROUP,
+    ClaimId,
+    GangId,
+    GangLevel,
+    GangNote,
+    PodGroup,
+)
 
-SCHEDULING_GROUP: Final = "scheduling.k8s.io"
-COSCHEDULING_GROUP: Final = "scheduling.x-k8s.io"
-OUR_GROUP: Final = "dovetail.dev"
 COSCHEDULING_LABEL: Final = f"{COSCHEDULING_GROUP}/pod-group"
 GANG_LABEL: Final = f"{OUR_GROUP}/gang"
-MINIMUM_ANNOTATION: Final = f"{OUR_GROUP}/gang-minimum"
 TOPOLOGY_ANNOTATION: Final = f"{OUR_GROUP}/gang-topology"
 
 MOST_PODS: Final = 100_000

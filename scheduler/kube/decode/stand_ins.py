@@ -17,13 +17,14 @@ from scheduler.kube.decode import json_parts
 from scheduler.kube.decode.budgets import decode_budget
 from scheduler.kube.decode.claims import decode_claim
 from scheduler.kube.decode.classes import decode_taint_rule
-from scheduler.kube.decode.gangs import COSCHEDULING_GROUP, SCHEDULING_GROUP
 from scheduler.kube.decode.json_parts import BrokenJsonError, elements, trimmed, walk
 from scheduler.kube.decode.nodes import decode_namespace, decode_node
 from scheduler.kube.decode.pod_remains import read_parts
 from scheduler.kube.decode.slices import decode_slice
 from scheduler.kube.decode.storage import decode_attachment, decode_volume, decode_volume_claim
 from solver.domain import (
+    COSCHEDULING_GROUP,
+    SCHEDULING_GROUP,
     UNREADABLE_TAINT,
     Claim,
     ClaimId,

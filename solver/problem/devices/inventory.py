@@ -21,6 +21,7 @@ from solver.domain import (
     PoolId,
     ResourceSlice,
     Taint,
+    drawn,
 )
 from solver.feasibility import pools
 from solver.feasibility.pools import Pool
@@ -260,17 +261,8 @@ def rule_taints(device: DeviceId, rules: tuple[DeviceTaintRule, ...]) -> tuple[T
 
 def _drawn_by(each: ResourceSlice) -> tuple[Drawn, ...]:
     return tuple(
-        _drawn(DeviceId(each.driver, each.pool, device.name), device) if device.consumes_counters else ()
+        drawn(DeviceId(each.driver, each.pool, device.name), device) if device.consumes_counters else ()
         for device in each.devices
-    )
-
-
-def _drawn(device_id: DeviceId, device: Device) -> tuple[tuple[CounterId, int], ...]:
-    return tuple(
-        (CounterId(device_id.driver, device_id.pool, consumption.counter_set, counter), amount.nano)
-        for consumption in device.consumes_counters
-        for counter, amount in consumption.counters
-        if amount.nano > 0
     )
 
 

@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from solver.domain import Claim, ClaimId, Gang, GangId, Pod, Reason, ReasonCode
-from solver.feasibility.claims import MOST_CONSUMERS
+from solver.domain import MOST_CONSUMERS, Claim, ClaimId, Gang, GangId, Pod, Reason, ReasonCode
 from solver.problem.limits import Limit, one_domain
 
 

@@ -19,6 +19,7 @@ from solver.domain import (
     VolumeClaim,
     VolumeClaimId,
 )
+from solver.domain.disjoint_sets import DisjointSets
 from solver.feasibility import volumes
 from solver.problem.devices.inventory import Mask
 from solver.problem.fit import Amounts
@@ -67,20 +68,12 @@ class Supply:
         if not wide:
             return None
         domains: Domains = np.full(len(self.counts), NO_DOMAIN, dtype=np.int64)
-        root = {node: node for nodes, _ in wide for node in nodes}
-
-        def find(node: int) -> int:
-            while root[node] != node:
-                root[node] = root[root[node]]
-                node = root[node]
-            return node
-
+        joined = DisjointSets[int]()
         for nodes, _ in wide:
-            for node in nodes[1:]:
-                root[find(node)] = find(nodes[0])
+            joined.join(nodes)
         numbers: dict[int, int] = {}
-        for node in root:
-            domains[node] = numbers.setdefault(find(node), len(numbers))
+        for node in dict.fromkeys(node for nodes, _ in wide for node in nodes):
+            domains[node] = numbers.setdefault(joined.find(node), len(numbers))
         left = [0] * len(numbers)
         for nodes, each in wide:
             left[int(domains[nodes[0]])] += each.bit_count()

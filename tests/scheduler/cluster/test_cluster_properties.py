@@ -10,9 +10,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from scheduler.change import Change, Object
 from scheduler.cluster import Assumptions, Cluster, Unit
-from scheduler.cluster.holdings import Draws, drawn
+from scheduler.cluster.holdings import Draws
 from scheduler.cluster.mirror import Mirror
-from solver.domain import Allocation, Claim, ClaimAllocation, DeviceId, Placement, Pod, ResourceSlice, Snapshot
+from solver.domain import Allocation, Claim, ClaimAllocation, DeviceId, Placement, Pod, ResourceSlice, Snapshot, drawn
 from tests.support.builders import (
     allocation,
     claim,

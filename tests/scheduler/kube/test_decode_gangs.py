@@ -7,7 +7,7 @@ import pytest
 from scheduler.kube.decode import gangs as d
 from scheduler.kube.decode.pods import decode_pod
 from scheduler.kube.decode.shared import MalformedError
-from solver.domain import ClaimId, GangId, GangLevel, GangNote
+from solver.domain import MINIMUM_ANNOTATION, ClaimId, GangId, GangLevel, GangNote
 
 METADATA = {"name": "g", "namespace": "ml", "uid": "u", "generation": 3, "creationTimestamp": "2026-01-01T00:00:00Z"}
 
@@ -79,7 +79,7 @@ def test_whose_member_a_pod_is(pod_group: str, labels: dict[str, str] | None, ex
     [
         (None, None),
         ({"other": "x"}, None),
-        ({d.MINIMUM_ANNOTATION: "4"}, GangNote(min_count=4)),
+        ({MINIMUM_ANNOTATION: "4"}, GangNote(min_count=4)),
         (
             {d.TOPOLOGY_ANNOTATION: "label:rack, preferred:device:gpu.example.com/clique"},
             GangNote(
@@ -97,7 +97,7 @@ def test_what_annotations_say(annotations: dict[str, str] | None, expected: Gang
 
 @pytest.mark.parametrize("minimum", ["0", "-1", "four", "", "²", "100001", "9" * 4_301, "9" * 250_000])
 def test_a_minimum_that_is_no_number_is_told(minimum: str) -> None:
-    note = d.note_of({d.MINIMUM_ANNOTATION: minimum})
+    note = d.note_of({MINIMUM_ANNOTATION: minimum})
     assert note is not None
     assert "is not a number of pods: write 1 to 100000" in note.invalid
     assert len(note.invalid) < 200, "a message holds the beginning of a long text"
@@ -120,7 +120,7 @@ def test_a_pod_carries_its_gang_and_what_it_says_of_it() -> None:
                     "name": "p",
                     "namespace": "ml",
                     "labels": {d.GANG_LABEL: "g"},
-                    "annotations": {d.MINIMUM_ANNOTATION: "2"},
+                    "annotations": {MINIMUM_ANNOTATION: "2"},
                 },
                 "spec": {},
             }

@@ -132,17 +132,26 @@ def decode_slice(raw: bytes | msgspec.Raw) -> ResourceSlice:
         pool=spec.pool.name,
         generation=spec.pool.generation,
         slice_count=spec.pool.resource_slice_count,
-        scope=NodeScope(
-            node_name=spec.node_name or "",
-            node_selector=node_selector(spec.node_selector),
-            all_nodes=bool(spec.all_nodes),
-            per_device=per_device,
-        ),
+        scope=_scope(spec, "spec", per_device=per_device),
         devices=tuple(_device(each, index, per_device) for index, each in enumerate(spec.devices or ())),
         counter_sets=tuple(
             CounterSet(name=each.name, counters=_counters(each.counters, f"spec.sharedCounters[{index}].counters"))
             for index, each in enumerate(spec.shared_counters or ())
         ),
+    )
+
+
+def _scope(wire: _Spec | _Device, field: str, *, per_device: bool = False) -> NodeScope:
+    """Read where devices can be used; with several fields set nobody could say which one counts."""
+    selector = node_selector(wire.node_selector)
+    if bool(wire.node_name) + (selector is not None) + bool(wire.all_nodes) + per_device > 1:
+        message = "write one of nodeName, nodeSelector, allNodes and perDeviceNodeSelection"
+        raise MalformedError(field, message)
+    return NodeScope(
+        node_name=wire.node_name or "",
+        node_selector=selector,
+        all_nodes=bool(wire.all_nodes),
+        per_device=per_device,
     )
 
 
@@ -160,13 +169,7 @@ def _device(wire: _Device, index: int, per_device: bool) -> Device:  # noqa: FBT
         )
         if wire.consumes_counters
         else (),
-        scope=NodeScope(
-            node_name=wire.node_name or "",
-            node_selector=node_selector(wire.node_selector),
-            all_nodes=bool(wire.all_nodes),
-        )
-        if per_device
-        else None,
+        scope=_scope(wire, field) if per_device else None,
         taints=taints(wire.taints),
         binds_to_node=bool(wire.binds_to_node),
         binding_conditions=wire.binding_conditions or (),

@@ -1,3 +1,4 @@
+import re
 from typing import Any
 
 import pytest
@@ -72,6 +73,24 @@ def test_a_slice_is_read_with_its_pool() -> None:
 )
 def test_a_slice_says_which_nodes_it_reaches(spec: Any, scope: NodeScope) -> None:
     assert slice_of(**spec).scope == scope
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"nodeName": "n", "allNodes": True}, "spec"),
+        ({"nodeSelector": SELECTOR, "allNodes": True}, "spec"),
+        ({"nodeName": "n", "perDeviceNodeSelection": True}, "spec"),
+        (
+            {"perDeviceNodeSelection": True, "devices": [{"name": "a", "nodeName": "n", "allNodes": True}]},
+            "spec.devices[0]",
+        ),
+    ],
+    ids=["a name and all", "a selector and all", "a name and per device", "of a device"],
+)
+def test_what_says_twice_which_nodes_it_reaches_cannot_be_read(spec: Any, field: str) -> None:
+    with pytest.raises(DecodeError, match=f" {re.escape(field)}: write one of nodeName, nodeSelector, allNodes"):
+        slice_of(**spec)
 
 
 def test_a_device_says_which_nodes_it_reaches_where_its_slice_leaves_that_to_it() -> None:

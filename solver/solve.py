@@ -25,8 +25,8 @@ from solver.domain import (
 from solver.explain import Explanation
 from solver.explain.gangs import LOST, GangReasons
 from solver.explain.winners import Winners
-from solver.extract import Extracted, aftermath
-from solver.extract.settling import settle, told
+from solver.extract import Extracted, aftermath, settling
+from solver.extract.settling import CONTENDED, Settled, settle
 from solver.greedy import tracking
 from solver.preemption import holding, preempt
 from solver.problem import quarantine
@@ -82,6 +82,10 @@ def _solved(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, en
         prompt = _solved(snapshot, batch.without(frozenset(later)), policy, replace(budget, may_leave=False), engine)
         return structs.replace(prompt, later=later)
     searched, defect = _searched(problem, start, budget)
+    settled = settle(problem, searched.solution)
+    if settled.losers and not budget.should_stop():
+        again = replace(budget, may_leave=False)
+        return _without_lost(problem, settled, lambda part: _solved(snapshot, part, policy, again, engine))
     problem.rejected |= left.unreached(problem, searched.solution, tried[-1].unreached)
     is_proven = all(level.proven for level in searched.levels)
     report = SearchReport(
@@ -94,7 +98,7 @@ def _solved(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, en
         node_count=len(snapshot.nodes),
         defect=defect,
     )
-    written = _plan(problem, searched.solution, report, engine, budget)
+    written = _plan(problem, settled, report, engine, budget)
     plan, blocked = _with_preemptions(problem, written, budget.at("preemption"), engine)
     if blocked is not None:
         whole = replace(budget, may_leave=False)
@@ -107,10 +111,17 @@ def solve_greedily(
 ) -> Plan:
     """Give the greedy plan alone: the fall-back while no search is available. Same contract as `solve`."""
     batch, budget, engine = _each_once(batch), budget.anew(), engine or Engine()
+    return _reported(_placed_greedily(snapshot, batch, policy, budget, engine), batch, budget, engine)
+
+
+def _placed_greedily(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engine: Engine) -> Plan:
     seen = holding.held(snapshot, batch, policy, engine, budget.at("holding"))
     problem = prepare(seen, batch, policy, engine, budget)
     tried = greedy.candidates(problem, budget.at_least(_GREEDY_SHARE).at("greedy").should_stop)
     start = best(problem, tried)
+    settled = settle(problem, start)
+    if settled.losers and not budget.should_stop():
+        return _without_lost(problem, settled, lambda part: _placed_greedily(snapshot, part, policy, budget, engine))
     problem.rejected |= left.unreached(problem, start, tried[-1].unreached)
     report = SearchReport(
         status=SearchStatus.FALLBACK,
@@ -118,7 +129,21 @@ def solve_greedily(
         stages=("greedy",),
         node_count=len(snapshot.nodes),
     )
-    return _reported(_plan(problem, start, report, engine, budget), batch, budget, engine)
+    return _plan(problem, settled, report, engine, budget)
+
+
+def _without_lost(problem: Problem, settled: Settled, solve_part: Callable[[Batch], Plan]) -> Plan:
+    """
+    Decide again without the pods that got no volumes: the others would go without the room that was kept for them.
+
+    They come again with the next batch, when it is known which volumes are left.
+    """
+    batch, lost = problem.batch, settling.lost(problem, settled)
+    plan = solve_part(batch.without(frozenset(problem.pod(position).id for position in lost)))
+    waiting = {each.pod: each for each in plan.unplaced}
+    for pod in map(problem.pod, lost):
+        waiting[pod.id] = Unplaced(pod=pod.id, pod_uid=pod.uid, reasons=(CONTENDED,))
+    return structs.replace(plan, unplaced=tuple(waiting[pod.id] for pod in batch.pods if pod.id in waiting))
 
 
 def _with_preemptions(problem: Problem, plan: Plan, budget: Budget, engine: Engine) -> preempt.Extended:
@@ -202,18 +227,18 @@ _GIVES_WAY: Final = Reason(
 
 def _plan(
     problem: Problem,
-    solution: Solution,
+    settled: Settled,
     report: SearchReport,
     engine: Engine,
     budget: Budget,
 ) -> Plan:
-    settled = settle(problem, solution)
+    problem.rejected |= dict.fromkeys(settling.lost(problem, settled), (CONTENDED,))
     extracted = extract.extract(problem, settled)
     unplaced = _unplaced(problem, settled.solution, report, extracted, budget.at_least(_OWN_SHARE).at("explanation"))
     plan = Plan(
         placements=extracted.placements,
         allocations=extracted.allocations,
-        unplaced=told(problem, settled, unplaced),
+        unplaced=unplaced,
         report=report,
     )
     own = budget.at_least(_OWN_SHARE).at("holds")

@@ -221,6 +221,7 @@ RETRIED: Final = frozenset(
         ReasonCode.SOLVER_FAILED,
         ReasonCode.BINDING_FAILED,
         ReasonCode.VOLUME_BINDING_FAILED,
+        ReasonCode.VOLUME_CONTENDED,
         ReasonCode.CONFLICT,
         ReasonCode.API_ERROR,
     }

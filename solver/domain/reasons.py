@@ -101,6 +101,8 @@ class ReasonCode(StrEnum):
     """A PersistentVolumeClaim that only one pod may use (ReadWriteOncePod) is in use."""
     VOLUME_IN_USE = "VolumeInUse"
     """A pod on the node uses a disk that it does not share."""
+    VOLUME_CONTENDED = "VolumeContended"
+    """Other pods that were decided with the pod got the volumes, or the attachments, that it needs."""
     VOLUME_ATTACHMENTS = "VolumeAttachments"
     """The node has as many volumes of a driver attached as it can have."""
     GANG_INCOMPLETE = "GangIncomplete"

@@ -40,6 +40,10 @@ from solver.problem.problem import Part, PodClass, Problem, Source
 from solver.problem.requests.component import Ask, Component
 from solver.problem.requests.demand import Verdict
 
+UNKNOWN: Final = Reason(
+    code=ReasonCode.BUDGET,
+    message="no place was found for the pod, and no single rule keeps it from every node; it is tried again soon",
+)
 _MOST_CONDITIONS: Final = 64
 """Kinds of nodes that are asked for fewer devices."""
 
@@ -95,7 +99,7 @@ class Explanation:
 
         `is_proven` says that no plan places more pods of its priority.
         """
-        return tuple(dict.fromkeys(self._reasons(family, is_proven=is_proven)))
+        return tuple(dict.fromkeys(self._reasons(family, is_proven=is_proven))) or (UNKNOWN,)
 
     def _reasons(self, family: tuple[PodClass, ...], *, is_proven: bool) -> Iterator[Reason]:
         problem = self.problem
@@ -121,6 +125,7 @@ class Explanation:
             yield from self._pinned(family[0])
         if not fitting and len(family) == 1:
             yield from self.never.reasons(family[0])
+        if not fitting:
             yield from self.company.reasons(family[0])
 
     def _within(self, rooms: Sequence[tuple[PodClass, Mask]]) -> Iterator[Reason]:

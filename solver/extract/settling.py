@@ -2,12 +2,13 @@
 Which PersistentVolume each claim gets, and who has to go because there are fewer than the limits let through.
 
 The limits of volumes are exact in the ordinary case (see `problem.volumes.limits`); where they are not, a choice that
-cannot be served is dropped here, and its pod comes again with the next batch.
+cannot be served is dropped here, its pod comes again with the next batch, and the others are decided without it.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import msgspec
 
@@ -16,7 +17,6 @@ from solver.domain import (
     Pod,
     Reason,
     ReasonCode,
-    Unplaced,
     Volume,
     VolumeBinding,
     VolumeClaim,
@@ -29,6 +29,11 @@ from solver.problem.volumes.store import Store
 from solver.problem.volumes.wish import Terms
 from solver.solution import Solution
 
+CONTENDED: Final = Reason(
+    code=ReasonCode.VOLUME_CONTENDED,
+    message="other pods that were decided with it got the volumes or attachments that it needs; it is tried again soon",
+)
+"""Why a pod waits that is dropped here."""
 Names = tuple[str, ...]
 """The volume of each claim that waits for a pod, in the order of `Store.waiting`; empty where one is to be made."""
 
@@ -98,16 +103,11 @@ def _takes_all(problem: Problem, shared: SharedClaim) -> bool:
     return any(not ask.needed for row in requests for ask in row)
 
 
-def told(problem: Problem, settled: Settled, unplaced: tuple[Unplaced, ...]) -> tuple[Unplaced, ...]:
-    """Let pods whose choice was dropped come again by themselves: nothing in the cluster has to change for that."""
-    if not settled.losers:
-        return unplaced
-    lost = {problem.pod(position).id for family in settled.losers for position in problem.classes[family].members}
-    reason = Reason(code=ReasonCode.BUDGET, message="other pods of the batch got the volumes or attachments it needs")
-    return tuple(
-        msgspec.structs.replace(each, reasons=(reason, *each.reasons)) if each.pod in lost else each
-        for each in unplaced
-    )
+def lost(problem: Problem, settled: Settled) -> frozenset[int]:
+    """Give the positions of the pods that others got the volumes of."""
+    left = Counter(problem.classes[choice.pod_class].family for choice in settled.solution.choices)
+    families = {family[0].family: family[0].members for family in problem.families}
+    return frozenset(each for family in settled.losers for each in families[family][left[family] :])
 
 
 def bindings(

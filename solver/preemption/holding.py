@@ -100,7 +100,8 @@ def _given(snapshot: Snapshot, pod: Pod, policy: Policy, engine: Engine) -> Extr
     for each in problem.classes:
         each.verdicts = each.verdicts.within(here)
     best = max(candidates(problem), key=lambda solution: values(problem, solution))
-    return extract(problem, best) if best.choices else None
+    found = extract(problem, best)
+    return found if found.placements else None
 
 
 def _leaves(pod: Pod, leaving: Collection[PodId]) -> bool:

@@ -15,7 +15,9 @@ def place_all(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, 
     """Place every pod of a batch, or give None."""
     problem = prepare(snapshot, batch, policy, engine)
     found = solution(problem, budget)
-    return None if found is None else extract(problem, found)
+    placed = None if found is None else extract(problem, found)
+    # Of volumes that several pods want the model knows less than whoever hands them out.
+    return None if placed is None or len(placed.placements) < len(batch.pods) else placed
 
 
 def solution(problem: Problem, budget: Budget) -> Solution | None:

@@ -15,6 +15,7 @@ from solver.domain import (
     Pod,
     PodId,
     Snapshot,
+    with_burdens,
 )
 from solver.problem.label_index import LabelIndex
 
@@ -83,7 +84,7 @@ def settled(
         pod = by_id[placement.pod]
         apart = placement.special.resources if placement.special is not None else frozenset()
         requests = tuple((name, amount) for name, amount in pod.requests if name not in apart)
-        seated.append(replace(pod, node_name=placement.node, requests=requests))
+        seated.append(with_burdens(replace(pod, node_name=placement.node, requests=requests), placement.burdens))
         reference = ConsumerReference.of(pod.id, pod.uid)
         for claim in placement.claims:
             consumers.setdefault(claim, []).append(reference)

@@ -37,7 +37,11 @@ def _tie_neighbours(problem: Problem, circle: Circle) -> None:
 def _tie_volumes(problem: Problem) -> None:
     """Work out what volumes make pods take from each other."""
     if problem.store is not None:
-        asking = [Asking(each.index, each.size, each.volumes) for each in problem.classes if each.volumes is not None]
+        asking = [
+            Asking(each.index, problem.pod(each.members[0]).id.namespace, each.size, each.volumes)
+            for each in problem.classes
+            if each.volumes is not None and each.verdicts.allowed.any()
+        ]
         problem.limits += tuple(volume_limits.limits(problem.store, asking))
 
 

@@ -30,6 +30,7 @@ from solver.domain import (
     SearchStatus,
     Snapshot,
     Violation,
+    with_burdens,
 )
 from solver.verify.rules import Rule, broken
 
@@ -262,7 +263,7 @@ def _placed(
         if placement.special is not None:
             claims[placement.special.id] = placement.special.stand_in(pod.uid)
         requests = tuple(each for each in pod.requests if each[0] not in served)
-        seated[pod.id] = replace(pod, node_name=placement.node, requests=requests)
+        seated[pod.id] = with_burdens(replace(pod, node_name=placement.node, requests=requests), placement.burdens)
         consumer = ConsumerReference.of(pod.id, pod.uid)
         for key in placement.claims:
             claim = claims.get(key)

@@ -16,6 +16,7 @@ from solver.domain import (
     Plan,
     Pod,
     Policy,
+    PreemptionRules,
     ReasonCode,
     ResourceSlice,
 )
@@ -304,3 +305,42 @@ def test_an_allocated_claim_takes_of_the_node_although_its_pool_is_incomplete() 
 
     assert checked(b.node("n1", cpu=3), *objects, pods=[pod]).placements[0].burdens
     assert not checked(b.node("n1", cpu=2), *objects, pods=[pod]).placements
+
+
+def test_what_devices_of_the_plan_take_counts_before_pods_are_evicted() -> None:
+    """The node has two of four cpu left beside the pod that is placed: to evict another helps nobody."""
+    low = replace(b.pod("low", node_name="n0", cpu=1, priority=-1), started=1000)
+    snapshot = b.snapshot(
+        b.node("n0", cpu=4), taking(b.gpu_slice("n0", count=1), cpu="2"), GPU, low, b.claim("c", b.request("r"))
+    )
+    batch = b.batch(replace(using(b.pod("a", "c")), priority=5), b.pod("p", cpu=4))
+    policy = Policy(
+        preemption=PreemptionRules(is_enabled=True, frees_devices=True, scheduler_names=("dovetail",), now=100_000)
+    )
+
+    plan = solve(snapshot, batch, policy, s.PATIENT)
+
+    assert (plan.preemptions, verify.check(snapshot, batch, plan, policy)) == ((), ())
+    assert s.nodes_of(plan) == {"a": "n0"}
+
+
+def test_pods_of_a_plan_that_are_moved_keep_what_their_devices_take() -> None:
+    slices = [taking(b.gpu_slice("n0", count=2), cpu="2"), b.gpu_slice("n1", count=1)]
+    low = replace(b.pod("low", namespace="third", node_name="n1", priority=-1), started=1000)
+    claims = [b.claim("c", b.request("r"), namespace=each) for each in ("v0", "v1", "default")]
+    on = {name: {"kubernetes.io/hostname": name} for name in ("n0", "n1")}
+    pods = [
+        using(b.pod("victim-0", "c", namespace="v0", cpu=2, node_selector=on["n0"])),
+        using(b.pod("victim-1", "c", namespace="v1")),
+        using(b.pod("hostile", "c", cpu=2, node_selector=on["n1"])),
+    ]
+    policy = Policy(
+        preemption=PreemptionRules(is_enabled=True, frees_devices=True, scheduler_names=("dovetail",), now=100_000)
+    )
+    nodes = [b.node(name, cpu=4) for name in ("n0", "n1")]
+    snapshot, batch = b.snapshot(nodes, slices, GPU, low, claims), b.batch(*pods)
+
+    plan = solve(snapshot, batch, policy, s.PATIENT)
+
+    assert verify.check(snapshot, batch, plan, policy) == ()
+    assert len(plan.placements) == 2

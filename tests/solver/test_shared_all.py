@@ -89,7 +89,7 @@ def test_pods_go_with_the_one_whose_node_said_what_all_devices_are(order: str) -
     assert verify.check(world, batch, plan, Policy()) == ()
     assert (len(plan.placements), len(plan.allocations)) in {(4, 1), (3, 0)}
     for each in plan.unplaced:
-        assert each.reasons[0].message == "other pods of the batch got the volumes or attachments it needs"
+        assert each.reasons[0].code == "VolumeContended"
 
 
 def overlapping(count: int) -> list[s.Objects]:

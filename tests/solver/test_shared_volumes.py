@@ -189,7 +189,7 @@ def test_of_two_shared_claims_that_want_the_same_volume_one_gets_it() -> None:
     plan = decide(stand, *crew("g", 2, "data"), *rest, gangs=[gang("g", 0)])
     assert len(plan.placements) >= 1
     assert ends(plan) == {("only", "")}
-    assert {each.reasons[0].code for each in plan.unplaced} >= {"Budget"}
+    assert {each.reasons[0].code for each in plan.unplaced} >= {"VolumeContended"}
 
 
 class Looked(dict[str, int]):

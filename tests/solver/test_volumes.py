@@ -362,7 +362,7 @@ def test_shared_volumes_beyond_the_limit_are_left_for_the_next_batch() -> None:
     asked = [using(pod(f"p{i}"), f"c{i // 2}") for i in range(6)]
     plan = decide(cluster(MAKING, limit(2), *bound_by_csi("c0", "c1", "c2"), names=("n1",)), *asked)
     assert len(plan.placements) == 4
-    assert all(each.reasons[0].code is ReasonCode.BUDGET for each in plan.unplaced)
+    assert all(each.reasons[0].code is ReasonCode.VOLUME_CONTENDED for each in plan.unplaced)
 
 
 def test_migrated_volumes_count_where_the_node_has_migrated_them() -> None:

@@ -114,6 +114,7 @@ CONDITION: Final[dict[ReasonCode, ConditionReason]] = {
     ReasonCode.SOLVER_FAILED: ConditionReason.SCHEDULER_ERROR,
     ReasonCode.BINDING_FAILED: ConditionReason.BINDING_FAILED,
     ReasonCode.VOLUME_BINDING_FAILED: ConditionReason.WAITING_FOR_VOLUMES,
+    ReasonCode.VOLUME_CONTENDED: ConditionReason.WAITING_FOR_VOLUMES,
     ReasonCode.CONFLICT: ConditionReason.SCHEDULER_ERROR,
     ReasonCode.API_ERROR: ConditionReason.SCHEDULER_ERROR,
 }

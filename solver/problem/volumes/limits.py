@@ -7,6 +7,7 @@ no pod shares a volume with others of the batch: `settling` drops who goes beyon
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, zip_longest
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -19,13 +20,14 @@ from solver.problem.volumes.store import Store, disk_key
 from solver.problem.volumes.wish import Terms
 
 MOST_SHAPES: Final = 64
-"""Shapes of claims for which there are limits: with as many as claims, one namespace would fill the model with them."""
+"""Shapes of claims for which there are limits: they would fill the model."""
 
 
 class Asking(NamedTuple):
-    """A class of pods: its number, how many there are, and what they ask of volumes."""
+    """A class of pods: its number, their namespace, how many there are, and what they ask of volumes."""
 
     number: int
+    namespace: str
     size: int
     terms: Terms
 
@@ -95,16 +97,26 @@ def _supplies(store: Store, asking: Sequence[Asking]) -> Iterator[Limit]:
 
 
 def _scarce(store: Store, wanting: Sequence[tuple[Asking, Counter[int]]]) -> list[int]:
-    """Give the shapes whose volumes may be too few; where those are very many, the ones that most claims have."""
-    wanted = Counter[int]()
+    """
+    Give the shapes whose volumes may be too few.
+
+    Where those are very many, namespaces take turns, and the shapes that most of their claims have come first.
+    """
+    wanted: defaultdict[str, Counter[int]] = defaultdict(Counter)
     for each, own in wanting:
-        wanted.update({shape: each.size * count for shape, count in own.items()})
+        wanted[each.namespace].update({shape: each.size * count for shape, count in own.items()})
     found: dict[tuple[Bits, Bits], int] = {}
-    for shape in sorted(wanted):
+    equal: dict[int, int] = {}
+    for shape in sorted(set[int]().union(*wanted.values())):
         supply = store.stock.supplies[shape]
         if supply.is_open and not supply.makes.all():
-            found.setdefault((supply.members, supply.made_on), shape)
-    return sorted(sorted(found.values(), key=lambda shape: -wanted[shape])[:MOST_SHAPES])
+            equal[shape] = found.setdefault((supply.members, supply.made_on), shape)
+    by_namespace = (
+        [equal[shape] for shape, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])) if shape in equal]
+        for counts in wanted.values()
+    )
+    in_turns = (shape for turn in zip_longest(*by_namespace) for shape in turn if shape is not None)
+    return sorted(islice(dict.fromkeys(in_turns), MOST_SHAPES))
 
 
 def _taken(store: Store, own: Mapping[int, int], shape: int) -> int:

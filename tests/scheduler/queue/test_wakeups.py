@@ -108,6 +108,7 @@ WOKEN_BY: dict[ReasonCode, set[Fact]] = {
     ReasonCode.VOLUME_IN_USE: VOLUME_USE,
     ReasonCode.VOLUME_ATTACHMENTS: VOLUME_USE | {Fact.ATTACHMENTS_GREW},
     ReasonCode.VOLUME_BINDING_FAILED: set(),
+    ReasonCode.VOLUME_CONTENDED: set(),
     ReasonCode.BUDGET: set(),
     ReasonCode.TOO_COSTLY: set(),
     ReasonCode.SOLVER_FAILED: set(),

@@ -26,14 +26,6 @@ class InlineDisk(msgspec.Struct, frozen=True, kw_only=True):
     is_read_only: bool = False
     monitors: tuple[str, ...] = ()
 
-    def excludes(self, other: "InlineDisk") -> bool:
-        """Whether pods with these two cannot be on one node: the same disk, unless both only read (never for EBS)."""
-        if (self.kind, self.name) != (other.kind, other.name):
-            return False
-        if self.kind is DiskKind.RBD and not set(self.monitors) & set(other.monitors):
-            return False
-        return self.kind is DiskKind.AWS or not (self.is_read_only and other.is_read_only)
-
 
 class PodVolume(msgspec.Struct, frozen=True, kw_only=True):
     """

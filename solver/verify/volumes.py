@@ -20,6 +20,7 @@ from solver.domain import (
     Placement,
     Plan,
     Pod,
+    PodId,
     PodVolume,
     StorageClass,
     Violation,
@@ -274,16 +275,29 @@ def _one_pod(placed: Sequence[_Placed], running: Sequence[Pod], storage: _Storag
 
 
 def _disks(placed: Sequence[_Placed], running: Sequence[Pod]) -> Iterator[Violation]:
-    on_node: defaultdict[str, list[tuple[Pod, InlineDisk]]] = defaultdict(list)
+    on_node: dict[tuple[str, object], dict[tuple[InlineDisk, PodId], None]] = {}
+    arriving = {each.node.name for each in placed if any(volume.disk is not None for volume in each.pod.volumes)}
     for pod in running:
-        on_node[pod.node_name] += [(pod, each.disk) for each in pod.volumes if each.disk is not None]
+        for disk in _inline(pod) if pod.node_name in arriving else ():
+            for key in _disk_keys(disk):
+                on_node.setdefault((pod.node_name, key), {})[disk, pod.id] = None
     for each in placed:
-        own = [(each.pod, volume.disk) for volume in each.pod.volumes if volume.disk is not None]
-        shared = ((other, disk) for _, disk in own for other, used in on_node[each.node.name] if _clash(disk, used))
-        for other, disk in shared:
-            message = f"pod {other.id} uses {disk.name} on node {each.node.name} too"
+        own = [((each.node.name, key), disk) for disk in _inline(each.pod) for key in _disk_keys(disk)]
+        there = ((disk, used) for place, disk in own for used in on_node.get(place, ()))
+        for disk, (_, other) in ((disk, used) for disk, used in there if _clash(disk, used[0])):
+            message = f"pod {other} uses {disk.name} on node {each.node.name} too"
             yield broken(Rule.VOLUME_IN_USE, each.pod.id, message)
-        on_node[each.node.name] += own
+        for place, disk in own:
+            on_node.setdefault(place, {})[disk, each.pod.id] = None
+
+
+def _inline(pod: Pod) -> dict[InlineDisk, None]:
+    return dict.fromkeys(each.disk for each in pod.volumes if each.disk is not None)
+
+
+def _disk_keys(disk: InlineDisk) -> set[object]:
+    """What two disks have in common that are the same one: an image of RBD has to be known to the same monitor."""
+    return {(disk.kind, disk.name, each) for each in (disk.monitors if disk.kind is DiskKind.RBD else (None,))}
 
 
 def _clash(one: InlineDisk, other: InlineDisk) -> bool:

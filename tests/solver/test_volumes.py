@@ -23,8 +23,11 @@ from solver.domain import (
     VolumeAttachment,
     VolumeClaimId,
 )
+from solver.problem.volumes import disks
 from solver.verify import check
+from solver.verify import volumes as verified
 from tests.support.builders import batch, node, pod, snapshot
+from tests.support.calls import counted
 from tests.support.volume_builders import (
     DYNAMIC,
     HOST,
@@ -309,11 +312,34 @@ def test_disks_are_shared_on_a_node_only_for_reading(
     assert len(decide(cluster(names=("n1", "n2")), having("p", first), having("q", second)).placements) == 2
 
 
-def test_rbd_images_are_the_same_where_they_share_a_monitor() -> None:
-    one = InlineDisk(kind=DiskKind.RBD, name="pool/image", monitors=("a", "b"))
-    assert one.excludes(replace(one, monitors=("b", "c")))
-    assert not one.excludes(replace(one, monitors=("c",)))
-    assert not replace(one, is_read_only=True).excludes(replace(one, is_read_only=True))
+@pytest.mark.parametrize(
+    ("monitors", "is_read_only", "together"), [("bc", False, False), ("c", False, True), ("ab", True, True)]
+)
+def test_rbd_images_are_the_same_where_they_share_a_monitor(
+    monitors: str, *, is_read_only: bool, together: bool
+) -> None:
+    def having(name: str, monitors: str, at: str = "") -> Pod:
+        disk = InlineDisk(kind=DiskKind.RBD, name="p/i", monitors=tuple(monitors), is_read_only=is_read_only)
+        return replace(pod(name, node_name=at), volumes=(PodVolume(name="v", disk=disk),))
+
+    beside = decide(cluster(names=("n1",), pods=(having("p", "ab", "n1"),)), having("q", monitors))
+    assert bool(beside.placements) == together
+
+
+def test_disks_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pods may name thousands of them, and pods that never start may do so on every node."""
+
+    def having(name: str, first: int, at: str = "") -> Pod:
+        disks = (InlineDisk(kind=DiskKind.ISCSI, name=f"d{first + number}") for number in range(50))
+        return replace(pod(name, node_name=at), volumes=tuple(PodVolume(name=each.name, disk=each) for each in disks))
+
+    running = tuple(having(f"r{number}", 50 * number, "n1") for number in range(1, 11))
+    looked = [counted(monkeypatch, disks, "_identities"), counted(monkeypatch, verified, "_clash")]
+
+    assert decide(cluster(names=("n1",), pods=running), having("p", 0)).placements
+    assert len(looked[0]) <= 11 * 50
+    assert looked[1] == []
+    assert not decide(cluster(names=("n1",), pods=running), having("p", 549)).placements
 
 
 def limit(count: int | None, name: str = "n1") -> NodeDrivers:

@@ -25,6 +25,7 @@ from solver.problem.label_index import Bits, mask_of
 from solver.problem.neighbours.refusals import Refusal
 from solver.problem.volumes.access import Access
 from solver.problem.volumes.attachments import Attachable, Attachments
+from solver.problem.volumes.disks import Disks
 from solver.problem.volumes.reach import Reach
 from solver.problem.volumes.shelf import Shelf
 from solver.problem.volumes.stock import Stock
@@ -48,7 +49,7 @@ class Store:
     attached: Attachments
     users: Counter[VolumeClaimId]
     holders: frozenset[VolumeClaimId]
-    disks: Mapping[int, list[InlineDisk]]
+    disks: Disks
     contested: frozenset[tuple[str, str]]
     _zone_masks: dict[object, Mask] = field(default_factory=dict)
 
@@ -87,7 +88,7 @@ class Store:
             attached=Attachments.of_limits(snapshot.node_drivers, inventory.node_index),
             users=users,
             holders=frozenset(each.claim for pod in running for each in pod.volumes if each.claim and _is_plain(each)),
-            disks=_disks(running, inventory.node_index),
+            disks=Disks.of(running, inventory.node_index),
             contested=_contested(batch),
         )
         if store.attached.limits:
@@ -150,7 +151,7 @@ class Store:
         """In the order in which kube-scheduler asks: restrictions, limits, binding, zones."""
         disks = [each.disk for each in pod.volumes if each.disk is not None]
         if disks:
-            yield Refusal(self._disk_in_use(disks), volumes.DISK_IN_USE)
+            yield Refusal(self.reach.mask(sorted(self.disks.excluding(disks))), volumes.DISK_IN_USE)
         claims = tuple(claims)
         plain = {each.claim for each in pod.volumes if not each.is_ephemeral}
         if any(
@@ -200,12 +201,6 @@ class Store:
             self._zone_masks[wanted] = self.reach.mask(found)
         return self._zone_masks[wanted]
 
-    def _disk_in_use(self, disks: Iterable[InlineDisk]) -> Mask:
-        wanted = tuple(disks)
-        return self.reach.mask(
-            [node for node, used in self.disks.items() if any(one.excludes(other) for one in wanted for other in used)]
-        )
-
 
 def _unbound(every: Iterable[Volume]) -> tuple[list[Volume], dict[object, list[Volume]]]:
     """Give the volumes that are for any claim, and those that are kept for one, by the claim."""
@@ -225,16 +220,6 @@ def _is_exclusive(claim: VolumeClaim | None) -> bool:
 def _is_plain(each: PodVolume) -> bool:
     """Whether a volume is a claim of the namespace and not one that is made for the pod."""
     return each.claim is not None and not each.is_ephemeral
-
-
-def _disks(running: Iterable[Pod], node_index: Mapping[str, int]) -> dict[int, list[InlineDisk]]:
-    found: dict[int, list[InlineDisk]] = {}
-    for pod in running:
-        node = node_index.get(pod.node_name)
-        disks = [each.disk for each in pod.volumes if each.disk is not None]
-        if node is not None and disks:
-            found.setdefault(node, []).extend(disks)
-    return found
 
 
 def _contested(batch: Batch) -> frozenset[tuple[str, str]]:

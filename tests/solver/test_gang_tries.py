@@ -4,12 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
-from solver.domain import Batch, Budget, ReasonCode
+from solver.domain import Batch, Budget, ReasonCode, Request
 from solver.explain.gangs import GangReasons
 from solver.explain.reasons import Explanation
 from solver.greedy import Greedy, Order, units
 from solver.greedy.placing import Kept
 from solver.greedy.tracking import trackers
+from solver.problem.gangs import device_domains
 from solver.problem.problem import Problem
 from solver.solution import Solution
 from tests.support import builders as b
@@ -96,3 +97,23 @@ def test_where_most_pods_fit_is_looked_for_until_time_has_ended(monkeypatch: pyt
     assert unit.rule is not None
     assert units.most(placer, unit, unit.rule).pods == SIZE - 1
     assert len(tries) <= 4
+
+
+def test_devices_are_looked_at_once_for_each_demand_of_a_gang(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its pods may ask for the same few demands in very many ways."""
+    nodes = [b.node(f"n{number}") for number in range(4)]
+    slices = [b.gpu_slice(node.name, count=8) for node in nodes]
+
+    def request(row: int, place: int) -> Request:
+        tolerated = ([b.toleration(f"k{which}")] for which in range(3))
+        ways = (b.alternative(f"s{which}", tolerations=each) for which, each in enumerate(tolerated))
+        return b.first_available(f"r{place}-{row}", *ways)
+
+    claims = [b.claim(f"g{row}", *(request(row, place) for place in range(1 + row))) for row in range(6)]
+    members = [b.member(b.pod(f"g{row}", f"g{row}"), "g") for row in range(6)]
+    level = b.by_device("gpu.example.com/model", is_required=False)
+    looked = counted(monkeypatch, device_domains, "value_of")
+
+    problem_of([*nodes, *slices, b.gpu_class(), *claims], Batch(pods=tuple(members), gangs=(b.gang("g", 6, level),)))
+
+    assert 0 < len(looked) <= 3 * 4 * 8

@@ -7,7 +7,8 @@ can only be served by devices that have it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -60,6 +61,14 @@ class Values:
         return next(iter(values)) if self.is_covered[node] and len(values) == 1 else ""
 
 
+class _OfDemand(NamedTuple):
+    """Of an attribute what devices publish that a demand gets: values per node, and the nodes where one lacks it."""
+
+    values: dict[int, set[str]]
+    lacking: Mask
+    is_published: bool
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceDomains:
     """Looks at the devices of an inventory; `demands` and `answers` are by number."""
@@ -67,44 +76,58 @@ class DeviceDomains:
     inventory: Inventory
     demands: Sequence[DemandKey]
     answers: Callable[[int], Answers]
+    _known: dict[tuple[AttributeName, int], _OfDemand] = field(default_factory=dict)
+    """Pods of a gang ask for the same few demands in very many ways."""
 
     def values(self, attribute: AttributeName, components: Iterable[Component]) -> Values:
         """Work out the values of an attribute that components could get."""
         count = len(self.inventory.nodes)
         found: list[set[str]] = [set() for _ in range(count)]
         covered, is_published = np.zeros(count, dtype=np.bool_), False
-        for asks in (asks for component in components for asks in component.requests):
-            is_about = self.is_about(attribute, asks)
-            is_published = is_published or is_about
-            if is_about:
-                covered |= self._cover(attribute, self._wanted(asks), found)
+        requests = {self._wanted(asks) for component in components for asks in component.requests}
+        for wanted in requests:
+            each = [self._of(attribute, demand) for demand in wanted]
+            if any(one.is_published for one in each):
+                is_published = True
+                covered |= self._covered(each)
+        for demand in set[int]().union(*requests):
+            for node, values in self._of(attribute, demand).values.items():
+                found[node] |= values
         return Values(tuple(map(frozenset, found)), covered, is_published)
 
     def is_about(self, attribute: AttributeName, asks: Sequence[Ask]) -> bool:
         """Whether some device that a request matches has an attribute."""
-        return any(
-            value_of(self.inventory.records[index], attribute)
-            for demand in self._wanted(asks)
-            for index, verdict in self.answers(demand).verdicts.items()
-            if verdict not in _UNMATCHED
-        )
+        return any(self._of(attribute, demand).is_published for demand in self._wanted(asks))
 
-    def _wanted(self, asks: Sequence[Ask]) -> list[int]:
-        return sorted({ask.demand for ask in asks if not self.demands[ask.demand].is_admin})
+    def _wanted(self, asks: Sequence[Ask]) -> tuple[int, ...]:
+        return tuple(sorted({ask.demand for ask in asks if not self.demands[ask.demand].is_admin}))
 
-    def _cover(self, attribute: AttributeName, wanted: Iterable[int], values: list[set[str]]) -> Mask:
-        """Note the values that devices of a request have per node; give the nodes where all of them have one."""
-        count = len(self.inventory.nodes)
-        having, lacking = np.zeros(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_)
-        for demand in wanted:
-            answers = self.answers(demand)
-            for index, verdict in answers.verdicts.items():
-                if verdict is not Verdict.YES:
-                    continue
-                record = self.inventory.records[index]
-                value = value_of(record, attribute)
-                nodes = answers.reach(record, count)
-                (having if value else lacking)[list(nodes)] = True
-                for node in nodes if value else ():
-                    values[node].add(value)
+    def _covered(self, found: Sequence[_OfDemand]) -> Mask:
+        """Give the nodes where all devices of a request have a value, and there are some."""
+        having, lacking = np.zeros((2, len(self.inventory.nodes)), dtype=np.bool_)
+        for each in found:
+            having[list(each.values)] = True
+            lacking |= each.lacking
         return having & ~lacking
+
+    def _of(self, attribute: AttributeName, demand: int) -> _OfDemand:
+        if (attribute, demand) not in self._known:
+            self._known[attribute, demand] = self._looked_at(attribute, demand)
+        return self._known[attribute, demand]
+
+    def _looked_at(self, attribute: AttributeName, demand: int) -> _OfDemand:
+        count, answers, is_published = len(self.inventory.nodes), self.answers(demand), False
+        values: dict[int, set[str]] = {}
+        lacking = np.zeros(count, dtype=np.bool_)
+        for index, verdict in answers.verdicts.items():
+            if verdict in _UNMATCHED:
+                continue
+            record = self.inventory.records[index]
+            value = value_of(record, attribute)
+            is_published = is_published or bool(value)
+            nodes = answers.reach(record, count) if verdict is Verdict.YES else ()
+            if not value:
+                lacking[list(nodes)] = True
+            for node in nodes if value else ():
+                values.setdefault(node, set()).add(value)
+        return _OfDemand(values, lacking, is_published)

@@ -23,12 +23,16 @@ class Disks:
         found = cls()
         for pod in running:
             node = node_index.get(pod.node_name)
-            for disk in (each.disk for each in pod.volumes if each.disk is not None and node is not None):
-                for identity in _identities(disk):
-                    found._used[identity].add(node)
-                    if not _is_shared(disk):
-                        found._written[identity].add(node)
+            if node is not None:
+                for disk in (each.disk for each in pod.volumes if each.disk is not None):
+                    found._note(disk, node)
         return found
+
+    def _note(self, disk: InlineDisk, node: int) -> None:
+        for identity in _identities(disk):
+            self._used[identity].add(node)
+            if not _is_shared(disk):
+                self._written[identity].add(node)
 
     def excluding(self, wanted: Iterable[InlineDisk]) -> set[int]:
         """Give the nodes where a pod uses one of some disks in a way that keeps another from it."""

@@ -248,7 +248,7 @@ class Engine:
             return None
         is_admin = tuple(each.is_admin for each in key[0])
         columns = tuple(self._read(stock, key[1]).values())
-        fresh = Drafting(stock, answers, key[1], is_admin, defaultdict(list), {}, columns)
+        fresh = Drafting(stock, answers, key[1], is_admin, defaultdict(list), columns)
         return relaying.lay_again(layout, fresh, replaced)
 
     def usage(self, stock: Inventory, snapshot: Snapshot) -> Usage:

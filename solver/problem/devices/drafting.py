@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from solver.domain import CounterId
 from solver.feasibility.device_attributes import AttributeName, Items, lookup
 from solver.problem.devices.inventory import DeviceRecord, Inventory
 from solver.problem.devices.layout import MOST_UNITS, Sharing
@@ -34,7 +33,6 @@ class Drafting:
     attributes: tuple[AttributeName, ...]
     is_admin: tuple[bool, ...]
     verdicts: defaultdict[int, list[tuple[int, int]]]
-    local_counters: dict[CounterId, int]
     columns: tuple[Column, ...]
     labelled: tuple[bool, ...] = ()
 
@@ -79,7 +77,7 @@ def prepare(
     attributes: Mapping[AttributeName, Column],
 ) -> Drafting:
     """
-    Gather, per record, the verdicts of all demands, and find out which counters and labels are local.
+    Gather, per record, the verdicts of all demands, and find out which labels are local.
 
     `attributes` are those that are constrained, with what was read of them before.
     """
@@ -87,19 +85,9 @@ def prepare(
     for demand, answer in enumerate(answers):
         for index, verdict in answer.verdicts.items():
             verdicts[index].append((demand, int(verdict)))
-    homes, columns = _counter_homes(inventory), tuple(attributes.values())
-    drafting = Drafting(inventory, answers, tuple(attributes), is_admin, verdicts, homes, columns)
+    drafting = Drafting(inventory, answers, tuple(attributes), is_admin, verdicts, tuple(attributes.values()))
     drafting.labelled = _labelled(drafting)
     return drafting
-
-
-def _counter_homes(inventory: Inventory) -> dict[CounterId, int]:
-    """Counters whose drawers all live on one node, with that node."""
-    homes: dict[CounterId, int] = {}
-    for record in inventory.records if inventory.budgets else ():
-        for counter, _ in record.counters:
-            homes[counter] = record.home if homes.get(counter, record.home) == record.home else -1
-    return {counter: home for counter, home in homes.items() if home >= 0}
 
 
 def _labelled(drafting: Drafting) -> tuple[bool, ...]:
@@ -137,5 +125,5 @@ def scale_of(amounts: Sequence[int], total: int) -> int:
 
 
 def units(amount: int, scale: int) -> int:
-    """Give an amount in units, rounded up."""
-    return -(-amount // scale)
+    """Give an amount in units, rounded up; one that no budget has is one more than any has."""
+    return min(-(-amount // scale), MOST_UNITS + 1)

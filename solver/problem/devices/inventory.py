@@ -30,6 +30,7 @@ from solver.problem.devices.node_sizes import NodeSizes
 from solver.problem.devices.owned import Ownership
 from solver.problem.devices.pairing import Pairing, Sited, pairing
 from solver.problem.devices.recall import Drawn, Recall
+from solver.problem.devices.taint_rules import TaintRules
 from solver.problem.label_index import LabelIndex, positions_of
 
 Mask = npt.NDArray[np.bool_]
@@ -109,9 +110,11 @@ class Inventory:
     wide: list[int] = field(default_factory=list)
     has_devices: Mask = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     budgets: dict[CounterId, int] = field(default_factory=dict)
+    counter_homes: dict[CounterId, int] = field(default_factory=dict)
+    """Counters that devices of one node alone draw on, with that node."""
     spans: list[tuple[ResourceSlice, int]] = field(default_factory=list)
     """Slices with the index of their first record; those of usable pools, in the order of the records."""
-    rules: tuple[DeviceTaintRule, ...] = ()
+    rules: TaintRules = field(default_factory=TaintRules)
     own_taints: dict[DeviceId, tuple[Taint, ...]] = field(default_factory=dict)
     """Taints as published, also by pools that cannot be used and for nodes that are not there."""
     draws: dict[DeviceId, tuple[tuple[CounterId, int], ...]] = field(default_factory=dict)
@@ -134,7 +137,7 @@ class Inventory:
 
     def taints_of(self, device: DeviceId) -> tuple[Taint, ...]:
         """Give a device's taints of today, whether anybody could allocate it or not."""
-        return self.own_taints.get(device, ()) + rule_taints(device, self.rules)
+        return self.own_taints.get(device, ()) + self.rules.taints(device)
 
     def reach(self, scope: NodeScope) -> frozenset[int] | None:
         """Nodes that a scope reaches: None for all of them, empty for a scope that this version does not know."""
@@ -179,7 +182,7 @@ def take_stock(
         sizes=NodeSizes(nodes),
         pools=pools.resolve(slices),
         by_home=[[] for _ in nodes],
-        rules=rules,
+        rules=TaintRules(rules),
     )
     for each in (each for pool in inventory.pools.values() for each in pool.slices):
         _note_published(inventory, each)
@@ -187,6 +190,7 @@ def take_stock(
         _add_counters(inventory, pool)
         for each in pool.slices:
             _add_slice(inventory, each, ownership, recall.drawn(each, _drawn_by))
+    inventory.counter_homes = _counter_homes(inventory.records) if inventory.budgets else {}
     _set_values(inventory.records)
     _set_pairings(inventory)
     inventory.has_devices = np.array([bool(indices) for indices in inventory.by_home], dtype=np.bool_)
@@ -237,7 +241,7 @@ def _add_slice(inventory: Inventory, each: ResourceSlice, ownership: Ownership, 
             scope=scope,
             home=home,
             nodes=nodes,
-            taints=device.taints + rule_taints(device_id, inventory.rules),
+            taints=device.taints + inventory.rules.taints(device_id),
             counters=counters,
             is_owned=ownership.includes(each.driver, home),
             position=position,
@@ -247,16 +251,12 @@ def _add_slice(inventory: Inventory, each: ResourceSlice, ownership: Ownership, 
         (inventory.wide if home < 0 else inventory.by_home[home]).append(record.index)
 
 
-def rule_taints(device: DeviceId, rules: tuple[DeviceTaintRule, ...]) -> tuple[Taint, ...]:
-    """Taints that DeviceTaintRules add; a rule without a selector selects nothing (KEP-5055)."""
-    return tuple(
-        rule.taint
-        for rule in rules
-        if not rule.selects_nothing
-        and rule.driver in {None, device.driver}
-        and rule.pool in {None, device.pool}
-        and rule.device in {None, device.device}
-    )
+def _counter_homes(records: Iterable[DeviceRecord]) -> dict[CounterId, int]:
+    homes: dict[CounterId, int] = {}
+    for record in records:
+        for counter, _ in record.counters:
+            homes[counter] = record.home if homes.get(counter, record.home) == record.home else -1
+    return {counter: home for counter, home in homes.items() if home >= 0}
 
 
 def _drawn_by(each: ResourceSlice) -> tuple[Drawn, ...]:

@@ -72,11 +72,11 @@ def numbered(layout: Layout, known: dict[GroupKey, int], key: GroupKey, is_admin
 
 
 def _lay_wide_counters(layout: Layout, drafting: Drafting) -> None:
-    """Give budgets to counters that devices of several nodes draw on."""
-    drawn: defaultdict[CounterId, list[int]] = defaultdict(list)
-    for record in drafting.inventory.records:
-        for counter, amount in record.counters:
-            if counter not in drafting.local_counters:
+    """Give budgets to counters that devices of several nodes draw on, and some that the batch can see."""
+    homes, drawn = drafting.inventory.counter_homes, defaultdict[CounterId, list[int]](list)
+    for index in sorted(drafting.verdicts):
+        for counter, amount in drafting.inventory.records[index].counters:
+            if counter not in homes:
                 drawn[counter].append(amount)
     for counter, amounts in drawn.items():
         total = drafting.inventory.budgets[counter]
@@ -194,7 +194,7 @@ def _drawn_beside(drafting: Drafting, node: int, counters: dict[CounterId, int])
     drawn = dict.fromkeys(
         pair for record in beside if any(counter in seen for counter, _ in record.counters) for pair in record.counters
     )
-    local = [(counter, amount) for counter, amount in drawn if drafting.local_counters.get(counter) == node]
+    local = [(counter, amount) for counter, amount in drawn if drafting.inventory.counter_homes.get(counter) == node]
     return tuple(dict.fromkeys((counters.setdefault(counter, len(counters)), amount) for counter, amount in local))
 
 
@@ -203,7 +203,7 @@ def _counter_reference(
 ) -> int:
     """Number a counter: by first use on its node, or negative where several nodes draw on it."""
     node, counter = place
-    if drafting.local_counters.get(counter) == node:
+    if drafting.inventory.counter_homes.get(counter) == node:
         return counters.setdefault(counter, len(counters))
     return -layout.counter_place[counter][1]
 

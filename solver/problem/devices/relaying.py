@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
-from solver.domain import CounterId
 from solver.feasibility.device_attributes import lookup
 from solver.problem.devices import laying
 from solver.problem.devices.drafting import Drafting
@@ -29,6 +28,8 @@ def lay_again(before: Layout, drafting: Drafting, replaced: Mapping[int, DeviceR
     if nodes[0] < 0 or any(_has_list(drafting, record) for record in replaced.values()):
         return None
     _fill(before, drafting, nodes)
+    if any(_has_new_counter(before, drafting, index) for index in drafting.verdicts):
+        return None
     layout = replace(
         before,
         groups=before.groups.copy(),
@@ -57,19 +58,21 @@ def _has_list(drafting: Drafting, was: DeviceRecord) -> bool:
 
 
 def _fill(before: Layout, drafting: Drafting, nodes: list[int]) -> None:
-    """Gather verdicts of the nodes' devices, and the counters that only devices of one node draw on."""
+    """Gather verdicts of the nodes' devices."""
     inventory = drafting.inventory
     drafting.labelled = before.labelled
     verdicts: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-    homes: dict[CounterId, int] = {}
     for index in (index for node in nodes for index in inventory.by_home[node]):
         for demand, answer in enumerate(drafting.answers):
             if index in answer.verdicts:
                 verdicts[index].append((demand, int(answer.verdicts[index])))
-        record = inventory.records[index]
-        own = (counter for counter, _ in record.counters if before.counter_place.get(counter, (0, 0))[0] >= 0)
-        homes.update((counter, record.home) for counter in own)
-    drafting.verdicts, drafting.local_counters = verdicts, homes
+    drafting.verdicts = verdicts
+
+
+def _has_new_counter(before: Layout, drafting: Drafting, index: int) -> bool:
+    """Whether a device draws on what other nodes draw on too, and none that the batch could see did before."""
+    counters = (counter for counter, _ in drafting.inventory.records[index].counters)
+    return any(each not in drafting.inventory.counter_homes and each not in before.counter_place for each in counters)
 
 
 def _forget(layout: Layout, drafting: Drafting, node: int) -> None:

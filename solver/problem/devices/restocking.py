@@ -17,7 +17,8 @@ from solver.domain import DeviceId, DeviceTaintRule, PoolId, ResourceSlice
 from solver.feasibility import pools
 from solver.feasibility.pools import Pool
 from solver.problem.bounded import Bounded
-from solver.problem.devices.inventory import DeviceRecord, Inventory, pairing_on, rule_taints
+from solver.problem.devices.inventory import DeviceRecord, Inventory, pairing_on
+from solver.problem.devices.taint_rules import TaintRules
 
 _MOST_SLICES: Final = 256
 """Slices concerned beyond which taking stock from nothing is hardly slower."""
@@ -36,7 +37,7 @@ def restock(
     """Put slices that were published again in the place of those that they replace; nodes are as before."""
     if len(old) != len(new):
         return None
-    tainted = _selected(before, {*before.rules} ^ {*rules})
+    tainted = _selected(before, {*before.rules.rules} ^ {*rules})
     again = {id(was): (was, now) for was, now in zip(old, new, strict=True) if was is not now or id(was) in tainted}
     if len(again) > _MOST_SLICES or not all(_frame(was) == _frame(now) for was, now in again.values()):
         return None
@@ -46,7 +47,7 @@ def restock(
         return None
     inventory = replace(
         before,
-        rules=rules,
+        rules=TaintRules(rules),
         pools=before.pools | resolved,
         records=before.records.copy(),
         spans=before.spans.copy(),
@@ -116,7 +117,7 @@ def _replaced(inventory: Inventory, now_of: Mapping[int, ResourceSlice]) -> dict
         inventory.spans[number] = (now, first)
         for record in inventory.records[first:end]:
             device = now.devices[record.position]
-            taints = device.taints + rule_taints(record.id, inventory.rules)
+            taints = device.taints + inventory.rules.taints(record.id)
             found[record.index] = record
             inventory.records[record.index] = replace(record, device=device, taints=taints)
         for device in now.devices:

@@ -28,8 +28,8 @@ def sites(layout: Layout, free: Iterable[int]) -> tuple[frozenset[int], ...]:
     reaches = {each: reaches[each] for each in free}
     found = dict.fromkeys(filter(None, reaches.values()))
     most = len(found) + _MOST_SHARED
-    for group in layout.groups:
-        seen = [reaches[each] for each in group.wide if each in reaches]
+    for wide in dict.fromkeys(group.wide for group in layout.groups):
+        seen = {reaches[each] for each in wide if each in reaches}
         if seen and len(found) < most:
             found.setdefault(everywhere.intersection(*seen))
     for shared in islice(_common(found), _MOST_TRIES):

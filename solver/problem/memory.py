@@ -17,7 +17,7 @@ from solver.feasibility.device_attributes import AttributeName
 from solver.problem import fit
 from solver.problem.bounded import MIB, Bounded
 from solver.problem.devices import drafting, inventory, laying, owned, relaying, restocking, usage
-from solver.problem.devices.drafting import Column, Drafting
+from solver.problem.devices.drafting import Column, Compared, Drafting
 from solver.problem.devices.inventory import DeviceRecord, Inventory
 from solver.problem.devices.layout import Layout
 from solver.problem.devices.recall import Learned, Recall, Selectors
@@ -45,7 +45,7 @@ _VERDICT: Final = 50
 """Bytes of the answer of one device, and the same for what is taken of it."""
 
 _Basis = tuple[tuple[Node, ...], tuple[ResourceSlice, ...], tuple[DeviceTaintRule, ...], OwnedDevices]
-_LayoutKey = tuple[tuple[DemandKey, ...], tuple[AttributeName, ...]]
+_LayoutKey = tuple[tuple[DemandKey, ...], tuple[Compared, ...]]
 
 
 @dataclass(slots=True, eq=False)
@@ -217,7 +217,7 @@ class Engine:
         return by_value.get(tuple(value for _, value in key.within), Answers())
 
     def layout(
-        self, stock: Inventory, demands: tuple[DemandKey, ...], attributes: tuple[AttributeName, ...]
+        self, stock: Inventory, demands: tuple[DemandKey, ...], attributes: tuple[Compared, ...]
     ) -> tuple[Layout, tuple[Answers, ...]]:
         """Give the cluster as a batch with these demands and constrained attributes sees it."""
         new = (key for key in demands if key not in self._answers and key not in self._stale and not key.within)
@@ -227,19 +227,20 @@ class Engine:
         if found is None:
             is_admin = tuple(key.is_admin for key in demands)
             found = self._laid_again((demands, attributes), stock, answers)
-            found = found or laying.lay_out(drafting.prepare(stock, answers, is_admin, self._read(stock, attributes)))
+            columns = self._read(stock, attributes)
+            found = found or laying.lay_out(drafting.prepare(stock, answers, is_admin, attributes, columns))
         found.ways = self._ways
         self._layouts[demands, attributes] = found
         if len(self._layouts) > _MOST_LAYOUTS:
             del self._layouts[next(iter(self._layouts))]
         return found, answers
 
-    def _read(self, stock: Inventory, attributes: tuple[AttributeName, ...]) -> dict[AttributeName, Column]:
+    def _read(self, stock: Inventory, attributes: tuple[Compared, ...]) -> tuple[Column, ...]:
         """Give what was read of attributes so far."""
-        for name in attributes:
+        for name in (each.name for each in attributes):
             if name not in self._columns:
                 self._columns.put(name, {}, _ITEMS * len(stock.records))
-        return {name: self._columns[name] for name in attributes}
+        return tuple(self._columns[each.name] for each in attributes)
 
     def _laid_again(self, key: _LayoutKey, stock: Inventory, answers: tuple[Answers, ...]) -> Layout | None:
         """Lay a layout of an inventory before this one again where devices changed since."""
@@ -247,7 +248,7 @@ class Engine:
         if layout is None:
             return None
         is_admin = tuple(each.is_admin for each in key[0])
-        columns = tuple(self._read(stock, key[1]).values())
+        columns = self._read(stock, key[1])
         fresh = Drafting(stock, answers, key[1], is_admin, defaultdict(list), columns)
         return relaying.lay_again(layout, fresh, replaced)
 

@@ -25,6 +25,7 @@ from solver.feasibility import claims as claim_rules
 from solver.feasibility import taints
 from solver.feasibility.device_attributes import AttributeName
 from solver.problem import following, leaving, quarantine
+from solver.problem.devices.drafting import Compared
 from solver.problem.devices.inventory import Inventory
 from solver.problem.gangs import gangs
 from solver.problem.gangs.splits import Splits
@@ -56,7 +57,8 @@ class Outline:
     circle: Circle
     budget: Budget
     demands: dict[DemandKey, int] = field(default_factory=dict)
-    attributes: dict[AttributeName, int] = field(default_factory=dict)
+    attributes: dict[AttributeName, set[int]] = field(default_factory=dict)
+    """Constrained ones, with the demands under the constraints; and those of groups of devices."""
     components: dict[Component, int] = field(default_factory=dict)
     cuts: dict[ClaimId, tuple[Cut, ...]] = field(default_factory=dict)
     shapes: dict[tuple[object, ...], tuple[Cut, ...]] = field(default_factory=dict)
@@ -218,13 +220,22 @@ class Outline:
     def intern(self, each: Component) -> int:
         """Give the number of a component."""
         for link in each.links:
-            self.attributes.setdefault(link.attribute, len(self.attributes))
+            demands = self.attributes.setdefault(link.attribute, set())
+            for member in link.members:
+                asks = each.requests[member.request]
+                demands.update(ask.demand for at, ask in enumerate(asks) if member.alternative in {-1, at})
         return self.components.setdefault(each, len(self.components))
 
     def look_at_groups(self) -> None:
         """Let attributes that group devices count where a level is about them, constrained or not."""
         for text in self.policy.group_attributes if "broken-groups" in self.policy.levels else ():
-            self.attributes.setdefault(AttributeName.parse(text), len(self.attributes))
+            self.attributes.setdefault(AttributeName.parse(text), set())
+
+    def compared(self) -> tuple[Compared, ...]:
+        """Give the attributes by which devices are told apart."""
+        grouping = self.policy.group_attributes if "broken-groups" in self.policy.levels else ()
+        names = frozenset(map(AttributeName.parse, grouping))
+        return tuple(Compared(name, frozenset(by), name in names) for name, by in self.attributes.items())
 
     def parts(self, claim_ids: tuple[ClaimId, ...]) -> tuple[tuple[Part, ...], tuple[tuple[Source, ...], ...]]:
         """Merge equal components of some claims; those that need identity stay apart."""

@@ -2,17 +2,29 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from solver.feasibility.device_attributes import AttributeName, Items, lookup
 from solver.problem.devices.inventory import DeviceRecord, Inventory
 from solver.problem.devices.layout import MOST_UNITS, Sharing
-from solver.problem.requests.demand import Answers
+from solver.problem.requests.demand import Answers, Verdict
 
 Column = dict[int, Items]
 """What devices, by record index, publish of one attribute, as far as it was read."""
+
+
+class Compared(NamedTuple):
+    """
+    An attribute by which devices are told apart: for the demands under a constraint on it, or to keep groups whole.
+
+    What other demands get may publish what it likes of it.
+    """
+
+    name: AttributeName
+    demands: frozenset[int]
+    is_grouping: bool = False
 
 
 class Draft(NamedTuple):
@@ -30,7 +42,7 @@ class Drafting:
 
     inventory: Inventory
     answers: Sequence[Answers]
-    attributes: tuple[AttributeName, ...]
+    attributes: tuple[Compared, ...]
     is_admin: tuple[bool, ...]
     verdicts: defaultdict[int, list[tuple[int, int]]]
     columns: tuple[Column, ...]
@@ -42,8 +54,7 @@ class Drafting:
         if verdicts is None:
             return None
         record = self.inventory.records[index]
-        values = tuple(self.items(record, position) for position in range(len(self.attributes)))
-        return Draft(record, tuple(verdicts), self._sharing(record, verdicts), values)
+        return Draft(record, tuple(verdicts), self._sharing(record, verdicts), self.values(record, verdicts))
 
     def too_small(self, draft: Draft) -> tuple[tuple[int, frozenset[int]], ...]:
         """Give, by demand, the nodes that see a device and have less than it takes of them."""
@@ -54,12 +65,22 @@ class Drafting:
             if index in answers[demand].too_small
         )
 
-    def items(self, record: DeviceRecord, position: int) -> Items:
+    def values(self, record: DeviceRecord, verdicts: Sequence[tuple[int, int]]) -> tuple[Items, ...]:
+        """Give what a device publishes of each attribute; nothing of those that nobody looks at who gets it."""
+        given = {demand for demand, verdict in verdicts if verdict == Verdict.YES} if self.attributes else ()
+        return tuple(
+            self._items(record, position)
+            if not each.demands.isdisjoint(given) or (each.is_grouping and record.home >= 0)
+            else ()
+            for position, each in enumerate(self.attributes)
+        )
+
+    def _items(self, record: DeviceRecord, position: int) -> Items:
         """Read an attribute of a device, once."""
         column = self.columns[position]
         found = column.get(record.index)
         if found is None:
-            found = column[record.index] = lookup(record.id.driver, record.device, self.attributes[position])
+            found = column[record.index] = lookup(record.id.driver, record.device, self.attributes[position].name)
         return found
 
     def _sharing(self, record: DeviceRecord, verdicts: list[tuple[int, int]]) -> Sharing | None:
@@ -74,34 +95,34 @@ def prepare(
     inventory: Inventory,
     answers: Sequence[Answers],
     is_admin: tuple[bool, ...],
-    attributes: Mapping[AttributeName, Column],
+    attributes: tuple[Compared, ...],
+    columns: tuple[Column, ...],
 ) -> Drafting:
     """
     Gather, per record, the verdicts of all demands, and find out which labels are local.
 
-    `attributes` are those that are constrained, with what was read of them before.
+    `columns` are what was read of the attributes before.
     """
     verdicts: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     for demand, answer in enumerate(answers):
         for index, verdict in answer.verdicts.items():
             verdicts[index].append((demand, int(verdict)))
-    drafting = Drafting(inventory, answers, tuple(attributes), is_admin, verdicts, tuple(attributes.values()))
+    drafting = Drafting(inventory, answers, attributes, is_admin, verdicts, columns)
     drafting.labelled = _labelled(drafting)
     return drafting
 
 
 def _labelled(drafting: Drafting) -> tuple[bool, ...]:
-    """Which attributes may be renumbered per node: no cluster-wide device has them, and none is a list."""
-    wide = [draft for index in drafting.inventory.wide if (draft := drafting.draft(index)) is not None]
-    lists = set[int]()
-    for index in drafting.verdicts:
+    """Which attributes may be renumbered per node: without lists, and with no value of devices of several nodes."""
+    count = len(drafting.attributes)
+    wide, local = [set[Items]() for _ in range(count)], [set[Items]() for _ in range(count)]
+    for index, verdicts in drafting.verdicts.items() if count else ():
         record = drafting.inventory.records[index]
-        lists.update(
-            position for position in range(len(drafting.attributes)) if len(drafting.items(record, position)) > 1
-        )
+        for values, items in zip(wide if record.home < 0 else local, drafting.values(record, verdicts), strict=True):
+            values.add(items)
     return tuple(
-        position not in lists and not any(draft.attributes[position] for draft in wide)
-        for position in range(len(drafting.attributes))
+        max(map(len, one | other), default=0) <= 1 and not (one & other) - {()}
+        for one, other in zip(wide, local, strict=True)
     )
 
 

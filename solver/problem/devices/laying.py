@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from solver.domain import CounterId
+from solver.domain import AttributeKind, CounterId
 from solver.feasibility.device_attributes import Items
 from solver.problem.devices.drafting import Draft, Drafting, scale_of, units
 from solver.problem.devices.inventory import Inventory
@@ -26,7 +26,7 @@ _Part = tuple[tuple[int, ...], frozenset[int] | None]
 def lay_out(drafting: Drafting) -> Layout:
     """Build the layout; cost grows with the number of devices that some demand can see."""
     inventory = drafting.inventory
-    layout = Layout(attributes=drafting.attributes, labelled=drafting.labelled)
+    layout = Layout(attributes=tuple(each.name for each in drafting.attributes), labelled=drafting.labelled)
     _lay_wide_counters(layout, drafting)
     _lay_wide_types(layout, drafting)
     unsettled = _unsettled_nodes(inventory)
@@ -224,7 +224,12 @@ def _numbered(drafts: list[Draft], column: list[Items]) -> list[Items]:
             behind[items].append((draft.verdicts, repr(draft.sharing), draft.record.value))
     order = sorted(behind, key=lambda items: sorted(behind[items], key=repr).__repr__())
     number = {items: index for index, items in enumerate(order)}
-    return [((items[0][0], number[items]),) if items else () for items in column]
+    return [((items[0][0], _label(items[0], number[items])),) if items else () for items in column]
+
+
+def _label(item: tuple[AttributeKind, int | bool | str], number: int) -> int | str:
+    """Write a number as no value of the kind is: those of devices of several nodes stay as they are."""
+    return number if isinstance(item[1], str) else str(number)
 
 
 def _group(layout: Layout, key: GroupKey, is_admin: tuple[bool, ...]) -> Group:

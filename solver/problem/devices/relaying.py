@@ -28,6 +28,8 @@ def lay_again(before: Layout, drafting: Drafting, replaced: Mapping[int, DeviceR
     if nodes[0] < 0 or any(_has_list(drafting, record) for record in replaced.values()):
         return None
     _fill(before, drafting, nodes)
+    if any(_has_value_of_several_nodes(before, drafting, index) for index in replaced):
+        return None
     if any(_has_new_counter(before, drafting, index) for index in drafting.verdicts):
         return None
     layout = replace(
@@ -54,7 +56,17 @@ def lay_again(before: Layout, drafting: Drafting, replaced: Mapping[int, DeviceR
 def _has_list(drafting: Drafting, was: DeviceRecord) -> bool:
     """Whether a device has, or had, several values of an attribute: then its values are labels on no node."""
     devices = (was.device, drafting.inventory.records[was.index].device)
-    return any(len(lookup(was.id.driver, each, name)) > 1 for each in devices for name in drafting.attributes)
+    return any(len(lookup(was.id.driver, each, name)) > 1 for each in devices for name, *_ in drafting.attributes)
+
+
+def _has_value_of_several_nodes(before: Layout, drafting: Drafting, index: int) -> bool:
+    """Whether a device has a value that a device of several nodes has, where it is a label on its node."""
+    verdicts = drafting.verdicts.get(index, ())
+    values = drafting.values(drafting.inventory.records[index], verdicts)
+    return any(
+        is_label and items and any(kind.attributes[position] == items for kind in before.wide_types)
+        for position, (items, is_label) in enumerate(zip(values, before.labelled, strict=True))
+    )
 
 
 def _fill(before: Layout, drafting: Drafting, nodes: list[int]) -> None:

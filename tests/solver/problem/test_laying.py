@@ -2,8 +2,9 @@
 
 import pytest
 
-from solver.domain import Claim, Device, NodeScope, ResourceSlice
-from solver.problem.devices.layout import GLOBAL, Layout
+from solver import solve
+from solver.domain import Claim, Device, NodeScope, Policy, ResourceSlice, Taint
+from solver.problem.devices.layout import GLOBAL, MOST_UNITS, Layout
 from tests.support import builders as b
 from tests.support import solver_problems as s
 
@@ -69,6 +70,60 @@ def test_labels_that_devices_of_several_nodes_have_are_not_renumbered() -> None:
     wide = b.resource_slice("wide", b.device("w", attributes={ROOT: "n1-0"}), at=b.scope(all_nodes=True))
     found = layout(cards("n1", "n1-0"), cards("n2", "n2-0"), wide, claim=ALIGNED)
     assert found.group_of == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("value", "taints"), [("own", ()), ("n1-0", (b.taint("broken"),)), (0, ()), (("n1-0", "x"), (b.taint("broken"),))]
+)
+def test_devices_of_several_nodes_with_other_values_leave_equal_nodes_equal(
+    value: b.Attribute, taints: tuple[Taint, ...]
+) -> None:
+    """So do those that no pod gets: a driver that offers devices to all nodes would make every node its own kind."""
+    wide = b.resource_slice("wide", b.device("w", attributes={ROOT: value}, taints=taints), at=b.scope(all_nodes=True))
+    found = layout(cards("n1", "n1-0", "n1-0"), cards("n2", "n2-0", "n2-0"), wide, claim=ALIGNED)
+    assert found.group_of == [0, 0]
+
+
+def test_a_number_on_several_nodes_is_not_the_label_of_another() -> None:
+    """A label is a number too: the device of all nodes would go with the first pair of every node."""
+    wide = b.resource_slice("wide", b.device("w", attributes={ROOT: 0}), at=b.scope(all_nodes=True))
+    claim = b.claim("c", b.request("r", count=2), constraints=(b.match(ROOT),))
+    world = b.snapshot(b.node("n1"), cards("n1", 5), wide, b.gpu_class(), claim)
+
+    assert not solve(world, b.batch(b.pod("p", "c")), Policy(), s.PATIENT).placements
+
+
+def test_what_other_demands_get_may_have_any_value() -> None:
+    wide = b.resource_slice("w", b.device("w", attributes={ROOT: "n1-0"}), driver="x", at=b.scope(all_nodes=True))
+    slices = cards("n1", "n1-0", "n1-0"), cards("n2", "n2-0", "n2-0")
+    classes = b.gpu_class(), b.device_class("x", driver="x")
+    claims = ALIGNED, b.claim("x", b.request("x", "x"))
+    pods = [b.pod("p", "c"), b.pod("q", "x")]
+
+    found = s.problem([b.node("n1"), b.node("n2")], slices, wide, classes, claims, pods=pods).layout
+
+    assert found.group_of == [0, 0]
+
+
+def test_counters_that_no_demand_sees_have_no_budgets() -> None:
+    everywhere = b.scope(all_nodes=True)
+    counters = b.resource_slice("x", driver="x", slice_count=2, counter_sets={"s": {"c": 4}}, at=everywhere)
+    drawing = b.device("d", consumes={"s": {"c": 1}})
+    devices = b.resource_slice("x", drawing, driver="x", slice_count=2, name="d", at=everywhere)
+
+    found = layout(b.gpu_slice("n1"), counters, devices)
+
+    assert (found.counter_place, found.wide_budgets) == ({}, ([], []))
+
+
+def test_a_draw_that_no_counter_has_is_no_large_number() -> None:
+    """Engines add what is drawn of a counter: beside this one others would have to be 64 bits wide."""
+    counters = b.resource_slice("n1", slice_count=2, counter_sets={"s": {"c": 3}})
+    drawing = (b.device(f"d{n}", consumes={"s": {"c": amount}}) for n, amount in enumerate(("1", "8Ei", "1e60")))
+    found = layout(b.resource_slice("n1", *drawing, slice_count=2, name="d"), counters)
+
+    taken = [amount for kind in found.groups[0].types for takes in kind.takes.values() for _, amount in takes]
+    assert max(taken) <= MOST_UNITS + 1
 
 
 def test_lists_are_not_renumbered() -> None:

@@ -123,6 +123,21 @@ def _changed(snapshot: Snapshot, number: int, change: Change) -> Snapshot:
     return structs.replace(snapshot, slices=tuple(slices))
 
 
+@pytest.mark.parametrize(("value", "groups"), [("b", [0, 0]), ("w", [0, 1])])
+def test_a_value_that_devices_of_all_nodes_have_becomes_no_label(value: str, groups: list[int]) -> None:
+    engine, (slices, batch) = Engine(), _cluster("aab", "ccd")
+    wide = b.resource_slice("wide", b.device("w", attributes={ROOT: "w"}), at=b.scope(all_nodes=True))
+    before = b.snapshot([b.node(f"n{index}") for index in range(2)], slices, wide, b.gpu_class(), ALIGNED)
+    prepare(before, batch, Policy(), engine)
+    number = next(index for index, each in enumerate(before.slices) if each.pool == "n0")
+    old = before.slices[number]
+    again = structs.replace(old, devices=(*old.devices[:2], b.device("d2", attributes={ROOT: value})))
+    after = structs.replace(before, slices=tuple(again if each is old else each for each in before.slices))
+
+    assert prepare(after, batch, Policy(), engine).layout.group_of == groups
+    assert look(prepare(after, batch, Policy(), engine)) == look(prepare(after, batch, Policy(), Engine()))
+
+
 def test_only_the_node_of_a_slice_is_described_again(monkeypatch: pytest.MonkeyPatch) -> None:
     engine, (slices, batch) = Engine(), _cluster("aabb", "aabb", "aaab")
     before = _snapshot(slices)

@@ -1,18 +1,21 @@
 """GLOP over the integer form: the linear relaxation, whose floor is a proven bound for every level."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final
 
 from ortools.linear_solver.python import model_builder_helper
 
-from solver.model.form import UNBOUNDED, Expression, IntegerForm
+from solver.model.form import UNBOUNDED, Expression, IntegerForm, Row
 
 _TOLERANCE: Final = 1e-6
 _RELATIVE_TOLERANCE: Final = 1e-9
 """Sums of large costs are no more exact than this: a bound is rather too high by one than too low."""
 _INFINITY: Final = math.inf
+_RANGE: Final = 2**24
+"""Within a row larger numbers beside 1 are beyond the engine's tolerance (that of a bound is relative to the row)."""
 _EXACT: Final = 2**50
 """Numbers of rows beyond this lose whole units in a float: what the engine says of them proves nothing."""
 
@@ -45,11 +48,12 @@ def bound(form: IntegerForm, objective: Expression, seconds: float) -> LinearBou
     """
     Give an upper bound on the maximum of an expression; integrality is relaxed, everything else holds.
 
-    There is none where a row has numbers that a float does not hold exactly, as amounts that a driver made up may be.
+    There is none where an equation has numbers that a float does not hold exactly.
     """
-    if not _is_exact(form):
+    rows = [_coarse(row) for row in form.rows]
+    if not _is_exact(rows):
         return LinearBound(None)
-    solver = _solved(form, objective, seconds)
+    solver = _solved(replace(form, rows=rows), objective, seconds)
     status = solver.status()
     if status == model_builder_helper.SolveStatus.OPTIMAL:
         value = solver.objective_value()
@@ -57,9 +61,31 @@ def bound(form: IntegerForm, objective: Expression, seconds: float) -> LinearBou
     return LinearBound(None, status == model_builder_helper.SolveStatus.INFEASIBLE)
 
 
-def _is_exact(form: IntegerForm) -> bool:
-    limits = (limit for row in form.rows for limit in (row.low, row.high) if abs(limit) < UNBOUNDED)
-    factors = (factor for row in form.rows for factor in row.expression.terms.values())
+def _coarse(row: Row) -> Row:
+    """
+    Count a row whose numbers differ beyond the engine's tolerance in larger units, so that it allows no less.
+
+    That is sound for a row with one limit, since no variable is negative: what is counted is rounded in its favour.
+    """
+    terms = row.expression.terms
+    largest = max(map(abs, terms.values()), default=0)
+    smallest = min(map(abs, filter(None, terms.values())), default=1)
+    is_most = row.low <= -UNBOUNDED
+    if largest <= _RANGE * smallest or (not is_most and row.high < UNBOUNDED):
+        return row
+    unit = -(-largest // _RANGE)
+
+    def rounded(number: int) -> int:
+        return number // unit if is_most else -(-number // unit)
+
+    expression = Expression({variable: rounded(factor) for variable, factor in terms.items()})
+    low, high = (row.low, rounded(row.high)) if is_most else (rounded(row.low), row.high)
+    return replace(row, expression=expression, low=low, high=high)
+
+
+def _is_exact(rows: Sequence[Row]) -> bool:
+    limits = (limit for row in rows for limit in (row.low, row.high) if abs(limit) < UNBOUNDED)
+    factors = (factor for row in rows for factor in row.expression.terms.values())
     return all(-_EXACT <= number <= _EXACT for number in chain(limits, factors))
 
 

@@ -28,7 +28,7 @@ def lay_again(before: Layout, drafting: Drafting, replaced: Mapping[int, DeviceR
     if nodes[0] < 0 or any(_has_list(drafting, record) for record in replaced.values()):
         return None
     _fill(before, drafting, nodes)
-    if any(_has_value_of_several_nodes(before, drafting, index) for index in replaced):
+    if any(_may_change_labels(before, drafting, record) for record in replaced.values()):
         return None
     if any(_has_new_counter(before, drafting, index) for index in drafting.verdicts):
         return None
@@ -59,14 +59,21 @@ def _has_list(drafting: Drafting, was: DeviceRecord) -> bool:
     return any(len(lookup(was.id.driver, each, name)) > 1 for each in devices for name, *_ in drafting.attributes)
 
 
-def _has_value_of_several_nodes(before: Layout, drafting: Drafting, index: int) -> bool:
-    """Whether a device has a value that a device of several nodes has, where it is a label on its node."""
-    verdicts = drafting.verdicts.get(index, ())
-    values = drafting.values(drafting.inventory.records[index], verdicts)
-    return any(
-        is_label and items and any(kind.attributes[position] == items for kind in before.wide_types)
-        for position, (items, is_label) in enumerate(zip(values, before.labelled, strict=True))
-    )
+def _may_change_labels(before: Layout, drafting: Drafting, was: DeviceRecord) -> bool:
+    """
+    Whether a device gets a value that devices of several nodes have, which are labels on no node, or loses one.
+
+    What it had is not kept: where there are such values, every device that has any may have been the last.
+    """
+    now = drafting.inventory.records[was.index]
+    new = drafting.values(now, drafting.verdicts.get(was.index, ()))
+    for position, (each, is_label) in enumerate(zip(drafting.attributes, before.labelled, strict=True)):
+        wide = (kind.attributes[position] for kind in before.wide_types)
+        if is_label and new[position] and new[position] in wide:
+            return True
+        if not is_label and lookup(was.id.driver, was.device, each.name) and any(wide):
+            return True
+    return False
 
 
 def _fill(before: Layout, drafting: Drafting, nodes: list[int]) -> None:

@@ -2,14 +2,21 @@
 
 import random
 from collections.abc import Sequence
+from itertools import product
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from solver import solve, verify
+from solver.domain import Policy
 from solver.engines import cpsat, linear
 from solver.engines.cpsat import Effort
 from solver.engines.programme import Programme
 from solver.engines.status import EngineError, EngineResult, EngineStatus
 from solver.model.form import Expression, IntegerForm
+from tests.support import builders as b
+from tests.support import solver_problems as s
 
 EFFORT = Effort(seconds=30.0, deterministic_seconds=10.0, seed=1, workers=1, presolve=True)
 
@@ -187,3 +194,53 @@ def test_numbers_that_a_float_does_not_hold_exactly_prove_nothing() -> None:
     form.require(Expression({x: 9 * 10**18}), "capacity", low=0, high=9 * 10**18 + 1)
     found = linear.bound(form, Expression({x: 1}), 10.0)
     assert (found.value, found.is_infeasible) == (None, False)
+
+
+NUMBERS = st.one_of(st.integers(-9, 9), st.sampled_from([2**30 + 1, -(2**31) - 1, 2**44 + 7, -(2**45) - 3]))
+
+
+@given(
+    rows=st.lists(st.tuples(st.lists(NUMBERS, min_size=3, max_size=3), NUMBERS, st.booleans()), max_size=3),
+    worth=st.lists(st.integers(-3, 3), min_size=3, max_size=3),
+)
+def test_rows_of_very_different_numbers_allow_no_less(
+    rows: list[tuple[list[int], int, bool]], worth: list[int]
+) -> None:
+    form = IntegerForm()
+    variables = [form.variable(0, 3) for _ in worth]
+    for factors, limit, is_most in rows:
+        row = Expression(dict(zip(variables, factors, strict=True)))
+        form.require(row, "row", high=limit) if is_most else form.require(row, "row", low=limit)
+    objective = Expression(dict(zip(variables, worth, strict=True)))
+    found = [objective.value(list(each)) for each in product(range(4), repeat=3) if not form.broken_by(list(each))]
+
+    relaxed = linear.bound(form, objective, 10.0)
+
+    assert not found or (relaxed.value is not None and relaxed.value >= max(found))
+
+
+ANY, N0 = b.device_class("any"), b.scope("n0")
+
+
+def one_share(amount: str) -> list[s.Objects]:
+    shared = b.device("d1", is_shareable=True, capacities={"u": amount})
+    small = b.resource_slice("e1", b.device("d1", capacities={"u": "6"}), driver="x", at=N0)
+    claim = b.claim("c", b.request("r", "any", capacity={"u": "1500m"}))
+    return [b.resource_slice("e0", shared, driver="x", at=N0), small, claim]
+
+
+def every_share(amount: str) -> list[s.Objects]:
+    shared = b.device("d1", is_shareable=True, capacities={"m": b.capacity(amount, default="1")})
+    plain = b.resource_slice("n0", b.device("g1", capacities={"m": amount}))
+    every = b.request("r1", "any", mode="All", capacity={"m": amount})
+    slices = plain, b.resource_slice("e", shared, b.device("d2"), driver="x", at=b.scope("n1"))
+    return [*slices, b.claim("c", b.request("r0", "any"), every)]
+
+
+@pytest.mark.parametrize("world", [one_share("1Pi"), one_share("1e20"), every_share("4Gi"), every_share("80Gi")])
+def test_a_share_of_one_beside_one_of_very_many_is_no_contradiction(world: list[s.Objects]) -> None:
+    """A driver may publish any amount, and a claim may ask for any part of it."""
+    snapshot, batch = b.snapshot(b.node("n0"), b.node("n1"), ANY, *world), b.batch(b.pod("p", "c", cpu=1))
+    plan = solve(snapshot, batch, Policy(), s.PATIENT)
+    assert verify.check(snapshot, batch, plan, Policy()) == ()
+    assert len(plan.placements) == 1

@@ -92,11 +92,12 @@ class Supplies:
 
     def _there(self, ask: Ask, index: int, verdict: Verdict, wanted: set[int]) -> Verdict:
         """Give the answer of a device on some nodes, which may be too small for what it takes of them."""
-        small = self.problem.answers[ask.demand].too_small.get(index)
-        if small is None:
+        answers = self.problem.answers[ask.demand]
+        small, spared = answers.too_small.get(index, frozenset()), answers.spared.get(index, frozenset())
+        is_had = not wanted <= small | spared if ask.needed else wanted.isdisjoint(small)
+        if is_had:
             return verdict
-        is_had = not wanted <= small if ask.needed else wanted.isdisjoint(small)
-        return verdict if is_had else Verdict.TOO_LARGE
+        return Verdict.SPARED if spared and not wanted <= small else Verdict.TOO_LARGE
 
     def obstacle(self, index: int, demand: int) -> str:
         """Say why one more allocation does not fit a device as it is used today; empty where it does."""

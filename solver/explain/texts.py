@@ -82,6 +82,7 @@ WORDS: Final = {
     Verdict.CAPACITY: "too small for the requested capacity",
     Verdict.NOT_OWNED: "left to another scheduler by the configuration",
     Verdict.TOO_LARGE: "that takes more of its node than it has",
+    Verdict.SPARED: "left aside for what it takes of its node, where others take nothing",
 }
 
 

@@ -45,7 +45,8 @@ _VERDICT: Final = 50
 """Bytes of the answer of one device, and the same for what is taken of it."""
 
 _Basis = tuple[tuple[Node, ...], tuple[ResourceSlice, ...], tuple[DeviceTaintRule, ...], OwnedDevices]
-_LayoutKey = tuple[tuple[DemandKey, ...], tuple[Compared, ...]]
+_LayoutKey = tuple[tuple[DemandKey, ...], tuple[Compared, ...], tuple[int, ...]]
+"""Demands, attributes, and how many devices are asked for, where that decides which of them are given."""
 
 
 @dataclass(slots=True, eq=False)
@@ -57,7 +58,7 @@ class Engine:
     _answers: Bounded[DemandKey, Answers] = field(default_factory=partial(Bounded, _ANSWERS_BYTES, patient=True))
     _stale: dict[DemandKey, tuple[Answers, frozenset[int]]] = field(default_factory=dict)
     """Answers of inventories before this one, with the records that were replaced since."""
-    _layouts: dict[_LayoutKey, Layout] = field(default_factory=dict)
+    _layouts: dict[_LayoutKey, tuple[Layout, tuple[Answers, ...]]] = field(default_factory=dict)
     _outdated: dict[_LayoutKey, tuple[Layout, dict[int, DeviceRecord]]] = field(default_factory=dict)
     """Layouts of inventories before this one, with the records that were replaced since, as they were."""
     _by_value: Bounded[tuple[DemandKey, tuple[AttributeName, ...]], dict[tuple[str, ...], Answers]] = field(
@@ -128,14 +129,14 @@ class Engine:
         found = restocking.restock(self._inventory, was[1], basis[1], basis[2])
         if found is None:
             return False
-        wanted = {key for demands, _ in (*self._layouts, *self._outdated) for key in demands if not key.within}
+        wanted = {key for demands, *_ in (*self._layouts, *self._outdated) for key in demands if not key.within}
         stale = {key: (answers, changed.union(found.replaced)) for key, (answers, changed) in self._stale.items()}
         stale |= {key: (answers, frozenset(found.replaced)) for key, answers in self._answers.items()}
         self._stale = {key: each for key, each in stale.items() if key in wanted}
         self._answers.clear()
         self.costs.clear()
         outdated = {key: (layout, found.replaced | old) for key, (layout, old) in self._outdated.items()}
-        outdated |= {key: (layout, found.replaced) for key, layout in self._layouts.items()}
+        outdated |= {key: (layout, found.replaced) for key, (layout, _) in self._layouts.items()}
         self._outdated = dict(list(outdated.items())[-_MOST_LAYOUTS:])
         self._layouts.clear()
         self._by_value.clear()
@@ -217,23 +218,40 @@ class Engine:
         return by_value.get(tuple(value for _, value in key.within), Answers())
 
     def layout(
-        self, stock: Inventory, demands: tuple[DemandKey, ...], attributes: tuple[Compared, ...]
+        self,
+        stock: Inventory,
+        demands: tuple[DemandKey, ...],
+        attributes: tuple[Compared, ...],
+        needed: tuple[int, ...] = (),
     ) -> tuple[Layout, tuple[Answers, ...]]:
-        """Give the cluster as a batch with these demands and constrained attributes sees it."""
+        """
+        Give the cluster as a batch with these demands and constrained attributes sees it, and what devices answer.
+
+        `needed` says how many devices are asked for by each demand, where some take resources of their nodes.
+        """
         new = (key for key in demands if key not in self._answers and key not in self._stale and not key.within)
         demand.look_ahead(stock, new, self._recall)
         answers = tuple(self.answers(stock, key) for key in demands)
-        found = self._layouts.pop((demands, attributes), None)
-        if found is None:
-            is_admin = tuple(key.is_admin for key in demands)
-            found = self._laid_again((demands, attributes), stock, answers)
-            columns = self._read(stock, attributes)
-            found = found or laying.lay_out(drafting.prepare(stock, answers, is_admin, attributes, columns))
-        found.ways = self._ways
-        self._layouts[demands, attributes] = found
+        key = (demands, attributes, needed)
+        found = self._layouts.pop(key, None) or self._laid(key, stock, answers)
+        found[0].ways = self._ways
+        self._layouts[key] = found
         if len(self._layouts) > _MOST_LAYOUTS:
             del self._layouts[next(iter(self._layouts))]
-        return found, answers
+        return found if needed else (found[0], answers)
+
+    def _laid(
+        self, key: _LayoutKey, stock: Inventory, answers: tuple[Answers, ...]
+    ) -> tuple[Layout, tuple[Answers, ...]]:
+        demands, attributes, needed = key
+        if needed:
+            counted = zip(demands, answers, needed, strict=True)
+            answers = tuple(demand.sparing(stock, each, answer, count) for each, answer, count in counted)
+        found = self._laid_again(key, stock, answers)
+        if found is None:
+            is_admin, columns = tuple(each.is_admin for each in demands), self._read(stock, attributes)
+            found = laying.lay_out(drafting.prepare(stock, answers, is_admin, attributes, columns))
+        return found, answers if needed else ()
 
     def _read(self, stock: Inventory, attributes: tuple[Compared, ...]) -> tuple[Column, ...]:
         """Give what was read of attributes so far."""
@@ -245,7 +263,7 @@ class Engine:
     def _laid_again(self, key: _LayoutKey, stock: Inventory, answers: tuple[Answers, ...]) -> Layout | None:
         """Lay a layout of an inventory before this one again where devices changed since."""
         layout, replaced = self._outdated.pop(key, (None, {}))
-        if layout is None:
+        if layout is None or stock.has_burdens:  # a device that changed decides whether others are spared
             return None
         is_admin = tuple(each.is_admin for each in key[0])
         columns = self._read(stock, key[1])

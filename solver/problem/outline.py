@@ -226,6 +226,20 @@ class Outline:
                 demands.update(ask.demand for at, ask in enumerate(asks) if member.alternative in {-1, at})
         return self.components.setdefault(each, len(self.components))
 
+    def needed(self) -> tuple[int, ...]:
+        """Give for each demand the most devices that requests of one component ask for together."""
+        most = [1] * len(self.demands)
+        for each in self.components:
+            together = Counter[int]()
+            for alternatives in each.requests:
+                asked = Counter[int]()
+                for ask in alternatives:
+                    asked[ask.demand] = max(asked[ask.demand], ask.needed)
+                together.update(asked)
+            for number, count in together.items():
+                most[number] = max(most[number], count)
+        return tuple(most)
+
     def look_at_groups(self) -> None:
         """Let attributes that group devices count where a level is about them, constrained or not."""
         for text in self.policy.group_attributes if "broken-groups" in self.policy.levels else ():

@@ -96,7 +96,8 @@ def _built(case: _Preparation, batch: Batch, rejected: dict[int, tuple[Reason, .
         outline.cut(claim_id)
     found = classing.classes(outline, batch, stock, engine)
     outline.look_at_groups()
-    layout, answers = engine.layout(stock, tuple(outline.demands), outline.compared())
+    needed = outline.needed() if stock.has_burdens else ()
+    layout, answers = engine.layout(stock, tuple(outline.demands), outline.compared(), needed)
     counted = engine.usage(stock, snapshot)
     local, wide = states.states(layout, stock, counted)
     problem = Problem(

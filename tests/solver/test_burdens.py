@@ -21,6 +21,7 @@ from solver.domain import (
     ResourceSlice,
 )
 from solver.domain.quantity import NANO, parse
+from solver.problem.memory import Engine
 from tests.support import builders as b
 from tests.support import solver_problems as s
 
@@ -344,3 +345,72 @@ def test_pods_of_a_plan_that_are_moved_keep_what_their_devices_take() -> None:
 
     assert verify.check(snapshot, batch, plan, policy) == ()
     assert len(plan.placements) == 2
+
+
+EVIL = "evil.example.com"
+ANY = b.device_class("gpu")
+
+
+def beside_others(cpu: str, *objects: s.Objects, pods: list[Pod]) -> list[int]:
+    """How many pods are placed without and with a device for all nodes that takes so much of them."""
+    nodes, good = [b.node(f"n{i}", cpu=8) for i in range(3)], [b.gpu_slice(f"n{i}") for i in range(3)]
+    taker = everywhere(taking(b.resource_slice("e", b.device("d"), driver=EVIL), cpu=cpu))
+    worlds = (nodes, good, ANY, *objects), (nodes, good, ANY, *objects, taker)
+    return [len(checked(*world, pods=pods).placements) for world in worlds]
+
+
+def test_a_device_that_takes_nearly_the_whole_node_keeps_no_pod_from_those_that_take_nothing() -> None:
+    claims = [b.claim(f"c{i}", b.request("r")) for i in range(6)]
+    pods = [using(b.pod(f"p{i}", f"c{i}", cpu=1)) for i in range(6)]
+    assert beside_others("7500m", claims, pods=pods) == [6, 6]
+
+
+def test_nor_pods_that_ask_for_several() -> None:
+    claim = b.claim("c", b.request("r", count=2))
+    assert beside_others("3", claim, pods=[using(b.pod("p", "c", cpu=4))]) == [1, 1]
+
+
+def test_nor_pods_that_share_a_claim() -> None:
+    pods = [using(b.pod(f"p{i}", "c", cpu=1)) for i in range(3)]
+    assert beside_others("1m", b.claim("c", b.request("r")), pods=pods) == [3, 3]
+
+
+def test_nor_pods_whose_claim_no_container_uses() -> None:
+    claims = [b.claim(f"c{i}", b.request("r")) for i in range(2)]
+    assert beside_others("1m", claims, pods=[b.pod(f"p{i}", f"c{i}", cpu=1) for i in range(2)]) == [2, 2]
+
+
+def test_nor_pods_with_requests_of_their_own_level() -> None:
+    pod = replace(using(b.pod("p", "c", cpu=1)), level_slack=(("cpu", 0),))
+    assert beside_others("1m", b.claim("c", b.request("r")), pods=[pod]) == [1, 1]
+
+
+def test_where_too_few_take_nothing_the_others_are_given() -> None:
+    pool = b.resource_slice("n0", b.device("free"), *taking(b.gpu_slice("n0", count=2), cpu="1").devices)
+    world = b.node("n0", cpu=4), pool, GPU, b.claim("c", b.request("r", count=2))
+
+    (placed,) = checked(*world, pods=[using(b.pod("p", "c", cpu=1))]).placements
+    assert sum(nano for each in placed.burdens for _, nano in each.resources) >= NANO
+
+
+def test_who_waits_hears_of_devices_that_are_left_aside() -> None:
+    held = b.claim("held", allocation=b.allocation(b.result("r", "free", "n0"), node_name="n0"))
+    pool = b.resource_slice("n0", b.device("free"), *taking(b.gpu_slice("n0", count=1), cpu="1").devices)
+
+    plan = checked(b.node("n0"), pool, GPU, held, b.claim("c", b.request("r")), pods=[using(b.pod("p", "c"))])
+
+    lead = "request r: needs 1 device, 2 match, 0 free, 1 in use, 1 left aside for what it takes of its node"
+    assert s.messages(plan, "p") == [f"{lead}, where others take nothing"]
+
+
+def test_what_is_left_aside_follows_what_is_published() -> None:
+    engine = Engine()
+    slices = b.gpu_slice("n0", count=1), taking(b.resource_slice("e", b.device("d"), at=b.scope("n0")), cpu="1")
+    known = b.snapshot(b.node("n0", cpu=4), slices, GPU, b.claim("c", b.request("r")))
+    batch = b.batch(using(b.pod("p", "c", cpu=1)))
+    assert s.devices_of(solve(known, batch, Policy(), s.PATIENT, engine), "c") == [("r", "gpu-0")]
+
+    old = next(each for each in known.slices if each.pool == "n0")
+    tainted = replace(old, devices=(replace(old.devices[0], taints=(b.taint("broken"),)),))
+    again = replace(known, slices=tuple(tainted if each is old else each for each in known.slices))
+    assert s.devices_of(solve(again, batch, Policy(), s.PATIENT, engine), "c") == [("r", "d")]

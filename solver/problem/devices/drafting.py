@@ -56,14 +56,14 @@ class Drafting:
         record = self.inventory.records[index]
         return Draft(record, tuple(verdicts), self._sharing(record, verdicts), self.values(record, verdicts))
 
-    def too_small(self, draft: Draft) -> tuple[tuple[int, frozenset[int]], ...]:
-        """Give, by demand, the nodes that see a device and have less than it takes of them."""
-        answers, index = self.answers, draft.record.index
-        return tuple(
-            (demand, answers[demand].too_small[index])
-            for demand, _ in draft.verdicts
-            if index in answers[demand].too_small
-        )
+    def lost(self, draft: Draft) -> tuple[tuple[int, frozenset[int]], ...]:
+        """Give, by demand, the nodes that see a device and on which no pod gets it for what it takes of them."""
+        found = []
+        for demand, _ in draft.verdicts:
+            answers, index = self.answers[demand], draft.record.index
+            lost = answers.too_small.get(index, frozenset()) | answers.spared.get(index, frozenset())
+            found += [(demand, lost)] if lost else []
+        return tuple(found)
 
     def values(self, record: DeviceRecord, verdicts: Sequence[tuple[int, int]]) -> tuple[Items, ...]:
         """Give what a device publishes of each attribute; nothing of those that nobody looks at who gets it."""

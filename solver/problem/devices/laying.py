@@ -18,7 +18,7 @@ _CounterBudget = Callable[[int], tuple[int, int]]
 """Counter reference → its budget and scale."""
 _CountedType = tuple[TypeKey, int]
 _Small = tuple[tuple[int, frozenset[int]], ...]
-"""By demand, the nodes that have less than a device takes of them."""
+"""By demand, the nodes on which no pod gets a device for what it takes of them."""
 _Part = tuple[tuple[int, ...], frozenset[int] | None]
 """Demands that a device takes too much for, and the nodes where it is those."""
 
@@ -96,7 +96,7 @@ def _lay_wide_types(layout: Layout, drafting: Drafting) -> None:
         draft = drafting.draft(index)
         if draft is None:
             continue
-        seen = (draft.record.nodes, drafting.too_small(draft))
+        seen = (draft.record.nodes, drafting.lost(draft))
         if seen not in small:
             small[seen] = _parted(*seen, len(drafting.inventory.nodes))
         counters = tuple((-layout.counter_place[counter][1], amount) for counter, amount in draft.record.counters)

@@ -1,10 +1,14 @@
 """What one request asks of a single device, and which devices answer."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from solver.domain import (
     BINDING_FAILED_TAINT,
@@ -37,6 +41,7 @@ class Verdict(IntEnum):
     OFFERED_TWICE = 6
     AVOIDED = 7
     TOO_LARGE = 8
+    SPARED = 9
 
 
 class DemandKey(NamedTuple):
@@ -72,6 +77,9 @@ def key_of(alternative: SubRequest, classes: Mapping[str, DeviceClass], policy: 
     )
 
 
+_NOWHERE: Final[frozenset[int]] = frozenset()
+
+
 class DeviceAnswer(NamedTuple):
     """What one device answers; see `Answers`."""
 
@@ -86,13 +94,14 @@ class Answers:
     The verdict of every device of the inventory that does not say NO, by record index.
 
     `consumption` holds, for shareable devices that say YES, what one allocation takes; `too_small` the nodes that see
-    a device that says YES and have less than it takes of them (KEP-5517). `failure` is the first message of a selector
-    that failed at run time.
+    a device that says YES and have less than it takes of them (KEP-5517), `spared` those on which enough others answer
+    that take nothing of the node. `failure` is the first message of a selector that failed at run time.
     """
 
     verdicts: dict[int, Verdict] = field(default_factory=dict)
     consumption: dict[int, Consumption] = field(default_factory=dict)
     too_small: dict[int, frozenset[int]] = field(default_factory=dict)
+    spared: dict[int, frozenset[int]] = field(default_factory=dict)
     failure: str = ""
 
     def put(self, index: int, answer: DeviceAnswer) -> None:
@@ -110,15 +119,18 @@ class Answers:
     def reach(self, record: DeviceRecord, node_count: int) -> Collection[int]:
         """Give the nodes on which pods can have a device that says YES."""
         nodes = range(node_count) if record.nodes is None else record.nodes
-        small = self.too_small.get(record.index)
-        return nodes if small is None else [node for node in nodes if node not in small]
+        lost = self.too_small.get(record.index, _NOWHERE) | self.spared.get(record.index, _NOWHERE)
+        return [node for node in nodes if node not in lost] if lost else nodes
 
     def at(self, record: DeviceRecord, node: int) -> Verdict:
         """Give the verdict of a device for pods on a node; NO where the node does not see it."""
         if record.nodes is not None and node not in record.nodes:
             return Verdict.NO
-        is_small = node in self.too_small.get(record.index, ())
-        return Verdict.TOO_LARGE if is_small else self.verdicts.get(record.index, Verdict.NO)
+        if node in self.too_small.get(record.index, ()):
+            return Verdict.TOO_LARGE
+        if node in self.spared.get(record.index, ()):
+            return Verdict.SPARED
+        return self.verdicts.get(record.index, Verdict.NO)
 
 
 def ask(inventory: Inventory, key: DemandKey, recall: Recall | None = None) -> Answers:
@@ -206,6 +218,44 @@ def ask_again(
     for index in sorted((before.verdicts.keys() - changed) | new.keys()):
         answers.put(index, new[index] if index in new else before.of(index))
     return answers
+
+
+def sparing(inventory: Inventory, key: DemandKey, answers: Answers, needed: int) -> Answers:
+    """
+    Leave devices that take of their node (KEP-5517) out where enough others answer that take nothing of it.
+
+    What a pod is charged is decided before the devices are chosen, for the worst of them: a driver whose devices match
+    what others ask for would else keep pods from theirs. `needed` are the most devices that a claim asks for.
+    """
+    taking = [
+        record
+        for index, verdict in answers.verdicts.items()
+        if verdict is Verdict.YES and (record := inventory.records[index]).device.node_allocatable
+    ]
+    if not taking or key.is_admin or key.takes_all:
+        return answers
+    free = _taking_nothing(inventory, answers)
+    enough = frozenset(np.flatnonzero(free >= needed).tolist())
+    found = replace(answers, verdicts=answers.verdicts.copy(), spared={})
+    everywhere = frozenset(range(len(inventory.nodes)))
+    for record in taking:
+        nodes = everywhere if record.nodes is None else record.nodes
+        spared = nodes & enough
+        if spared == nodes:
+            found.verdicts[record.index] = Verdict.SPARED
+        elif spared:
+            found.spared[record.index] = spared
+    return found
+
+
+def _taking_nothing(inventory: Inventory, answers: Answers) -> npt.NDArray[np.int64]:
+    """Count per node the devices that answer and take nothing of it."""
+    records = (inventory.records[index] for index, verdict in answers.verdicts.items() if verdict is Verdict.YES)
+    reaches = Counter(record.nodes for record in records if not record.device.node_allocatable)
+    counts = np.zeros(len(inventory.nodes), dtype=np.int64)
+    for nodes, count in reaches.items():
+        counts[slice(None) if nodes is None else list(nodes)] += count
+    return counts
 
 
 def _matching(

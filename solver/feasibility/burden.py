@@ -12,7 +12,7 @@ def of_device(device: Device, consumed: Mapping[str, int]) -> dict[str, int]:
 
     A mapping by capacity counts what is consumed of it times the multiplier, another one the multiplier itself, by
     default 1. A device that is not shared is taken with all of its capacity; a mapping whose capacity the result does
-    not consume counts nothing.
+    not consume counts nothing, and neither does a capacity below nothing.
     """
     if not consumed and not device.allow_multiple_allocations:
         consumed = {name: capacity.value.nano for name, capacity in device.capacities}
@@ -22,7 +22,7 @@ def of_device(device: Device, consumed: Mapping[str, int]) -> dict[str, int]:
         if not mapping.capacity_key:
             found[mapping.resource] = multiplier
         elif mapping.capacity_key in consumed:
-            found[mapping.resource] = consumed[mapping.capacity_key] * multiplier // NANO
+            found[mapping.resource] = max(0, consumed[mapping.capacity_key]) * multiplier // NANO
     return found
 
 

@@ -99,7 +99,7 @@ class Burdens:
                 if not mapping.capacity_key:
                     total[mapping.resource] += factor
                 elif mapping.capacity_key in consumed:
-                    total[mapping.resource] += consumed[mapping.capacity_key] * factor // NANO
+                    total[mapping.resource] += max(0, consumed[mapping.capacity_key]) * factor // NANO
         return dict(total)
 
 

@@ -111,8 +111,6 @@ def _reachable(
 def _untainted(claim: Claim, allocation: Allocation, picture: Picture) -> Iterator[Violation]:
     """Judge by the tolerations that the allocation holds, as the eviction controller does (KEP-5055)."""
     for result in allocation.results:
-        published = picture.pools.find(result.device)
-        taints = picture.pools.taints(published) if published is not None else ()
-        for taint in matching.untolerated(taints, result.tolerations):
+        for taint in matching.untolerated(picture.pools.taints(result.device), result.tolerations):
             message = f"its device {result.device} has got the taint {taint.key}={taint.value}:{taint.effect}"
             yield broken(Rule.CLAIM_TAINTED, claim.id, f"{message}: no new consumers")

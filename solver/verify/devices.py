@@ -46,7 +46,7 @@ def _against(
         yield Rule.DEVICE_OFFERED_TWICE, f"a device plugin of its node offers {resource} of class {device_class.name}"
     if not is_owned(published, picture):
         yield Rule.DEVICE_NOT_OWNED, "the configuration does not give it to this scheduler"
-    for taint in matching.untolerated(picture.pools.taints(published), served.wanted.tolerations):
+    for taint in matching.untolerated(picture.pools.taints(published.id), served.wanted.tolerations):
         yield Rule.DEVICE_TAINT, f"it has the taint {taint.key}={taint.value}:{taint.effect}"
     yield from _selected(served, published, picture)
     yield from _copied(served, result, published.device)

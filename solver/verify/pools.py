@@ -56,10 +56,10 @@ class Pools:
         """Find a device in the newest generation of its pool, complete or not."""
         return self.view(device.pool_id).devices.get(device.device)
 
-    def taints(self, published: Published) -> Iterator[Taint]:
-        """The device's own taints and those of every DeviceTaintRule that selects it (KEP-5055)."""
-        yield from published.device.taints
-        device = published.id
+    def taints(self, device: DeviceId) -> Iterator[Taint]:
+        """Give a device's own taints and those of every DeviceTaintRule that selects it (KEP-5055), if gone too."""
+        published = self.find(device)
+        yield from published.device.taints if published is not None else ()
         for rule in self._rules:
             pairs = ((rule.driver, device.driver), (rule.pool, device.pool), (rule.device, device.device))
             if all(wanted is None or wanted == actual for wanted, actual in pairs):

@@ -414,3 +414,14 @@ def test_what_is_left_aside_follows_what_is_published() -> None:
     tainted = replace(old, devices=(replace(old.devices[0], taints=(b.taint("broken"),)),))
     again = replace(known, slices=tuple(tainted if each is old else each for each in known.slices))
     assert s.devices_of(solve(again, batch, Policy(), s.PATIENT, engine), "c") == [("r", "d")]
+
+
+@pytest.mark.parametrize("capacity", ["-1", "-9223372036854775808", "-1e30"])
+def test_a_held_device_of_less_than_nothing_takes_nothing(capacity: str) -> None:
+    """Its pool is invalid; what holds the device is looked at all the same."""
+    mapping = NodeAllocatableMapping(resource="cpu", capacity_key="cores", allocation_multiplier=parse("9E"))
+    device = replace(b.device("d", capacities={"cores": capacity}), node_allocatable=(mapping,))
+    held = b.claim("c", b.request("r"), allocation=b.allocation(b.result("r", "d", "n0"), node_name="n0"))
+
+    plan = checked(b.node("n0"), b.resource_slice("n0", device), GPU, held, pods=[using(b.pod("p", "c", cpu=1))])
+    assert s.nodes_of(plan) == {"p": "n0"}

@@ -257,13 +257,10 @@ class _Search:
                 yield rank, self._after(claim, node, given, state), ((claim.id, given),)
 
     def _is_tainted(self, claim: Claim) -> bool:
-        for result in claim.allocation.results if claim.allocation is not None else ():
-            published = self.picture.pools.find(result.device)
-            if published is not None and any(
-                matching.untolerated(self.picture.pools.taints(published), result.tolerations)
-            ):
-                return True
-        return False
+        return any(
+            any(matching.untolerated(self.picture.pools.taints(result.device), result.tolerations))
+            for result in (claim.allocation.results if claim.allocation is not None else ())
+        )
 
     def _after(self, claim: Claim, node: Node, given: tuple[_Given, ...], state: _State) -> _State:
         used = [each for each in given if not each.is_admin]
@@ -438,7 +435,7 @@ class _Ways:
         return self._may_take(wanted, published) and consumption(published, wanted.capacity_requests) is not None
 
     def _may_take(self, wanted: SubRequest, published: Published) -> bool:
-        taints = matching.untolerated(self.picture.pools.taints(published), wanted.tolerations)
+        taints = matching.untolerated(self.picture.pools.taints(published.id), wanted.tolerations)
         return not any(taints) and devices.is_owned(published, self.picture)
 
     def _all(self, wanted: SubRequest, node: Node) -> tuple[Published, ...] | None:

@@ -184,6 +184,15 @@ BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
     ),
     ("an allocated claim is used on another node", c.joined, c.placement("placed", node="n2"), {Rule.CLAIM_ELSEWHERE}),
     (
+        "a rule taints an allocated claim's device that is gone",
+        c.joined,
+        c.both(
+            c.slices("n1", devices=()),
+            c.added(b.taint_rule("r", b.taint("broken"), driver=b.GPU_DRIVER, pool="n1", device_name="gpu-0")),
+        ),
+        {Rule.CLAIM_TAINTED},
+    ),
+    (
         "an allocated claim's device got a taint",
         c.joined,
         c.device("gpu-0", taints=(b.taint("broken", effect="NoExecute"),)),

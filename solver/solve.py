@@ -136,9 +136,17 @@ def _without_lost(problem: Problem, settled: Settled, solve_part: Callable[[Batc
     """
     Decide again without the pods that got no volumes: the others would go without the room that was kept for them.
 
-    They come again with the next batch, when it is known which volumes are left.
+    They come again with the next batch, when it is known which volumes are left. So do the others of their namespaces
+    that wait with volumes: else each of them could be the next to take room and get no volumes, one decision after the
+    other.
     """
     batch, lost = problem.batch, settling.lost(problem, settled)
+    namespaces = {problem.pod(position).id.namespace for position in lost}
+    lost |= {
+        position
+        for position in settling.waiting(problem, settled)
+        if problem.pod(position).volumes and problem.pod(position).id.namespace in namespaces
+    }
     plan = solve_part(batch.without(frozenset(problem.pod(position).id for position in lost)))
     waiting = {each.pod: each for each in plan.unplaced}
     for pod in map(problem.pod, lost):

@@ -105,9 +105,18 @@ def _takes_all(problem: Problem, shared: SharedClaim) -> bool:
 
 def lost(problem: Problem, settled: Settled) -> frozenset[int]:
     """Give the positions of the pods that others got the volumes of."""
-    left = Counter(problem.classes[choice.pod_class].family for choice in settled.solution.choices)
-    families = {family[0].family: family[0].members for family in problem.families}
-    return frozenset(each for family in settled.losers for each in families[family][left[family] :])
+    waiting = _waiting(problem, settled)
+    return frozenset(each for family in settled.losers for each in waiting[family])
+
+
+def waiting(problem: Problem, settled: Settled) -> frozenset[int]:
+    """Give the positions of all pods without a place."""
+    return frozenset(each for members in _waiting(problem, settled).values() for each in members)
+
+
+def _waiting(problem: Problem, settled: Settled) -> dict[int, list[int]]:
+    placed = Counter(problem.classes[choice.pod_class].family for choice in settled.solution.choices)
+    return {family[0].family: family[0].members[placed[family[0].family] :] for family in problem.families}
 
 
 def bindings(

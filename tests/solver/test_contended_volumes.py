@@ -1,5 +1,6 @@
 """Pods that the limits of volumes let through and that get none: the others are decided as if they were not there."""
 
+import sys
 from itertools import combinations
 
 import pytest
@@ -21,6 +22,7 @@ from solver.domain import (
 )
 from tests.support import builders as b
 from tests.support import solver_problems as s
+from tests.support.calls import counted
 from tests.support.preemption_cases import decide, running
 from tests.support.volume_builders import storage_class, using, volume, volume_claim, with_storage
 
@@ -114,3 +116,16 @@ def test_shapes_of_one_namespace_take_no_limits_from_another(*, is_allowed: bool
     plan = placed(world, b.batch(*gang, *hostile, gangs=[b.gang("g", 3, namespace="other", members=3)]))
 
     assert {f"v{n}" for n in range(3)} <= s.nodes_of(plan).keys()
+
+
+def test_pods_that_get_no_volumes_are_not_tried_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On one node each would take the place of the one before."""
+    claims = [volume_claim(f"{name}-{n}", selector={name[0]: "y"}) for n in range(8) for name in NAMES]
+    hostile = [using(b.pod(f"h{n}", cpu=8), *(f"{name}-{n}" for name in NAMES)) for n in range(8)]
+    world = with_storage(b.snapshot(b.node("n1", cpu=8)), storage_class(), *VOLUMES, *claims)
+    prepared = counted(monkeypatch, sys.modules["solver.solve"], "prepare")
+
+    plan = placed(world, b.batch(*hostile, b.pod("victim", cpu=8, namespace="other")))
+
+    assert s.nodes_of(plan) == {"victim": "n1"}
+    assert len(prepared) == 2

@@ -68,10 +68,10 @@ def _coarse(row: Row) -> Row:
     That is sound for a row with one limit, since no variable is negative: what is counted is rounded in its favour.
     """
     terms = row.expression.terms
-    largest = max(map(abs, terms.values()), default=0)
-    smallest = min(map(abs, filter(None, terms.values())), default=1)
-    is_most = row.low <= -UNBOUNDED
-    if largest <= _RANGE * smallest or (not is_most and row.high < UNBOUNDED):
+    largest, is_most = max(map(abs, terms.values()), default=0), row.low <= -UNBOUNDED
+    if largest <= _RANGE or (not is_most and row.high < UNBOUNDED):
+        return row  # nearly all rows
+    if largest <= _RANGE * min(map(abs, filter(None, terms.values()))):
         return row
     unit = -(-largest // _RANGE)
 

@@ -93,11 +93,11 @@ class Supplies:
     def _there(self, ask: Ask, index: int, verdict: Verdict, wanted: set[int]) -> Verdict:
         """Give the answer of a device on some nodes, which may be too small for what it takes of them."""
         answers = self.problem.answers[ask.demand]
-        small, spared = answers.too_small.get(index, frozenset()), answers.spared.get(index, frozenset())
-        is_had = not wanted <= small | spared if ask.needed else wanted.isdisjoint(small)
+        small = answers.too_small.get(index, frozenset())
+        is_had = not wanted <= answers.lost(index) if ask.needed else wanted.isdisjoint(small)
         if is_had:
             return verdict
-        return Verdict.SPARED if spared and not wanted <= small else Verdict.TOO_LARGE
+        return Verdict.TOO_LARGE if not ask.needed or wanted <= small else Verdict.SPARED
 
     def obstacle(self, index: int, demand: int) -> str:
         """Say why one more allocation does not fit a device as it is used today; empty where it does."""

@@ -76,8 +76,8 @@ def _bound(problem: Problem, lost: set[int], left: Counter[int]) -> frozenset[in
     """
     Give the classes that go with classes that lost pods; `left` counts the pods of each that have their volumes.
 
-    A gang goes that has too few, and so do all who share a claim for all devices: what is all of them is read off the
-    node of one of its pods, and that may be the one that goes.
+    A gang goes that has too few pods left. So do all pods that share a claim for all devices: the node of one of them
+    says what all devices are, and that may be the pod that goes.
     """
     together = [(frozenset(rule.classes), rule.need) for rule in problem.gangs]
     for shared in problem.shared:
@@ -105,6 +105,8 @@ def _takes_all(problem: Problem, shared: SharedClaim) -> bool:
 
 def lost(problem: Problem, settled: Settled) -> frozenset[int]:
     """Give the positions of the pods that others got the volumes of."""
+    if not settled.losers:
+        return frozenset()
     waiting = _waiting(problem, settled)
     return frozenset(each for family in settled.losers for each in waiting[family])
 

@@ -16,7 +16,7 @@ def place_all(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, 
     problem = prepare(snapshot, batch, policy, engine)
     found = solution(problem, budget)
     placed = None if found is None else extract(problem, found)
-    # Of volumes that several pods want the model knows less than whoever hands them out.
+    # The limits of volumes are necessary and not sufficient: extraction may drop pods that the model places.
     return None if placed is None or len(placed.placements) < len(batch.pods) else placed
 
 

@@ -58,7 +58,7 @@ class Outline:
     budget: Budget
     demands: dict[DemandKey, int] = field(default_factory=dict)
     attributes: dict[AttributeName, set[int]] = field(default_factory=dict)
-    """Constrained ones, with the demands under the constraints; and those of groups of devices."""
+    """Constrained ones, with the demands under the constraints."""
     components: dict[Component, int] = field(default_factory=dict)
     cuts: dict[ClaimId, tuple[Cut, ...]] = field(default_factory=dict)
     shapes: dict[tuple[object, ...], tuple[Cut, ...]] = field(default_factory=dict)
@@ -240,16 +240,12 @@ class Outline:
                 most[number] = max(most[number], count)
         return tuple(most)
 
-    def look_at_groups(self) -> None:
-        """Let attributes that group devices count where a level is about them, constrained or not."""
-        for text in self.policy.group_attributes if "broken-groups" in self.policy.levels else ():
-            self.attributes.setdefault(AttributeName.parse(text), set())
-
     def compared(self) -> tuple[Compared, ...]:
-        """Give the attributes by which devices are told apart."""
+        """Give the attributes that make devices different: constrained ones, and those of groups that stay whole."""
         grouping = self.policy.group_attributes if "broken-groups" in self.policy.levels else ()
-        names = frozenset(map(AttributeName.parse, grouping))
-        return tuple(Compared(name, frozenset(by), name in names) for name, by in self.attributes.items())
+        groups = dict.fromkeys(map(AttributeName.parse, grouping))
+        names = dict.fromkeys((*self.attributes, *groups))
+        return tuple(Compared(name, frozenset(self.attributes.get(name, ())), name in groups) for name in names)
 
     def parts(self, claim_ids: tuple[ClaimId, ...]) -> tuple[tuple[Part, ...], tuple[tuple[Source, ...], ...]]:
         """Merge equal components of some claims; those that need identity stay apart."""

@@ -95,7 +95,6 @@ def _built(case: _Preparation, batch: Batch, rejected: dict[int, tuple[Reason, .
     for claim_id in outline.shared_ids:
         outline.cut(claim_id)
     found = classing.classes(outline, batch, stock, engine)
-    outline.look_at_groups()
     needed = outline.needed() if stock.has_burdens else ()
     layout, answers = engine.layout(stock, tuple(outline.demands), outline.compared(), needed)
     counted = engine.usage(stock, snapshot)

@@ -56,7 +56,7 @@ def violations(grants: tuple[Grant, ...], picture: Picture) -> Iterator[Violatio
     taken = [each for each in given if not each.admin_access]
     for device, share_id in dict.fromkeys((each.device, each.share_id) for each in given if each.share_id):
         count = holdings.share_ids[device][share_id]
-        if count > 1:  # of others that agree in one, nobody who takes another is to blame
+        if count > 1:  # ids that other claims have in common break no new share
             yield broken(Rule.RESULT_SHARE, device, f"{count} results have the share id {share_id}")
     for device in dict.fromkeys(result.device for result in taken):
         yield from _device(device, holdings, picture)

@@ -309,7 +309,7 @@ def test_an_allocated_claim_takes_of_the_node_although_its_pool_is_incomplete() 
 
 
 def test_what_devices_of_the_plan_take_counts_before_pods_are_evicted() -> None:
-    """The node has two of four cpu left beside the pod that is placed: to evict another helps nobody."""
+    """The node has two of four cpu left beside the pod that is placed: to evict another helps no pod."""
     low = replace(b.pod("low", node_name="n0", cpu=1, priority=-1), started=1000)
     snapshot = b.snapshot(
         b.node("n0", cpu=4), taking(b.gpu_slice("n0", count=1), cpu="2"), GPU, low, b.claim("c", b.request("r"))

@@ -82,7 +82,7 @@ def test_where_time_has_ended_the_others_keep_their_places() -> None:
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
-def test_nobody_is_evicted_for_a_pod_whose_volumes_are_too_few(nodes: int) -> None:
+def test_no_pod_is_evicted_for_a_pod_whose_volumes_are_too_few(nodes: int) -> None:
     low = [running(f"low{number}", f"n{number}", cpu=4, priority=-1) for number in range(nodes)]
     machines = [b.node(f"n{number}", cpu=4) for number in range(nodes)]
     world = with_storage(b.snapshot(machines, low), storage_class(), *VOLUMES, *CLAIMS)

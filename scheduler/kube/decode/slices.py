@@ -142,7 +142,7 @@ def decode_slice(raw: bytes | msgspec.Raw) -> ResourceSlice:
 
 
 def _scope(wire: _Spec | _Device, field: str, *, per_device: bool = False) -> NodeScope:
-    """Read where devices can be used; with several fields set nobody could say which one counts."""
+    """Read which nodes a slice, or a device of it, reaches: at most one field may say so."""
     selector = node_selector(wire.node_selector)
     if bool(wire.node_name) + (selector is not None) + bool(wire.all_nodes) + per_device > 1:
         message = "write one of nodeName, nodeSelector, allNodes and perDeviceNodeSelection"

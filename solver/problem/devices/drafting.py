@@ -17,9 +17,9 @@ Column = dict[int, Items]
 
 class Compared(NamedTuple):
     """
-    An attribute by which devices are told apart: for the demands under a constraint on it, or to keep groups whole.
+    An attribute that makes devices different: for the demands under a constraint on it, or to keep groups whole.
 
-    What other demands get may publish what it likes of it.
+    Devices that only other demands get may have any value.
     """
 
     name: AttributeName
@@ -58,15 +58,11 @@ class Drafting:
 
     def lost(self, draft: Draft) -> tuple[tuple[int, frozenset[int]], ...]:
         """Give, by demand, the nodes that see a device and on which no pod gets it for what it takes of them."""
-        found = []
-        for demand, _ in draft.verdicts:
-            answers, index = self.answers[demand], draft.record.index
-            lost = answers.too_small.get(index, frozenset()) | answers.spared.get(index, frozenset())
-            found += [(demand, lost)] if lost else []
-        return tuple(found)
+        asked = (demand for demand, _ in draft.verdicts)
+        return tuple((demand, lost) for demand in asked if (lost := self.answers[demand].lost(draft.record.index)))
 
     def values(self, record: DeviceRecord, verdicts: Sequence[tuple[int, int]]) -> tuple[Items, ...]:
-        """Give what a device publishes of each attribute; nothing of those that nobody looks at who gets it."""
+        """Give what a device publishes of each attribute; nothing where no demand that gets it is constrained by it."""
         given = {demand for demand, verdict in verdicts if verdict == Verdict.YES} if self.attributes else ()
         return tuple(
             self._items(record, position)

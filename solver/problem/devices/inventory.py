@@ -114,7 +114,7 @@ class Inventory:
     """Counters that devices of one node alone draw on, with that node."""
     spans: list[tuple[ResourceSlice, int]] = field(default_factory=list)
     """Slices with the index of their first record; those of usable pools, in the order of the records."""
-    rules: TaintRules = field(default_factory=TaintRules)
+    taint_rules: TaintRules = field(default_factory=TaintRules)
     own_taints: dict[DeviceId, tuple[Taint, ...]] = field(default_factory=dict)
     """Taints as published, also by pools that cannot be used and for nodes that are not there."""
     draws: dict[DeviceId, tuple[tuple[CounterId, int], ...]] = field(default_factory=dict)
@@ -137,7 +137,7 @@ class Inventory:
 
     def taints_of(self, device: DeviceId) -> tuple[Taint, ...]:
         """Give a device's taints of today, whether anybody could allocate it or not."""
-        return self.own_taints.get(device, ()) + self.rules.taints(device)
+        return self.own_taints.get(device, ()) + self.taint_rules.taints(device)
 
     def reach(self, scope: NodeScope) -> frozenset[int] | None:
         """Nodes that a scope reaches: None for all of them, empty for a scope that this version does not know."""
@@ -182,7 +182,7 @@ def take_stock(
         sizes=NodeSizes(nodes),
         pools=pools.resolve(slices),
         by_home=[[] for _ in nodes],
-        rules=TaintRules(rules),
+        taint_rules=TaintRules(rules),
     )
     for each in (each for pool in inventory.pools.values() for each in pool.slices):
         _note_published(inventory, each)
@@ -241,7 +241,7 @@ def _add_slice(inventory: Inventory, each: ResourceSlice, ownership: Ownership, 
             scope=scope,
             home=home,
             nodes=nodes,
-            taints=device.taints + inventory.rules.taints(device_id),
+            taints=device.taints + inventory.taint_rules.taints(device_id),
             counters=counters,
             is_owned=ownership.includes(each.driver, home),
             position=position,

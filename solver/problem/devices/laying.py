@@ -17,10 +17,10 @@ _Budgets = tuple[list[int], list[int]]
 _CounterBudget = Callable[[int], tuple[int, int]]
 """Counter reference → its budget and scale."""
 _CountedType = tuple[TypeKey, int]
-_Small = tuple[tuple[int, frozenset[int]], ...]
+_Lost = tuple[tuple[int, frozenset[int]], ...]
 """By demand, the nodes on which no pod gets a device for what it takes of them."""
 _Part = tuple[tuple[int, ...], frozenset[int] | None]
-"""Demands that a device takes too much for, and the nodes where it is those."""
+"""Demands that get a device on none of some nodes, and these nodes."""
 
 
 def lay_out(drafting: Drafting) -> Layout:
@@ -88,21 +88,21 @@ def _lay_wide_types(layout: Layout, drafting: Drafting) -> None:
     """
     Form types of the devices that several nodes can use; their attribute values are never renumbered.
 
-    Nodes that are too small for what a device takes of them see a type of their own, with the same budgets.
+    Nodes on which some demands do not get a device, for what it takes of them, see another type with the same budgets.
     """
     grouped: dict[tuple[TypeKey, tuple[_Part, ...], int], list[int]] = {}
-    small: dict[tuple[frozenset[int] | None, _Small], tuple[_Part, ...]] = {}
+    parted: dict[tuple[frozenset[int] | None, _Lost], tuple[_Part, ...]] = {}
     for index in drafting.inventory.wide:
         draft = drafting.draft(index)
         if draft is None:
             continue
         seen = (draft.record.nodes, drafting.lost(draft))
-        if seen not in small:
-            small[seen] = _parted(*seen, len(drafting.inventory.nodes))
+        if seen not in parted:
+            parted[seen] = _parted(*seen, len(drafting.inventory.nodes))
         counters = tuple((-layout.counter_place[counter][1], amount) for counter, amount in draft.record.counters)
         key = _type_key(draft, draft.attributes, counters)
         ordinal = index if draft.sharing is not None else -1
-        grouped.setdefault((key, small[seen], ordinal), []).append(index)
+        grouped.setdefault((key, parted[seen], ordinal), []).append(index)
     for (key, parts, _), records in grouped.items():
         counted = (key, len(records))
         made = _device_type(counted, layout.wide_budgets, drafting.is_admin, _wide_counter(layout), GLOBAL)
@@ -113,23 +113,23 @@ def _lay_wide_types(layout: Layout, drafting: Drafting) -> None:
             layout.wide_nodes.append(nodes)
 
 
-def _parted(nodes: frozenset[int] | None, small: _Small, node_count: int) -> tuple[_Part, ...]:
-    """Part the nodes that see a device by the demands that it takes too much for; first come those with none."""
-    lost: defaultdict[int, list[int]] = defaultdict(list)
-    for demand, too_small in small:
-        for node in too_small:
-            lost[node].append(demand)
-    if not lost:
+def _parted(nodes: frozenset[int] | None, lost: _Lost, node_count: int) -> tuple[_Part, ...]:
+    """Part the nodes that see a device by the demands that do not get it there; nodes where all get it come first."""
+    demands_of: defaultdict[int, list[int]] = defaultdict(list)
+    for demand, there in lost:
+        for node in there:
+            demands_of[node].append(demand)
+    if not demands_of:
         return (((), nodes),)
     parts: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
-    for node in sorted(lost):
-        parts[tuple(lost[node])].append(node)
+    for node in sorted(demands_of):
+        parts[tuple(demands_of[node])].append(node)
     seen = frozenset(range(node_count)) if nodes is None else nodes
-    return ((), seen.difference(lost)), *((demands, frozenset(each)) for demands, each in parts.items())
+    return ((), seen.difference(demands_of)), *((demands, frozenset(each)) for demands, each in parts.items())
 
 
 def _without(kind: DeviceType, demands: tuple[int, ...]) -> DeviceType:
-    """Give what a type is where nodes have less than its devices take for some demands."""
+    """Give what a type is on nodes where some demands do not get its devices."""
     if not demands:
         return kind
     takes = {demand: each for demand, each in kind.takes.items() if demand not in demands}

@@ -37,7 +37,7 @@ def restock(
     """Put slices that were published again in the place of those that they replace; nodes are as before."""
     if len(old) != len(new):
         return None
-    tainted = _selected(before, {*before.rules.rules} ^ {*rules})
+    tainted = _selected(before, {*before.taint_rules.rules} ^ {*rules})
     again = {id(was): (was, now) for was, now in zip(old, new, strict=True) if was is not now or id(was) in tainted}
     if len(again) > _MOST_SLICES or not all(_frame(was) == _frame(now) for was, now in again.values()):
         return None
@@ -47,7 +47,7 @@ def restock(
         return None
     inventory = replace(
         before,
-        rules=TaintRules(rules),
+        taint_rules=TaintRules(rules),
         pools=before.pools | resolved,
         records=before.records.copy(),
         spans=before.spans.copy(),
@@ -117,7 +117,7 @@ def _replaced(inventory: Inventory, now_of: Mapping[int, ResourceSlice]) -> dict
         inventory.spans[number] = (now, first)
         for record in inventory.records[first:end]:
             device = now.devices[record.position]
-            taints = device.taints + inventory.rules.taints(record.id)
+            taints = device.taints + inventory.taint_rules.taints(record.id)
             found[record.index] = record
             inventory.records[record.index] = replace(record, device=device, taints=taints)
         for device in now.devices:

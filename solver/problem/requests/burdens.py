@@ -133,12 +133,12 @@ def _by_node(problem: Problem, demand: int) -> dict[bool, ByNode]:
     No pod gets a device on a node that has less than it takes.
     """
     answers, found = problem.answers[demand], {False: ByNode(), True: ByNode()}
-    taken: dict[tuple[frozenset[int] | None, frozenset[int] | None], _Taken] = {}
-    reaches: dict[tuple[frozenset[int] | None, frozenset[int] | None], Sequence[int]] = {}
+    taken: dict[tuple[frozenset[int] | None, frozenset[int]], _Taken] = {}
+    reaches: dict[tuple[frozenset[int] | None, frozenset[int]], Sequence[int]] = {}
     for index, verdict in answers.verdicts.items() if not problem.demands[demand].is_admin else ():
         record = problem.inventory.records[index]
         if record.device.node_allocatable and verdict.name == "YES":
-            key = (record.nodes, answers.too_small.get(index))
+            key = (record.nodes, answers.lost(index))
             if key not in taken:
                 taken[key], reaches[key] = _Taken(), sorted(answers.reach(record, problem.node_count))
             taken[key].add(burden.of_device(record.device, dict(answers.consumption.get(index, ()))))

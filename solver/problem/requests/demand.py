@@ -114,12 +114,15 @@ class Answers:
 
     def of(self, index: int) -> DeviceAnswer:
         """Give what a device answers that does not say NO."""
-        return DeviceAnswer(self.verdicts[index], self.consumption.get(index), self.too_small.get(index, frozenset()))
+        return DeviceAnswer(self.verdicts[index], self.consumption.get(index), self.too_small.get(index, _NOWHERE))
+
+    def lost(self, index: int) -> frozenset[int]:
+        """Give the nodes that see a device that says YES and on which no pod gets it for what it takes of them."""
+        return self.too_small.get(index, _NOWHERE) | self.spared.get(index, _NOWHERE)
 
     def reach(self, record: DeviceRecord, node_count: int) -> Collection[int]:
         """Give the nodes on which pods can have a device that says YES."""
-        nodes = range(node_count) if record.nodes is None else record.nodes
-        lost = self.too_small.get(record.index, _NOWHERE) | self.spared.get(record.index, _NOWHERE)
+        nodes, lost = range(node_count) if record.nodes is None else record.nodes, self.lost(record.index)
         return [node for node in nodes if node not in lost] if lost else nodes
 
     def at(self, record: DeviceRecord, node: int) -> Verdict:
@@ -227,12 +230,14 @@ def sparing(inventory: Inventory, key: DemandKey, answers: Answers, needed: int)
     What a pod is charged is decided before the devices are chosen, for the worst of them: a driver whose devices match
     what others ask for would else keep pods from theirs. `needed` are the most devices that a claim asks for.
     """
+    if key.is_admin or key.takes_all:
+        return answers
     taking = [
         record
         for index, verdict in answers.verdicts.items()
         if verdict is Verdict.YES and (record := inventory.records[index]).device.node_allocatable
     ]
-    if not taking or key.is_admin or key.takes_all:
+    if not taking:
         return answers
     free = _taking_nothing(inventory, answers)
     enough = frozenset(np.flatnonzero(free >= needed).tolist())

@@ -59,7 +59,7 @@ class Keys:
 
 def applicable(problem: Problem, policy: Policy) -> Policy:
     """Leave out the levels in which all solutions are alike."""
-    has_suspects = any(rule.taint.key == SUSPECT_TAINT for rule in problem.inventory.rules.rules)
+    has_suspects = any(rule.taint.key == SUSPECT_TAINT for rule in problem.inventory.taint_rules.rules)
     says = {
         PREFERENCES: bool(problem.tastes.preferences),
         SCORES: bool(problem.tastes.scores),

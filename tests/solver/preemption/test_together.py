@@ -61,7 +61,7 @@ def test_a_victim_that_makes_room_for_two_goes_alone() -> None:
 
 
 def test_a_second_pod_takes_what_the_only_victims_leave_on_a_node_that_was_overfull() -> None:
-    """The model of both is strict on such a node, and nobody is left who could go for the second one."""
+    """The model of both pods is strict on such a node, and no pod is left that may be evicted for the second one."""
     pods = [running(f"g{number}", "n1", cpu=2 * (number == 0)) for number in range(3)]
     gang = [replace(each, gang=GangId("default", "g", "dovetail.dev")) for each in pods]
     same = running("same", "n1", priority=10)

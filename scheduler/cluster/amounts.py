@@ -2,10 +2,10 @@
 
 from typing import TypeVar
 
-K = TypeVar("K")
+_K = TypeVar("_K")
 
 
-def add(amounts: dict[K, int], key: K, amount: int) -> None:
+def add(amounts: dict[_K, int], key: _K, amount: int) -> None:
     """Add to the amount of a key; one that comes to zero is dropped."""
     total = amounts.get(key, 0) + amount
     if total:

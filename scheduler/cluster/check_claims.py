@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from scheduler.cluster import sharing
 from scheduler.cluster.check_nodes import written
 from scheduler.cluster.holdings import is_share
 from scheduler.cluster.inventory import Listing
 from scheduler.cluster.ledger import is_same
 from scheduler.cluster.mirror import Mirror
+from scheduler.cluster.sharing import missing
 from scheduler.cluster.unit import Unit
 from solver.domain import (
     MOST_CONSUMERS,
@@ -38,7 +38,7 @@ def about_reservations(mirror: Mirror, unit: Unit) -> Iterator[str]:
         claim = mirror.claims.get(key)
         believed = mirror.believed_claims.get(key)
         if claim is not None and believed is not None:
-            added = sharing.missing(claim, consumers, mirror.pods.get)
+            added = missing(claim, consumers, mirror.pods.get)
             count = len({each.uid for each in (*believed.reserved_for, *added)})
             if count > MOST_CONSUMERS:
                 yield f"claim {key} would have {count} consumers, and a claim can have {MOST_CONSUMERS}"

@@ -326,16 +326,16 @@ class Run:
         known = [each[priority] for each in (self.offers, self.last_offers) if priority in each]
         is_wide = any(offers.is_wide(party) for offers in known for party in found.evicted)
         for share in together.shares(units, found.evicted, found.placed, is_wide=is_wide):
-            victims = tuple(telling.victims(share.units, [each for each in share.evicted if not each.is_moved]))
+            named = tuple(telling.victims(share.units, [each for each in share.evicted if not each.is_moved]))
             nodes = [each.node for each in share.placements] if self.policy.tells_inventory else []
             helped += len(share.units)
             for unit in share.units:
-                self._tell(unit, telling.preempting(nodes, victims, unit[0].id.namespace))
+                self._tell(unit, telling.preempting(nodes, named, unit[0].id.namespace))
             preemptions.append(
                 Preemption(
                     placements=share.placements,
                     allocations=share.allocations,
-                    victims=victims,
+                    victims=named,
                     is_proven=found.is_proven,
                 )
             )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from solver.domain import Pod, Reason, ReasonCode, Unplaced, Victim, wording
 from solver.preemption.parties import Party
@@ -18,7 +18,7 @@ def told(unplaced: Unplaced, reason: Reason | None) -> Unplaced:
         return unplaced
     is_first = reason.code is ReasonCode.PREEMPTING
     reasons = (reason, *unplaced.reasons) if is_first else (*unplaced.reasons, reason)
-    return replace(unplaced, reasons=reasons)
+    return structs.replace(unplaced, reasons=reasons)
 
 
 def victims(units: Sequence[Sequence[Pod]], evicted: Sequence[Party]) -> Iterator[Victim]:

@@ -37,6 +37,7 @@ from solver.problem.requests import burdens, component, demand, places
 from solver.problem.requests.component import Component, Cut
 from solver.problem.requests.demand import DemandKey
 from solver.problem.requests.modes import Modes
+from solver.problem.requests.places import Groups
 from solver.problem.tastes import levels
 from solver.problem.volumes.store import Store
 
@@ -167,9 +168,7 @@ class Outline:
             if count > 1 and claim.allocation is None and claim.requests:  # without requests nothing is shared
                 self.shared_ids[claim_id] = len(self.shared_ids)
 
-    def _joining(
-        self, pod: Pod, groups: places.Groups
-    ) -> tuple[tuple[Reason, ...], tuple[ClaimId, ...], tuple[ClaimId, ...]]:
+    def _joining(self, pod: Pod, groups: Groups) -> tuple[tuple[Reason, ...], tuple[ClaimId, ...], tuple[ClaimId, ...]]:
         """Give what speaks against a pod as a consumer of its claims; those that it joins, and takes a place in."""
         refused = tuple(groups.objections(pod))
         if refused:

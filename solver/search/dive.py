@@ -106,8 +106,8 @@ def dive(columns: Columns, master: Master, kept: Solution) -> Dived:
         if few is None and state.is_small():
             few = state.nodes()
         tried: list[tuple[int, _Dive, Master]] = []
-        for patterns in _moves(master):
-            after = state.after(patterns)
+        for move in _moves(master):
+            after = state.after(move)
             rest = after.priced(master.level)
             tried.append((after.total(rest), after, rest))
             if tried[-1][0] >= target or mistakes >= _MOST_MISTAKES or columns.is_spent():

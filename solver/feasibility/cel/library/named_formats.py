@@ -108,11 +108,11 @@ def _constant(name: str) -> Callable[[], Value]:
     return lambda: named
 
 
-_FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
+_CALLS: Final[dict[str, tuple[Overload, ...]]] = {
     "validate": (method((FORMAT, STRING), optional_of(list_of(STRING)), _validate, is_metered=True),),
     "format.named": (function((STRING,), optional_of(FORMAT), _named),),
 }
 _CONSTANTS: Final[dict[str, tuple[Overload, ...]]] = {
     f"format.{name}": (function((), FORMAT, _constant(name)),) for name in _VALIDATORS
 }
-FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = _FUNCTIONS | _CONSTANTS
+FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = _CALLS | _CONSTANTS

@@ -1,7 +1,10 @@
-"""
-What the watch tells us, as values: one object of one kind appeared, changed or went away.
+"""What the watch tells us, as values: one object of one kind appeared, changed or went away.
 
 Decoded once at the edge, then applied to the mirror, to the queue and to the solver's replica alike.
+
+What a change, an assumption or its withdrawal did to one object of the mirror.
+
+Comparing resourceVersions of one object.
 """
 
 from collections.abc import Sequence
@@ -19,6 +22,7 @@ from solver.domain import (
     NodeDrivers,
     Pod,
     PodGroup,
+    Reason,
     ResourceSlice,
     StorageCapacity,
     StorageClass,
@@ -86,3 +90,25 @@ def without_ended(changes: Sequence[Change]) -> Sequence[Change]:
         else each
         for each in changes
     ]
+
+
+class Transition(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    An object as the mirror showed it before and after, assumptions laid over both; None where there was none.
+
+    `key` is written as in `Change`. `conflict` is set where the watch contradicted an assumption, which is dropped
+    then: the pod was bound to another node, or the claim was allocated otherwise.
+    """
+
+    kind: Kind
+    key: str
+    before: Object | None
+    after: Object | None
+    conflict: Reason | None = None
+
+
+def is_at_least(version: str, other: str) -> bool:
+    """Compare resourceVersions as integers, which they are by KEP-5504; others are only equal or unknown."""
+    if version.isdecimal() and other.isdecimal():
+        return (len(version), version) >= (len(other), other)  # without int(), which refuses 4,301 digits
+    return version == other

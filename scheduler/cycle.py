@@ -20,15 +20,15 @@ from typing import Final
 
 import msgspec
 
-from scheduler.aside import Ask
+from scheduler.binding_cycle import Settlement, names
 from scheduler.change import Change, Kind, Object
 from scheduler.cluster import Intake, Transition, Unit, split_held, split_plan
+from scheduler.components import Parts
+from scheduler.costly_loop import Ask
 from scheduler.observe import logs
-from scheduler.observe.defects import Confined, Tasks
-from scheduler.observe.metrics import Part
-from scheduler.parts import Parts
+from scheduler.observe.metrics import Subsystem
+from scheduler.observe.unexpected_errors import Confined, Tasks
 from scheduler.queue import Shapes
-from scheduler.settlement import Settlement, names
 from scheduler.worker.decider import Decision
 from solver.domain import Batch, ClaimId, Pod, PodId, Policy, Reason, ReasonCode
 from solver.feasibility import claims
@@ -36,7 +36,7 @@ from solver.feasibility import claims
 _UNITS_BEHIND: Final = 64
 """Units of earlier plans that may still be written when the next batch is taken: stragglers hold nobody up."""
 _DECISIONS: Final = 3
-"""Decisions about a batch: what is not hard, small hard parts, and the large ones (see `solver.search.hard`)."""
+"""Decisions about a batch: what is not hard, small hard parts, and the large ones (see `solver.search.decompose`)."""
 _DEFECT: Final = (
     Reason(code=ReasonCode.SOLVER_FAILED, message="an unexpected error ended the decision; it is tried again"),
 )
@@ -70,7 +70,7 @@ class Cycle:
         self._changed: Final = asyncio.Event()
         self._ended: Final = asyncio.Event()
         self._turn: Final = asyncio.Lock()
-        self._commits: Final = Tasks(parts.metrics, Part.COMMIT, self._ended.set)
+        self._commits: Final = Tasks(parts.metrics, Subsystem.COMMIT, self._ended.set)
         self._nodes: Final[set[str]] = set()
         parts.tally.connect(parts.pending.counts)
         self._last_units = 0
@@ -179,7 +179,7 @@ class Cycle:
             return batch
         async with self._turn:
             started, decision = self._clock(), None
-            with self._confined(Part.DECISION, pods=[str(pod.id) for pod in batch.pods]):
+            with self._confined(Subsystem.DECISION, pods=[str(pod.id) for pod in batch.pods]):
                 prepared, policy = self._prepared(batch, started)
                 decision = await self._parts.decider.decide(prepared, policy)
             if decision is None:
@@ -230,23 +230,23 @@ class Cycle:
         if not batch.pods:
             return
         profile, pods, units = batch.pods[0].scheduler_name, {pod.id: pod for pod in batch.pods}, None
-        with self._confined(Part.DECISION, pods=[str(pod.id) for pod in batch.pods]):
+        with self._confined(Subsystem.DECISION, pods=[str(pod.id) for pod in batch.pods]):
             units = split_plan(plan, batch)
         if units is None:
             self.give_up(batch.pods, _DEFECT)
             return
         self._begin(units, pods, started)
         for preemption in plan.preemptions:
-            with self._confined(Part.DECISION, preemptors=[str(each.pod) for each in preemption.placements]):
+            with self._confined(Subsystem.DECISION, preemptors=[str(each.pod) for each in preemption.placements]):
                 self._wake(self._parts.evictions.begin(profile, preemption, pods))
         is_released = False
-        with self._confined(Part.DECISION):
+        with self._confined(Subsystem.DECISION):
             is_released = self._parts.passed_over.decided(batch, plan, self._clock())
         for unplaced in plan.unplaced:
-            with self._confined(Part.DECISION, pod=str(unplaced.pod)):
+            with self._confined(Subsystem.DECISION, pod=str(unplaced.pod)):
                 self._put_back(pods[unplaced.pod], unplaced.reasons, started, plan.report.node_count)
                 self._parts.repairs.loosen(pods[unplaced.pod], unplaced.reasons)
-        with self._confined(Part.DECISION, gangs=[str(gang.id) for gang in batch.gangs]):
+        with self._confined(Subsystem.DECISION, gangs=[str(gang.id) for gang in batch.gangs]):
             self._parts.groups.decided(batch, plan)
         if is_released:
             self._release()
@@ -254,10 +254,10 @@ class Cycle:
 
     def _begin(self, units: Sequence[Unit], pods: Mapping[PodId, Pod], started: float) -> None:
         """Assume what a plan places, and begin to write it."""
-        with self._confined(Part.DECISION):
+        with self._confined(Subsystem.DECISION):
             self._parts.pending.placed(each.pod for unit in units for each in unit.placements)
         units = [unit for unit in units if self._is_assumed(unit, pods, started)]
-        with self._confined(Part.DECISION):  # the commit of a unit that has not begun fails, and is recovered
+        with self._confined(Subsystem.DECISION):  # the commit of a unit that has not begun fails, and is recovered
             self._parts.commit.begin(units)
         for unit in units:
             self._commits.begin(self._settlement.commit(unit, pods, started))
@@ -265,7 +265,7 @@ class Cycle:
 
     def _is_assumed(self, unit: Unit, pods: Mapping[PodId, Pod], started: float) -> bool:
         """Assume a unit; where that is not possible its pods go back."""
-        with self._confined(Part.DECISION, pods=names(unit.placements)):
+        with self._confined(Subsystem.DECISION, pods=names(unit.placements)):
             self._wake(self._parts.cluster.assume(unit))
             return True
         self._settlement.give_up(unit, _DEFECT, pods, started)
@@ -285,7 +285,7 @@ class Cycle:
             self._forget(pod.uid)  # deleted or bound meanwhile: nobody is told, and nothing is remembered again
             return
         self._changed.set()
-        with self._confined(Part.SETTLEMENT, pod=str(pod.id)):
+        with self._confined(Subsystem.SETTLEMENT, pod=str(pod.id)):
             self._parts.tally.queued(self._parts.pending.state(pod.id), "ScheduleAttemptFailure")
             self._parts.tally.failed(pod, reasons, started)
             self._parts.reports.waits(pod, reasons, len(self._nodes) if node_count is None else node_count)

@@ -1,44 +1,103 @@
-"""
-The composition root: builds the parts, runs them in one group of tasks, and ends them in order.
+"""The composition root: builds the parts, runs them in one group of tasks, and ends them in order.
 
     start      health server, discovery, (leader election)
     lead       reflectors until synced, then the solver's process, the cycle, what is told
     SIGTERM    take no batch more, end the writes under way, give the lease up, exit 0
     lease lost exit 1, without another write
+
+The watches of all kinds, and what is seen of them from outside: log lines, series, a readiness check for each.
 """
 
 import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from scheduler.assembly import assemble
 from scheduler.change import Change, Kind, without_ended
 from scheduler.cluster import Cluster
-from scheduler.commit.gates import LeaderGate, OpenGate
-from scheduler.commit.repair.leftovers import Leftovers
-from scheduler.commit.repair.readmission import Readmission
-from scheduler.commit.repair.strays import Strays
-from scheduler.commit.shunned.suspicion import Suspicion
-from scheduler.commit.waiting.recall import recall
-from scheduler.commit.writer import Gate
+from scheduler.commit.extended_resource_claims import Leftovers
+from scheduler.commit.local_taints import Suspicion
+from scheduler.commit.manually_bound import Strays
+from scheduler.commit.readmission import Readmission
+from scheduler.commit.restore import recall
+from scheduler.components import Parts, assemble
 from scheduler.cycle import Cycle
 from scheduler.kube import discovery
 from scheduler.kube.client import Client
 from scheduler.kube.elector import LeaderElector, LeadershipLost, new_identity
-from scheduler.kube.errors import ConfigurationError, KubeError
+from scheduler.kube.errors import ConfigurationError, DecodeError, Gone, KubeError
 from scheduler.kube.lease import Timing
+from scheduler.kube.reflector import Reflector
+from scheduler.kube.writer import Gate, LeaderGate, OpenGate
 from scheduler.observe import logs
-from scheduler.observe.health import Health, serving
+from scheduler.observe.health import CheckState, Health, serving
 from scheduler.observe.metrics import Metrics
-from scheduler.parts import Parts
-from scheduler.queue.shedding import Shedding
+from scheduler.queue.load_shedding import Shedding
 from scheduler.settings import Address, Settings, parse_address
-from scheduler.watches import Watches
+from scheduler.status.unreadable_objects import Quarantine
+from scheduler.unreadable import cut
+
+_NOT_LISTED: Final = "not listed yet"
+
+
+See = Callable[[Sequence[Change]], None]
+
+
+class Watches:
+    """
+    A reflector for each kind that is served, and what is told of each.
+
+    `source` is the client, what the server serves, and who takes what the watches tell.
+    """
+
+    def __init__(
+        self,
+        source: tuple[Client, discovery.DiscoveredKinds, See],
+        health: Health,
+        metrics: Metrics,
+        quarantine: Quarantine,
+    ) -> None:
+        client, served, see = source
+        self._health: Final = health
+        self._metrics: Final = metrics
+        self.reflectors: Final = tuple(
+            Reflector(
+                client,
+                kind,
+                see,
+                self._failed,
+                path=path,
+                on_unreadable=quarantine.unreadable,
+                on_readable=quarantine.readable,
+            )
+            for kind, path in served.paths
+        )
+
+    async def listed(self) -> None:
+        """Wait until every kind was listed once."""
+        await asyncio.gather(*(self._listed(each) for each in self.reflectors))
+
+    async def _listed(self, reflector: Reflector) -> None:
+        check = self._health.ready(reflector.kind)
+        check.fail(_NOT_LISTED)
+        await reflector.synced.wait()
+        check.succeed()
+
+    def _failed(self, kind: Kind, error: Exception) -> None:
+        if isinstance(error, Gone):
+            self._metrics.watch_relists.labels(kind).inc()
+            _log.info(logs.RELISTED, kind=kind, error=str(error))
+            return
+        event = logs.OBJECT_UNREADABLE if isinstance(error, DecodeError) else logs.WATCH_FAILED
+        _log.warning(event, kind=kind, error=cut(str(error) if isinstance(error, KubeError) else repr(error)))
+        check = self._health.ready(kind)
+        if check.state is CheckState.FAILED:
+            check.fail(f"{_NOT_LISTED}: {error}")
+
 
 T = TypeVar("T")
 
@@ -139,7 +198,7 @@ class Process:
             _log.error(logs.LEADER_LOST, error=str(lost.exceptions[0]))
         return status
 
-    async def _discover(self) -> discovery.Served:
+    async def _discover(self) -> discovery.DiscoveredKinds:
         """Ask until the server answers and has what is needed; say what is missing, once each time it changes."""
         check, told = self._health.ready("server"), ""
         while True:
@@ -158,7 +217,7 @@ class Process:
                 told = problem
             await asyncio.sleep(_RETRY_SECONDS)
 
-    async def _read_one_of_each(self, served: discovery.Served) -> None:
+    async def _read_one_of_each(self, served: discovery.DiscoveredKinds) -> None:
         """Read one object of every kind, so that a missing right shows before a predecessor is let go."""
         for _, path in served.paths:
             await self._client.request("GET", path, query={"limit": "1"})
@@ -189,7 +248,7 @@ class Process:
             retry_period=election.retry_period_seconds,
         )
 
-    async def _lead(self, stop: asyncio.Event, served: discovery.Served, elector: LeaderElector | None) -> int:
+    async def _lead(self, stop: asyncio.Event, served: discovery.DiscoveredKinds, elector: LeaderElector | None) -> int:
         """Schedule as the leader. What was known before is not used: everything is listed anew."""
         gate: Gate = OpenGate() if elector is None else LeaderGate(elector, self._timing())
         parts = assemble(self._settings, self._client, gate, elector, metrics=self.metrics, health=self._health)

@@ -13,9 +13,9 @@ story on one page. `feasible` and `account` answer questions about single pods, 
 """
 
 from solver.feasible import Feasible, feasible_nodes
-from solver.problem.devices.recall import Learned
-from solver.problem.memory import Engine
-from solver.rehearse import rehearse
+from solver.problem.devices.slice_cache import Learned
+from solver.problem.solver_cache import Engine
 from solver.solve import solve, solve_greedily
+from solver.warm_up import rehearse
 
 __all__ = ["Engine", "Feasible", "Learned", "feasible_nodes", "rehearse", "solve", "solve_greedily"]

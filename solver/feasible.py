@@ -12,11 +12,11 @@ import msgspec
 
 from solver import extract, greedy
 from solver.domain import Batch, Budget, Plan, Pod, Policy, SearchReport, SearchStatus, Snapshot
-from solver.problem.memory import Engine
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
-from solver.search import staged
-from solver.search.values import best
+from solver.problem.solver_cache import Engine
+from solver.search import stages
+from solver.search.objective_values import best
 from solver.solution import Solution
 
 
@@ -71,7 +71,7 @@ def _decide(problem: Problem, budget: Budget) -> tuple[Plan | None, bool]:
     start = best(problem, greedy.candidates(problem))
     if start.choices:
         return _plan(problem, start, "greedy"), True
-    searched = staged.search(problem, start, budget)
+    searched = stages.search(problem, start, budget)
     if searched.solution.choices:
         return _plan(problem, searched.solution, *searched.stages), True
     return None, searched.levels[0].proven

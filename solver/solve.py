@@ -1,4 +1,9 @@
-"""The story on one page: problem → greedy → bounds → exact search → plan."""
+"""The story on one page: problem → greedy → bounds → exact search → plan.
+
+Pods that a decision leaves out: time ended before they were reached, or they need more than the allowance has left.
+
+Both are marked by the code of their reason. A gang is left out whole. Called by `solver.solve`.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -7,7 +12,7 @@ from typing import Final
 
 from msgspec import structs
 
-from solver import extract, greedy, holds, left
+from solver import extract, greedy, reservations, volume_matching
 from solver.domain import (
     Batch,
     Budget,
@@ -21,23 +26,61 @@ from solver.domain import (
     SearchStatus,
     Snapshot,
     Unplaced,
+    Work,
 )
 from solver.explain import Explanation
+from solver.explain.device_reasons import Winners
 from solver.explain.gangs import LOST, GangReasons
-from solver.explain.winners import Winners
-from solver.extract import Extracted, aftermath, settling
-from solver.extract.settling import CONTENDED, Settled, settle
-from solver.greedy import tracking
-from solver.preemption import holding, preempt
-from solver.problem import quarantine
-from solver.problem.memory import Engine
+from solver.extract import Extracted
+from solver.greedy import placement_state
+from solver.preemption import nominated_pods, preempt
+from solver.problem import skipped_pods
 from solver.problem.prepare import prepare
 from solver.problem.problem import PodClass, Problem
-from solver.search import bound, exact, hard, last
-from solver.search.errors import SearchError
-from solver.search.staged import Searched
-from solver.search.values import best, values
+from solver.problem.skipped_pods import NOT_REACHED
+from solver.problem.solver_cache import Engine
+from solver.search import bound, decompose, exact, scoring
+from solver.search.bound import SearchError
+from solver.search.objective_values import best, values
+from solver.search.stages import Searched
 from solver.solution import Solution
+from solver.volume_matching import CONTENDED, Settled, settle
+
+
+def _unreached(problem: Problem, solution: Solution, missing: Mapping[int, int]) -> dict[int, tuple[Reason, ...]]:
+    """Give the reason of pods that were not tried and have no place, by position; `missing` counts them by family."""
+    if not missing:
+        return {}
+    placed = Counter(problem.classes[choice.pod_class].family for choice in solution.choices)
+    found: dict[int, tuple[Reason, ...]] = {}
+    for number, count in missing.items():
+        family = problem.classes[number]
+        waiting = family.members[placed[number] :]
+        found.update((position, (NOT_REACHED,)) for position in waiting[-count:])
+    return found
+
+
+def _out(plan: Plan, batch: Batch, work: Work) -> Plan:
+    """Take the pods out of a plan that want a solve of their own, and add those that were left out before."""
+    late = {waiting.pod for waiting in plan.unplaced if NOT_REACHED in waiting.reasons}
+    costly = {each.pod for each in plan.unplaced if any(why.code is ReasonCode.TOO_COSTLY for why in each.reasons)}
+    answered = {each.pod for each in plan.placements} | {each.pod for each in plan.unplaced} | set(plan.later)
+    for missing in (each for stop in work.left_out.values() for each in stop.left if each.pod not in answered):
+        (costly if missing.reason.code is ReasonCode.TOO_COSTLY else late).add(missing.pod)
+    if not late and not costly:
+        return plan
+    return structs.replace(
+        plan,
+        unplaced=tuple(each for each in plan.unplaced if each.pod not in late and each.pod not in costly),
+        later=_in_order(batch, late, plan.later),
+        costly=_in_order(batch, costly, plan.costly),
+    )
+
+
+def _in_order(batch: Batch, found: set[PodId], before: tuple[PodId, ...]) -> tuple[PodId, ...]:
+    wanted = found.union(before)
+    return tuple(pod.id for pod in batch.pods if pod.id in wanted)
+
 
 _GREEDY_SHARE: Final = 0.25
 """Of the wall time so much at least is for first fit and best fit, however long the batch took to prepare."""
@@ -62,7 +105,7 @@ def solve(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engi
 def _reported(plan: Plan, batch: Batch, budget: Budget, engine: Engine) -> Plan:
     """Say where the decision was stopped; take the pods out that are to be decided on their own, if that is allowed."""
     engine.paid_units += budget.work.spent_units
-    plan = left.out(plan, batch, budget.work) if budget.may_leave else plan
+    plan = _out(plan, batch, budget.work) if budget.may_leave else plan
     quarantined = tuple(budget.work.quarantined.values())
     return structs.replace(
         plan, report=structs.replace(plan.report, stopped=budget.work.stops, quarantined=quarantined)
@@ -71,7 +114,7 @@ def _reported(plan: Plan, batch: Batch, budget: Budget, engine: Engine) -> Plan:
 
 def _solved(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engine: Engine) -> Plan:
     """Solve a batch, or a part of it, within the budget of the whole decision."""
-    seen = holding.held(snapshot, batch, policy, engine, budget.at("holding"))
+    seen = nominated_pods.held(snapshot, batch, policy, engine, budget.at("holding"))
     problem = prepare(seen, batch, policy, engine, budget)
     batch = problem.batch
     tried = greedy.candidates(problem, budget.at_least(_GREEDY_SHARE).at("greedy").should_stop)
@@ -86,7 +129,7 @@ def _solved(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, en
     if settled.losers and not budget.should_stop():
         again = replace(budget, may_leave=False)
         return _without_lost(problem, settled, lambda part: _solved(snapshot, part, policy, again, engine))
-    problem.rejected |= left.unreached(problem, searched.solution, tried[-1].unreached)
+    problem.rejected |= _unreached(problem, searched.solution, tried[-1].unreached)
     is_proven = all(level.proven for level in searched.levels)
     report = SearchReport(
         status=SearchStatus.OPTIMAL if is_proven else SearchStatus.FEASIBLE,
@@ -115,14 +158,14 @@ def solve_greedily(
 
 
 def _placed_greedily(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engine: Engine) -> Plan:
-    seen = holding.held(snapshot, batch, policy, engine, budget.at("holding"))
+    seen = nominated_pods.held(snapshot, batch, policy, engine, budget.at("holding"))
     problem = prepare(seen, batch, policy, engine, budget)
     tried = greedy.candidates(problem, budget.at_least(_GREEDY_SHARE).at("greedy").should_stop)
     start = best(problem, tried)
     settled = settle(problem, start)
     if settled.losers and not budget.should_stop():
         return _without_lost(problem, settled, lambda part: _placed_greedily(snapshot, part, policy, budget, engine))
-    problem.rejected |= left.unreached(problem, start, tried[-1].unreached)
+    problem.rejected |= _unreached(problem, start, tried[-1].unreached)
     report = SearchReport(
         status=SearchStatus.FALLBACK,
         levels=_unproven(problem, start),
@@ -140,11 +183,11 @@ def _without_lost(problem: Problem, settled: Settled, solve_part: Callable[[Batc
     that wait with volumes: else each of them could be the next to take room and get no volumes, one decision after the
     other.
     """
-    batch, lost = problem.batch, settling.lost(problem, settled)
+    batch, lost = problem.batch, volume_matching.lost(problem, settled)
     namespaces = {problem.pod(position).id.namespace for position in lost}
     lost |= {
         position
-        for position in settling.waiting(problem, settled)
+        for position in volume_matching.waiting(problem, settled)
         if problem.pod(position).volumes and problem.pod(position).id.namespace in namespaces
     }
     plan = solve_part(batch.without(frozenset(problem.pod(position).id for position in lost)))
@@ -170,7 +213,7 @@ def _with_preemptions(problem: Problem, plan: Plan, budget: Budget, engine: Engi
 def _searched(problem: Problem, start: Solution, budget: Budget) -> tuple[Searched, str]:
     """Search from a first solution; where the search contradicts itself give that one, and what was wrong."""
     try:
-        return last.search(problem, start, preempt.sparing(problem, budget.sparing()).at("search")), ""
+        return scoring.search(problem, start, preempt.sparing(problem, budget.sparing()).at("search")), ""
     except MemoryError:
         raise
     except Exception as error:
@@ -195,7 +238,7 @@ def _each_once(batch: Batch) -> Batch:
 def _hard_pods(problem: Problem, start: Solution, batch: Batch, budget: Budget) -> tuple[PodId, ...]:
     """Name the pods that are hard and share nothing with the others, gangs whole: members that fit nowhere too."""
     try:
-        classes = hard.hard(problem, start, budget)
+        classes = decompose.hard(problem, start, budget)
     except SearchError:
         if not budget.is_forgiving:
             raise
@@ -240,7 +283,7 @@ def _plan(
     engine: Engine,
     budget: Budget,
 ) -> Plan:
-    problem.rejected |= dict.fromkeys(settling.lost(problem, settled), (CONTENDED,))
+    problem.rejected |= dict.fromkeys(volume_matching.lost(problem, settled), (CONTENDED,))
     extracted = extract.extract(problem, settled)
     unplaced = _unplaced(problem, settled.solution, report, extracted, budget.at_least(_OWN_SHARE).at("explanation"))
     plan = Plan(
@@ -250,7 +293,7 @@ def _plan(
         report=report,
     )
     own = budget.at_least(_OWN_SHARE).at("holds")
-    return holds.extended(plan, problem, settled.solution, extracted, engine, budget=own)
+    return reservations.extended(plan, problem, settled.solution, extracted, engine, budget=own)
 
 
 def _unplaced(
@@ -265,8 +308,8 @@ def _unplaced(
         if waiting and budget.should_stop():
             reasons.update((position, (NOT_EXPLAINED,)) for position in waiting)
         elif waiting:
-            reasons.update((position, (quarantine.failed(problem.pod(position)),)) for position in waiting)
-            with quarantine.guarded(budget, quarantine.subject_of(problem.pod(waiting[0]))):
+            reasons.update((position, (skipped_pods.failed(problem.pod(position)),)) for position in waiting)
+            with skipped_pods.guarded(budget, skipped_pods.subject_of(problem.pod(waiting[0]))):
                 reasons.update(explaining.reasons(family, waiting))
     return tuple(
         Unplaced(pod=problem.pod(position).id, pod_uid=problem.pod(position).uid, reasons=reasons[position])
@@ -288,7 +331,7 @@ class _Explaining:
     @classmethod
     def of(cls, problem: Problem, found: tuple[Solution, SearchReport, Extracted], budget: Budget) -> "_Explaining":
         solution, report, extracted = found
-        before = Explanation(problem, tracking.trackers(problem), budget)
+        before = Explanation(problem, placement_state.trackers(problem), budget)
         return cls(
             problem=problem,
             proven={level.name: level.proven for level in report.levels},
@@ -325,7 +368,7 @@ class _Later:
 
     def reasons(self, family: tuple[PodClass, ...]) -> tuple[Reason, ...]:
         if self.explanation is None:
-            left = aftermath.after(self.problem, self.solution, self.extracted)
-            self.explanation = Explanation(left, tracking.after(self.problem, self.solution), self.budget)
+            left = extract.after(self.problem, self.solution, self.extracted)
+            self.explanation = Explanation(left, placement_state.after(self.problem, self.solution), self.budget)
         then = tuple(self.explanation.problem.classes[each.index] for each in family)
         return tuple(reason for reason in self.explanation.reasons(then, is_proven=True) if reason.code not in LOST)

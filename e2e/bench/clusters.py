@@ -10,9 +10,8 @@ import msgspec
 
 from e2e.fleet import dranet, hami, nvidia, nvidia_partitions
 from e2e.fleet.shape import Fleet, Machine, Manifest
-from scheduler.kube.decode.classes import decode_class
 from scheduler.kube.decode.nodes import decode_node
-from scheduler.kube.decode.slices import decode_slice
+from scheduler.kube.decode.slices import decode_class, decode_slice
 from solver.domain import (
     Allocation,
     Claim,

@@ -10,9 +10,9 @@ import msgspec
 from e2e.bench.workloads import Case
 from solver import Engine, greedy, solve, verify
 from solver.domain import Budget, Plan, Policy, Violation
-from solver.greedy.placing import Kept
+from solver.greedy.device_fit import Kept
 from solver.problem.prepare import prepare
-from solver.search.values import names, values
+from solver.search.objective_values import names, values
 
 PATIENCE_SECONDS = 86_400.0
 """No end for the clock of a busy machine: work is the limit."""

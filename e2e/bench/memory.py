@@ -22,9 +22,9 @@ from scheduler.cluster import Cluster
 from scheduler.kube.watch import Mirrored, Received
 from scheduler.observe.memory import resident_bytes
 from scheduler.queue import Pending
-from scheduler.queue.shedding import Shedding
+from scheduler.queue.load_shedding import Shedding
 from scheduler.worker import frames
-from scheduler.worker.feed import Feed
+from scheduler.worker.frames import Feed
 from solver import Engine, rehearse, solve
 from solver.domain import Batch, Budget, Pod, Policy
 

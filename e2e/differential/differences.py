@@ -307,7 +307,7 @@ OF_EXPRESSIONS: Final = (
         more=More.KUBE_SCHEDULER,
     ),
 )
-"""What only expressions show: tests/solver/feasibility/cel asks for each."""
+"""What only expressions show: tests/solver/cel asks for each."""
 
 
 def directions(theirs: Verdict, ours: Verdict) -> frozenset[More]:

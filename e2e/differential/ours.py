@@ -9,7 +9,7 @@ from typing import Final
 from e2e.differential.peer import Verdict
 from scheduler.change import Change
 from scheduler.cluster import Cluster
-from scheduler.simulation import live
+from scheduler.simulation import live_cluster
 from solver import Engine, feasible_nodes, solve
 from solver.domain import Batch, Budget, Pod, Policy, Snapshot
 from solver.verify import check
@@ -26,7 +26,7 @@ async def verdicts(
     kubeconfig: Path, uids: Iterable[str], policy: Policy, workers: ProcessPoolExecutor
 ) -> dict[str, Verdict]:
     """Give the verdicts on the pods with these uids, as the API server has the cluster now, by uid."""
-    found = await asyncio.to_thread(live.fetch, kubeconfig)
+    found = await asyncio.to_thread(live_cluster.fetch, kubeconfig)
     if found.warnings:
         raise DefectError("; ".join(found.warnings))
     loop = asyncio.get_running_loop()

@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import Any, Final
 
-from scheduler.cli.options import add_cluster, add_format, add_manifests, manifests, refuse, say, settings_for
+from scheduler.cli.arguments import add_cluster, add_format, add_manifests, manifests, refuse, say, settings_for
 
 _DONE, _NO_PLAN = 0, 1
 _TIMEOUT_SECONDS: Final = 300.0
@@ -64,11 +64,11 @@ def execute(options: argparse.Namespace) -> int:
     if options.apply and options.filename:
         return refuse("defrag: --apply moves pods of a live cluster, and -f reads manifests: give one of them")
     from scheduler.kube.errors import KubeError  # noqa: PLC0415 - the cluster's client takes a while to import
-    from scheduler.simulation import applying, moving  # noqa: PLC0415 - the solver takes a second to import
+    from scheduler.simulation import defragment  # noqa: PLC0415 - the solver takes a second to import
 
     try:
         first = _look(options)
-    except (KubeError, moving.UnknownPodError) as error:
+    except (KubeError, defragment.UnknownPodError) as error:
         return refuse(f"defrag: {error}")
     _print(first, options.output)
     if not options.apply or not first.found.moves:
@@ -76,8 +76,8 @@ def execute(options: argparse.Namespace) -> int:
     if not first.found.is_stepwise:
         return refuse("defrag: --apply makes one move after the other, and these need each other's place")
     try:
-        applying.carry_out(options.kubeconfig, first, lambda: _again(options), say, timeout_seconds=options.timeout)
-    except (KubeError, applying.StoppedError) as error:
+        defragment.carry_out(options.kubeconfig, first, lambda: _again(options), say, timeout_seconds=options.timeout)
+    except (KubeError, defragment.StoppedError) as error:
         say(str(error))
         return _NO_PLAN
     say("done: what was asked for fits now")
@@ -86,39 +86,38 @@ def execute(options: argparse.Namespace) -> int:
 
 def _look(options: argparse.Namespace) -> Any:
     """Read the cluster or the manifests and solve. Raises KubeError and UnknownPodError."""
-    from scheduler.simulation import answer, applying, assembly, live, moving  # noqa: PLC0415 - as above
+    from scheduler.simulation import case_builder, defragment, live_cluster, simulator  # noqa: PLC0415 - as above
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
 
     paths = manifests(options)
-    found = live.Live() if paths else live.fetch(options.kubeconfig)
-    made = assembly.Assembly.of(found, documents.read(paths))
+    found = live_cluster.Live() if paths else live_cluster.fetch(options.kubeconfig)
+    made = case_builder.Assembly.of(found, documents.read(paths))
     kind, wanted = options.wanted
     named = made.scheduler_of_gang(wanted) if kind == "gang" else made.scheduler_of(wanted)
     name, settings = settings_for(options.config, options.scheduler_name or named)
     case = made.case(name)
     for problem in case.problems:
         say(str(problem))
-    asked = answer.recorded(case, settings, name)
-    batch = moving.wanted(asked, *options.wanted)
-    return applying.Solved(batch, moving.relocation(asked, batch))
+    asked = simulator.recorded(case, settings, name)
+    batch = defragment.wanted(asked, *options.wanted)
+    return defragment.MovesFound(batch, defragment.relocation(asked, batch))
 
 
 def _again(options: argparse.Namespace) -> Any:
     """Look once more; None where what was asked for does not wait any more."""
-    from scheduler.simulation import moving  # noqa: PLC0415 - as above
+    from scheduler.simulation import defragment  # noqa: PLC0415 - as above
 
     try:
         return _look(options)
-    except moving.UnknownPodError:
+    except defragment.UnknownPodError:
         return None
 
 
 def _print(solved: Any, form: str) -> None:
-    from scheduler.simulation import moving  # noqa: PLC0415 - as above
-    from scheduler.simulation.answers import printing  # noqa: PLC0415 - as above
+    from scheduler.simulation import defragment, printing  # noqa: PLC0415 - as above
 
     if form == "table":
-        moving.show(solved.found, sys.stdout)
+        defragment.show(solved.found, sys.stdout)
     else:
-        sys.stdout.write(printing.text(moving.answer(solved.batch, solved.found), form))
+        sys.stdout.write(printing.text(defragment.answer(solved.batch, solved.found), form))
     sys.stdout.flush()

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from scheduler.cli.options import add_cluster, add_format, refuse, say, settings_for
+from scheduler.cli.arguments import add_cluster, add_format, refuse, say, settings_for
 from scheduler.observe import terminal
 from scheduler.settings import load
 
@@ -38,8 +38,11 @@ def add(commands: Any) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Read, explain, print."""
-    from scheduler.simulation import answer  # noqa: PLC0415 - the solver takes a second to import
-    from scheduler.simulation.answers import printing, telling  # noqa: PLC0415 - as above
+    from scheduler.simulation import (  # noqa: PLC0415 - as above
+        explanation_output,
+        printing,
+        simulator,
+    )
 
     namespace, _, name = options.name.rpartition("/")
     if not name or "/" in namespace:
@@ -47,43 +50,43 @@ def execute(options: argparse.Namespace) -> int:
     key = (namespace or "default", name)
     try:
         asked, pods = _from_file(options.snapshot) if options.snapshot else _live(options)
-    except answer.SavedError as error:
+    except simulator.SavedError as error:
         return refuse(str(error))
     pod = next((each for each in asked.batch.pods if tuple(each.id) == key), None)
     if pod is None:
         return _not_waiting(key, pods)
-    account = answer.explained(asked, pod)
+    account = simulator.explained(asked, pod)
     if options.output == "table":
-        telling.show(account, sys.stdout)
+        explanation_output.show(account, sys.stdout)
     else:
-        sys.stdout.write(printing.text(telling.document(account), options.output))
+        sys.stdout.write(printing.text(explanation_output.document(account), options.output))
     return _PLACED if account.node else _WAITS
 
 
 def _from_file(path: Path) -> tuple[Any, Any]:
-    from scheduler.simulation import answer  # noqa: PLC0415 - as above
+    from scheduler.simulation import simulator  # noqa: PLC0415 - as above
 
-    asked = answer.load(path)
+    asked = simulator.load(path)
     return asked, asked.snapshot.pods
 
 
 def _live(options: argparse.Namespace) -> tuple[Any, Any]:
     """Take the live cluster, for the pods of the scheduler that the pod names. Raises SavedError."""
     from scheduler.kube.errors import KubeError  # noqa: PLC0415 - the client takes a while to import
-    from scheduler.simulation import answer, assembly, live  # noqa: PLC0415 - as above
+    from scheduler.simulation import case_builder, live_cluster, simulator  # noqa: PLC0415 - as above
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
     from solver.domain import Pod  # noqa: PLC0415 - and this
 
     try:
-        found = live.fetch(options.kubeconfig)
+        found = live_cluster.fetch(options.kubeconfig)
     except KubeError as error:
-        raise answer.SavedError(str(error)) from error
+        raise simulator.SavedError(str(error)) from error
     pods = [change.value for change in found.changes if isinstance(change.value, Pod)]
-    made = assembly.Assembly.of(found, documents.Reading())
+    made = case_builder.Assembly.of(found, documents.ManifestFiles())
     wanted = made.scheduler_of(options.name)
     name, settings = settings_for(options.config, wanted)
     _doubt(options, wanted)
-    return answer.recorded(made.case(name), settings, name), pods
+    return simulator.recorded(made.case(name), settings, name), pods
 
 
 def _doubt(options: argparse.Namespace, wanted: str) -> None:

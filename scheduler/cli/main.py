@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from scheduler.cli import config, defrag, explain, replay, run, simulate, version
-from scheduler.cli.options import WRONG, refuse, say
+from scheduler.cli.arguments import WRONG, refuse, say
 from scheduler.observe import terminal
 from scheduler.settings import SettingsError
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from scheduler.cli import simulate
-from scheduler.cli.options import add_format, refuse
+from scheduler.cli.arguments import add_format, refuse
 
 
 def add(commands: Any) -> None:
@@ -25,10 +25,10 @@ def add(commands: Any) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Read, decide, print."""
-    from scheduler.simulation import answer  # noqa: PLC0415 - the solver takes a second to import
+    from scheduler.simulation import simulator  # noqa: PLC0415 - the solver takes a second to import
 
     try:
-        asked = answer.load(options.file)
-    except answer.SavedError as error:
+        asked = simulator.load(options.file)
+    except simulator.SavedError as error:
         return refuse(str(error))
-    return simulate.show(answer.answer(asked), options.output)
+    return simulate.show(simulator.answer(asked), options.output)

@@ -5,16 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from scheduler.cli.options import (
-    WRONG,
-    add_cluster,
-    add_format,
-    add_manifests,
-    manifests,
-    refuse,
-    say,
-    settings_for,
-)
+from scheduler.cli.arguments import WRONG, add_cluster, add_format, add_manifests, manifests, refuse, say, settings_for
 
 
 def add(commands: Any) -> None:
@@ -59,38 +50,38 @@ def execute(options: argparse.Namespace) -> int:
         return refuse("simulate: give manifests with -f FILE_OR_DIR, or --from-cluster, or both")
     name, settings = settings_for(options.config, options.scheduler_name)
     from scheduler.kube.errors import KubeError  # noqa: PLC0415 - the cluster's client takes a while to import
-    from scheduler.simulation import answer, assembly, live  # noqa: PLC0415 - the solver takes a second to import
+    from scheduler.simulation import case_builder, live_cluster, simulator  # noqa: PLC0415 - the solver takes a second to import
     from scheduler.simulation.manifests import documents  # noqa: PLC0415 - as above
 
-    found = live.Live()
+    found = live_cluster.Live()
     if options.from_cluster:
         try:
-            found = live.fetch(options.kubeconfig)
+            found = live_cluster.fetch(options.kubeconfig)
         except KubeError as error:
             return refuse(f"--from-cluster: {error}")
-    case = assembly.Assembly.of(found, documents.read(paths)).case(name)
+    case = case_builder.Assembly.of(found, documents.read(paths)).case(name)
     for warning in case.warnings:
         say(f"warning: {warning}")
     for problem in case.problems:
         say(str(problem))
-    asked = answer.recorded(case, settings, name)
+    asked = simulator.recorded(case, settings, name)
     if options.save is not None:
         try:
-            answer.save(options.save, asked, keep_parameters=options.keep_parameters)
+            simulator.save(options.save, asked, keep_parameters=options.keep_parameters)
         except OSError as error:
             return refuse(f"--save: {options.save}: cannot be written: {error.strerror}")
-    status = show(answer.answer(asked), options.output)
+    status = show(simulator.answer(asked), options.output)
     return WRONG if case.problems else status
 
 
 def show(found: Any, form: str) -> int:
     """Print an answer and give the exit status that goes with it."""
-    from scheduler.simulation.answers import output, printing, table  # noqa: PLC0415 - as above
+    from scheduler.simulation import plan_output, printing  # noqa: PLC0415 - as above
 
     for defect in found.defects:
         say(f"defect: {defect}; please report it with the file that --save writes")
     if form == "table":
-        table.show(found, sys.stdout)
+        plan_output.show(found, sys.stdout)
     else:
-        sys.stdout.write(printing.text(output.document(found), form))
+        sys.stdout.write(printing.text(plan_output.document(found), form))
     return 1 if found.plan.unplaced or found.defects else 0

@@ -12,12 +12,12 @@ snapshots and checks; the solver's worker process keeps a replica of it, fed by 
 what is decided together; `check*` say whether a unit may still be written.
 """
 
+from scheduler.change import Transition
 from scheduler.cluster.cluster import Cluster
-from scheduler.cluster.held_apart import split_held
-from scheduler.cluster.holdings import Duplicate
-from scheduler.cluster.intake import Intake, Taken
+from scheduler.cluster.devices import Duplicate
+from scheduler.cluster.intake import Intake, IntakeResult
 from scheduler.cluster.ledger import Assumptions, ClaimAssumption, PodAssumption
-from scheduler.cluster.transition import Transition
+from scheduler.cluster.nominations import split_held
 from scheduler.cluster.unit import Unit, split_plan
 
 __all__ = [
@@ -26,8 +26,8 @@ __all__ = [
     "Cluster",
     "Duplicate",
     "Intake",
+    "IntakeResult",
     "PodAssumption",
-    "Taken",
     "Transition",
     "Unit",
     "split_held",

@@ -5,20 +5,18 @@ from typing import TypeVar
 
 import msgspec
 
-from scheduler.change import Change, Kind, Object
-from scheduler.cluster import check as checks
-from scheduler.cluster import company, contention, gangs, sharing, specials, vacated
-from scheduler.cluster.gangs import Standing
-from scheduler.cluster.holdings import Duplicate
+from scheduler.change import Change, Kind, Object, Transition
+from scheduler.cluster import commit_check as checks
+from scheduler.cluster import contention, gangs, mirror, nominations, pod_index
+from scheduler.cluster.devices import Duplicate
+from scheduler.cluster.gang_members import Roster
+from scheduler.cluster.gangs import GangProgress
+from scheduler.cluster.interning import Interner
 from scheduler.cluster.ledger import Assumptions, Ledger
 from scheduler.cluster.mirror import TABLES, Mirror, split_key
-from scheduler.cluster.nominations import Nominations, holds_nothing
-from scheduler.cluster.roster import Roster
-from scheduler.cluster.staleness import Staleness
+from scheduler.cluster.nominations import Nominations, Staleness, holds_nothing
 from scheduler.cluster.storage import KINDS, Storage
-from scheduler.cluster.transition import Transition
 from scheduler.cluster.unit import Unit
-from scheduler.interning import Interner
 from solver.domain import (
     Claim,
     ClaimId,
@@ -170,7 +168,7 @@ class Cluster:
 
     def awaited(self, transition: Transition) -> tuple[PodId, ...]:
         """Give the pods with a node nominated that a transition may let in: nobody is to leave there any more."""
-        return tuple(vacated.awaited(self._mirror, self._nominations, transition))
+        return tuple(nominations.awaited(self._mirror, self._nominations, transition))
 
     def assume(self, unit: Unit) -> tuple[Transition, ...]:
         """
@@ -183,7 +181,7 @@ class Cluster:
         for key, consumers in reservations.items():
             claim, own = self._mirror.claims.get(key), allocations.get(key)
             if claim is not None and (own is None or own.claim_uid == claim.uid):
-                added = sharing.missing(claim, consumers, self._mirror.pods.get)
+                added = mirror.missing_consumers(claim, consumers, self._mirror.pods.get)
                 self._ledger.assume_claim(key, claim.uid, own.allocation if own is not None else None, added)
                 self._ledger.settle_claim(key, claim)
         volumes: list[Transition] = []
@@ -192,7 +190,7 @@ class Cluster:
             if pod is not None and pod.uid == placement.pod_uid:
                 volumes += self._storage.assume(placement)
                 if placement.special is not None:
-                    self._ledger.assume_special(specials.planned(placement, placement.special, allocations))
+                    self._ledger.assume_special(mirror.planned(placement, placement.special, allocations))
                 self._ledger.assume_pod(placement)
                 self._ledger.settle_pod(placement.pod, pod)
         return (*self._believe([each.pod for each in unit.placements], reservations), *volumes)
@@ -242,7 +240,7 @@ class Cluster:
         there, here = (mirror.nodes.get(other.node_name) if other is not None else None), mirror.nodes.get(node)
         if other is None or there is None or here is None:
             return False
-        return company.accompanies(other, there, pod, here, mirror.namespaces)
+        return pod_index.accompanies(other, there, pod, here, mirror.namespaces)
 
     def is_accompanied(self, pod: Pod, node: str, own: Collection[PodId]) -> bool:
         """Whether a pod that the watch shows on `node` does for the required affinity of another that goes there."""
@@ -308,7 +306,7 @@ class Cluster:
         """Give a gang as it is now."""
         return self._mirror.gangs.gang(gang)
 
-    def gang_standing(self, gang: GangId, scheduler_names: Collection[str]) -> Standing:
+    def gang_standing(self, gang: GangId, scheduler_names: Collection[str]) -> GangProgress:
         """Say how far a gang is from being decidable by these schedulers."""
         return self._mirror.gangs.standing(gang, scheduler_names)
 
@@ -331,11 +329,11 @@ class Cluster:
 
     def special_claims(self, pod: PodId, uid: str) -> tuple[Claim, ...]:
         """Give the claims that are there for the extended resources of a pod, as the watch last gave them."""
-        return specials.of_pod(self._mirror, pod, uid)
+        return mirror.of_pod(self._mirror, pod, uid)
 
     def left_behind(self) -> tuple[tuple[Claim, Pod], ...]:
         """Give the claims for extended resources of pods that are not believed to be bound, with their pods."""
-        return specials.left_behind(self._mirror)
+        return mirror.left_behind(self._mirror)
 
     def _apply_pod(self, key: PodId, after: Pod | None) -> tuple[Transition, ...]:
         before = self._mirror.pods.get(key)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from scheduler.cluster import amounts
-from scheduler.cluster.holdings import Draws, Duplicate, is_share
+from scheduler.cluster import table
+from scheduler.cluster.devices import Draws, Duplicate, is_share
 from scheduler.cluster.mirror import Mirror
 from scheduler.cluster.unit import Unit
 from solver.domain import ClaimId, CounterId, DeviceId, DeviceResult, PoolId, Quantity, drawn, wording
@@ -80,7 +80,7 @@ def _over_capacity(
 def _consume(consumed: dict[str, int], results: Iterator[DeviceResult], sign: int) -> None:
     for result in results:
         for name, amount in result.consumed_capacity:
-            amounts.add(consumed, name, sign * amount.nano)
+            table.add(consumed, name, sign * amount.nano)
 
 
 def _over_counters(mirror: Mirror, wanted: Wanted, own: frozenset[ClaimId]) -> Iterator[Duplicate]:
@@ -93,10 +93,10 @@ def _over_counters(mirror: Mirror, wanted: Wanted, own: frozenset[ClaimId]) -> I
         if holdings.holders(device).keys() - own:
             continue  # a device is charged once, and others hold it already
         for counter, amount in _draws(mirror, device):
-            amounts.add(planned, counter, amount)
+            table.add(planned, counter, amount)
             first.setdefault(counter, device)
         for counter, amount in holdings.draws(device):
-            amounts.add(charged, counter, amount)
+            table.add(charged, counter, amount)
     for counter, amount in planned.items():
         published = _published(mirror, counter)
         if published is None:

@@ -8,9 +8,8 @@ object is missing, the gang says so and none of its pods is placed.
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from scheduler.change import Kind, Object
-from scheduler.cluster.roster import Roster
-from scheduler.cluster.transition import Transition
+from scheduler.change import Kind, Object, Transition
+from scheduler.cluster.gang_members import Roster
 from solver.domain import COSCHEDULING_GROUP, MINIMUM_ANNOTATION, SCHEDULING_GROUP, Gang, GangId, Pod, PodGroup
 
 KINDS: Final = frozenset({Kind.POD_GROUPS, Kind.COSCHEDULING_GROUPS})
@@ -20,14 +19,14 @@ _MOST_NAMED: Final = 3
 _SOURCES: Final = {Kind.POD_GROUPS: SCHEDULING_GROUP, Kind.COSCHEDULING_GROUPS: COSCHEDULING_GROUP}
 
 
-class Standing(NamedTuple):
+class GangProgress(NamedTuple):
     """How many members are missing until enough exist, and whether some run but not enough."""
 
     missing: int
     is_partial: bool
 
 
-class Gangs:
+class GangIndex:
     """PodGroups, and the pods (as believed, those that ended apart) that name a gang."""
 
     def __init__(self) -> None:
@@ -54,7 +53,7 @@ class Gangs:
             self._groups[gang_id] = value
         return (Transition(kind=kind, key=key, before=before, after=value),)
 
-    def recall(self, former: "Gangs") -> None:
+    def recall(self, former: "GangIndex") -> None:
         """Take over the PodGroups of another that is indexed anew."""
         self._groups.update(former._groups)  # noqa: SLF001 - one of its own kind
 
@@ -106,15 +105,15 @@ class Gangs:
         found = self.roster(gang).members
         return tuple(found[key] for key in sorted(found))
 
-    def standing(self, gang: GangId, scheduler_names: Collection[str]) -> Standing:
+    def standing(self, gang: GangId, scheduler_names: Collection[str]) -> GangProgress:
         """Say how far a gang is from being decidable: members that run, or wait for one of these schedulers, count."""
         composed = self.gang(gang)
         if composed.is_absent:
-            return Standing(missing=1, is_partial=False)
+            return GangProgress(missing=1, is_partial=False)
         if not composed.min_count:
-            return Standing(missing=0, is_partial=False)
+            return GangProgress(missing=0, is_partial=False)
         missing = composed.min_count - composed.running_count - self.roster(gang).waiting(scheduler_names)
-        return Standing(missing=max(0, missing), is_partial=composed.is_partial)
+        return GangProgress(missing=max(0, missing), is_partial=composed.is_partial)
 
     def gangs(self, pods: Iterable[Pod]) -> tuple[Gang, ...]:
         """Compose the gangs that pods name, each once, in the order of the pods."""

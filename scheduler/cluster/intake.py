@@ -1,21 +1,20 @@
 """
 Changes into the mirror, each by itself: an object that raises while it is applied is its own problem.
 
-Then the mirror's indexes are made again, and what stands for the object is applied instead (`scheduler.closed`). That
-costs the work of all objects, so after the first time objects of that kind are tried on an empty mirror first: one that
-raises there does not reach the real one.
+Then the mirror's indexes are made again, and what stands for the object is applied instead
+(`scheduler.unreadable`). That costs the work of all objects, so after the first time objects of that kind are tried on
+an empty mirror first: one that raises there does not reach the real one.
 """
 
 from typing import Final, NamedTuple
 
-from scheduler.change import Change, Kind, Object
-from scheduler.closed import closed, cut
+from scheduler.change import Change, Kind, Object, Transition
 from scheduler.cluster.cluster import Cluster
-from scheduler.cluster.transition import Transition
+from scheduler.unreadable import closed, cut
 from solver.domain import Claim, Pod
 
 
-class Taken(NamedTuple):
+class IntakeResult(NamedTuple):
     """What became of a change: `change` is what the mirror took; `problem` says why that is not what was told."""
 
     change: Change
@@ -30,19 +29,19 @@ class Intake:
         self._cluster: Final = cluster
         self._suspected: Final[set[Kind]] = set()
 
-    def take(self, change: Change) -> Taken:
+    def take(self, change: Change) -> IntakeResult:
         """Apply a change, or what stands for it. Raises MemoryError, which is no object's problem, and nothing else."""
         last = self._cluster.seen(change.kind, change.key)
         try:
             if change.kind in self._suspected:
                 _try(change)
-            return Taken(change, self._apply(change, last))
+            return IntakeResult(change, self._apply(change, last))
         except MemoryError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever one object raises is its own problem
             return self._take_closed(change, last, cut(f"{type(error).__name__}: {error}"))
 
-    def _take_closed(self, change: Change, last: Object | None, why: str) -> Taken:
+    def _take_closed(self, change: Change, last: Object | None, why: str) -> IntakeResult:
         if change.value is None:
             return self._remove(change, last, why)
         for base, make in ((change.value, closed), (change.value, _bare), (last, closed)):
@@ -51,18 +50,18 @@ class Intake:
                 if instead.value is None:
                     continue
                 _try(instead)
-                return Taken(instead, self._apply(instead, last), why)
+                return IntakeResult(instead, self._apply(instead, last), why)
             except MemoryError:
                 raise
             except Exception:  # noqa: BLE001, S112 - the next one says less
                 continue
-        return Taken(Change(kind=change.kind, key=change.key, value=last), (), why)
+        return IntakeResult(Change(kind=change.kind, key=change.key, value=last), (), why)
 
-    def _remove(self, change: Change, last: Object | None, why: str) -> Taken:
+    def _remove(self, change: Change, last: Object | None, why: str) -> IntakeResult:
         """Take an object away that raises even then: it is left out when the indexes are made again."""
         self._cluster.mend(change.kind, change.key, None)
         gone = Transition(kind=change.kind, key=change.key, before=last, after=None)
-        return Taken(change, (gone,) if last is not None else (), why)
+        return IntakeResult(change, (gone,) if last is not None else (), why)
 
     def _apply(self, change: Change, last: Object | None) -> tuple[Transition, ...]:
         try:

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 import msgspec
 
+from scheduler.change import is_at_least
 from scheduler.cluster.nominations import Nomination
 from scheduler.cluster.storage import VolumeAssumption
 from scheduler.cluster.unit import Unit
-from scheduler.resource_version import is_at_least
 from solver.domain import (
     Allocation,
     Claim,

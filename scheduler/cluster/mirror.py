@@ -1,27 +1,36 @@
-"""The mirror: objects as the watch gave them and as they are believed to be, with everything indexed from them."""
+"""The mirror: objects as the watch gave them and as they are believed to be, with everything indexed from them.
 
-from collections.abc import Iterator
+Who has to be added to status.reservedFor, and who may use a claim already.
+
+Claims that are made for the extended resources of pods (KEP-5004): before they are there, and when nobody runs.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+import msgspec
+
 from scheduler.change import Kind, Object
-from scheduler.cluster.company import Company
-from scheduler.cluster.gangs import Gangs
-from scheduler.cluster.holdings import Holdings
-from scheduler.cluster.inventory import Inventory, device_ids
-from scheduler.cluster.occupancy import Occupancy, holds_node
+from scheduler.cluster.devices import AllocatedDevices, SliceIndex, device_ids
+from scheduler.cluster.gangs import GangIndex
+from scheduler.cluster.pod_index import Occupancy, PodIndex, holds_node
 from scheduler.cluster.table import Table
 from solver.domain import (
     UNREADABLE_TAINT,
     Claim,
+    ClaimAllocation,
     ClaimId,
+    ConsumerReference,
     DeviceClass,
     DeviceTaintRule,
     DisruptionBudget,
     Namespace,
     Node,
+    Placement,
     Pod,
     PodId,
     ResourceSlice,
+    SpecialClaim,
     Taint,
     TaintEffect,
 )
@@ -63,11 +72,11 @@ class Mirror:
         self.seated: Table[PodId, Pod] = Table()
         self.nominated: Table[PodId, Pod] = Table()
         """Believed pods without a node that have one nominated."""
-        self.inventory = Inventory()
-        self.holdings = Holdings(self.inventory)
+        self.inventory = SliceIndex()
+        self.holdings = AllocatedDevices(self.inventory)
         self.occupancy = Occupancy()
-        self.gangs = Gangs()
-        self.company = Company()
+        self.gangs = GangIndex()
+        self.company = PodIndex()
         self.users: dict[ClaimId, set[PodId]] = {}
         self.specials: dict[Owner, dict[ClaimId, Claim]] = {}
         """Claims that are there for the extended resources of pods, by the pod that owns them."""
@@ -230,3 +239,44 @@ def split_key(key: str) -> tuple[str, str]:
 def _is_nominated(pod: Pod) -> bool:
     is_waiting = not (pod.node_name or pod.is_terminal or pod.is_deleting or pod.scheduling_gates)
     return is_waiting and bool(pod.nominated_node_name)
+
+
+def missing_consumers(
+    claim: Claim, consumers: Iterable[ConsumerReference], find_pod: Callable[[PodId], Pod | None]
+) -> tuple[ConsumerReference, ...]:
+    """
+    Leave out pods whose PodGroup has the claim reserved (KEP-5729).
+
+    One entry covers all pods of a group, more than reservedFor has room for; theirs would be too many.
+    """
+    is_for_group = any(each.resource == "podgroups" for each in claim.reserved_for)
+    return tuple(each for each in consumers if not (is_for_group and _is_covered(claim, each, find_pod)))
+
+
+def _is_covered(claim: Claim, consumer: ConsumerReference, find_pod: Callable[[PodId], Pod | None]) -> bool:
+    pod = find_pod(PodId(claim.id.namespace, consumer.name))
+    return pod is not None and pod.uid == consumer.uid and claim.is_reserved_for("", pod.pod_group)
+
+
+def planned(placement: Placement, special: SpecialClaim, allocations: Mapping[ClaimId, ClaimAllocation]) -> Claim:
+    """Give the claim of a placement as it will be, under its stand-in id: allocated, and reserved for the pod."""
+    own = allocations.get(special.id)
+    return msgspec.structs.replace(
+        special.stand_in(placement.pod_uid),
+        allocation=own.allocation if own is not None else None,
+        reserved_for=(ConsumerReference.of(placement.pod, placement.pod_uid),),
+    )
+
+
+def of_pod(mirror: Mirror, pod: PodId, uid: str) -> tuple[Claim, ...]:
+    """Give the claims of one pod that are there: of its namespace, with its uid as their controller."""
+    return tuple(mirror.specials.get((pod.namespace, uid), {}).values())
+
+
+def left_behind(mirror: Mirror) -> tuple[tuple[Claim, Pod], ...]:
+    """Give the claims whose pods are not believed to be bound: an earlier attempt made them, and none is under way."""
+    if not mirror.specials:
+        return ()
+    pods = mirror.believed_pods.values()
+    waiting = [pod for pod in pods if (pod.id.namespace, pod.uid) in mirror.specials and not holds_node(pod)]
+    return tuple((claim, pod) for pod in waiting for claim in of_pod(mirror, pod.id, pod.uid) if not claim.is_deleting)

@@ -5,9 +5,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from scheduler.change import Kind, Object, StorageObject
+from scheduler.change import Kind, Object, StorageObject, Transition
 from scheduler.cluster.table import Table
-from scheduler.cluster.transition import Transition
 from solver.domain import (
     NodeDrivers,
     Placement,

@@ -1,9 +1,24 @@
-"""A table: the objects of one kind, found by key and always in the order of their keys."""
+"""A table: the objects of one kind, found by key and always in the order of their keys.
+
+Sums by key that keep no zeros, so that equal sums are equal dictionaries.
+"""
 
 from bisect import bisect_left
 from typing import Generic, TypeVar
 
 from solver.domain import ClaimId, PodId
+
+_K = TypeVar("_K")
+
+
+def add(amounts: dict[_K, int], key: _K, amount: int) -> None:
+    """Add to the amount of a key; one that comes to zero is dropped."""
+    total = amounts.get(key, 0) + amount
+    if total:
+        amounts[key] = total
+    else:
+        amounts.pop(key, None)
+
 
 K = TypeVar("K", str, PodId, ClaimId)
 V = TypeVar("V")

@@ -1,7 +1,11 @@
-"""Units: what is committed together, because it is one gang or shares claims that the plan allocates."""
+"""Units: what is committed together, because it is one gang or shares claims that the plan allocates.
+
+What the commit of a unit came to: a closed union, so that whoever reads it names every case.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -11,12 +15,14 @@ from solver.domain import (
     ClaimAllocation,
     ClaimId,
     ConsumerReference,
+    DeviceId,
     Gang,
     GangId,
     Placement,
     Plan,
     Pod,
     PodId,
+    Reason,
 )
 from solver.domain.disjoint_sets import DisjointSets
 
@@ -158,3 +164,62 @@ def _roots(plan: Plan, new: set[ClaimId], gang_of: Mapping[PodId, Gang]) -> list
             if claim in new:
                 connected.join((first_user.setdefault(claim, index), index))
     return [connected.find(index) for index in range(len(plan.placements))]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """Every pod of the unit is bound. `seconds` ran from the first write to the last binding; None: not known."""
+
+    unit: Unit
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """Nothing was written: the unit does not fit the cluster as it is now."""
+
+    unit: Unit
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undone:
+    """
+    No pod was bound, and what was written was taken back.
+
+    `kept` are claims whose allocation or reservation had to stay, or of which that is not known.
+    """
+
+    unit: Unit
+    reasons: tuple[Reason, ...]
+    kept: tuple[ClaimId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostRace:
+    """Another allocation holds devices of the unit; ours was taken back, except for claims in `kept`."""
+
+    unit: Unit
+    devices: tuple[DeviceId, ...]
+    reasons: tuple[Reason, ...]
+    kept: tuple[ClaimId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartlyBound:
+    """Some pods are bound, which stays so; `unbound` could not be, each with its reason."""
+
+    unit: Unit
+    bound: tuple[Placement, ...]
+    unbound: tuple[tuple[Placement, Reason], ...]
+    kept: tuple[ClaimId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aborted:
+    """Writing stopped half-way, or never began, because the process is about to end."""
+
+    unit: Unit
+
+
+Outcome = Bound | Refused | Undone | LostRace | PartlyBound | Aborted

@@ -11,21 +11,19 @@ from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
 from scheduler.cluster import Cluster, Unit
-from scheduler.commit.companions import Companions, LeanedOn
-from scheduler.commit.outcome import Bound, Halted, Outcome, PartlyBound, Refused, Undone, Yielded
-from scheduler.commit.steps.bindings import NotBound, PodBinder
-from scheduler.commit.steps.burdens import BurdenWriter
-from scheduler.commit.steps.claims import ClaimWriter, NotWritten, Written
-from scheduler.commit.steps.operations import operations
-from scheduler.commit.steps.own import Own
-from scheduler.commit.steps.special_claims import NotMade, SpecialClaims
-from scheduler.commit.steps.volumes import Prepared, VolumeBinder
-from scheduler.commit.steps.withdrawal import Withdrawal
-from scheduler.commit.waiting.readiness import has_conditions
-from scheduler.commit.waiting.waits import Failed, Ready, Stopped, Waits
-from scheduler.commit.writer import GateClosedError, Writer
+from scheduler.cluster.unit import Aborted, Bound, LostRace, Outcome, PartlyBound, Refused, Undone
+from scheduler.commit.affinity_order import Companions, LeanedOn
+from scheduler.commit.binding_conditions import has_conditions
+from scheduler.commit.bindings import BurdenWriter, NotBound, PodBinder
+from scheduler.commit.claims import ClaimWriter, NotWritten, Own, Written
+from scheduler.commit.extended_resource_claims import NotMade, SpecialClaims
+from scheduler.commit.operations import operations
+from scheduler.commit.prebind import DevicesReady, Stopped, WaitFailed, Waits
+from scheduler.commit.rollback import Withdrawal
+from scheduler.commit.volumes import Prepared, VolumeBinder
 from scheduler.kube.client import Client
-from scheduler.observe.defects import together
+from scheduler.kube.writer import GateClosedError, Writer
+from scheduler.observe.unexpected_errors import together
 from solver.domain import Claim, ClaimId, GangId, Placement, Reason, ReasonCode
 
 
@@ -101,7 +99,7 @@ class Commit:
             found = await together(self._pods.find(placement) for placement in unit.placements)
             return await self._conclude(unit, unit.claims, found, None)
         except GateClosedError:
-            return Halted(unit=unit)
+            return Aborted(unit=unit)
 
     async def _wait_for_others(
         self, gangs: Sequence[asyncio.Event], leaned_on: LeanedOn, reader: str
@@ -122,7 +120,7 @@ class Commit:
         try:
             return await self._commit(unit, own)
         except GateClosedError:
-            return Halted(unit=unit)
+            return Aborted(unit=unit)
         finally:
             self.specials.forget(unit)
             self._end_allocating(own)
@@ -131,7 +129,7 @@ class Commit:
         """Write the claims and bind in one turn, or in two where devices have to be got ready in between."""
         async with self._writer.turns:
             if self._is_closed:
-                return Halted(unit=unit)
+                return Aborted(unit=unit)
             started = self._clock()
             if reasons := self._cluster.check(unit):
                 return Refused(unit=unit, reasons=reasons)
@@ -148,15 +146,15 @@ class Commit:
         end = await self._waits.until_ready(unit, step.claims, step.volumes)
         async with self._writer.turns:
             match end:
-                case Ready():
+                case DevicesReady():
                     started += self._clock() - waiting
                     return await self._overtaken(unit, step) or await self._bind(unit, step, started)
-                case Failed(reason=reason, claims=claims):
+                case WaitFailed(reason=reason, claims=claims):
                     await self._volumes.take_back(step.volumes, is_begun=True)
                     kept = await self._take_back(unit, step.written, unit.placements, claims)
                     return Undone(unit=unit, reasons=(reason,), kept=kept)
                 case Stopped():
-                    return Halted(unit=unit)
+                    return Aborted(unit=unit)
                 case _:
                     assert_never(end)
 
@@ -189,7 +187,7 @@ class Commit:
             return Undone(unit=unit, reasons=(refusal,), kept=kept)
         return replace(step, volumes=volumes)
 
-    async def _overtaken(self, unit: Unit, step: "_Step") -> Yielded | Undone | None:
+    async def _overtaken(self, unit: Unit, step: "_Step") -> LostRace | Undone | None:
         """Take everything back where others have allocated the same by now, or where too few of a gang are left."""
         if reasons := self._cluster.check_gangs(unit):
             return Undone(unit=unit, reasons=reasons, kept=await self._take_back(unit, step.written, unit.placements))
@@ -198,7 +196,7 @@ class Commit:
             return None
         kept = await self._take_back(unit, step.written, unit.placements)
         reasons = tuple(Reason(code=ReasonCode.CONFLICT, message=each.message) for each in duplicates)
-        return Yielded(unit=unit, devices=tuple(each.device for each in duplicates), reasons=reasons, kept=kept)
+        return LostRace(unit=unit, devices=tuple(each.device for each in duplicates), reasons=reasons, kept=kept)
 
     async def _bind(self, unit: Unit, step: "_Step", started: float) -> Outcome:
         if reasons := await self.specials.announce(unit):

@@ -1,31 +1,118 @@
-"""
-Preemptions, carried out: nominate who waits, try whether all victims may go, evict them, tell everybody.
+"""Preemptions, carried out: nominate who waits, try whether all victims may go, evict them, tell everybody.
 
 The nomination is written first: it is what a scheduler that starts anew knows of a preemption, and what holds the room.
 Whatever goes wrong later leaves a pod that waits with a node nominated, and is decided anew. Nobody is evicted by
 force: what a PodDisruptionBudget refuses stays, and no victim goes unless the server would let all of them go.
+
+The bound on evictions per minute, which also holds where one leader follows another.
 """
 
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Annotated, Final, NamedTuple, Protocol
 
+import msgspec
 from msgspec.structs import replace
 
 from scheduler.cluster import Cluster, Transition
-from scheduler.commit.eviction_bound import Bound, Record
-from scheduler.commit.telling.conditions import LONGEST_BYTES, shortened
-from scheduler.commit.telling.reports import Reports
-from scheduler.commit.writer import GateClosedError, Writer
-from scheduler.kube import eviction_writes
+from scheduler.kube import pod_writes
 from scheduler.kube.client import Client
 from scheduler.kube.errors import KubeError
+from scheduler.kube.writer import GateClosedError, Writer
 from scheduler.observe import logs
-from scheduler.observe.defects import Confined, Tasks, together
-from scheduler.observe.metrics import Metrics, Part
+from scheduler.observe.metrics import Metrics, Subsystem
+from scheduler.observe.unexpected_errors import Confined, Tasks, together
+from scheduler.status.conditions import LONGEST_BYTES, shortened
+from scheduler.status.reports import Reports
 from solver.domain import Placement, Pod, PodId, Policy, Preemption, Victim
+
+_WINDOW_SECONDS: Final = 60.0
+
+_Whole = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+_decoder: Final = msgspec.json.Decoder(dict[str, list[tuple[_Whole, _Whole]]])
+
+
+class LeaseRecord(Protocol):
+    """Where a leader leaves a text for the next one: the Lease."""
+
+    @property
+    def inherited(self) -> str:
+        """What leaders before this one left; empty: nothing."""
+        ...
+
+    async def hand_down(self, record: str) -> None:
+        """Leave a text. Raises KubeError where it may not be there."""
+        ...
+
+
+class _Spent(NamedTuple):
+    """So many evictions: when by the monotonic clock, and in whole seconds since the epoch, rounded up."""
+
+    at: float
+    when: int
+    pods: int
+
+
+class EvictionRate:
+    """
+    What was evicted within the last minute, by profile, in this process and by leaders before it.
+
+    Times that another leader has written are compared with `wall` (seconds since the epoch): what is off between the
+    clocks of two machines is off here. Without a record nothing is known of earlier processes.
+    """
+
+    def __init__(self, record: LeaseRecord | None, clock: Callable[[], float], wall: Callable[[], float]) -> None:
+        self._record: Final = record
+        self._clock: Final = clock
+        self._wall: Final = wall
+        self._recent: Final[defaultdict[str, deque[_Spent]]] = defaultdict(deque)
+        self._kept = record.inherited if record is not None else ""
+        for profile, spent in self._read():
+            self._recent[profile].append(spent)
+
+    def left(self, profile: str, ceiling: int) -> int:
+        """How many more may be evicted now."""
+        recent, now = self._recent[profile], self._clock()
+        while recent and recent[0].at <= now - _WINDOW_SECONDS:
+            recent.popleft()
+        return max(0, ceiling - sum(each.pods for each in recent))
+
+    def spend(self, profile: str, count: int) -> None:
+        """Count evictions that are about to be made."""
+        self._recent[profile].append(_Spent(self._clock(), math.ceil(self._wall()), count))
+
+    async def keep(self) -> None:
+        """Have all that was spent recorded before it is made use of. Raises KubeError where it may not be."""
+        if self._record is None:
+            return
+        text = self._text()
+        if text != self._kept:
+            await self._record.hand_down(text)
+            self._kept = text
+
+    def _text(self) -> str:
+        oldest = self._clock() - _WINDOW_SECONDS
+        rows = {
+            profile: [(each.when, each.pods) for each in spent if each.at > oldest]
+            for profile, spent in sorted(self._recent.items())
+        }
+        return msgspec.json.encode({profile: each for profile, each in rows.items() if each}).decode()
+
+    def _read(self) -> Iterator[tuple[str, _Spent]]:
+        """Read what was left for us; what nobody of ours has written is not read."""
+        try:
+            rows = _decoder.decode(self._kept or "{}")
+        except msgspec.MsgspecError:
+            return
+        now, wall = self._clock(), self._wall()
+        for profile, spent in rows.items():
+            for when, count in spent:
+                yield profile, _Spent(now - max(0.0, wall - when), when, count)
+
 
 _log: Final = logs.logger()
 
@@ -58,7 +145,7 @@ class Evictions:
         reports: Reports,
         metrics: Metrics,
         *,
-        record: Record | None = None,
+        record: LeaseRecord | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -69,8 +156,8 @@ class Evictions:
         self._metrics: Final = metrics
         self._wall: Final = wall
         self._count = 0
-        self._tasks: Final = Tasks(metrics, Part.EVICTION)
-        self._bound: Final = Bound(record, clock, wall)
+        self._tasks: Final = Tasks(metrics, Subsystem.EVICTION)
+        self._bound: Final = EvictionRate(record, clock, wall)
 
     def allowed(self, profile: str, policy: Policy) -> Policy:
         """Give a profile's policy with the time of day, and with what the bound leaves of evictions now."""
@@ -103,7 +190,7 @@ class Evictions:
     async def _carry_out(self, case: _Case) -> None:
         """Carry a preemption out; one that a defect ends is believed no more, and its pods are decided anew."""
         is_over = False
-        with Confined(self._metrics, Part.EVICTION, pod=str(case.first.pod)):
+        with Confined(self._metrics, Subsystem.EVICTION, pod=str(case.first.pod)):
             await self._carry_on(case)
             is_over = True
         if not is_over:
@@ -137,7 +224,7 @@ class Evictions:
             _log.info(logs.PREEMPTING, pod=pod, node=case.first.node, victims=count, preemption=case.number)
 
     async def _nominate(self, placement: Placement, seconds: float) -> None:
-        await eviction_writes.nominate(
+        await pod_writes.nominate(
             self._client, placement.pod, placement.pod_uid, placement.node, timeout_seconds=seconds
         )
 
@@ -158,7 +245,7 @@ class Evictions:
         for victim in case.preemption.victims:
             try:
                 await self._writer.write(partial(self._try, victim))
-            except eviction_writes.Shielded as error:
+            except pod_writes.Shielded as error:
                 self._metrics.evictions.labels("shielded").inc()
                 _log.info(logs.EVICTION_REFUSED, pod=str(victim.pod), error=str(error), preemption=case.number)
                 return False
@@ -171,7 +258,7 @@ class Evictions:
         pod = self._cluster.seen_pod(victim.pod)
         try:
             await self._writer.write(partial(self._send, victim))
-        except eviction_writes.Shielded as error:
+        except pod_writes.Shielded as error:
             self._metrics.evictions.labels("shielded").inc()
             _log.info(logs.EVICTION_REFUSED, pod=str(victim.pod), error=str(error))
             return
@@ -191,11 +278,11 @@ class Evictions:
             _log.debug(logs.EVENT_DROPPED, error=str(error))
 
     async def _try(self, victim: Victim, seconds: float) -> None:
-        await eviction_writes.evict(self._client, victim, is_trial=True, timeout_seconds=seconds)
+        await pod_writes.evict(self._client, victim, is_trial=True, timeout_seconds=seconds)
 
     async def _send(self, victim: Victim, seconds: float) -> None:
-        await eviction_writes.evict(self._client, victim, timeout_seconds=seconds)
+        await pod_writes.evict(self._client, victim, timeout_seconds=seconds)
 
     async def _mark(self, victim: Victim, scheduler_name: str, seconds: float) -> None:
         message = shortened(f"{scheduler_name}: {victim.message}", LONGEST_BYTES)
-        await eviction_writes.mark_preempted(self._client, victim, message, timeout_seconds=seconds)
+        await pod_writes.mark_preempted(self._client, victim, message, timeout_seconds=seconds)

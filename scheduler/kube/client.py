@@ -21,7 +21,7 @@ import msgspec
 from yarl import URL
 
 from scheduler.kube import credentials, errors
-from scheduler.kube.credentials import Access, Credentials
+from scheduler.kube.credentials import ClientConfig, Credentials
 from scheduler.kube.errors import (
     AnswerLost,
     ConfigurationError,
@@ -208,7 +208,7 @@ class Client:
             response = await self._send(call.after(clock() - started), self._credentials.access)
         return response
 
-    async def _send(self, call: "_Call", access: Access) -> aiohttp.ClientResponse:
+    async def _send(self, call: "_Call", access: ClientConfig) -> aiohttp.ClientResponse:
         """One request and the head of its answer."""
         headers = {"Accept": call.accept}
         if access.authorization:

@@ -45,7 +45,7 @@ class Tls(NamedTuple):
     is_verified: bool
 
 
-class Access(NamedTuple):
+class ClientConfig(NamedTuple):
     """
     A way in: server URL without a slash at the end, headers' Authorization (empty: none), TLS and proxy.
 
@@ -61,7 +61,7 @@ class Access(NamedTuple):
     refresh_seconds: float | None = None
 
 
-def load_kubeconfig(path: Path, context: str = "") -> Access:
+def load_kubeconfig(path: Path, context: str = "") -> ClientConfig:
     """Read a kubeconfig file; runs its exec plugin. Raises ConfigurationError."""
     path = path.expanduser().absolute()
     selected = kubeconfig.run_plugin(kubeconfig.select(path, context))
@@ -84,7 +84,7 @@ def load_in_cluster(
     token: Path = Path(SERVICE_TOKEN_FILENAME),
     certificate: Path = Path(SERVICE_CERT_FILENAME),
     environment: Mapping[str, str] = os.environ,
-) -> Access:
+) -> ClientConfig:
     """Read the service account that the kubelet mounts. Raises ConfigurationError."""
     if SERVICE_HOST_ENV_NAME not in environment:
         raise ConfigurationError(
@@ -105,7 +105,7 @@ def load_in_cluster(
     return _access(configuration, TOKEN_FILE_SECONDS, f"{token.parent}: ")
 
 
-def _access(configuration: Configuration, refresh_seconds: float | None, said_by: str) -> Access:
+def _access(configuration: Configuration, refresh_seconds: float | None, said_by: str) -> ClientConfig:
     """Take what matters out of the kubernetes package's configuration."""
     authorization = (configuration.api_key.get("BearerToken") or "").strip()
     scheme, _, token = authorization.partition(" ")
@@ -121,7 +121,7 @@ def _access(configuration: Configuration, refresh_seconds: float | None, said_by
     except OSError as error:
         raise ConfigurationError(f"{said_by}{error}") from error
     host = urllib.parse.urlsplit(server).hostname or ""
-    return Access(
+    return ClientConfig(
         server=server,
         authorization=authorization,
         tls=Tls(authority, certificate, key, bool(configuration.verify_ssl)) if server.startswith("https") else None,
@@ -132,7 +132,7 @@ def _access(configuration: Configuration, refresh_seconds: float | None, said_by
     )
 
 
-def tls_context(access: Access) -> ssl.SSLContext | None:
+def tls_context(access: ClientConfig) -> ssl.SSLContext | None:
     """Build the TLS context, None for plain HTTP. Raises ConfigurationError."""
     if access.tls is None:
         return None
@@ -160,7 +160,7 @@ class Credentials:
     leaves everything as it was, is told in `problem`, and is tried again after a while.
     """
 
-    def __init__(self, load: Callable[[], Access], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, load: Callable[[], ClientConfig], clock: Callable[[], float] = time.monotonic) -> None:
         self._load = load
         self._clock = clock
         self._lock = asyncio.Lock()
@@ -169,10 +169,10 @@ class Credentials:
         self.tls = tls_context(self.access)
         self._due = self._next_time(self.access)
 
-    def _next_time(self, access: Access) -> float:
+    def _next_time(self, access: ClientConfig) -> float:
         return float("inf") if access.refresh_seconds is None else self._clock() + access.refresh_seconds
 
-    async def current(self) -> Access:
+    async def current(self) -> ClientConfig:
         """The access to use now."""
         if self._clock() >= self._due and not self._lock.locked():
             await self.renew()

@@ -22,7 +22,7 @@ Versions = tuple[tuple[str, frozenset[str]], ...]
 """What a server has of a group: (version, resources) pairs, its preferred version first."""
 
 
-class Served(msgspec.Struct, frozen=True, kw_only=True):
+class DiscoveredKinds(msgspec.Struct, frozen=True, kw_only=True):
     """
     The kinds to watch with their paths.
 
@@ -41,24 +41,24 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
         return any(kind is served for served, _ in self.paths)
 
 
-async def discover(client: Client) -> Served:
+async def discover(client: Client) -> DiscoveredKinds:
     """Ask the server. Raises KubeError where it does not answer."""
     versions = await client.discover(paths.RESOURCE_GROUP)
     served = served_kinds(versions)
     if not served.problem:
         groups = group_kinds(await client.discover(SCHEDULING_GROUP), await client.discover(COSCHEDULING_GROUP))
-        return Served(paths=(*served.paths, *groups))
+        return DiscoveredKinds(paths=(*served.paths, *groups))
     version = await client.server_version()
-    return Served(problem=f"the API server ({version.git}) {served.problem}")
+    return DiscoveredKinds(problem=f"the API server ({version.git}) {served.problem}")
 
 
-def served_kinds(versions: tuple[tuple[str, frozenset[str]], ...]) -> Served:
+def served_kinds(versions: tuple[tuple[str, frozenset[str]], ...]) -> DiscoveredKinds:
     """Choose by what discovery gave for resource.k8s.io: (version, resources) pairs."""
     by_version = dict(versions)
     resources = by_version.get(_NEEDED, frozenset())
     missing = [kind for kind in (Kind.SLICES, Kind.CLASSES, Kind.CLAIMS) if kind.value not in resources]
     if missing:
-        return Served(
+        return DiscoveredKinds(
             problem=f"does not serve {', '.join(missing)} of {paths.RESOURCE_GROUP}/{_NEEDED}: "
             "Kubernetes 1.34 or newer does, with the API enabled"
         )
@@ -67,7 +67,7 @@ def served_kinds(versions: tuple[tuple[str, frozenset[str]], ...]) -> Served:
     version = next((name for name in _TAINT_RULES if rules in by_version.get(name, ())), "")
     if version:
         kinds.append((Kind.TAINT_RULES, paths.collection(paths.RESOURCE_GROUP, version, rules)))
-    return Served(paths=tuple(kinds))
+    return DiscoveredKinds(paths=tuple(kinds))
 
 
 def group_kinds(scheduling: Versions, coscheduling: Versions) -> tuple[tuple[Kind, str], ...]:

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from scheduler.kube.decode.shared import Wire
+from scheduler.kube.decode.shared_fields import Wire
 from scheduler.kube.encode import Json, micro_timestamp
 from scheduler.kube.errors import DecodeError
 

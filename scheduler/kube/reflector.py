@@ -1,4 +1,7 @@
-"""Keep on listing and watching one kind: the I/O and the patience around `watch.Mirrored`."""
+"""Keep on listing and watching one kind: the I/O and the patience around `watch.Mirrored`.
+
+How long to wait after a failure: exponential, jittered, and at least as long as the server asks.
+"""
 
 import asyncio
 import contextlib
@@ -7,12 +10,38 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from scheduler.backoff import doubled, jittered
 from scheduler.change import Change, Kind
 from scheduler.kube import paths
-from scheduler.kube.backoff import Backoff
 from scheduler.kube.client import Client
-from scheduler.kube.errors import BadRequest, DecodeError, Gone, Invalid, KubeError
+from scheduler.kube.errors import ApiError, BadRequest, DecodeError, Gone, Invalid, KubeError
 from scheduler.kube.watch import Mirrored, Received
+
+
+class RequestBackoff:
+    """
+    Seconds before the next try: `first` doubled at each failure up to `longest`, each time between half and whole.
+
+    `reset` after a success.
+    """
+
+    def __init__(self, first: float = 0.5, longest: float = 30.0, source: random.Random | None = None) -> None:
+        self._first = first
+        self._longest = longest
+        self._failures = 0
+        self._random = source or random.Random()  # noqa: S311 - spreads load, keeps no secret
+
+    def reset(self) -> None:
+        """Start over: something worked."""
+        self._failures = 0
+
+    def seconds(self, error: Exception | None = None) -> float:
+        """Say how long to wait now."""
+        wait = jittered(doubled(self._first, self._longest, self._failures), self._random)
+        self._failures += 1
+        asked = error.retry_after_seconds if isinstance(error, ApiError) else 0.0
+        return max(wait, asked * self._random.uniform(1.0, 1.2))
+
 
 WATCH_SECONDS: Final = (240, 480)
 """A watch is asked to end after a time between these, so that watches do not all end together."""
@@ -59,8 +88,8 @@ class Reflector:
         self._mirrored = Mirrored(kind)
         self._mirrored.start_listing()
         self._can_stream = True
-        self._backoff = Backoff()
-        self._defects = Backoff()
+        self._backoff = RequestBackoff()
+        self._defects = RequestBackoff()
 
     @property
     def resource_version(self) -> str:

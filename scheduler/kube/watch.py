@@ -16,13 +16,13 @@ from typing import Final, NamedTuple
 import msgspec
 
 from scheduler.change import Change, Kind, Object
-from scheduler.closed import cut
 from scheduler.kube import errors, paths
 from scheduler.kube.decode.envelopes import Event, Raw, read_event, read_page
 from scheduler.kube.decode.json_parts import Softened
 from scheduler.kube.decode.objects import identify, read
-from scheduler.kube.decode.shared import Wire
+from scheduler.kube.decode.shared_fields import Wire
 from scheduler.kube.errors import DecodeError
+from scheduler.unreadable import cut
 from solver.domain import Pod
 
 PAGE_SIZE: Final = 500

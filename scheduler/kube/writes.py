@@ -1,26 +1,136 @@
-"""
-Every write that the scheduler makes, and the live reads that decide after a lost answer.
+"""Every write that the scheduler makes, and the live reads that decide after a lost answer.
 
 Each is one request, guarded by the pod's uid or the claim's resourceVersion: where the object is not the one that the
 decision was made for, it ends with `Conflict` (or `NotFound`) and has done nothing. All raise the errors of `errors`;
 only `AnswerLost` and `ServerError` leave open whether the write has acted. The time-out of a write is short and known
 to the server too: a leader that loses its lease must have no write under way when the next one starts.
+
+A patch of a pod's status, guarded by the pod's uid: what is said of one pod is not written to a namesake of it.
+
+Since when pods wait, as their conditions say: what a scheduler before this one has told them.
 """
 
 import datetime as dt
 import time
 from collections.abc import Callable, Collection, Sequence
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
 from scheduler.change import Kind
-from scheduler.kube import encode, paths, pod_status, protobuf
+from scheduler.kube import encode, paths, protobuf
 from scheduler.kube.client import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
+from scheduler.kube.decode import json_parts
+from scheduler.kube.decode.envelopes import read_page
 from scheduler.kube.decode.objects import decode
 from scheduler.kube.encode import EventRecord, GroupCondition
-from scheduler.kube.errors import AnswerLost, DecodeError, Invalid, NotFound
+from scheduler.kube.errors import AnswerLost, Conflict, DecodeError, Invalid, NotFound
 from solver.domain import Allocation, Claim, ClaimId, ConsumerReference, Pod, PodGroup, PodId
+
+
+async def patch(
+    client: Client,
+    pod: tuple[PodId, str],
+    status: dict[str, Any],
+    *,
+    content_type: str = STRATEGIC_MERGE_PATCH,
+    timeout_seconds: float,
+) -> bytes:
+    """
+    Patch the status of a pod (key, uid) and give the server's answer, which is the whole pod.
+
+    Raises `Conflict` where the pod of this name is another one by now.
+    """
+    key, uid = pod
+    try:
+        return await client.request(
+            "PATCH",
+            paths.pod(key, "status"),
+            body=msgspec.json.encode({"metadata": {"uid": uid}, "status": status}),
+            content_type=content_type,
+            timeout_seconds=timeout_seconds,
+        )
+    except Invalid as error:
+        # The uid of an object cannot be changed: that is how the server says that it is another one.
+        if "metadata.uid" not in error.message:
+            raise
+        raise Conflict(error.status, error.reason, error.message) from error
+
+
+_PATH: Final = "/api/v1/pods"
+_PAGE: Final = "500"
+_GATED: Final = "SchedulingGated"
+"""The reason that the API server writes when a pod with gates is created: nobody has tried to place it."""
+
+
+class Wait(NamedTuple):
+    """A pod that reads PodScheduled=False: why, and since when it does not run."""
+
+    pod: PodId
+    uid: str
+    reason: str
+    message: str
+    since: dt.datetime
+
+
+class _Condition(msgspec.Struct, frozen=True, rename="camel"):
+    type: str
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: dt.datetime | None = None
+
+
+class _Status(msgspec.Struct, frozen=True):
+    conditions: list[_Condition] | None = None
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    name: str
+    namespace: str
+    uid: str
+
+
+class _Pod(msgspec.Struct, frozen=True):
+    metadata: _Metadata
+    status: _Status = _Status()
+
+
+_pod: Final = msgspec.json.Decoder(_Pod)
+
+
+async def read(client: Client) -> tuple[Wait, ...]:
+    """List the pods without a node that were told why, whichever scheduler they name. Raises KubeError."""
+    found: list[Wait] = []
+    query = {"fieldSelector": "spec.nodeName=", "limit": _PAGE}
+    while True:
+        try:
+            page = read_page(await client.request("GET", _PATH, query=query))
+        except ValueError as error:
+            raise DecodeError("pod", _PATH, "(whole answer)", str(error)) from error
+        found += (wait for raw in page.items if (wait := _read_wait(raw)) is not None)
+        if not page.continue_token:
+            return tuple(found)
+        query["continue"] = page.continue_token
+
+
+def _read_wait(raw: bytes | msgspec.Raw) -> Wait | None:
+    """Read one pod; of one that cannot be read it is not known since when it waits."""
+    try:
+        return _wait(json_parts.decode(_pod, raw)[0])
+    except Exception:  # noqa: BLE001 - whatever is wrong with one pod, the others were told
+        return None
+
+
+def _wait(pod: _Pod) -> Wait | None:
+    for each in pod.status.conditions or ():
+        is_waiting = each.type == "PodScheduled" and each.status == "False" and each.reason != _GATED
+        if is_waiting and each.last_transition_time is not None:
+            meta = pod.metadata
+            key = PodId(meta.namespace, meta.name)
+            return Wait(key, meta.uid, each.reason, each.message, each.last_transition_time)
+    return None
+
 
 WRITE_SECONDS: Final = 5.0
 """The default lease duration (15 s) less its renew deadline (10 s): a write ends before the lease does."""
@@ -198,7 +308,7 @@ async def write_pod_condition(
         since=since or dt.datetime.now(dt.UTC),
         nominated_node_name=nominated_node_name,
     )
-    return len(await pod_status.patch(client, (pod.id, pod.uid), status, timeout_seconds=timeout_seconds))
+    return len(await patch(client, (pod.id, pod.uid), status, timeout_seconds=timeout_seconds))
 
 
 async def write_event(client: Client, event: EventRecord, *, timeout_seconds: float = WRITE_SECONDS) -> None:

@@ -17,7 +17,7 @@ from scheduler.observe.metrics import Metrics
 from scheduler.settings import Address
 
 
-class State(StrEnum):
+class CheckState(StrEnum):
     """How a check stands."""
 
     OK = "ok"
@@ -31,12 +31,12 @@ class Check:
     def __init__(self, name: str, clock: Callable[[], float]) -> None:
         self.name: Final = name
         self._clock: Final = clock
-        self._state = State.FAILED
+        self._state = CheckState.FAILED
         self._message = "not started"
         self._since = clock()
 
     @property
-    def state(self) -> State:
+    def state(self) -> CheckState:
         """How it stands."""
         return self._state
 
@@ -52,24 +52,24 @@ class Check:
 
     def succeed(self, message: str = "") -> None:
         """Say that all is well."""
-        self._set(State.OK, message)
+        self._set(CheckState.OK, message)
 
     def degrade(self, message: str) -> None:
         """Say that it works, though not as it should: shown, and failing nothing."""
-        self._set(State.DEGRADED, message)
+        self._set(CheckState.DEGRADED, message)
 
     def fail(self, message: str) -> None:
         """Say that it does not work."""
-        self._set(State.FAILED, message)
+        self._set(CheckState.FAILED, message)
 
-    def _set(self, state: State, message: str) -> None:
+    def _set(self, state: CheckState, message: str) -> None:
         if state is not self._state:
             self._since = self._clock()
         self._state, self._message = state, message
 
     def line(self) -> str:
         """Write it as `/readyz?verbose` does: `[+]leader ok for 12 s: held by pod-1`."""
-        mark = {State.OK: "+", State.DEGRADED: "~", State.FAILED: "-"}[self._state]
+        mark = {CheckState.OK: "+", CheckState.DEGRADED: "~", CheckState.FAILED: "-"}[self._state]
         return f"[{mark}]{self.name} {self._state} for {self.seconds:.0f} s" + (
             f": {self._message}" * bool(self._message)
         )
@@ -107,7 +107,7 @@ class Health:
 
 def report(title: str, checks: Sequence[Check], *, verbose: bool) -> tuple[int, str]:
     """Give the HTTP status and text for some checks: 200 or 503; the list when asked for, and on failure."""
-    has_failed = any(check.state is State.FAILED for check in checks)
+    has_failed = any(check.state is CheckState.FAILED for check in checks)
     if not has_failed and not verbose:
         return 200, "ok\n"
     lines = [check.line() for check in checks]

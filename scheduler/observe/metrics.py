@@ -44,7 +44,7 @@ QUEUES: Final = ("active", "backoff", "unschedulable", "gated")
 """Where a pending pod can wait (label `queue`)."""
 
 
-class Part(StrEnum):
+class Subsystem(StrEnum):
     """Where an exception was met that no code expects (label `part`)."""
 
     DECISION = "decision"
@@ -82,7 +82,7 @@ class Metrics:
             "dovetail_defects",
             "Exceptions that no code expects, by where one object met them. The log has each with its traceback.",
             ("part",),
-            tuple(Part),
+            tuple(Subsystem),
         )
         self.build: Final = Info("dovetail_build", "The version that runs.", registry=self.registry)
         self.build.info({"version": version})

@@ -8,33 +8,29 @@ batches and puts back what was not placed. What a pod needs is not known here be
 what namespaces have used, `parking` which kin rest because a decision about them broke a limit.
 """
 
-from scheduler.queue.aside import AsideQueue, Job
-from scheduler.queue.backoff import Backoff
-from scheduler.queue.completing import Completing
-from scheduler.queue.credit import Credit
-from scheduler.queue.entry import State
-from scheduler.queue.facts import Fact, facts_of
-from scheduler.queue.kin import Kin, kin_of
-from scheduler.queue.musters import Musters
-from scheduler.queue.parking import Parking
-from scheduler.queue.passed_over import PassedOver
-from scheduler.queue.pending import Pending
-from scheduler.queue.shapes import Shapes
+from scheduler.backoff import Backoff
+from scheduler.queue.cluster_events import ClusterEvent, facts_of
+from scheduler.queue.costly_pods import AsideQueue, Credit, Job, Parking, SpecKey, kin_of
+from scheduler.queue.equivalence import Shapes
+from scheduler.queue.gangs import Completing, Musters
+from scheduler.queue.queued_pod import PodState
+from scheduler.queue.scheduling_queue import Pending
+from scheduler.queue.starvation import PassedOver
 
 __all__ = [
     "AsideQueue",
     "Backoff",
+    "ClusterEvent",
     "Completing",
     "Credit",
-    "Fact",
     "Job",
-    "Kin",
     "Musters",
     "Parking",
     "PassedOver",
     "Pending",
+    "PodState",
     "Shapes",
-    "State",
+    "SpecKey",
     "facts_of",
     "kin_of",
 ]

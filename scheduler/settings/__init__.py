@@ -6,9 +6,8 @@ Here live its structs (`schema`), reading and checking (`reading`, `problems`) a
 calls `load`; every other part is handed the section that concerns it.
 """
 
-from scheduler.settings.address import Address, parse_address
-from scheduler.settings.choosing import PolicyName
-from scheduler.settings.reading import Overrides, SettingsError, load, parse
+from scheduler.settings.loading import Overrides, SettingsError, load, parse
+from scheduler.settings.profile import PolicyName
 from scheduler.settings.schema import (
     API_VERSION,
     KIND,
@@ -27,6 +26,7 @@ from scheduler.settings.schema import (
     SolverLimits,
     default,
 )
+from scheduler.settings.validation import Address, parse_address
 
 __all__ = [
     "API_VERSION",

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler.settings import choosing, schema, tenancy
+from scheduler.settings import profile, schema, tenancy
 
 _WIDTH: Final = 100
 _PLAIN: Final = re.compile(r"[A-Za-z][-A-Za-z0-9_./]*")
@@ -54,7 +54,7 @@ def json_schema() -> str:
 
 def _kind(name: str) -> Any:
     """Find a section or a closed set of words by its name."""
-    return next(getattr(module, name) for module in (schema, choosing, tenancy) if hasattr(module, name))
+    return next(getattr(module, name) for module in (schema, profile, tenancy) if hasattr(module, name))
 
 
 @cache

@@ -11,8 +11,8 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from scheduler.settings.choosing import LEVELS, PolicyName, Weights
-from scheduler.settings.tenancy import Holds, Messages, Preemption
+from scheduler.settings.profile import LEVELS, PolicyName, WeightSettings
+from scheduler.settings.tenancy import Holds, Messages, PreemptionSettings
 from solver.domain import (
     NodeSelectorOperator,
     NodeSelectorRequirement,
@@ -63,10 +63,10 @@ class Profile(_Section, frozen=True):
     policy: PolicyName = PolicyName.PACK
     """Which of the valid plans is the best."""
 
-    weights: Weights = Weights()
+    weights: WeightSettings = WeightSettings()
     """What preferences and scores weigh beside each other, from 0 to 100."""
 
-    preemption: Preemption = Preemption()
+    preemption: PreemptionSettings = PreemptionSettings()
     """Whether pods of lower priority make room."""
 
 
@@ -358,7 +358,7 @@ class Settings(_Section, frozen=True):
             tells_inventory=self.messages.inventory,
         )
 
-    def _preemption(self, section: Preemption) -> PreemptionRules:
+    def _preemption(self, section: PreemptionSettings) -> PreemptionRules:
         return PreemptionRules(
             is_enabled=section.enabled,
             frees_devices=section.devices,

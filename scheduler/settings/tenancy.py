@@ -41,7 +41,7 @@ class PodProtection(msgspec.Struct, frozen=True, kw_only=True, rename="camel", f
         return Protection(annotation=self.annotation, budgets=self.budgets, gangs=self.gangs)
 
 
-class Preemption(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class PreemptionSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """
     Whether pods of lower priority are evicted for pods of this profile that have no place.
 

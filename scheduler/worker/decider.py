@@ -1,15 +1,20 @@
-"""
-A plan for every batch, whatever happens to the solver's process.
+"""A plan for every batch, whatever happens to the solver's process.
 
 The process is asked. Pods with which it ended, or whose plan broke a rule, are suspects: they are decided aside, in a
 child of the process. While there is no process the shell decides itself about a few pods that are known to be cheap,
 because they have no claim left to allocate; the others wait the moment that a start takes.
+
+What a plan that was made aside is checked against once more: the cluster as it is by now, without selectors.
+
+The child that made the plan has checked it whole. Selectors are what it may have spent its time on, the cluster has not
+changed what they say of a device that it still publishes, and the scheduler's own process evaluates none.
 """
 
 import asyncio
 import math
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,9 +23,9 @@ from typing import Final
 from msgspec import structs
 
 from scheduler.cluster import Cluster
-from scheduler.worker import recheck, record, serve
-from scheduler.worker.limits import Limits
-from scheduler.worker.process import (
+from scheduler.worker import recording, serve
+from scheduler.worker.decision_limits import Limits
+from scheduler.worker.supervisor import (
     AsideEndedError,
     Question,
     SolveFailedError,
@@ -28,23 +33,65 @@ from scheduler.worker.process import (
     WorkerAbsentError,
     WorkerError,
 )
-from scheduler.worker.sight import Sight
+from scheduler.worker.telemetry import Sight
 from solver import solve_greedily, verify
 from solver.domain import (
+    AllocationMode,
     Batch,
     Budget,
+    Claim,
     Plan,
     Pod,
     PodId,
     Policy,
     Reason,
     ReasonCode,
+    Request,
+    RequestName,
     SearchReport,
     SearchStatus,
     Snapshot,
+    SubRequest,
     Unplaced,
     Violation,
 )
+
+
+def without_selectors(snapshot: Snapshot, plan: Plan) -> Snapshot:
+    """
+    Give a snapshot in which every device is selected by the classes, and by the claims that a plan allocates.
+
+    What asks for all devices that match asks for as many as the plan gives it.
+    """
+    given = {each.claim: Counter(result.request for result in each.allocation.results) for each in plan.allocations}
+    return structs.replace(
+        snapshot,
+        classes=tuple(structs.replace(each, selectors=()) if each.selectors else each for each in snapshot.classes),
+        claims=tuple(
+            _open(each, given[each.id]) if each.id in given and each.requests else each for each in snapshot.claims
+        ),
+    )
+
+
+def _open(claim: Claim, given: Counter[str]) -> Claim:
+    return structs.replace(claim, requests=tuple(_anything(each, given) for each in claim.requests))
+
+
+def _anything(request: Request, given: Counter[str]) -> Request:
+    alternatives = (
+        structs.replace(
+            each, selectors=(), allocation_mode=AllocationMode.EXACT_COUNT, count=_count(request, each, given)
+        )
+        for each in request.alternatives
+    )
+    return structs.replace(request, alternatives=tuple(alternatives))
+
+
+def _count(request: Request, wanted: SubRequest, given: Counter[str]) -> int:
+    if wanted.allocation_mode != AllocationMode.ALL:
+        return wanted.count
+    return given[str(RequestName(request.name, wanted.name))]
+
 
 _DROPPED: Final = "the solver's plans broke a rule and were dropped"
 _MOST_SAVED: Final = 64
@@ -159,7 +206,7 @@ class Decider:
 
     async def holds(self, decision: Decision, policy: Policy) -> bool:
         """Whether a plan that was made aside keeps every rule on the cluster as it is by now, selectors apart."""
-        snapshot = recheck.without_selectors(self._cluster.snapshot(), decision.plan)
+        snapshot = without_selectors(self._cluster.snapshot(), decision.plan)
         violations = await asyncio.to_thread(verify.check, snapshot, decision.batch, decision.plan, policy)
         return not violations
 
@@ -255,7 +302,7 @@ class Decider:
         if len(self._saved) > _MOST_SAVED:
             del self._saved[next(iter(self._saved))]
         self._sight.save(
-            record.Record(
+            recording.Record(
                 cause=cause,
                 snapshot=self._cluster.snapshot(),
                 batch=batch,

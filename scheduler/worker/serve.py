@@ -1,9 +1,10 @@
-"""
-The solver's process from the inside: one loop that applies what it is told and answers with checked plans.
+"""The solver's process from the inside: one loop that applies what it is told and answers with checked plans.
 
 A decision that may be costly is a child's (`child`); the loop goes on with others and forwards the child's answer. It
 ends when the shell closes its end of the pipe. It talks to nothing else and keeps nothing but the replica and the
 solver's memory between cycles.
+
+What a batch may spend on what the solver's process does not know yet: more while the process is new.
 """
 
 import contextlib
@@ -13,17 +14,17 @@ import socket
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 import msgspec
 
 from scheduler.change import Change
-from scheduler.closed import closed
 from scheduler.cluster import Cluster, Intake
+from scheduler.unreadable import closed
 from scheduler.worker import frames
 from scheduler.worker.child import Child, limit_memory
-from scheduler.worker.token_bucket import TokenBucket
 from solver import Engine, solve, solve_greedily, verify
 from solver.domain import (
     Batch,
@@ -39,6 +40,38 @@ from solver.domain import (
     Unplaced,
     Violation,
 )
+
+UNITS_PER_DEVICE: Final = 50
+"""The selectors of a usual cluster take about 10 to 20 units for each device, once, and a demand takes one."""
+_REFILL: Final = 0.1
+_UNITS_PER_SECOND: Final = 1_000_000
+
+
+@dataclass(slots=True, eq=False)
+class TokenBucket:
+    """
+    More than the allowance of a batch (`Budget.cost_units`).
+
+    It is full while the process is new, with some units for each device, so that the usual selectors and demands of a
+    large cluster are worked out in the first batches. After that a tenth of the time fills it: a stream of new ones
+    gets no more than that.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    _spent: float = 0.0
+    _at: float = field(default=0.0)
+
+    def units(self, device_count: int) -> int:
+        """Give what is in the bucket of a cluster with so many devices."""
+        now = self.clock()
+        self._spent = max(0.0, self._spent - (now - self._at) * _REFILL * _UNITS_PER_SECOND)
+        self._at = now
+        return max(0, device_count * UNITS_PER_DEVICE - round(self._spent))
+
+    def pay(self, units: int) -> None:
+        """Take out what a batch has spent beyond its own allowance."""
+        self._spent += max(0, units)
+
 
 Solve = Callable[..., Plan]
 """What turns a batch into a plan, called as `solve` is."""
@@ -81,7 +114,7 @@ class _Service:
         self._sources: Final = selectors.DefaultSelector()
 
     def run(self, limit: int) -> None:
-        self._connection.sendall(frames.encode(frames.Ready(pid=os.getpid(), address_space_bytes=limit)))
+        self._connection.sendall(frames.encode(frames.WorkerReady(pid=os.getpid(), address_space_bytes=limit)))
         self._sources.register(self._connection, selectors.EVENT_READ)
         while True:
             for key, _ in self._sources.select():
@@ -102,7 +135,7 @@ class _Service:
             case frames.Decide():
                 self._put_aside(order)
 
-    def _decide_batch(self, order: frames.Decide) -> frames.Decided | frames.Failed:
+    def _decide_batch(self, order: frames.Decide) -> frames.Decided | frames.SolveFailed:
         """Decide at once, with more to spend on what is not known while the process is new."""
         snapshot = self._replica.snapshot(order.assumptions)
         more = self._bucket.units(sum(len(each.devices) for each in snapshot.slices))
@@ -150,11 +183,11 @@ class _Service:
         self._engine.learned()  # what came before is its parent's own
         is_greedy = order.aside is not None and order.aside.is_greedy
         answer = self._answer(order, snapshot, solve_greedily if is_greedy else self._solver)
-        if isinstance(answer, frames.Failed) and not is_greedy:
+        if isinstance(answer, frames.SolveFailed) and not is_greedy:
             answer = self._answer(order, snapshot, solve_greedily)
         return frames.encode_body(answer), frames.encode_learned(self._engine.learned())
 
-    def _answer(self, order: frames.Decide, snapshot: Snapshot, solver: Solve) -> frames.Decided | frames.Failed:
+    def _answer(self, order: frames.Decide, snapshot: Snapshot, solver: Solve) -> frames.Decided | frames.SolveFailed:
         budget = Budget(
             seconds=order.seconds,
             deterministic_seconds=order.deterministic_seconds,
@@ -171,7 +204,7 @@ class _Service:
         except MemoryError:
             raise
         except Exception:  # noqa: BLE001 - whatever the solver raises is a defect to report; the replica is unharmed
-            return frames.Failed(id=order.id, message=traceback.format_exc(limit=-20))
+            return frames.SolveFailed(id=order.id, message=traceback.format_exc(limit=-20))
         if plan is not None and len(batch.pods) < len(order.batch.pods):
             there = {pod.id for pod in batch.pods}
             lacking = tuple(pod.id for pod in order.batch.pods if pod.id not in there)

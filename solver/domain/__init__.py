@@ -6,10 +6,7 @@ decision is made from and the plan that comes out. Here may not live: I/O, clock
 rules, or anything mutable. Everybody may import it; it imports nobody.
 """
 
-from solver.domain.account import Account, NearestChange, NodeKind, RequestCount
-from solver.domain.attributes import AttributeKind, AttributeValue
 from solver.domain.budget import GENEROUS_UNITS, Budget, LeftOut, Quarantined, Stop, Work
-from solver.domain.burden import ClaimBurden, with_burdens
 from solver.domain.claim import (
     MOST_CONSUMERS,
     Allocation,
@@ -24,6 +21,8 @@ from solver.domain.claim import (
     SubRequest,
 )
 from solver.domain.device import (
+    AttributeKind,
+    AttributeValue,
     Capacity,
     CounterConsumption,
     CounterSet,
@@ -38,7 +37,6 @@ from solver.domain.device import (
     ValidRange,
     drawn,
 )
-from solver.domain.extended import RequestMapping, SpecialClaim
 from solver.domain.gang import (
     COSCHEDULING_GROUP,
     MINIMUM_ANNOTATION,
@@ -49,32 +47,14 @@ from solver.domain.gang import (
     GangNote,
     PodGroup,
 )
-from solver.domain.hold import PASSED_OVER, Hold, HoldBounds
 from solver.domain.ids import ClaimId, CounterId, DeviceId, GangId, PodId, PoolId, RequestName, VolumeClaimId
-from solver.domain.labels import LabelRequirement, LabelSelector, LabelSelectorOperator, is_met
-from solver.domain.moves import Move, Relocation, Staying
-from solver.domain.namespace import Namespace
-from solver.domain.neighbours import ANY_ADDRESS, EVERY_PORT, HostPort, PodTerm, SpreadConstraint, WeightedPodTerm
-from solver.domain.node import Node
-from solver.domain.plan import (
-    ClaimAllocation,
-    Level,
-    Placement,
-    Plan,
-    Preemption,
-    SearchReport,
-    SearchStatus,
-    Unplaced,
-    Violation,
-)
-from solver.domain.pod import FILLS_NODE, PREEMPTIBLE, ContainerRequests, Controller, Pod, PodClaim, Unhealthy
-from solver.domain.preemption import SYSTEM_PRIORITY, DisruptionBudget, PreemptionRules, Protection, Victim
-from solver.domain.quantity import Quantity, QuantityError
-from solver.domain.reasons import Reason, ReasonCode
-from solver.domain.selection import (
+from solver.domain.label_selectors import (
     BINDING_FAILED_TAINT,
     SUSPECT_TAINT,
     UNREADABLE_TAINT,
+    LabelRequirement,
+    LabelSelector,
+    LabelSelectorOperator,
     NodeSelector,
     NodeSelectorOperator,
     NodeSelectorRequirement,
@@ -82,7 +62,58 @@ from solver.domain.selection import (
     Taint,
     TaintEffect,
     Toleration,
+    is_met,
 )
+from solver.domain.node import Namespace, Node
+from solver.domain.plan import (
+    Account,
+    ClaimAllocation,
+    ClaimBurden,
+    Level,
+    Move,
+    NearestChange,
+    NodeKind,
+    Placement,
+    Plan,
+    Preemption,
+    Relocation,
+    RequestCount,
+    RequestMapping,
+    SearchReport,
+    SearchStatus,
+    SpecialClaim,
+    Staying,
+    Unplaced,
+    Violation,
+    with_burdens,
+)
+from solver.domain.pod import (
+    ANY_ADDRESS,
+    EVERY_PORT,
+    FILLS_NODE,
+    PREEMPTIBLE,
+    ContainerRequests,
+    Controller,
+    HostPort,
+    Pod,
+    PodClaim,
+    PodTerm,
+    SpreadConstraint,
+    Unhealthy,
+    WeightedPodTerm,
+)
+from solver.domain.preemption import (
+    PASSED_OVER,
+    SYSTEM_PRIORITY,
+    DisruptionBudget,
+    Hold,
+    HoldBounds,
+    PreemptionRules,
+    Protection,
+    Victim,
+)
+from solver.domain.quantity import Quantity, QuantityError
+from solver.domain.reasons import Reason, ReasonCode
 from solver.domain.snapshot import PACK, SPREAD, TOPOLOGY, Batch, OwnedDevices, Policy, Snapshot, Weights
 from solver.domain.volumes import (
     DiskKind,

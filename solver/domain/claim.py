@@ -7,8 +7,8 @@ import msgspec
 
 from solver.domain.device import OpaqueConfig
 from solver.domain.ids import ClaimId, DeviceId, PodId, RequestName
+from solver.domain.label_selectors import NodeSelector, Toleration
 from solver.domain.quantity import Quantity
-from solver.domain.selection import NodeSelector, Toleration
 
 MOST_CONSUMERS: Final = 256
 """Entries of `status.reservedFor` that the API allows (ResourceClaimReservedForMaxSize)."""

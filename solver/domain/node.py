@@ -1,8 +1,18 @@
-"""Nodes (core/v1 Node)."""
+"""Nodes (core/v1 Node).
+
+Namespaces (core/v1 Namespace).
+"""
 
 import msgspec
 
-from solver.domain.selection import Taint
+from solver.domain.label_selectors import Taint
+
+
+class Namespace(msgspec.Struct, frozen=True, kw_only=True):
+    """A namespace with its labels, sorted by key."""
+
+    name: str
+    labels: tuple[tuple[str, str], ...] = ()
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):

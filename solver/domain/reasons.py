@@ -9,7 +9,7 @@ class ReasonCode(StrEnum):
     """
     What keeps a pod from being placed.
 
-    The queue wakes a pod by its codes (see `scheduler.queue.wakeups`), metrics count by them, JSON output shows
+    The queue wakes a pod by its codes (see `scheduler.queue.queueing_hints`), metrics count by them, JSON output shows
     them: a new cause is a new code, never a new meaning of an old one.
     """
 

@@ -8,13 +8,11 @@ import msgspec
 from solver.domain.claim import Claim
 from solver.domain.device import DeviceClass, DeviceTaintRule, ResourceSlice
 from solver.domain.gang import Gang
-from solver.domain.hold import Hold, HoldBounds
 from solver.domain.ids import CounterId, DeviceId, PodId
-from solver.domain.namespace import Namespace
-from solver.domain.node import Node
+from solver.domain.label_selectors import NodeSelectorTerm
+from solver.domain.node import Namespace, Node
 from solver.domain.pod import Pod
-from solver.domain.preemption import DisruptionBudget, PreemptionRules
-from solver.domain.selection import NodeSelectorTerm
+from solver.domain.preemption import DisruptionBudget, Hold, HoldBounds, PreemptionRules
 from solver.domain.volumes import (
     NodeDrivers,
     StorageCapacity,

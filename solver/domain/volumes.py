@@ -5,8 +5,7 @@ from enum import StrEnum
 import msgspec
 
 from solver.domain.ids import VolumeClaimId
-from solver.domain.labels import LabelSelector
-from solver.domain.selection import NodeSelector
+from solver.domain.label_selectors import LabelSelector, NodeSelector
 
 
 class DiskKind(StrEnum):

@@ -1,14 +1,45 @@
-"""CP-SAT over the integer form, through its native protocol objects (`cp_model` itself would import pandas)."""
+"""CP-SAT over the integer form, through its native protocol objects (`cp_model` itself would import pandas).
+
+Our own words for how an engine ended.
+"""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Final
 
 from ortools.sat.python import cp_model_helper
 
-from solver.engines.status import EngineError, EngineResult, EngineStatus
 from solver.model.form import UNBOUNDED, Expression, IntegerForm
+
+
+class EngineStatus(StrEnum):
+    """What is known after a run."""
+
+    OPTIMAL = "optimal"
+    FEASIBLE = "feasible"
+    INFEASIBLE = "infeasible"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineResult:
+    """
+    What a run found.
+
+    `values` is None without a solution. `bound` is an upper bound on the maximised expression, or None.
+    """
+
+    status: EngineStatus
+    values: list[int] | None
+    bound: int | None
+    deterministic_seconds: float = 0.0
+
+
+class EngineError(Exception):
+    """An engine refused a model: a bug in ours, never a property of the cluster."""
+
 
 _INT64: Final = 2**62
 

@@ -5,9 +5,9 @@ Why a pod waits: dropped candidates and conflicts, in words that a person unders
 devices, `fewer` finds how many would fit where the number asked for does not, `texts` are the sentences, `hints` says
 what to write instead, `never` what no node can be for a pod, `company` whom its affinity misses. `gangs` explains why a
 gang waits. Called by `solver.solve`; nothing here changes a plan. One pod's whole story, for `dovetail explain`, is
-told by `solver.account`.
+told by `solver.diagnosis`.
 """
 
-from solver.explain.reasons import Explanation
+from solver.explain.unplaced_reasons import Explanation
 
 __all__ = ["Explanation"]

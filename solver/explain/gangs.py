@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from solver.domain import Reason, ReasonCode
-from solver.explain.reasons import Explanation
+from solver.explain.unplaced_reasons import Explanation
 from solver.greedy import Greedy, Order, units
-from solver.greedy.placing import Kept
-from solver.greedy.units import Found, Unit
-from solver.problem.gangs.rule import GangRule
+from solver.greedy.device_fit import Kept
+from solver.greedy.units import GangFit, PlacementUnit
+from solver.problem.gang_rules import GangRule
 from solver.problem.problem import PodClass, Problem
 from solver.solution import Solution
 
@@ -62,7 +62,7 @@ class GangReasons:
         entries = tuple(family for family in families for _ in family[0].members)
         stop = self.explanation.should_stop
         placer = Greedy(self.problem, Kept(self.problem), Order.QUEUE_BEST_FIT, stop=stop).start()
-        found = units.most(placer, Unit(entries, rule), rule)
+        found = units.most(placer, PlacementUnit(entries, rule), rule)
         if found.pods >= rule.need or placer.is_cut:
             return None  # nothing is known of the domains that were not tried
         parts = [_lead(rule, found), *self._stuck(rule, families)]
@@ -83,7 +83,7 @@ class GangReasons:
         return []
 
 
-def _lead(rule: GangRule, found: Found) -> str:
+def _lead(rule: GangRule, found: GangFit) -> str:
     gang = rule.gang
     text = f"gang {gang.id.name}: {gang.min_count} pods have to run together"
     if rule.running:

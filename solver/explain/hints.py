@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from solver.domain import Budget, Claim, ConstraintKind
-from solver.feasibility import lint, nearness
+from solver.domain import Budget, Claim, ConstraintKind, wording
+from solver.feasibility import lint
 from solver.feasibility.lint import Candidate
 from solver.feasibility.selectors import EvaluationBudget, EvaluationStopped
 from solver.problem.devices.inventory import DeviceRecord, Mask
-from solver.problem.devices.recall import Selectors
+from solver.problem.devices.slice_cache import Selectors
 from solver.problem.problem import Problem
 from solver.problem.requests.component import Component, Link
 from solver.problem.requests.demand import Verdict
@@ -56,7 +56,7 @@ class Hints:
     def on_capacity(self, demand: int) -> str:
         """Say by how much the devices that match a demand are too small for its capacity requests."""
         wanted = dict(self.problem.demands[demand].capacity)
-        return self._within_budget(lambda: lint.of_capacity(wanted, self._sizes(demand)))
+        return self._within_budget(lambda: lint.of_requests(wanted, self._sizes(demand)))
 
     def on_links(self, claim: Claim, positions: Sequence[int], component: Component) -> str:
         """Say for which request no device publishes what a matchAttribute compares; positions are in the claim."""
@@ -153,7 +153,7 @@ class Hints:
         if silent:
             return silent
         names = sorted(inventory.nodes[home].name for home in homes)
-        shown = f"nodes {nearness.listed(names)}" if len(names) > 1 else f"node {names[0]}"
+        shown = f"nodes {wording.listed(names)}" if len(names) > 1 else f"node {names[0]}"
         return f"devices that match are on {shown}, where the pod does not fit or may not go"
 
     def _silent(self, left: Sequence[int], drivers: Collection[str]) -> str:

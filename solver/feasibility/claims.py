@@ -19,7 +19,7 @@ from solver.domain import (
     wording,
 )
 from solver.domain.claim import SubRequest
-from solver.feasibility import lint, nearness, selectors
+from solver.feasibility import lint, selectors
 
 MOST_RESULTS: Final = 32
 """AllocationResultsMaxSize: devices in one allocation."""
@@ -161,7 +161,7 @@ def _alternative_objections(
 ) -> Iterator[Reason]:
     device_class = classes.get(alternative.device_class)
     if device_class is None:
-        near = nearness.suggestion(alternative.device_class, classes, what="device class")
+        near = wording.suggestion(alternative.device_class, classes, what="device class")
         message = f"{where}: device class {alternative.device_class} does not exist: {near}"
         yield Reason(code=ReasonCode.CLASS_MISSING, message=message)
         return

@@ -1,10 +1,115 @@
-"""What keeps a pod from a node whatever else runs there: cordons, taints, selectors (kube-scheduler's words)."""
+"""What keeps a pod from a node whatever else runs there: cordons, taints, selectors (kube-scheduler's words).
 
-from collections.abc import Mapping
+Node selectors against nodes, as core/v1 defines them (k8s.io/component-helpers nodeaffinity).
+
+Taints and tolerations of nodes and of devices: the same relation with different effects.
+
+What a pod and a node prefer of each other, short of demanding it: soft node affinity, PreferNoSchedule, images.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from solver.domain import Node, NodeSelector, Pod, Reason, ReasonCode, Toleration
-from solver.feasibility import affinity, taints
+from solver.domain import (
+    BINDING_FAILED_TAINT,
+    UNREADABLE_TAINT,
+    Node,
+    NodeSelector,
+    NodeSelectorOperator,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Pod,
+    Reason,
+    ReasonCode,
+    Taint,
+    TaintEffect,
+    Toleration,
+    is_met,
+)
+
+_INTEGER: Final = re.compile(r"(?P<sign>[+-]?)0*(?P<digits>[0-9]{1,19})", re.ASCII)
+"""Python refuses to read numbers of thousands of digits, zeros in front among them."""
+
+
+def matches(selector: NodeSelector, node_name: str, labels: Mapping[str, str]) -> bool:
+    """Whether at least one term holds for a node."""
+    return any(matches_term(term, node_name, labels) for term in selector.terms)
+
+
+def selects(pod: Pod, node: Node) -> bool:
+    """Whether the node selector and the required affinity of a pod select a node."""
+    labels = dict(node.labels)
+    if any(labels.get(key) != value for key, value in pod.node_selector):
+        return False
+    return pod.required_affinity is None or matches(pod.required_affinity, node.name, labels)
+
+
+def matches_term(term: NodeSelectorTerm, node_name: str, labels: Mapping[str, str]) -> bool:
+    """Whether every requirement of a term holds; a term without requirements matches nothing."""
+    if not term.match_expressions and not term.match_fields:
+        return False
+    fields = {"metadata.name": node_name}
+    return all(_holds(requirement, fields) for requirement in term.match_fields) and all(
+        _holds(requirement, labels) for requirement in term.match_expressions
+    )
+
+
+def _holds(requirement: NodeSelectorRequirement, labels: Mapping[str, str]) -> bool:
+    """Whether labels (or fields) meet one requirement."""
+    value = labels.get(requirement.key)
+    if requirement.operator in (NodeSelectorOperator.GT, NodeSelectorOperator.LT):
+        return value is not None and _compares(value, requirement)
+    return is_met(requirement.operator, value, requirement.values)
+
+
+def _compares(value: str, requirement: NodeSelectorRequirement) -> bool:
+    """Compare as 64-bit integers; what is not one does not match."""
+    if len(requirement.values) != 1:
+        return False
+    left, right = integer(value), integer(requirement.values[0])
+    if left is None or right is None:
+        return False
+    return left > right if requirement.operator == NodeSelectorOperator.GT else left < right
+
+
+def integer(text: str) -> int | None:
+    """Read a 64-bit integer as Gt and Lt do; None for any other text."""
+    match = _INTEGER.fullmatch(text)
+    if match is None:
+        return None
+    number = int(match["sign"] + match["digits"])
+    return number if -(2**63) <= number < 2**63 else None
+
+
+_BLOCKING: Final = frozenset({TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE})
+UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect=TaintEffect.NO_SCHEDULE)
+"""What spec.unschedulable means for tolerations."""
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Whether a toleration covers a taint (core/v1 ToleratesTaint; empty key or effect match all but our own)."""
+    if taint.key == UNREADABLE_TAINT:
+        return False
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key != taint.key and (toleration.key or taint.key == BINDING_FAILED_TAINT):
+        return False
+    match toleration.operator:
+        case "Exists":
+            return True
+        case "Equal" | "":
+            return toleration.value == taint.value
+        case _:
+            return False
+
+
+def first_untolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:
+    """Give the first taint that keeps new work away: NoSchedule or NoExecute, and covered by no toleration."""
+    for taint in taints:
+        if taint.effect in _BLOCKING and not any(tolerates(toleration, taint) for toleration in tolerations):
+            return taint
+    return None
 
 
 class NodeDemand(NamedTuple):
@@ -36,9 +141,9 @@ def objection(demand: NodeDemand, node: Node, labels: Mapping[str, str]) -> Reas
         return reason
     if any(labels.get(key) != value for key, value in demand.node_selector):
         return UNFIT
-    if demand.required_affinity is not None and not affinity.matches(demand.required_affinity, node.name, labels):
+    if demand.required_affinity is not None and not matches(demand.required_affinity, node.name, labels):
         return UNFIT
-    away = [each for each in demand.claim_selectors if not affinity.matches(each, node.name, labels)]
+    away = [each for each in demand.claim_selectors if not matches(each, node.name, labels)]
     if away:
         return ELSEWHERE if any(names_nodes(each) for each in away) else OUT_OF_REACH
     return None
@@ -46,9 +151,9 @@ def objection(demand: NodeDemand, node: Node, labels: Mapping[str, str]) -> Reas
 
 def unwelcome(node: Node, tolerations: tuple[Toleration, ...]) -> Reason | None:
     """Say why a node takes no pods with these tolerations, whoever they are."""
-    if node.is_unschedulable and taints.first_untolerated((taints.UNSCHEDULABLE,), tolerations):
+    if node.is_unschedulable and first_untolerated((UNSCHEDULABLE,), tolerations):
         return _reason(ReasonCode.NODE_UNSCHEDULABLE, "node(s) were unschedulable")
-    taint = taints.first_untolerated(node.taints, tolerations) if node.taints else None
+    taint = first_untolerated(node.taints, tolerations) if node.taints else None
     if taint is not None:
         return _reason(ReasonCode.NODE_TAINT, f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}")
     return None
@@ -79,3 +184,35 @@ def insufficient(resource: str, *, is_too_small: bool = False) -> Reason:
 UNFIT: Final = _reason(ReasonCode.NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector")
 ELSEWHERE: Final = _reason(ReasonCode.CLAIM_ELSEWHERE, _ELSEWHERE)
 OUT_OF_REACH: Final = _reason(ReasonCode.CLAIM_OUT_OF_REACH, _ELSEWHERE)
+
+
+_MIB: Final = 1024 * 1024
+_LEAST_IMAGE: Final = 23 * _MIB
+_LARGEST_IMAGE: Final = 1000 * _MIB
+_MOST: Final = 100
+
+
+def discouraging(node: Node) -> tuple[Taint, ...]:
+    """Give the taints that ask pods to stay away without forbidding it."""
+    return tuple(each for each in node.taints if each.effect == TaintEffect.PREFER_NO_SCHEDULE)
+
+
+def untolerated_count(node: Node, tolerations: tuple[Toleration, ...]) -> int:
+    """Count the PreferNoSchedule taints that no toleration covers."""
+    return sum(not any(tolerates(each, taint) for each in tolerations) for taint in discouraging(node))
+
+
+def image_name(text: str) -> str:
+    """Give an image's name as nodes list it: with a tag."""
+    return text if text.rfind(":") > text.rfind("/") else f"{text}:latest"
+
+
+def image_score(sizes: Iterable[int], image_count: int) -> int:
+    """
+    Score (0 to 100) a node by the bytes of a pod's images that it has, each scaled by the share of nodes that have it.
+
+    Less than 23 MiB is not worth anything, and 1000 MiB an image is the most that counts, as in kube-scheduler.
+    """
+    most = _LARGEST_IMAGE * max(1, image_count)
+    found = min(max(sum(sizes), _LEAST_IMAGE), most)
+    return _MOST * (found - _LEAST_IMAGE) // (most - _LEAST_IMAGE)

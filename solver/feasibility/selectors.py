@@ -14,17 +14,16 @@ from typing import Any, Final
 
 import msgspec
 
+from solver.cel import errors, meter
+from solver.cel.cache import GenerationalCache
+from solver.cel.compile import Program, compile_expression
+from solver.cel.errors import CostExceeded, EvaluationError
+from solver.cel.frame import ALLOW_MULTIPLE, DEVICE, DRIVER, METER, Closure, DeviceMaps, Frame, on_empty_stack
+from solver.cel.meter import Meter
+from solver.cel.parse import MAX_LENGTH as LONGEST_EXPRESSION
+from solver.cel.reads import published_value
+from solver.cel.values import type_name
 from solver.domain import AttributeValue, Device
-from solver.feasibility.cel import errors, meter
-from solver.feasibility.cel.compile import Program, compile_expression
-from solver.feasibility.cel.errors import CostExceeded, EvaluationError
-from solver.feasibility.cel.frame import ALLOW_MULTIPLE, DEVICE, DRIVER, METER, Closure, DeviceMaps, Frame
-from solver.feasibility.cel.meter import Meter
-from solver.feasibility.cel.parse import MAX_LENGTH as LONGEST_EXPRESSION
-from solver.feasibility.cel.reads import published_value
-from solver.feasibility.cel.stack import on_empty_stack
-from solver.feasibility.cel.values import type_name
-from solver.feasibility.generational_cache import GenerationalCache
 
 _SELECTORS_BYTES: Final = 64 << 20
 _RESULTS_BYTES: Final = 64 << 20

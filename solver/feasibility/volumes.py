@@ -18,7 +18,7 @@ from solver.domain import (
     VolumeClaim,
     VolumeClaimId,
 )
-from solver.feasibility import affinity
+from solver.feasibility import node_fit
 
 EXCLUSIVE_MODE: Final = "ReadWriteOncePod"
 _ZONES: Final = {
@@ -138,7 +138,7 @@ def is_in_zones(wanted: tuple[tuple[str, tuple[str, ...]], ...], labels: Mapping
 
 def allows(term: NodeSelectorTerm, labels: Mapping[str, str]) -> bool:
     """Whether a term of a volume's node affinity holds; it sees labels alone (volumehelpers.CheckNodeAffinity)."""
-    return affinity.matches_term(term, "", labels)
+    return node_fit.matches_term(term, "", labels)
 
 
 def driver_of(provisioner: str) -> str:

@@ -8,8 +8,8 @@ proofs, and rules that the model does not have too. Called by `solver.solve`, an
 fit: `preemption`, `holds`, `explain`, `account`, `search.last`.
 """
 
+from solver.greedy.device_fit import reach
 from solver.greedy.greedy import Greedy, Order, candidates
-from solver.greedy.placing import reach
-from solver.greedy.rating import Rating
+from solver.greedy.node_score import Rating
 
 __all__ = ["Greedy", "Order", "Rating", "candidates", "reach"]

@@ -15,15 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from solver.greedy import units
-from solver.greedy.placing import Condition, Cost, Kept, Served, reach
-from solver.greedy.rating import FIRST, FREE, NEVER, RANK, Rating, Standing, score, spread_score
-from solver.greedy.tracking import Tracker, trackers
+from solver.greedy.device_fit import Condition, Cost, DeviceFit, Kept, reach
+from solver.greedy.node_score import FIRST, FREE, NEVER, RANK, NodeRatings, Rating, score, spread_score
+from solver.greedy.placement_state import Tracker, trackers
 from solver.greedy.units import Saved
-from solver.problem.devices import groups
+from solver.problem.costs.cost_model import CostTracker
+from solver.problem.devices import fragmentation
 from solver.problem.devices.inventory import Mask
-from solver.problem.fit import PODS, Amounts
+from solver.problem.node_arrays import PODS, Amounts
 from solver.problem.problem import Part, PodClass, Problem, State, Tier
-from solver.problem.tastes.taste import Tally
 from solver.solution import Choice, SharedChoice, Solution
 
 _MOST_STANDINGS: Final = 256
@@ -80,20 +80,20 @@ class Greedy:
     scores: dict[tuple[tuple[Part, ...], State], npt.NDArray[np.int64]] = field(default_factory=dict)
     changed: list[int] = field(default_factory=list)
     """Nodes that pods were placed on, in order."""
-    standings: dict[tuple[int, tuple[Part, ...]], Standing] = field(default_factory=dict)
+    standings: dict[tuple[int, tuple[Part, ...]], NodeRatings] = field(default_factory=dict)
     anchors: dict[int, Mask] = field(default_factory=dict)
     trackers: list[Tracker] = field(default_factory=list)
     stop: Callable[[], bool] = _never
     is_cut: bool = False
     """Whether time ended while nodes were rated or domains were tried: the others are passed over."""
     spreads: bool = field(init=False)
-    preferring: Tally = field(init=False)
-    scoring: Tally = field(init=False)
+    preferring: CostTracker = field(init=False)
+    scoring: CostTracker = field(init=False)
 
     def __post_init__(self) -> None:
         self.spreads = "crowded-nodes" in self.problem.policy.levels
-        self.preferring = Tally(self.problem.tastes.preferences)
-        self.scoring = Tally(self.problem.tastes.scores)
+        self.preferring = CostTracker(self.problem.tastes.preferences)
+        self.scoring = CostTracker(self.problem.tastes.scores)
 
     def start(self) -> "Greedy":
         """Take stock of what is left before the first pod."""
@@ -301,7 +301,7 @@ class Greedy:
         if known is None or known.wide != self.wide:
             ratings = self._rated_at(parts, slice(None), self._roomy(pod_class, slice(None)))
             if len(self.standings) < _MOST_STANDINGS:
-                self.standings[key] = Standing(ratings, len(self.changed), self.wide)
+                self.standings[key] = NodeRatings(ratings, len(self.changed), self.wide)
             return ratings
         if known.changes < len(self.changed):
             nodes = np.array(self.changed[known.changes :], dtype=np.int64)
@@ -350,9 +350,9 @@ class Greedy:
         if not self.spreads:
             return score(cost)
         group, state, _ = self.conditions[number]
-        return spread_score(cost, groups.free_devices(self.problem.layout.groups[group], state))
+        return spread_score(cost, fragmentation.free_devices(self.problem.layout.groups[group], state))
 
-    def _serve(self, parts: tuple[Part, ...], number: int) -> Served | None:
+    def _serve(self, parts: tuple[Part, ...], number: int) -> DeviceFit | None:
         group, state, is_whole = self.conditions[number]
         return self.kept.serve(parts, Condition(group, state, self.wide, is_whole))
 

@@ -13,12 +13,12 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from solver.greedy.tracking import Tracker
+from solver.greedy.placement_state import Tracker
+from solver.problem.costs.cost_model import CostTracker
 from solver.problem.devices.inventory import Mask
-from solver.problem.fit import PODS, Amounts
-from solver.problem.gangs.rule import GangRule, Level, Row
+from solver.problem.gang_rules import GangRule, Row, TopologyLevel
+from solver.problem.node_arrays import PODS, Amounts
 from solver.problem.problem import PodClass, Problem, State
-from solver.problem.tastes.taste import Tally
 from solver.solution import SharedChoice
 
 Family = tuple[PodClass, ...]
@@ -29,7 +29,7 @@ _MOST_LOOKS: Final = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Unit:
+class PlacementUnit:
     """Pods (by family, one entry per pod) that are placed together: of one gang, or a single one."""
 
     families: tuple[Family, ...]
@@ -45,7 +45,7 @@ class Saved:
     condition_of: npt.NDArray[np.int64]
     anchors: dict[int, Mask]
     trackers: list[Tracker]
-    tallies: tuple[Tally, Tally]
+    tallies: tuple[CostTracker, CostTracker]
     choices: int
     shared: dict[int, SharedChoice]
 
@@ -74,19 +74,19 @@ class Placer(Protocol):
         """Go back; what was saved can be gone back to again."""
 
 
-class Found(NamedTuple):
+class GangFit(NamedTuple):
     """How many pods of a gang fit, in which domains of which levels."""
 
     pods: int
-    levels: tuple[Level, ...]
+    levels: tuple[TopologyLevel, ...]
     row: Row
 
 
-def units(problem: Problem, entries: Sequence[Family]) -> list[Unit]:
+def units(problem: Problem, entries: Sequence[Family]) -> list[PlacementUnit]:
     """Bring the pods of each gang together, where the first of them stands."""
     rule_of = {index: number for number, rule in enumerate(problem.gangs) for index in rule.classes}
     if not rule_of:
-        return [Unit((family,)) for family in entries]
+        return [PlacementUnit((family,)) for family in entries]
     members: dict[int, list[Family]] = {}
     order: list[tuple[int, Family]] = []
     for family in entries:
@@ -96,25 +96,25 @@ def units(problem: Problem, entries: Sequence[Family]) -> list[Unit]:
         if number >= 0:
             members.setdefault(number, []).append(family)
     return [
-        Unit((family,)) if number < 0 else Unit(tuple(members[number]), problem.gangs[number])
+        PlacementUnit((family,)) if number < 0 else PlacementUnit(tuple(members[number]), problem.gangs[number])
         for number, family in order
     ]
 
 
-def place(placer: Placer, unit: Unit) -> None:
+def place(placer: Placer, unit: PlacementUnit) -> None:
     """Place a unit, or nothing of it."""
     if unit.rule is None:
         placer.place(unit.families[0], {})
         return
     saved = placer.save()
-    best: Found | None = None
+    best: GangFit | None = None
     for levels, row in _tries(placer, unit.rule):
         count = _place_in(placer, unit, unit.rule, levels, row)
         if count == len(unit.families):
             return
         placer.restore(saved)
         if count and count >= unit.rule.need and (best is None or count > best.pods):
-            best = Found(count, levels, row)
+            best = GangFit(count, levels, row)
         if placer.check_time():
             best = best or _roomiest(placer, unit.rule)
             break
@@ -122,16 +122,16 @@ def place(placer: Placer, unit: Unit) -> None:
         placer.restore(saved)
 
 
-def _roomiest(placer: Placer, rule: GangRule) -> Found | None:
+def _roomiest(placer: Placer, rule: GangRule) -> GangFit | None:
     """Give the domain that may have room for most pods of a gang, where the time does not suffice to try the others."""
     count, row = max(_possible(placer, rule, rule.required), default=(0, ()))
-    return Found(count, rule.required, row) if count >= max(1, rule.need) else None
+    return GangFit(count, rule.required, row) if count >= max(1, rule.need) else None
 
 
-def most(placer: Placer, unit: Unit, rule: GangRule) -> Found:
+def most(placer: Placer, unit: PlacementUnit, rule: GangRule) -> GangFit:
     """Find where most pods of a gang fit together; the placer is left as it was."""
     saved = placer.save()
-    best = Found(0, (), ())
+    best = GangFit(0, (), ())
     found = _possible(placer, rule, rule.required)
     for most_pods, row in sorted(found, key=lambda each: -each[0])[:_MOST_LOOKS]:
         if most_pods <= best.pods or (best.row and placer.check_time()):
@@ -139,12 +139,18 @@ def most(placer: Placer, unit: Unit, rule: GangRule) -> Found:
         count = _place_in(placer, unit, rule, rule.required, row, is_whole=False)
         placer.restore(saved)
         if count > best.pods or not best.row:
-            best = Found(count, rule.required, row)
+            best = GangFit(count, rule.required, row)
     return best
 
 
 def _place_in(
-    placer: Placer, unit: Unit, rule: GangRule, levels: tuple[Level, ...], row: Row, *, is_whole: bool = True
+    placer: Placer,
+    unit: PlacementUnit,
+    rule: GangRule,
+    levels: tuple[TopologyLevel, ...],
+    row: Row,
+    *,
+    is_whole: bool = True,
 ) -> int:
     """Place what fits in some domains; give up as soon as too few are left."""
     masks = rule.inside(levels, row)
@@ -158,7 +164,7 @@ def _place_in(
     return count
 
 
-def _tries(placer: Placer, rule: GangRule) -> Iterator[tuple[tuple[Level, ...], Row]]:
+def _tries(placer: Placer, rule: GangRule) -> Iterator[tuple[tuple[TopologyLevel, ...], Row]]:
     left = _MOST_TRIES
     for kept in range(len(rule.preferred), -1, -1):
         levels = (*rule.required, *rule.preferred[:kept])
@@ -169,12 +175,12 @@ def _tries(placer: Placer, rule: GangRule) -> Iterator[tuple[tuple[Level, ...], 
             yield levels, row
 
 
-def _rows(placer: Placer, rule: GangRule, levels: tuple[Level, ...]) -> list[Row]:
+def _rows(placer: Placer, rule: GangRule, levels: tuple[TopologyLevel, ...]) -> list[Row]:
     """Domains that may have room for enough pods."""
     return [row for count, row in _possible(placer, rule, levels) if count >= max(1, rule.need)]
 
 
-def _possible(placer: Placer, rule: GangRule, levels: tuple[Level, ...]) -> list[tuple[int, Row]]:
+def _possible(placer: Placer, rule: GangRule, levels: tuple[TopologyLevel, ...]) -> list[tuple[int, Row]]:
     """Domains, each behind the number of pods that it may have room for."""
     if not levels:
         return [(rule.size, ())]

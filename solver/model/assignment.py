@@ -5,9 +5,9 @@ from collections import defaultdict
 from solver.model.build import pool_of
 from solver.model.cells import Cell
 from solver.model.form import Expression
-from solver.model.variables import Owner, PartAt, Pool, Variables
+from solver.model.variables import DemandPool, Owner, PartAt, Variables
 from solver.problem.devices.layout import type_at
-from solver.problem.requests.option import Line, Option
+from solver.problem.requests.component import Line, Option
 from solver.solution import Choice, Pick, SharedChoice, Solution
 
 
@@ -140,7 +140,7 @@ class _Reading:
         self.variables = variables
         self.values = values
         self.options: dict[PartAt, list[int]] = {}
-        self.supply: dict[Pool, list[tuple[tuple[int, int], ...]]] = {}
+        self.supply: dict[DemandPool, list[tuple[tuple[int, int], ...]]] = {}
 
     def read(self) -> Solution:
         variables, solution = self.variables, Solution()
@@ -148,7 +148,7 @@ class _Reading:
             self.options[at] = [
                 option for option, count in expressions.items() for _ in range(count.value(self.values))
             ]
-        asked: defaultdict[Pool, int] = defaultdict(int)
+        asked: defaultdict[DemandPool, int] = defaultdict(int)
         for pool, lines in variables.pools.items():
             for at, option, line in lines:
                 asked[pool] += variables.copies[at][option].value(self.values) * line.needed
@@ -185,7 +185,7 @@ class _Reading:
             return ()
         return self._next(pool_of(self.variables, at, line), line.needed)
 
-    def _next(self, pool: Pool, needed: int) -> tuple[tuple[int, int], ...]:
+    def _next(self, pool: DemandPool, needed: int) -> tuple[tuple[int, int], ...]:
         dealt = self.supply[pool]
         if pool.distinct:
             return dealt.pop(0)
@@ -201,7 +201,7 @@ class _Reading:
                 dealt[0] = ((each, count - used),)
         return tuple(taken)
 
-    def _dealt(self, pool: Pool) -> list[tuple[tuple[int, int], ...]]:
+    def _dealt(self, pool: DemandPool) -> list[tuple[tuple[int, int], ...]]:
         """Per request where devices must differ within one; else one entry per type, to be used up in order."""
         counts = [(each, count.value(self.values)) for each, count in self.variables.devices[pool].items()]
         counts = [(each, count) for each, count in counts if count]

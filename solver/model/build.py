@@ -5,23 +5,22 @@ from typing import Final
 
 import numpy as np
 
-from solver.model import objective
+from solver.model import devices, gangs, inter_pod, objective, pods, rounding_cuts, victims
 from solver.model.cells import Cell, Cells, single
 from solver.model.form import IntegerForm
-from solver.model.rules import alike, components, devices, gangs, keeping, limits, neighbours, pods
-from solver.model.rules.keeping import Residents
-from solver.model.variables import Owner, PartAt, Pool, Served, Variables
+from solver.model.variables import CellCapacity, DemandPool, Owner, PartAt, Variables
+from solver.model.victims import PotentialVictims
 from solver.problem.devices.layout import GLOBAL, Group, type_at
-from solver.problem.fit import PODS, Amounts
+from solver.problem.node_arrays import PODS, Amounts
 from solver.problem.problem import Part, PodClass, Problem, SharedClaim
-from solver.problem.requests.option import Line, Option
+from solver.problem.requests.component import Line, Option
 
 _UNLIMITED: Final = 1 << 20
 """How often at most what takes nothing, or nothing that runs out, can be had."""
 
 
 def build(
-    problem: Problem, cells: Cells, residents: Residents | None = None, *, stop: Callable[[], bool] | None = None
+    problem: Problem, cells: Cells, residents: PotentialVictims | None = None, *, stop: Callable[[], bool] | None = None
 ) -> Variables:
     """
     Write all rules and levels for a problem; what cannot happen gets no variable.
@@ -31,25 +30,25 @@ def build(
     """
     variables = Variables(problem, cells, IntegerForm(stop=stop))
     if residents is not None:
-        keeping.add_residents(variables, residents)
+        victims.add_residents(variables, residents)
     for shared in problem.shared:
         for cell in (*cells.places, *cells.sites):
             _add_shared(variables, shared, cell)
     for pod_class in problem.classes:
         _add_class(variables, pod_class)
-    components.serve_every_copy(variables)
+    pods.serve_every_copy(variables)
     _fill_pools(variables)
     pods.place_each_once(variables)
     pods.fit_nodes(variables)
-    limits.keep_limits(variables)
-    neighbours.keep_neighbours(variables)
+    pods.keep_limits(variables)
+    inter_pod.keep_neighbours(variables)
     gangs.keep_gangs(variables)
     pods.allocate_shared_once(variables)
     pods.allocate_all_of_a_user(variables)
     devices.supply_pools(variables)
     devices.keep_distinct(variables)
     devices.respect_budgets(variables)
-    alike.fit_each_node(variables)
+    rounding_cuts.fit_each_node(variables)
     devices.keep_identity(variables)
     objective.add_levels(variables)
     variables.form.stop = None  # what is added later, to a model that stands, is little
@@ -119,7 +118,7 @@ def _shared_possible(variables: Variables, pod_class: PodClass, cell: Cell) -> b
     return all(pods.cells_serving(variables, shared, cell.index) for shared in pod_class.shared)
 
 
-def _served(variables: Variables, parts: tuple[Part, ...], cell: Cell) -> Served:
+def _served(variables: Variables, parts: tuple[Part, ...], cell: Cell) -> CellCapacity:
     """Give the options per part that one node of a cell can serve, and how many owners they serve there."""
     key = (parts, cell.group.index, cell.state)
     if cell.is_site or key not in variables.served:
@@ -127,7 +126,7 @@ def _served(variables: Variables, parts: tuple[Part, ...], cell: Cell) -> Served
     return variables.served[key]
 
 
-def _worked_out(variables: Variables, parts: tuple[Part, ...], cell: Cell) -> Served:
+def _worked_out(variables: Variables, parts: tuple[Part, ...], cell: Cell) -> CellCapacity:
     most, options = _UNLIMITED, []
     for part in parts:
         bounded = [
@@ -138,9 +137,9 @@ def _worked_out(variables: Variables, parts: tuple[Part, ...], cell: Cell) -> Se
         possible = [(index, option, bound) for index, option, bound in bounded if bound > 0]
         most = min(most, sum(bound for _, _, bound in possible) // part.copies)
         if most == 0:
-            return Served(0, [])
+            return CellCapacity(0, [])
         options.append([(index, option) for index, option, _ in possible])
-    return Served(most, options)
+    return CellCapacity(most, options)
 
 
 def _bound(variables: Variables, option: Option, cell: Cell) -> int:
@@ -167,7 +166,7 @@ def _line_bound(variables: Variables, line: Line, cell: Cell) -> int:
     return sum(per_type) // line.needed if line.needed else _UNLIMITED
 
 
-def _add_owner(variables: Variables, owner: Owner, cell: Cell, most: int, served: Served) -> None:
+def _add_owner(variables: Variables, owner: Owner, cell: Cell, most: int, served: CellCapacity) -> None:
     variables.add_owner(owner, cell.index, most)
     for part, possible in enumerate(served.options):
         variables.options[PartAt(owner, part, cell.index)] = possible
@@ -188,12 +187,12 @@ def lines(variables: Variables) -> Iterator[tuple[PartAt, int, Line]]:
             yield from ((at, index, line) for line in option.lines)
 
 
-def pool_of(variables: Variables, at: PartAt, line: Line) -> Pool:
+def pool_of(variables: Variables, at: PartAt, line: Line) -> DemandPool:
     """Give the pool that serves a line."""
     layout, group = variables.problem.layout, variables.cell(at.cell).group
     devices = [type_at(layout, group, each) for each in line.types]
     component = variables.problem.components[variables.parts(at.owner)[at.part].component]
-    return Pool(
+    return DemandPool(
         cell=at.cell,
         types=line.types,
         takes=tuple(device.takes[line.demand] for device in devices),

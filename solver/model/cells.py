@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from solver.problem.devices import groups
+from solver.problem.devices import fragmentation
 from solver.problem.devices.layout import Group
-from solver.problem.fit import PODS, Amounts
+from solver.problem.node_arrays import PODS, Amounts
 from solver.problem.problem import Problem, State
 
 _MOST_DOMAINS: Final = 512
@@ -116,7 +116,7 @@ def _costs(problem: Problem) -> list[bytes]:
     """Tell nodes apart that pods prefer differently, while there are few kinds of them."""
     columns = [each for index, each in problem.tastes.preferences.of_class.items() if problem.classes[index].size]
     if "opened-groups" in problem.policy.levels:
-        group_of, numbers = groups.node_groups(problem), dict[tuple[str, str], int]()
+        group_of, numbers = fragmentation.node_groups(problem), dict[tuple[str, str], int]()
         where = (group_of.get(node) for node in range(problem.node_count))
         found = [-1 if group is None else numbers.setdefault(group, len(numbers)) for group in where]
         columns.append(np.array(found, dtype=np.int64))

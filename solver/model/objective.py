@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from solver.model.form import Expression, Level
-from solver.model.rules import groups, partitions, tastes
-from solver.model.rules.devices import add_scaled, taken, type_of
-from solver.model.rules.gangs import domains_used
+from solver.model import fragmentation, soft_costs
+from solver.model.devices import add_scaled, taken, type_of
+from solver.model.form import Expression, ObjectiveLevel
+from solver.model.gangs import domains_used
 from solver.model.variables import Variables
 from solver.problem.problem import GANG_TOPOLOGY
 
@@ -14,9 +14,9 @@ from solver.problem.problem import GANG_TOPOLOGY
 def add_levels(variables: Variables) -> None:
     """Pods placed come first, strictly by priority; then the levels that the policy names."""
     for name, worth in variables.problem.placed_levels:
-        variables.form.levels.append(Level(name, _placed(variables, worth)))
+        variables.form.levels.append(ObjectiveLevel(name, _placed(variables, worth)))
     for name in variables.problem.other_levels:
-        variables.form.levels.append(Level(name, _LEVELS[name](variables)))
+        variables.form.levels.append(ObjectiveLevel(name, _LEVELS[name](variables)))
 
 
 def decides_pods(name: str) -> bool:
@@ -69,13 +69,13 @@ _ALTERNATIVES: Final = "alternatives"
 _LEVELS: Final[dict[str, Callable[[Variables], Expression]]] = {
     GANG_TOPOLOGY: domains_used,
     _ALTERNATIVES: _alternatives,
-    "preferences": lambda variables: tastes.cost(variables, variables.problem.tastes.preferences),
-    "scores": lambda variables: tastes.cost(variables, variables.problem.tastes.scores),
+    "preferences": lambda variables: soft_costs.cost(variables, variables.problem.tastes.preferences),
+    "scores": lambda variables: soft_costs.cost(variables, variables.problem.tastes.scores),
     "suspects": _suspects,
-    "spoiled-partitions": partitions.spoiled,
-    "opened-groups": groups.opened_groups,
-    "broken-groups": groups.broken_groups,
-    "crowded-nodes": groups.crowded_nodes,
+    "spoiled-partitions": fragmentation.spoiled,
+    "opened-groups": fragmentation.opened_groups,
+    "broken-groups": fragmentation.broken_groups,
+    "crowded-nodes": fragmentation.crowded_nodes,
     "opened-nodes": _opened_nodes,
     "opened-devices": _opened_devices,
     "device-value": _device_value,

@@ -1,17 +1,53 @@
-"""Variable containers with the questions that rules ask; a rule reads as a sentence and owns no indexing."""
+"""Variable containers with the questions that rules ask; a rule reads as a sentence and owns no indexing.
+
+Which domains (zones, nodes, …) the nodes of cells are in; worked out once for all rules over the same domains.
+"""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from solver.domain.disjoint_sets import DisjointSets
 from solver.model.cells import Cell, Cells
 from solver.model.form import Expression, IntegerForm
-from solver.model.reaches import Reaches
 from solver.problem.devices.layout import Takes, whole
-from solver.problem.limits import Domains
+from solver.problem.limits import NO_DOMAIN, Domains
 from solver.problem.problem import Part, Problem, State
-from solver.problem.requests.option import Line, Option
+from solver.problem.requests.component import Line, Option
+
+
+@dataclass(slots=True, eq=False)
+class CellDomains:
+    """The domains of cells; equal sets of domains are one object."""
+
+    domain_of: Domains
+    _of_cell: dict[int, frozenset[int]] = field(default_factory=dict)
+    _known: dict[frozenset[int], frozenset[int]] = field(default_factory=dict)
+    _pools: dict[frozenset[frozenset[int]], dict[int, int]] = field(default_factory=dict)
+
+    def of(self, cell: Cell) -> frozenset[int]:
+        """Give the domains that nodes of a cell are in, `NO_DOMAIN` among them where some node is in none."""
+        found = self._of_cell.get(cell.index)
+        if found is None:
+            domains = frozenset(self.domain_of[list(cell.nodes)].tolist())
+            found = self._of_cell[cell.index] = self._known.setdefault(domains, domains)
+        return found
+
+    def pools(self, cells: Iterable[Cell]) -> dict[int, int]:
+        """Connect domains that share a cell: for each, one that stands for all. Cells with a node in none are out."""
+        sets = frozenset(domains for domains in map(self.of, cells) if NO_DOMAIN not in domains)
+        if sets not in self._pools:
+            self._pools[sets] = _connected(sets)
+        return self._pools[sets]
+
+
+def _connected(sets: Iterable[frozenset[int]]) -> dict[int, int]:
+    pools = DisjointSets[int]()
+    for domains in sorted(map(sorted, sets)):
+        pools.join(domains)
+    return {domain: pools.find(domain) for domains in sets for domain in domains}
+
 
 _All = tuple[tuple[int, int, frozenset[int]], ...]
 """Requests and alternatives that take all devices, with the types that those are."""
@@ -32,7 +68,7 @@ class PartAt(NamedTuple):
     cell: int
 
 
-class Pool(NamedTuple):
+class DemandPool(NamedTuple):
     """
     Demand in a cell that is served from one set of types in one way, whoever it comes from.
 
@@ -47,7 +83,7 @@ class Pool(NamedTuple):
     owner: tuple[PartAt, int, int] | None
 
 
-class Served(NamedTuple):
+class CellCapacity(NamedTuple):
     """How many owners a node can serve at most, and with which options (by position) of each part."""
 
     most: int
@@ -73,8 +109,8 @@ class Variables:
     allocated: dict[tuple[int, int], int] = field(default_factory=dict)
     options: dict[PartAt, list[tuple[int, Option]]] = field(default_factory=dict)
     copies: dict[PartAt, dict[int, Expression]] = field(default_factory=dict)
-    pools: dict[Pool, list[tuple[PartAt, int, Line]]] = field(default_factory=lambda: defaultdict(list))
-    devices: dict[Pool, dict[int, Expression]] = field(default_factory=dict)
+    pools: dict[DemandPool, list[tuple[PartAt, int, Line]]] = field(default_factory=lambda: defaultdict(list))
+    devices: dict[DemandPool, dict[int, Expression]] = field(default_factory=dict)
     opened_nodes: dict[int, int] = field(default_factory=dict)
     opened_devices: dict[tuple[int, int], int] = field(default_factory=dict)
     completions: list[Callable[[list[int]], None]] = field(default_factory=list)
@@ -85,9 +121,9 @@ class Variables:
     kept_shares: list[tuple[int, int, int]] = field(default_factory=list)
     """Shareable devices that their claims have opened: cell (-1: cluster-wide), type and variable."""
 
-    served: dict[tuple[tuple[Part, ...], int, State], Served] = field(default_factory=dict)
+    served: dict[tuple[tuple[Part, ...], int, State], CellCapacity] = field(default_factory=dict)
     """What nodes can serve, by parts, description and state."""
-    _reaches: dict[int, Reaches] = field(default_factory=dict)
+    _reaches: dict[int, CellDomains] = field(default_factory=dict)
     _described: dict[int, frozenset[int]] = field(default_factory=dict)
     _meant: dict[tuple[int, int], frozenset[_All]] = field(default_factory=dict)
 
@@ -98,9 +134,9 @@ class Variables:
             found.setdefault(pod_class, []).append((self.cell(cell), variable))
         return found
 
-    def reaches(self, domain_of: Domains) -> Reaches:
+    def reaches(self, domain_of: Domains) -> CellDomains:
         """Say which domains cells are in."""
-        return self._reaches.setdefault(id(domain_of), Reaches(domain_of))
+        return self._reaches.setdefault(id(domain_of), CellDomains(domain_of))
 
     def is_meant(self, component: int, option: Option, site: Cell) -> bool:
         """Whether an option of a site leaves nothing out that a request for all devices means on one of its nodes."""

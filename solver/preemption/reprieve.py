@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from solver.domain import Snapshot
-from solver.preemption.parties import Bond, Party, bonds
+from solver.preemption.victims import Bond, Party, bonds
 
 Fits = Callable[[Sequence[Party]], bool]
 """Whether the pods fit once these parties are gone."""

@@ -1,27 +1,94 @@
-"""
-What pods of a batch ask of devices and nodes, paid from the allowance before it is worked out.
+"""What pods of a batch ask of devices and nodes, paid from the allowance before it is worked out.
 
 A demand is put to every device that its selectors match, a constrained attribute is read from every device, and a term
 of pod affinity is weighed on every node; `rates` says what node affinity and volume claims cost. What the engine knows
 of devices is free. Namespaces take turns, so that the many demands of one do not use up what another one needs; the
 evaluation of selectors, which comes first, leaves a half for this.
+
+What looking at a pod's node affinity and volume claims costs, in units of the allowance, by how long they are.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import chain
 from typing import Final
 
-from solver.domain import Batch, Budget, Claim, DeviceClass, Pod, PodId, Policy, Reason, ReasonCode
+from solver.domain import (
+    Batch,
+    Budget,
+    Claim,
+    DeviceClass,
+    LabelRequirement,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Pod,
+    PodId,
+    Policy,
+    Reason,
+    ReasonCode,
+    VolumeClaim,
+    VolumeClaimId,
+)
 from solver.feasibility import selectors
 from solver.feasibility.device_attributes import AttributeName
-from solver.problem import leaving, quarantine, rates
+from solver.problem import skipped_pods
 from solver.problem.devices.inventory import Inventory
-from solver.problem.memory import Engine
 from solver.problem.prefilter import Spec, World, open_claims, spec_of
 from solver.problem.requests import demand
 from solver.problem.requests.demand import DemandKey
+from solver.problem.solver_cache import Engine
+
+_ROW: Final = 2
+"""Units of a term, of a requirement and of a value of node affinity."""
+_FREE_ROWS: Final = 32
+"""So many of them are free: pods written by hand have fewer, and very many pods may each have their own."""
+_SHAPE: Final = 20
+"""Units of a claim that asks for something else than all others, beside its selector."""
+_CLAIM: Final = 8
+_FREE_CLAIMS: Final = 8
+"""Units of each claim of a pod, beyond so many that are free."""
+_PAIRS_A_UNIT: Final = 8
+"""Claims of one pod are compared with each other."""
+
+
+def of_node_affinity(pod: Pod) -> dict[Hashable, int]:
+    """Give the units of a pod's required and preferred node affinity; equal ones are looked at once."""
+    required = pod.required_affinity.terms if pod.required_affinity is not None else ()
+    preferred = (term for _, term in pod.preferred_node_affinity)
+    rows = sum(map(_rows_of_term, chain(required, preferred)))
+    if rows <= _FREE_ROWS:
+        return {}
+    return {(pod.required_affinity, pod.preferred_node_affinity): _ROW * (rows - _FREE_ROWS)}
+
+
+def of_volume_claims(pod: Pod, claims: Mapping[VolumeClaimId, VolumeClaim]) -> dict[Hashable, int]:
+    """Give the units of a pod's claims that wait for a volume; those that ask for the same are looked at once."""
+    if not pod.volumes:
+        return {}
+    known = [claims[each] for each in pod.volume_claims if each in claims]
+    shapes: dict[Hashable, int] = {
+        _asked(each): _SHAPE + (_rows(each.selector.requirements) if each.selector is not None else 0)
+        for each in known
+        if not each.volume
+    }
+    own = _CLAIM * max(0, len(known) - _FREE_CLAIMS) + len(shapes) ** 2 // _PAIRS_A_UNIT
+    return shapes | {(pod.id, "volumes"): own} if own else shapes
+
+
+def _asked(claim: VolumeClaim) -> Hashable:
+    terms = (claim.storage_class, claim.request, claim.access_modes, claim.mode, claim.attributes_class)
+    return (*terms, claim.selector, claim.selected_node)
+
+
+def _rows_of_term(term: NodeSelectorTerm) -> int:
+    return 1 + _rows(term.match_expressions) + _rows(term.match_fields)
+
+
+def _rows(requirements: Iterable[LabelRequirement | NodeSelectorRequirement]) -> int:
+    return sum(1 + len(each.values) for each in requirements)
+
 
 _STAGE: Final = "demands"
 _WALL_SHARE: Final = 0.6
@@ -38,15 +105,15 @@ Charges = dict[Hashable, int]
 """Units by what is paid once in a batch: a demand, an attribute, the terms that pods have in common."""
 
 
-def left_out(stock: Inventory, batch: Batch, world: World, engine: Engine, budget: Budget) -> leaving.Reasons:
+def left_out(stock: Inventory, batch: Batch, world: World, engine: Engine, budget: Budget) -> skipped_pods.Reasons:
     """Work out what the pods of a batch demand, and give those for which the allowance or the time is not enough."""
-    before = leaving.recorded(budget, _STAGE)
+    before = skipped_pods.recorded(budget, _STAGE)
     if before is not None:
         reasons = {pod.id: before[pod.id] for pod in batch.pods if pod.id in before}
     else:
         register = _Register(stock, world, engine, budget.until(_WALL_SHARE).at_least(_OWN_SHARE))
-        reasons = leaving.whole(batch, dict(register.refused(batch)))
-    leaving.noted(budget, _STAGE, reasons)
+        reasons = skipped_pods.whole(batch, dict(register.refused(batch)))
+    skipped_pods.noted(budget, _STAGE, reasons)
     return reasons
 
 
@@ -71,7 +138,7 @@ class _Register:
             pod, charges = turn[0], {what: each for what, each in turn[1].items() if what not in self.paid}
             units = sum(charges.values())
             if units > left or (units and self.budget.remaining_seconds() <= 0.0):
-                yield pod.id, too_costly(pod) if 2 * units > self.budget.cost_units else leaving.NOT_REACHED
+                yield pod.id, too_costly(pod) if 2 * units > self.budget.cost_units else skipped_pods.NOT_REACHED
                 continue
             error = self._work_out(pod, charges)
             if error is not None:
@@ -92,14 +159,14 @@ class _Register:
             except MemoryError:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever one pod raises must not stop the others
-                quarantine.note(self.budget, quarantine.subject_of(pod), error)
-                return quarantine.failed(pod)
+                skipped_pods.note(self.budget, skipped_pods.subject_of(pod), error)
+                return skipped_pods.failed(pod)
         return None
 
     def _unpaid(self, pod: Pod) -> Charges:
         """Give what a pod is charged for that no pod of the batch has paid yet."""
-        found = self._of_terms(pod) | rates.of_node_affinity(pod)
-        found |= rates.of_volume_claims(pod, self.world.volume_claims)
+        found = self._of_terms(pod) | of_node_affinity(pod)
+        found |= of_volume_claims(pod, self.world.volume_claims)
         for claim in open_claims(pod, self.world.claims):
             found |= self._of_claim(claim)
         return {what: units for what, units in found.items() if what not in self.paid}

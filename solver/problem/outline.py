@@ -1,12 +1,16 @@
-"""What a batch demands, interned in order of first use, and the pods of it that nothing can place."""
+"""What a batch demands, interned in order of first use, and the pods of it that nothing can place.
+
+Places in claims that are nearly full: the API allows so many consumers, and more pods want to join than may.
+"""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeVar
 
 from solver.domain import (
+    MOST_CONSUMERS,
     Batch,
     Budget,
     Claim,
@@ -22,24 +26,84 @@ from solver.domain import (
     SubRequest,
 )
 from solver.feasibility import claims as claim_rules
-from solver.feasibility import taints
+from solver.feasibility import node_fit
 from solver.feasibility.device_attributes import AttributeName
-from solver.problem import following, leaving, quarantine
-from solver.problem.devices.drafting import Compared
+from solver.problem import gangs, nominations, skipped_pods
+from solver.problem.costs import preferences
+from solver.problem.devices.device_types import Compared
 from solver.problem.devices.inventory import Inventory
-from solver.problem.gangs import gangs
-from solver.problem.gangs.splits import Splits
-from solver.problem.limits import Limit
-from solver.problem.memory import Engine
-from solver.problem.neighbours.circle import Circle
+from solver.problem.gang_domains import Splits
+from solver.problem.inter_pod.rules import Circle
+from solver.problem.limits import Limit, one_domain
 from solver.problem.problem import Part, Problem, Source
-from solver.problem.requests import burdens, component, demand, places
+from solver.problem.requests import component, demand, node_allocatable
 from solver.problem.requests.component import Component, Cut
 from solver.problem.requests.demand import DemandKey
-from solver.problem.requests.modes import Modes
-from solver.problem.requests.places import Groups
-from solver.problem.tastes import levels
-from solver.problem.volumes.store import Store
+from solver.problem.requests.extended_resources import Modes
+from solver.problem.solver_cache import Engine
+from solver.problem.volumes.volume_index import Store
+
+
+def _joined(pod: Pod, claims: Mapping[ClaimId, Claim]) -> tuple[ClaimId, ...]:
+    """Give the claims that a pod would be a new consumer of."""
+    return tuple(each for each in pod.claim_ids if not claims[each].is_reserved_for(pod.uid, pod.pod_group))
+
+
+def _entering(pod: Pod, claims: Mapping[ClaimId, Claim], gangs: Mapping[GangId, Gang]) -> tuple[ClaimId, ...]:
+    """Give the claims that a pod would take a place in: not those that it shares through its PodGroup (KEP-5729)."""
+    found, shared = _joined(pod, claims), _through_group(pod, claims, gangs)
+    return tuple(each for each in found if each not in shared) if shared else found
+
+
+def _through_group(pod: Pod, claims: Mapping[ClaimId, Claim], gangs: Mapping[GangId, Gang]) -> tuple[ClaimId, ...]:
+    """Give the claims that a pod joins by its PodGroup: one entry, which is not there yet, for all of its pods."""
+    gang = gangs.get(pod.gang) if pod.gang is not None else None
+    if gang is None or not gang.claims:
+        return ()
+    shared = {each.claim for each in pod.claims if each.claim and gang.reserves(each.entry, each.claim, each.template)}
+    return tuple(each for each in _joined(pod, claims) if each in shared)
+
+
+@dataclass(slots=True)
+class GroupConsumers:
+    """Deals the last places in claims to PodGroups, which take one each: first come, first served."""
+
+    claims: Mapping[ClaimId, Claim]
+    gangs: Mapping[GangId, Gang]
+    taken: Counter[ClaimId] = field(default_factory=Counter)
+    known: dict[tuple[GangId | None, ClaimId], bool] = field(default_factory=dict)
+
+    def objections(self, pod: Pod) -> Iterator[Reason]:
+        """Refuse the pods of a group for which a claim has no place any more."""
+        for claim in _through_group(pod, self.claims, self.gangs):
+            key = (pod.gang, claim)
+            if key not in self.known:
+                self.known[key] = len(self.claims[claim].reserved_for) + self.taken[claim] < MOST_CONSUMERS
+                self.taken[claim] += self.known[key]
+            if not self.known[key]:
+                message = f"claim {claim.name} gets as many consumers as a claim can have, so that none is left"
+                yield Reason(code=ReasonCode.CLAIM_FULL, message=f"{message} for the pod's group")
+
+
+def _nearly_full(users: Counter[ClaimId], groups: GroupConsumers) -> dict[ClaimId, int]:
+    """Give the places that are left, groups apart, of claims that cannot take all their users."""
+    claims, taken = groups.claims, groups.taken
+    left = {claim: MOST_CONSUMERS - len(claims[claim].reserved_for) - taken[claim] for claim in users}
+    return {claim: max(count, 0) for claim, count in left.items() if users[claim] > count}
+
+
+def _limits(
+    left: Mapping[ClaimId, int], joining: Iterable[tuple[int, Collection[ClaimId]]], node_count: int
+) -> Iterator[Limit]:
+    """Give one limit a claim, over the whole cluster; `joining` are classes with the claims that their pods join."""
+    joining = tuple(joining)
+    for claim, count in left.items():
+        takes = {index: 1 for index, claims in joining if claim in claims}
+        if takes:
+            message = f"node(s) would add a consumer to claim {claim.name}, which gets as many as a claim can have"
+            reason = Reason(code=ReasonCode.CLAIM_FULL, message=message, node_count=1)
+            yield Limit("claim-places", one_domain(node_count), (count,), takes, reason)
+
 
 T = TypeVar("T")
 _MUCH: Final = 100
@@ -53,7 +117,7 @@ class Outline:
     claims: dict[ClaimId, Claim]
     device_classes: Mapping[str, DeviceClass]
     modes: Modes
-    keys: levels.Keys
+    keys: preferences.Keys
     policy: Policy
     circle: Circle
     budget: Budget
@@ -66,7 +130,7 @@ class Outline:
     shared_ids: dict[ClaimId, int] = field(default_factory=dict)
     nearly_full: dict[ClaimId, int] = field(default_factory=dict)
     splits: Splits = field(init=False)
-    burdened: burdens.Burdens | None = None
+    burdened: node_allocatable.NodeAllocatable | None = None
     gangs: dict[GangId, Gang] = field(default_factory=dict)
     rejected: dict[int, tuple[Reason, ...]] = field(default_factory=dict)
     store: Store | None = None
@@ -75,13 +139,13 @@ class Outline:
         """Index what pods of the batch may need, and set those aside that no node can help."""
         self.store = Store.of(snapshot, batch, stock)
         self.splits = Splits(stock, partial(engine.answers, stock), self.demands)
-        self.burdened = burdens.Burdens.of(stock, self.claims)
+        self.burdened = node_allocatable.NodeAllocatable.of(stock, self.claims)
         self.reject(snapshot, batch, stock)
 
     def reject(self, snapshot: Snapshot, batch: Batch, stock: Inventory) -> None:
         """Set pods aside that no node can help."""
         of_gangs = gangs.objections(snapshot, batch)
-        of_followers = following.objections(snapshot, batch, tells_node=self.policy.tells_inventory)
+        of_followers = nominations.objections(snapshot, batch, tells_node=self.policy.tells_inventory)
         for position, pod in self.each(batch):
             found = self.attempt(position, pod, lambda: self._objections(pod, stock))  # noqa: B023 - called at once
             reasons = (*of_gangs.get(position, ()), *of_followers.get(position, ()), *(found or ()))
@@ -115,7 +179,9 @@ class Outline:
                 yield position, pod
         gangs_late = {batch.pods[position].gang for position in late} - {None}
         late += [position for position, pod in left if pod.gang in gangs_late]
-        self.rejected.update((position, (leaving.NOT_REACHED,)) for position in late if position not in self.rejected)
+        self.rejected.update(
+            (position, (skipped_pods.NOT_REACHED,)) for position in late if position not in self.rejected
+        )
 
     def attempt(self, position: int, pod: Pod, work: Callable[[], T]) -> T | None:
         """Work on a pod; it is set aside where that fails."""
@@ -124,8 +190,8 @@ class Outline:
         except MemoryError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever one pod raises must not stop the decision about the others
-            quarantine.note(self.budget, quarantine.subject_of(pod), error)
-            self.rejected[position] = (quarantine.failed(pod),)
+            skipped_pods.note(self.budget, skipped_pods.subject_of(pod), error)
+            self.rejected[position] = (skipped_pods.failed(pod),)
             return None
 
     def _tainted(self, pod: Pod, stock: Inventory) -> Iterator[Reason]:
@@ -138,7 +204,7 @@ class Outline:
             if claim.allocation is None or claim.is_reserved_for(pod.uid, pod.pod_group):
                 continue
             for result in claim.allocation.results:
-                taint = taints.first_untolerated(stock.taints_of(result.device), result.tolerations)
+                taint = node_fit.first_untolerated(stock.taints_of(result.device), result.tolerations)
                 if taint is not None:
                     device = f"device {result.device}" if self.policy.tells_inventory else "a device"
                     message = f"claim {claim.id.name} holds {device}, which has taint {taint.key} now"
@@ -150,10 +216,10 @@ class Outline:
         entering: list[ClaimId] = []
         self.gangs = {gang.id: gang for gang in batch.gangs}
         self.splits.demand(self.gangs)
-        groups, is_any_in = places.Groups(self.claims, self.gangs), bool(self.budget.work.quarantined)
+        groups, is_any_in = GroupConsumers(self.claims, self.gangs), bool(self.budget.work.quarantined)
         for position, pod in enumerate(batch.pods):
-            if is_any_in and position not in self.rejected and quarantine.is_in(self.budget, pod):
-                self.rejected[position] = (quarantine.failed(pod),)
+            if is_any_in and position not in self.rejected and skipped_pods.is_in(self.budget, pod):
+                self.rejected[position] = (skipped_pods.failed(pod),)
             if position in self.rejected:
                 continue
             found = self.attempt(position, pod, lambda: self._joining(pod, groups))  # noqa: B023 - called at once
@@ -162,18 +228,20 @@ class Outline:
             elif found is not None:
                 joined += found[1]
                 entering += found[2]
-        self.nearly_full = places.nearly_full(Counter(entering), groups)
+        self.nearly_full = _nearly_full(Counter(entering), groups)
         for claim_id, count in Counter(joined).items():
             claim = self.claims[claim_id]
             if count > 1 and claim.allocation is None and claim.requests:  # without requests nothing is shared
                 self.shared_ids[claim_id] = len(self.shared_ids)
 
-    def _joining(self, pod: Pod, groups: Groups) -> tuple[tuple[Reason, ...], tuple[ClaimId, ...], tuple[ClaimId, ...]]:
+    def _joining(
+        self, pod: Pod, groups: GroupConsumers
+    ) -> tuple[tuple[Reason, ...], tuple[ClaimId, ...], tuple[ClaimId, ...]]:
         """Give what speaks against a pod as a consumer of its claims; those that it joins, and takes a place in."""
         refused = tuple(groups.objections(pod))
         if refused:
             return refused, (), ()
-        return (), places.joined(pod, self.claims), places.entering(pod, self.claims, self.gangs)
+        return (), _joined(pod, self.claims), _entering(pod, self.claims, self.gangs)
 
     def gang_key(self, pod: Pod) -> tuple[object, ...]:
         """What tells a pod of a gang from others: the gang, and the devices that it holds already."""
@@ -185,13 +253,13 @@ class Outline:
     def places(self, problem: Problem) -> Iterator[Limit]:
         """Limit how many pods join claims that have too few places for all."""
         joining = ((each.index, self.scarce(problem.pod(each.members[0]))) for each in problem.classes)
-        return iter(places.limits(self.nearly_full, joining, problem.node_count))
+        return iter(_limits(self.nearly_full, joining, problem.node_count))
 
     def scarce(self, pod: Pod) -> tuple[ClaimId, ...]:
         """Give the claims with too few places that a pod would join."""
         if not self.nearly_full:
             return ()
-        entering = places.entering(pod, self.claims, self.gangs)
+        entering = _entering(pod, self.claims, self.gangs)
         return tuple(sorted(each for each in entering if each in self.nearly_full))
 
     def unallocated(self, pod: Pod) -> tuple[ClaimId, ...]:

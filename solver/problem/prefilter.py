@@ -26,12 +26,12 @@ from solver.domain import (
     VolumeClaim,
     VolumeClaimId,
 )
-from solver.problem import leaving, quarantine
+from solver.problem import skipped_pods
 from solver.problem.devices.inventory import Inventory
-from solver.problem.devices.recall import Selectors
-from solver.problem.memory import Engine
+from solver.problem.devices.slice_cache import Selectors
 from solver.problem.requests.evaluation import Asker, Ending, Unfinished
-from solver.problem.requests.modes import Modes
+from solver.problem.requests.extended_resources import Modes
+from solver.problem.solver_cache import Engine
 
 _STAGE: Final = "selectors"
 _WALL_SHARE: Final = 0.5
@@ -42,9 +42,9 @@ Spec = tuple[tuple[Request, ...], tuple[object, ...]]
 """Requests and constraints of a claim."""
 
 
-def left_out(stock: Inventory, batch: Batch, world: "World", engine: Engine, budget: Budget) -> leaving.Reasons:
+def left_out(stock: Inventory, batch: Batch, world: "World", engine: Engine, budget: Budget) -> skipped_pods.Reasons:
     """Evaluate what the pods of a batch need, and give those for which that did not come to an end."""
-    before = leaving.recorded(budget, _STAGE)
+    before = skipped_pods.recorded(budget, _STAGE)
     found = _Filter(world, engine, budget)
     for pod in batch.pods:
         if before is None or pod.id not in before:
@@ -53,8 +53,8 @@ def left_out(stock: Inventory, batch: Batch, world: "World", engine: Engine, bud
     if before is not None:
         reasons = {pod.id: before[pod.id] for pod in batch.pods if pod.id in before}
     else:
-        reasons = leaving.whole(batch, dict(found.reasons(batch, unfinished)))
-    leaving.noted(budget, _STAGE, reasons)
+        reasons = skipped_pods.whole(batch, dict(found.reasons(batch, unfinished)))
+    skipped_pods.noted(budget, _STAGE, reasons)
     return reasons
 
 
@@ -120,11 +120,11 @@ class _Filter:
     def _reason(self, pod: Pod, ending: Ending, too_costly: Reason) -> Reason:
         """Say why the selectors of a pod did not come to an end."""
         if ending.error:
-            subject = quarantine.subject_of(pod)
+            subject = skipped_pods.subject_of(pod)
             found = Quarantined(subject=subject, error=ending.error)
             self.budget.work.quarantined.setdefault(subject, found)
-            return quarantine.failed(pod)
-        return leaving.NOT_REACHED if ending.is_late else too_costly
+            return skipped_pods.failed(pod)
+        return skipped_pods.NOT_REACHED if ending.is_late else too_costly
 
     def _is_known_too_costly(self, claim: Claim) -> bool:
         """Whether half of the allowance was not enough for a claim before: the rest is for the others."""

@@ -7,20 +7,19 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from solver.domain import Batch, Claim, ClaimId, DeviceClass, Pod, PodId, Policy, Reason, Snapshot, SpecialClaim
+from solver.problem.costs.cost_model import NO_TASTES, Tastes
 from solver.problem.devices.inventory import Inventory, Mask
 from solver.problem.devices.layout import GLOBAL, Group, Layout
 from solver.problem.devices.usage import Usage
-from solver.problem.fit import NodeVerdicts, Room
-from solver.problem.gangs.rule import GangRule
+from solver.problem.gang_rules import GangRule
+from solver.problem.inter_pod.rules import Neighbours
 from solver.problem.limits import Limit
-from solver.problem.neighbours.circle import Neighbours
-from solver.problem.requests.component import Component
+from solver.problem.node_arrays import NodeVerdicts, Room
+from solver.problem.requests.component import Component, Option
 from solver.problem.requests.demand import Answers, DemandKey
-from solver.problem.requests.option import Option
 from solver.problem.requests.options import Pay, options, unpaid
-from solver.problem.tastes.taste import NO_TASTES, Tastes
-from solver.problem.volumes.store import Store
-from solver.problem.volumes.wish import Terms
+from solver.problem.volumes.volume_index import Store
+from solver.problem.volumes.volume_topology import Terms
 
 Requests = tuple[tuple[str, int], ...]
 State = tuple[int, ...]

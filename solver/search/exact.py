@@ -5,17 +5,15 @@ from dataclasses import dataclass
 
 from solver.domain import Budget, Level
 from solver.engines import cpsat
-from solver.engines.cpsat import Effort
-from solver.engines.status import EngineStatus
+from solver.engines.cpsat import Effort, EngineStatus
 from solver.model import assignment, build, cells
 from solver.model.form import IntegerForm, OutOfTimeError
 from solver.model.objective import decides_pods
 from solver.model.variables import Variables
 from solver.problem.problem import Problem
-from solver.search import allowance
-from solver.search.bound import Bounds, require_at_least
-from solver.search.errors import ContradictionError, ModelMismatchError, proves
-from solver.search.values import Values, most, names, values
+from solver.search import packing_budget
+from solver.search.bound import Bounds, ContradictionError, ModelMismatchError, proves, require_at_least
+from solver.search.objective_values import Values, most, names, values
 from solver.solution import Solution
 
 _QUICK_SECONDS = 0.15
@@ -25,7 +23,7 @@ _PACKING_PARTS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ExactResult:
     """The best solution, what is proven of each level, and what it took; `size` is (variables, rows)."""
 
     solution: Solution
@@ -34,13 +32,13 @@ class Found:
     deterministic_seconds: float
 
 
-def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -> Found:
+def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -> ExactResult:
     """Search until every level is proven or the budget ends; never worse than the start."""
     try:
         variables = build.build(problem, cells.single(problem), stop=budget.should_stop)
     except OutOfTimeError:
-        return Found(start, levels_from_bounds(problem, values(problem, start), bounds), (0, 0), 0.0)
-    packing = allowance.packing_seconds(problem, budget)
+        return ExactResult(start, levels_from_bounds(problem, values(problem, start), bounds), (0, 0), 0.0)
+    packing = packing_budget.packing_seconds(problem, budget)
     search = _Search(problem, variables, budget, packing, best=assignment.values_of(variables, start))
     broken = variables.form.broken_by(search.best)
     if broken:
@@ -48,7 +46,7 @@ def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -
     levels = [search.level(index, bounds.levels[index]) for index in range(len(variables.form.levels))]
     solution = assignment.solution_of(variables, search.best)
     size = (len(variables.form.lower), len(variables.form.rows))
-    return Found(solution, tuple(levels), size, search.spent)
+    return ExactResult(solution, tuple(levels), size, search.spent)
 
 
 @dataclass(slots=True, eq=False)

@@ -1,25 +1,163 @@
-"""
-Large neighbourhood search: the exact model of a few nodes at a time, everything else as it is.
+"""Large neighbourhood search: the exact model of a few nodes at a time, everything else as it is.
 
 For problems whose general model is too large to be built at once. Each step releases the batch's pods on some
 nodes, offers those nodes to them and to every pod without a place, and keeps what is not worse by level.
+
+Neighbourhoods of gangs: nodes on which a gang that waits could run, with nodes for the pods that are in its way.
+
+A gang is released whole or not at all. Nodes with pods of a gang are part of a step only together with all its nodes.
 """
 
 import random
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 import numpy as np
 
 from solver.domain import Budget
+from solver.model import build
 from solver.model.objective import decides_pods
-from solver.problem.gangs.rule import GangRule
-from solver.problem.problem import Problem
-from solver.search import bound, parts
+from solver.problem.gang_rules import GangRule, Row
+from solver.problem.node_arrays import PODS, Amounts
+from solver.problem.problem import Problem, State
+from solver.search import bound, subproblem
 from solver.search.bound import Bounds
-from solver.search.crews import Crews
-from solver.search.values import Values, names, values
+from solver.search.objective_values import Values, names, values
 from solver.solution import Choice, Solution
+
+Used = Mapping[int, Sequence[Choice]]
+"""The batch's pods by node."""
+_FEWEST_GANG_NODES: Final = 4
+"""Nodes for pods that are in the way, whatever the reach."""
+_AGAIN: Final = 0.6
+"""How often the best domain is taken, then the second best, and so on."""
+
+
+@dataclass(slots=True, eq=False)
+class Crews:
+    """The gangs of a problem that can be moved: nothing but being a gang ties their pods."""
+
+    problem: Problem
+    chance: random.Random
+    rule_of: dict[int, GangRule] = field(init=False)
+    tied: frozenset[int] = field(init=False)
+    """Classes whose pods stay where they are."""
+    served: dict[tuple[int, int, State], int] = field(default_factory=dict)
+    rooms: dict[int, Amounts] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        problem = self.problem
+        bound = {each.index for each in problem.classes if problem.is_tied(each, by_gangs=False)}
+        self.rule_of = {
+            index: rule for rule in problem.gangs if not bound & set(rule.classes) for index in rule.classes
+        }
+        self.tied = frozenset(
+            each.index for each in problem.classes if problem.is_tied(each) and each.index not in self.rule_of
+        )
+
+    def waiting(self, used: Used) -> list[int]:
+        """Give the first classes of gangs none of whose pods has a place."""
+        placed = {choice.pod_class for choice in chain.from_iterable(used.values())}
+        rules = {rule.classes[0]: rule for rule in self.rule_of.values()}
+        return [first for first, rule in rules.items() if not placed & set(rule.classes)]
+
+    def whole(self, picked: Iterable[int], used: Used, fixed: set[int], most: int) -> list[int]:
+        """Take nodes in order, each with all nodes of the gangs that it has pods of; what would be too many is left."""
+        homes = self._homes(used)
+        taken: set[int] = set()
+        for node in picked:
+            more, rest = set[int](), [node]
+            while rest and len(taken) + len(more) <= most:
+                each = rest.pop()
+                if each not in more and each not in taken:
+                    more.add(each)
+                    rest += [home for rule in self._rules_on(each, used) for home in homes[rule.classes[0]]]
+            if len(taken) + len(more) <= most and not more & fixed:
+                taken |= more
+        return sorted(taken)
+
+    def inside(self, nodes: Iterable[int], used: Used) -> list[GangRule]:
+        """Give the gangs that have pods on some nodes."""
+        found = {rule.classes[0]: rule for node in nodes for rule in self._rules_on(node, used)}
+        return list(found.values())
+
+    def around(self, rule: GangRule, used: Used, fixed: set[int], reach: int) -> list[int]:
+        """Pick nodes of one domain for a gang that waits, and nodes for the pods that are there today."""
+        rooms = {index: self._room(index) for index in rule.classes}
+        rows = rule.rows(rule.required, {i: room > 0 for i, room in rooms.items()}) if rule.required else [()]
+        homes = [home for row in rows if (home := self._home(rule, row, used, fixed))]
+        if not homes:
+            return []
+        homes.sort(key=lambda home: sum(len(used.get(node, ())) for node in home))
+        chosen = 0
+        while chosen + 1 < len(homes) and self.chance.random() > _AGAIN:
+            chosen += 1
+        home = homes[chosen]
+        receiving = self._receiving(home, used, fixed)
+        return home + self.chance.sample(receiving, min(max(_FEWEST_GANG_NODES, reach - len(home)), len(receiving)))
+
+    def _home(self, rule: GangRule, row: Row, used: Used, fixed: set[int]) -> list[int]:
+        """Give nodes of a domain for all of a gang, those with the fewest pods first; none where too few would fit."""
+        room: Counter[int] = Counter()
+        for index in rule.classes:
+            amounts, inside = self._room(index), rule.mask(index, rule.required, row)
+            nodes = np.flatnonzero(amounts if inside is None else np.where(inside, amounts, 0)).tolist()
+            for node in nodes:
+                room[node] = max(room[node], int(amounts[node]))
+        nodes = [node for node in room if node not in fixed]
+        self.chance.shuffle(nodes)
+        nodes.sort(key=lambda node: len(used.get(node, ())) / room[node])
+        left = rule.size
+        for count, node in enumerate(nodes):
+            left -= room[node]
+            if left <= 0:
+                return nodes[: count + 1]
+        return nodes if rule.size - left >= rule.need else []
+
+    def _receiving(self, home: list[int], used: Used, fixed: set[int]) -> list[int]:
+        """Give other nodes that the pods on some nodes could use."""
+        classes = {choice.pod_class for node in home for choice in used.get(node, ())}
+        mask = np.zeros(self.problem.node_count, dtype=np.bool_)
+        for index in classes:
+            mask |= self._room(index) > 0
+        return [node for node in np.flatnonzero(mask).tolist() if node not in fixed and node not in home]
+
+    def _room(self, index: int) -> Amounts:
+        """How many pods of a class each node could have if none of the batch were there."""
+        if index not in self.rooms:
+            problem, pod_class = self.problem, self.problem.classes[index]
+            room = np.minimum(problem.room.of(PODS), pod_class.size)
+            for resource, amount in pod_class.requests:
+                if amount > 0:
+                    room = np.minimum(room, problem.room.of(resource) // amount)
+            found = np.where(pod_class.verdicts.allowed, np.maximum(room, 0), 0)
+            for node in np.flatnonzero(found).tolist() if pod_class.parts else ():
+                found[node] = min(int(found[node]), self._served(index, node))
+            self.rooms[index] = found
+        return self.rooms[index]
+
+    def _served(self, index: int, node: int) -> int:
+        key = (index, self.problem.layout.group_of[node], self.problem.states[node])
+        if key not in self.served:
+            self.served[key] = build.most_served(self.problem, self.problem.classes[index], node)
+        return self.served[key]
+
+    def _rules_on(self, node: int, used: Used) -> list[GangRule]:
+        classes = {choice.pod_class for choice in used.get(node, ())}
+        return [self.rule_of[each] for each in sorted(classes) if each in self.rule_of]
+
+    def _homes(self, used: Used) -> dict[int, set[int]]:
+        """Nodes of every gang that is placed, by its first class."""
+        homes: defaultdict[int, set[int]] = defaultdict(set)
+        for node, choices in used.items():
+            for choice in choices:
+                if choice.pod_class in self.rule_of:
+                    homes[self.rule_of[choice.pod_class].classes[0]].add(node)
+        return homes
+
 
 _FEWEST, _MOST = 6, 48
 _STEP_SECONDS: Final = 0.1
@@ -31,7 +169,7 @@ _PACKING_SECONDS: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Improved:
+class NeighbourhoodResult:
     """The best solution, the bounds that hold for it, and deterministic seconds spent."""
 
     solution: Solution
@@ -39,12 +177,12 @@ class Improved:
     deterministic_seconds: float
 
 
-def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -> Improved:
+def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -> NeighbourhoodResult:
     """Search until the bounds are met or the budget ends; never worse than the start."""
     search = _Search(problem, start, bounds, budget)
     while search.is_open():
         search.step()
-    return Improved(search.best, search.bounds, search.spent)
+    return NeighbourhoodResult(search.best, search.bounds, search.spent)
 
 
 @dataclass(slots=True, eq=False)
@@ -85,8 +223,8 @@ class _Search:
         if not nodes:
             self.spent = self.budget.deterministic_seconds
             return
-        effort = parts.effort(self.budget, _STEP_SECONDS, presolve=self.presolve)
-        solved = parts.solve(self.problem, self.best, nodes, effort, gangs=gangs, stop=self.budget.should_stop)
+        effort = subproblem.effort(self.budget, _STEP_SECONDS, presolve=self.presolve)
+        solved = subproblem.solve(self.problem, self.best, nodes, effort, gangs=gangs, stop=self.budget.should_stop)
         self.spent += solved.deterministic_seconds
         if solved.is_optimal:
             self.reach = min(_MOST, self.reach + 1)
@@ -120,7 +258,7 @@ class _Search:
         fixed.update(choice.node for choice in self.best.choices if choice.pod_class in self.crews.tied)
         gangs: list[GangRule] = []
         wanted: list[int] = []
-        waiting = [*parts.waiting(self.problem, self.best.choices), *self.crews.waiting(self.used)]
+        waiting = [*subproblem.waiting(self.problem, self.best.choices), *self.crews.waiting(self.used)]
         share = self.reach * 3 // 4 if waiting else 0
         if waiting:
             pod_class = self.problem.classes[self._wanting(waiting)]

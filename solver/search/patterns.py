@@ -1,27 +1,104 @@
-"""
-Column generation: what one node of a kind can hold at once, and how often each such pattern is used.
+"""Column generation: what one node of a kind can hold at once, and how often each such pattern is used.
 
 Where many nodes are equal, the linear relaxation of the general model is weak (it gives every node one and a half
 pods) and search drowns in symmetry. Here every variable is a whole pattern of one node, found by CP-SAT for the prices
 that the linear master gives to pods (Dantzig and Wolfe 1960). The prices also prove a bound that is much tighter
 (Lagrange), and rounding the master down leaves only about as many nodes open as there are classes of pods.
+
+Kinds of nodes: which nodes are equal in everything that a batch can see of them, room included.
 """
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from solver.domain import Budget
-from solver.engines.cpsat import Effort
-from solver.engines.programme import Programme
-from solver.model import assignment
-from solver.model.form import Expression
+from solver.engines.cpsat import Effort, Questions
+from solver.engines.linear import Programme
+from solver.model import assignment, build, cells
+from solver.model.form import Expression, OutOfTimeError
+from solver.model.variables import Variables
+from solver.problem.node_arrays import PODS
 from solver.problem.problem import Problem
-from solver.search.kinds import Kind
-from solver.search.values import Values
+from solver.search.objective_values import Values
 from solver.solution import Choice, Solution
+
+_Key = tuple[object, ...]
+
+
+@dataclass(slots=True, eq=False)
+class NodeClass:
+    """Equal nodes, the model of one of them, and the engine that is asked for what it can hold."""
+
+    nodes: list[int]
+    variables: Variables
+    questions: Questions = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.questions = Questions(self.variables.form)
+
+    def others(self) -> int:
+        """How many variables of the model are not about how many pods of a class there are."""
+        return len(self.variables.form.lower) - len(self.variables.pods)
+
+
+def kinds(
+    problem: Problem, nodes: list[int], most: int, stop: Callable[[], bool] = lambda: False
+) -> list[NodeClass] | None:
+    """Sort nodes by kind; None where there are more kinds than `most`, or `stop` says that the time is up."""
+    wanted = [each for each in problem.classes if each.size]
+    if not wanted:
+        return []
+    masks = np.array([each.verdicts.allowed for each in wanted], dtype=np.bool_).reshape(len(wanted), -1)
+    resources = [PODS, *sorted({resource for each in wanted for resource, amount in each.requests if amount > 0})]
+    room = np.stack([problem.room.of(resource) for resource in resources])
+    preferred = list(problem.tastes.preferences.of_class.values())
+    limits: dict[_Key, list[int]] = {}
+    found: defaultdict[_Key, list[int]] = defaultdict(list)
+    for node in nodes:
+        allowed = masks[:, node]
+        if not allowed.any() or room[0, node] <= 0:
+            continue
+        costs = tuple(int(column[node]) for column in preferred)
+        look = (problem.layout.group_of[node], problem.states[node], problem.is_whole[node], allowed.tobytes(), costs)
+        if look not in limits:
+            if stop():
+                return None
+            limits[look] = _most_taken(problem, node, resources)
+        if not limits[look][0]:
+            continue  # its devices serve none of them
+        free = tuple(min(int(have), limit) for have, limit in zip(room[:, node], limits[look], strict=True))
+        found[look, free].append(node)
+        if len(found) > most:
+            return None
+    try:
+        made = [
+            NodeClass(members, build.build(problem, cells.single(problem, members[:1]), stop=stop))
+            for members in found.values()
+        ]
+    except OutOfTimeError:
+        return None
+    return [kind for kind in made if kind.variables.pods]
+
+
+def _most_taken(problem: Problem, node: int, resources: list[str]) -> list[int]:
+    """Amounts that pods on a node could take at most if it had no end of them: what is free beyond is no difference."""
+    taken = dict.fromkeys(resources, 0)
+    for each in problem.classes:
+        if not each.size or not each.verdicts.allowed[node]:
+            continue
+        most = build.most_served(problem, each, node)
+        taken[PODS] += most
+        for resource, amount in each.requests:
+            if amount > 0:
+                taken[resource] += most * amount
+    return [taken[resource] for resource in resources]
+
 
 _SCALE: Final = 1 << 20
 """Prices are rounded to this fraction; the bound is exact for the rounded ones."""
@@ -52,7 +129,7 @@ class Columns:
     """Patterns found so far; `nodes` counts those to fill by kind, `pods` those to place by family."""
 
     problem: Problem
-    kinds: list[Kind]
+    kinds: list[NodeClass]
     nodes: list[int]
     pods: Counter[int]
     budget: Budget
@@ -134,7 +211,7 @@ class Columns:
             total += self.nodes[index] * max(0, _UNKNOWN if result.bound is None else result.bound)
         return total // _SCALE, grew
 
-    def _left(self, kind: Kind) -> dict[int, int]:
+    def _left(self, kind: NodeClass) -> dict[int, int]:
         """No pattern holds more pods than are left."""
         classes = self.problem.classes
         pods = kind.variables.pods.items()
@@ -205,7 +282,7 @@ class Master:
         pods = sum(price * self.columns.pods[family] for family, price in self.families.items())
         return pods - sum(price * self.known[index] for index, price in enumerate(self.levels))
 
-    def priced(self, kind: Kind) -> Expression:
+    def priced(self, kind: NodeClass) -> Expression:
         """What a pattern of a kind adds beyond the prices of its pods."""
         objective = Expression()
         for index, level in enumerate(kind.variables.form.levels[: self.level + 1]):

@@ -1,10 +1,15 @@
-"""
-How good the level `scores` can be at best, and how to come close to that.
+"""How good the level `scores` can be at best, and how to come close to that.
 
 The bound is the linear relaxation of pods without devices alone: as many of them as the levels before cannot do
 without, on nodes with the room that was there before the batch, each node as costly as the pods on it make it. Nodes
 that are far from cheap are taken together, each group as its cheapest node. All rules among pods are left out. The same
 relaxation beside all other pods, rounded, is mostly what is best. What is open then, and small, the model decides.
+
+The level `scores`, after everything else is decided.
+
+Pods without devices are what it is about. Where the search has moved things, those pods are placed anew one by one
+around all others, and the better of the two counts. What proves the level is a simple bound (the cheapest places there
+are, room not looked at), and where that leaves it open `scoring`.
 """
 
 from collections import Counter
@@ -15,22 +20,24 @@ from typing import Any, Final
 import numpy as np
 from msgspec import structs
 
-from solver.domain import Budget
+from solver.domain import Budget, Level
 from solver.engines import linear
 from solver.greedy import Greedy, Order
-from solver.greedy.placing import Kept
+from solver.greedy.device_fit import Kept
 from solver.model import build
 from solver.model.cells import Cell, Cells
 from solver.model.form import Expression, OutOfTimeError
 from solver.model.variables import Variables
-from solver.problem.fit import PODS, Room
-from solver.problem.neighbours.circle import Neighbours
+from solver.problem.costs.cost_model import SpreadCost, Taste
+from solver.problem.costs.preferences import SCORES
+from solver.problem.costs.scores import best_case
+from solver.problem.inter_pod.rules import Neighbours
+from solver.problem.node_arrays import PODS, Room
 from solver.problem.problem import PodClass, Problem, Requests
-from solver.problem.tastes.levels import SCORES
-from solver.problem.tastes.taste import Crowd, Taste
-from solver.search import allowance, exact
-from solver.search.bound import Bounds
-from solver.search.values import Values, values
+from solver.search import exact, packing_budget, stages
+from solver.search.bound import Bounds, proves
+from solver.search.objective_values import Values, values
+from solver.search.stages import Searched
 from solver.solution import Choice, Solution
 
 _MOST_NEAR: Final = 256
@@ -64,7 +71,7 @@ def improve(problem: Problem, solution: Solution, spent: float, budget: Budget) 
         known = values(problem, solution)
     if limit <= known[-1] or build.estimated_terms(problem) > _MOST_TERMS or budget.should_stop():
         return Scored(solution, limit)
-    left = min(budget.deterministic_seconds - spent, allowance.packing_seconds(problem, budget))
+    left = min(budget.deterministic_seconds - spent, packing_budget.packing_seconds(problem, budget))
     rest = replace(budget, deterministic_seconds=max(0.0, left))
     found = exact.improve(problem, solution, Bounds((*known[:-1], limit), (0, 0)), rest)
     return Scored(found.solution, found.levels[-1].bound, found.deterministic_seconds)
@@ -178,7 +185,7 @@ def _of(problem: Problem, sizes: dict[int, int]) -> Problem:
 
 def _by_pod(taste: Taste) -> Taste:
     """The same costs; what the first pod of a crowd costs on a node is counted for each pod, so that nodes differ."""
-    of_class, crowds = dict(taste.of_class), list[Crowd]()
+    of_class, crowds = dict(taste.of_class), list[SpreadCost]()
     for crowd in taste.crowds:
         if not np.array_equal(crowd.domain_of, np.arange(len(crowd.base))):
             crowds.append(crowd)
@@ -221,3 +228,37 @@ def _grouped(problem: Problem, nodes: list[int]) -> Iterable[tuple[int, ...]]:
         zones = (int(crowd.domain_of[node]) for crowd in crowds)
         found.setdefault((position * _RANKS // len(nodes), *zones), []).append(node)
     return map(tuple, found.values())
+
+
+_STAGE: Final = "scores"
+
+
+def search(problem: Problem, start: Solution, budget: Budget) -> Searched:
+    """Search all other levels first, then score."""
+    if SCORES not in problem.policy.levels:
+        return stages.search(problem, start, budget)
+    others = tuple(name for name in problem.policy.levels if name != SCORES)
+    core = replace(problem, policy=structs.replace(problem.policy, levels=others))
+    found = stages.search(core, start, budget)
+    is_moved = found.solution is not start
+    best = again(problem, found.solution) if is_moved else found.solution
+    scored = Scored(best, _at_least(problem, best))
+    if found.is_proven and scored.bound > values(problem, best)[-1]:
+        scored = improve(problem, best, found.deterministic_seconds, budget)
+    value = values(problem, scored.solution)[-1]
+    is_best = proves(SCORES, scored.bound, value)
+    level = Level(name=SCORES, value=value, bound=scored.bound, proven=found.is_proven and is_best)
+    return replace(
+        found,
+        solution=scored.solution,
+        levels=(*found.levels, level),
+        stages=found.stages if scored.solution is start else (*found.stages, _STAGE),
+        deterministic_seconds=found.deterministic_seconds + scored.deterministic_seconds,
+    )
+
+
+def _at_least(problem: Problem, solution: Solution) -> int:
+    """Give a simple bound: what scores are where everybody has the best place; 0 where somebody waits."""
+    placed = Counter(problem.classes[choice.pod_class].family for choice in solution.choices)
+    is_whole = all(len(family) == 1 and placed[family[0].index] == family[0].size for family in problem.families)
+    return -best_case(problem.tastes.scores, problem.classes) if is_whole else 0

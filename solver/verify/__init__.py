@@ -15,24 +15,9 @@ names. What they look at: `picture` (the snapshot and the new allocations), `poo
 from collections.abc import Iterator
 
 from solver.domain import Batch, Plan, Policy, Snapshot, Violation
-from solver.verify import (
-    claims,
-    constraints,
-    devices,
-    extended,
-    gangs,
-    holds,
-    merging,
-    neighbours,
-    nodes,
-    pods,
-    preemption,
-    requests,
-    usage,
-    volumes,
-)
-from solver.verify.picture import Picture, grants
-from solver.verify.rules import Rule
+from solver.verify import claims, devices, extended_resources, gangs, inter_pod, placements, preemption, usage, volumes
+from solver.verify.plan_context import Picture, grants
+from solver.verify.violations import Rule
 
 __all__ = ["Rule", "check"]
 
@@ -52,18 +37,18 @@ def check(snapshot: Snapshot, batch: Batch, plan: Plan, policy: Policy = Policy(
 
 
 def _violations(picture: Picture, batch: Batch, plan: Plan) -> Iterator[Violation]:
-    yield from pods.violations(batch, plan, picture)
-    yield from nodes.violations(plan, picture)
-    yield from neighbours.violations(plan, picture)
-    yield from holds.violations(batch, plan, picture)
+    yield from placements.pod_violations(batch, plan, picture)
+    yield from placements.node_violations(plan, picture)
+    yield from inter_pod.violations(plan, picture)
+    yield from placements.reservation_violations(batch, plan, picture)
     yield from volumes.violations(plan, picture)
-    yield from claims.violations(plan, picture)
-    yield from extended.violations(plan, picture)
+    yield from claims.claim_violations(plan, picture)
+    yield from extended_resources.violations(plan, picture)
     made = grants(plan, picture)
     for grant in made:
-        yield from requests.violations(grant, picture)
-        yield from devices.violations(grant, picture)
-        yield from constraints.violations(grant, picture)
-        yield from merging.violations(grant, picture)
+        yield from claims.request_violations(grant, picture)
+        yield from devices.device_violations(grant, picture)
+        yield from devices.constraint_violations(grant, picture)
+        yield from claims.derived_violations(grant, picture)
     yield from usage.violations(made, picture)
     yield from gangs.violations(batch, plan, picture)

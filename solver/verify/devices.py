@@ -1,22 +1,87 @@
-"""Every device of a new allocation exists, answers its request and is described as the API wants it."""
+"""Every device of a new allocation exists, answers its request and is described as the API wants it.
+
+matchAttribute and distinctAttribute hold over the devices of the requests that they cover.
+"""
 
 import re
 from collections.abc import Iterator
+from itertools import combinations
 from typing import Final
 
-from solver.domain import Device, DeviceClass, DeviceResult, SubRequest, Violation
+from solver.domain import (
+    AttributeKind,
+    Constraint,
+    ConstraintKind,
+    Device,
+    DeviceClass,
+    DeviceId,
+    DeviceResult,
+    SubRequest,
+    Violation,
+)
 from solver.verify import matching
-from solver.verify.amounts import consumption
-from solver.verify.picture import Grant, Picture, Served
+from solver.verify.plan_context import Grant, Picture, ServedRequest
 from solver.verify.pools import Published
-from solver.verify.rules import Rule, broken
-from solver.verify.selection import SelectionError, selects
+from solver.verify.request_matching import SelectionError, consumption, selects
+from solver.verify.violations import Rule, broken
+
+Values = frozenset[tuple[AttributeKind, int | bool | str]]
+"""The values of an attribute with their types: one of a scalar, any number of a list, none where it is missing."""
+
+
+def constraint_violations(grant: Grant, picture: Picture) -> Iterator[Violation]:
+    """Check every constraint of a newly allocated claim."""
+    for constraint in grant.claim.constraints:
+        found: list[tuple[DeviceId, Values]] = []
+        for result in _covered(grant, constraint):
+            published = picture.pools.find(result.device)
+            if published is not None:
+                found.append((result.device, attribute_values(published, constraint.attribute)))
+        yield from _constraint(grant, constraint, found)
+
+
+def covers(constraint: Constraint, main: str, chosen: str) -> bool:
+    """A name covers its request; `main/sub` only where that alternative was chosen; no names cover everything."""
+    return not constraint.requests or bool({main, chosen} & set(constraint.requests))
+
+
+def _covered(grant: Grant, constraint: Constraint) -> Iterator[DeviceResult]:
+    for served in grant.served:
+        if covers(constraint, served.request.name, served.name):
+            yield from served.results
+
+
+def _constraint(grant: Grant, constraint: Constraint, found: list[tuple[DeviceId, Values]]) -> Iterator[Violation]:
+    name = constraint.attribute
+    for device, values in found:
+        if not values:
+            yield broken(Rule.CONSTRAINT_ATTRIBUTE, grant.claim.id, f"device {device} has no attribute {name}")
+    if constraint.kind == ConstraintKind.MATCH:
+        if found and not frozenset.intersection(*(values for _, values in found)):
+            devices = ", ".join(str(device) for device, _ in found)
+            yield broken(Rule.CONSTRAINT_MATCH, grant.claim.id, f"{devices} have no value of {name} in common")
+    elif constraint.kind == ConstraintKind.DISTINCT:
+        for (first, left), (second, right) in combinations(found, 2):
+            if left & right:
+                message = f"{first} and {second} have the same {name}"
+                yield broken(Rule.CONSTRAINT_DISTINCT, grant.claim.id, message)
+
+
+def attribute_values(published: Published, name: str) -> Values:
+    """Look an attribute up by its whole name, else without the domain where that is the device's own driver."""
+    attributes = dict(published.device.attributes)
+    domain, _, own = name.partition("/")
+    value = attributes.get(name)
+    if value is None and domain == published.id.driver:
+        value = attributes.get(own)
+    return frozenset(value.items()) if value is not None else frozenset()
+
 
 _SHARE_ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII)
 """A share's id: a lower-case UUID of 36 characters."""
 
 
-def violations(grant: Grant, picture: Picture) -> Iterator[Violation]:
+def device_violations(grant: Grant, picture: Picture) -> Iterator[Violation]:
     """Check device by device, whatever else is in use."""
     for served in grant.served:
         for result in served.results:
@@ -31,7 +96,7 @@ def violations(grant: Grant, picture: Picture) -> Iterator[Violation]:
 
 
 def _against(
-    grant: Grant, served: Served, pair: tuple[DeviceResult, Published], picture: Picture
+    grant: Grant, served: ServedRequest, pair: tuple[DeviceResult, Published], picture: Picture
 ) -> Iterator[tuple[Rule, str]]:
     result, published = pair
     trouble = picture.pools.view(published.id.pool_id).trouble
@@ -74,7 +139,7 @@ def is_owned(published: Published, picture: Picture) -> bool:
     return any(matching.term_holds(term, node) for term in owned.node_terms)
 
 
-def _selected(served: Served, published: Published, picture: Picture) -> Iterator[tuple[Rule, str]]:
+def _selected(served: ServedRequest, published: Published, picture: Picture) -> Iterator[tuple[Rule, str]]:
     device_class = picture.classes.get(served.wanted.device_class)
     if device_class is None:
         return
@@ -87,7 +152,7 @@ def _selected(served: Served, published: Published, picture: Picture) -> Iterato
         yield Rule.DEVICE_SELECTOR, f"the selectors of class {device_class.name} or of the request do not match it"
 
 
-def _copied(served: Served, result: DeviceResult, device: Device) -> Iterator[tuple[Rule, str]]:
+def _copied(served: ServedRequest, result: DeviceResult, device: Device) -> Iterator[tuple[Rule, str]]:
     """Eviction and binding read the copies only."""
     pairs = {
         "adminAccess": (result.admin_access, served.wanted.admin_access),
@@ -112,7 +177,7 @@ def _share(result: DeviceResult, device: Device) -> Iterator[tuple[Rule, str]]:
         yield Rule.RESULT_SHARE, f"{result.share_id!r} is no lower-case UUID"
 
 
-def _consumed(served: Served, result: DeviceResult, published: Published) -> Iterator[tuple[Rule, str]]:
+def _consumed(served: ServedRequest, result: DeviceResult, published: Published) -> Iterator[tuple[Rule, str]]:
     expected = consumption(published, served.wanted.capacity_requests)
     if expected is None:
         yield Rule.DEVICE_CAPACITY, "it does not have the capacities that are asked for, or its policies refuse them"

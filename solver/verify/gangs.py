@@ -18,11 +18,11 @@ from solver.domain import (
     Violation,
 )
 from solver.verify import matching
-from solver.verify.constraints import Values, attribute_values
-from solver.verify.picture import Picture
+from solver.verify.devices import Values, attribute_values
+from solver.verify.plan_context import Picture
 from solver.verify.pools import Published
-from solver.verify.rules import Rule, broken
-from solver.verify.selection import SelectionError, selects
+from solver.verify.request_matching import SelectionError, selects
+from solver.verify.violations import Rule, broken
 
 
 @dataclass(frozen=True, slots=True, eq=False)

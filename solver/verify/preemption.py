@@ -32,7 +32,7 @@ from solver.domain import (
     Violation,
     with_burdens,
 )
-from solver.verify.rules import Rule, broken
+from solver.verify.violations import Rule, broken
 
 Check = Callable[[Snapshot, Batch, Plan, Policy], tuple[Violation, ...]]
 _PROTECTION: Final = "resource.kubernetes.io/delete-protection"

@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from solver.domain import Claim, ClaimId, CounterId, DeviceId, DeviceResult, PoolId, Violation
-from solver.verify.picture import Grant, Picture, Served
-from solver.verify.rules import Rule, broken
+from solver.verify.plan_context import Grant, Picture, ServedRequest
+from solver.verify.violations import Rule, broken
 
 _Draws = dict[CounterId, int]
 """Nano-units of counters that one device takes."""
 
 
 @dataclass(slots=True, eq=False)
-class Holdings:
+class DeviceHolders:
     """
     Who holds what of the pools that a plan touches, without admin access.
 
@@ -63,8 +63,8 @@ def violations(grants: tuple[Grant, ...], picture: Picture) -> Iterator[Violatio
     yield from _counters(before, holdings, picture)
 
 
-def _existing(pools: set[tuple[str, str]], picture: Picture) -> Holdings:
-    holdings = Holdings()
+def _existing(pools: set[tuple[str, str]], picture: Picture) -> DeviceHolders:
+    holdings = DeviceHolders()
     for claim in picture.snapshot.claims:
         if claim.allocation is None:
             continue
@@ -85,7 +85,7 @@ def _within(grant: Grant, picture: Picture) -> Iterator[Violation]:
         yield from _shared_twice(grant, served, picture)
 
 
-def _shared_twice(grant: Grant, served: Served, picture: Picture) -> Iterator[Violation]:
+def _shared_twice(grant: Grant, served: ServedRequest, picture: Picture) -> Iterator[Violation]:
     for device, count in Counter(result.device for result in served.results).items():
         published = picture.pools.find(device)
         if count > 1 and published is not None and published.device.allow_multiple_allocations:
@@ -93,7 +93,7 @@ def _shared_twice(grant: Grant, served: Served, picture: Picture) -> Iterator[Vi
             yield broken(Rule.DEVICE_SHARED_TWICE, grant.claim.id, message)
 
 
-def _device(device: DeviceId, holdings: Holdings, picture: Picture) -> Iterator[Violation]:
+def _device(device: DeviceId, holdings: DeviceHolders, picture: Picture) -> Iterator[Violation]:
     alone, shares = holdings.alone[device], holdings.shares[device]
     if len(alone) > 1 or (alone and shares):
         holders = ", ".join(str(claim) for claim in dict.fromkeys((*alone, *shares)))
@@ -106,7 +106,7 @@ def _device(device: DeviceId, holdings: Holdings, picture: Picture) -> Iterator[
             yield broken(Rule.DEVICE_OVERCOMMITTED, device, message)
 
 
-def _counters(before: dict[DeviceId, None], holdings: Holdings, picture: Picture) -> Iterator[Violation]:
+def _counters(before: dict[DeviceId, None], holdings: DeviceHolders, picture: Picture) -> Iterator[Violation]:
     """
     Check the counters that devices draw on which were not in use before.
 

@@ -30,8 +30,8 @@ from solver.domain import (
     VolumeClaimId,
 )
 from solver.verify import matching
-from solver.verify.picture import Picture
-from solver.verify.rules import Rule, broken
+from solver.verify.plan_context import Picture
+from solver.verify.violations import Rule, broken
 
 _AREAS: Final = ("zone", "region")
 _PLUGINS: Final = {

@@ -11,7 +11,7 @@ from e2e.controlplane.access import Access, RequestError
 from e2e.controlplane.plane import ControlPlane, KubectlError
 from scheduler.settings import load
 from solver.domain import Node
-from solver.problem.devices import owned
+from solver.problem.devices import device_properties
 from tests.support.controlplane import wait_until
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -408,7 +408,7 @@ def test_a_device_is_allocated_by_the_one_that_the_configuration_says(
     settings = load(DEPLOY / "overlays" / "example" / "config.yaml")
     labels = tuple(settings.devices.owned.node_selector.match_labels.items())
     nodes = (Node(name=NODES[0], labels=labels), Node(name=NODES[1]))
-    is_owned = owned.resolve(settings.owned_devices(), nodes).includes(driver, home)
+    is_owned = device_properties.resolve(settings.owned_devices(), nodes).includes(driver, home)
     path = _claimed(fenced, namespace)
     node = NODES[home] if home >= 0 else ""
     device = f"device {driver}/pool/gpu-0{f' on node {node}' if node else ''}"

@@ -11,8 +11,8 @@ import yaml
 
 from scheduler.observe import logs, metrics
 from scheduler.settings import Settings
-from scheduler.settings.choosing import Weights
-from scheduler.settings.tenancy import Holds, PodProtection, Preemption
+from scheduler.settings.profile import WeightSettings
+from scheduler.settings.tenancy import Holds, PodProtection, PreemptionSettings
 from tests.support import house
 
 
@@ -48,8 +48,8 @@ def test_every_setting_is_read() -> None:
     said_by_the_file_alone = {"api_version", "kind"}
     # The schema itself turns these into the solver's words.
     read_by_the_schema = {"policy", "drivers", "match_labels", "scheduler_name", "allocate_where_plugins_serve"}
-    read_by_the_schema |= {"group_labels", "group_attributes", "weights"} | _fields(Weights)
-    read_by_the_schema |= {"preemption"} | _fields(Preemption) | _fields(PodProtection) | _fields(Holds)
+    read_by_the_schema |= {"group_labels", "group_attributes", "weights"} | _fields(WeightSettings)
+    read_by_the_schema |= {"preemption"} | _fields(PreemptionSettings) | _fields(PodProtection) | _fields(Holds)
     unread = (
         _fields(Settings) - said_by_the_file_alone - read_by_the_schema - _attributes_outside("scheduler/settings/")
     )

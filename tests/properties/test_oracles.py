@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, assume, given, settings
 
 from solver.domain import AllocationMode, Claim, ClaimAllocation, Node, Policy
 from solver.verify import check
-from solver.verify.picture import Picture
+from solver.verify.plan_context import Picture
 from solver.verify.pools import Published
 from tests.support import builders as b
 from tests.support.bruteforce import best, completed, drafted_result, fits_alone

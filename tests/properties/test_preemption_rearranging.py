@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from solver.domain import Batch, Plan, Pod, Policy, Snapshot
-from solver.preemption import rearranging
+from solver.preemption import preempt
 from solver.verify import check
 from tests.support import builders as b
 from tests.support.preemption_cases import RULES, decide, running
@@ -92,7 +92,7 @@ def test_placing_pods_of_the_plan_elsewhere_spares_others_and_never_costs(
 
     plan = decide(snapshot, *pods)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rearranging, "_MOST_PODS", -1)
+        patch.setattr(preempt, "_MOST_PODS", -1)
         in_place = decide(snapshot, *pods)
 
     placed = [pod for pod in pods if pod.id in {each.pod for each in plan.placements}]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from solver.domain import Batch, Plan, Pod, Policy, PreemptionRules, Snapshot
-from solver.preemption import together
+from solver.preemption import victim_model
 from solver.verify import check
 from tests.properties.test_preemption import Scene, scenes, shares_as_published
 from tests.support import builders as b
@@ -62,7 +62,7 @@ def helped(plan: Plan) -> int:
 def in_turn() -> Iterator[None]:
     """Nothing is decided together."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(together, "decided", lambda *_: None)
+        patch.setattr(victim_model, "decided", lambda *_: None)
         yield
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from scheduler.queue import State
+from scheduler.queue import PodState
 from scheduler.worker.decider import Decision
 from scheduler.worker.frames import Cause
-from scheduler.worker.process import AsideEndedError, SolveFailedError, WorkerError, WorkerLostError
+from scheduler.worker.supervisor import AsideEndedError, SolveFailedError, WorkerError, WorkerLostError
 from solver import solve_greedily, verify
 from solver.domain import (
     SPREAD,
@@ -120,7 +120,7 @@ class Stage:
         await self.ahead.sleep(seconds)
         await settle()
 
-    def state(self, each: Pod) -> State | None:
+    def state(self, each: Pod) -> PodState | None:
         return self.hall.pending.state(each.id)
 
     def is_bound(self, each: Pod) -> bool:
@@ -235,7 +235,7 @@ async def test_a_pod_that_broke_the_limit_rests_and_is_told_what_to_write_and_wh
         hopeless = stage.arrive("costly-hopeless", "c")
         await settle()
 
-        assert stage.state(hopeless) is State.BACKING_OFF
+        assert stage.state(hopeless) is PodState.BACKING_OFF
         assert "write a shorter one; it is tried again in 30 s" in stage.told(hopeless)[-1]
 
 
@@ -264,7 +264,7 @@ async def test_guilt_outlives_the_pod_because_the_next_one_has_its_spec() -> Non
         await settle()
 
         assert len(stage.deciding.batches) == batches  # no batch pays for it
-        assert stage.state(second) is State.BACKING_OFF
+        assert stage.state(second) is PodState.BACKING_OFF
         assert "write a shorter one; it is tried again in" in stage.told(second)[-1]
         assert len(stage.deciding.aside) == 1
 
@@ -306,7 +306,7 @@ async def test_pods_with_which_the_process_ended_are_decided_aside_in_halves_unt
             await settle()
 
         assert all(stage.is_bound(each) for each in good)
-        assert stage.state(guilty) is State.BACKING_OFF
+        assert stage.state(guilty) is PodState.BACKING_OFF
         assert stage.outcomes("parked") == 1
         assert stage.outcomes("divided") == 2
 
@@ -344,7 +344,7 @@ async def test_a_pod_with_which_the_process_ends_every_time_rests_in_the_end() -
         for _ in range(3):
             await settle()
 
-        assert stage.state(costly) is State.BACKING_OFF
+        assert stage.state(costly) is PodState.BACKING_OFF
 
 
 @pytest.mark.parametrize(
@@ -383,7 +383,7 @@ async def test_a_defect_that_meets_one_decision_ends_no_other() -> None:
             await settle()
 
         assert stage.is_bound(good)
-        assert stage.state(bad) is State.BACKING_OFF
+        assert stage.state(bad) is PodState.BACKING_OFF
 
 
 async def test_what_ended_a_decision_is_decided_greedily_the_next_time() -> None:

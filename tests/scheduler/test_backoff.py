@@ -9,16 +9,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scheduler.backoff import doubled, jittered
-from scheduler.commit.pace import Limit, Pace
-from scheduler.commit.steps.bindings import PodBinder
-from scheduler.commit.writer import Writer
+from scheduler.commit.bindings import PodBinder
 from scheduler.kube import writes
-from scheduler.kube.backoff import Backoff as WatchBackoff
 from scheduler.kube.client import Client
+from scheduler.kube.concurrency_limit import ConcurrencyLimit, Pace
 from scheduler.kube.errors import AnswerLost, Unreachable
+from scheduler.kube.reflector import RequestBackoff as WatchBackoff
+from scheduler.kube.writer import Writer
 from scheduler.queue import Backoff as QueueBackoff
-from scheduler.worker.limits import Limits
-from scheduler.worker.process import Worker
+from scheduler.worker.decision_limits import Limits
+from scheduler.worker.supervisor import Worker
 from solver.domain import Placement, Pod, PodId
 from tests.support.builders import pod
 from tests.support.shell_clock import VirtualClock
@@ -35,7 +35,7 @@ class Open:
 
 
 def writer(clock: VirtualClock) -> Writer:
-    return Writer(Pace(Limit(), clock, clock.sleep), Open(), 10.0, clock, clock.sleep)
+    return Writer(Pace(ConcurrencyLimit(), clock, clock.sleep), Open(), 10.0, clock, clock.sleep)
 
 
 @given(ATTEMPTS, SECONDS, SECONDS)

@@ -10,35 +10,33 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from scheduler.aside import Asides
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster, Unit
-from scheduler.cluster.company import MOST_NEWCOMERS
+from scheduler.cluster.pod_index import MOST_NEWCOMERS
+from scheduler.cluster.unit import Bound, Outcome, Undone
 from scheduler.commit.commit import Commit
 from scheduler.commit.evictions import Evictions
-from scheduler.commit.outcome import Bound, Outcome, Undone
-from scheduler.commit.repair.repairs import Repairs
-from scheduler.commit.repair.strays import Strays
-from scheduler.commit.shunned.avoidance import Avoidance
-from scheduler.commit.shunned.suspicion import Suspicion
-from scheduler.commit.steps.withdrawal import Withdrawal
-from scheduler.commit.telling.allowance import Allowance
-from scheduler.commit.telling.events import Narrator
-from scheduler.commit.telling.groups import Groups
-from scheduler.commit.telling.quarantine import Quarantine
-from scheduler.commit.telling.reports import Reports
-from scheduler.commit.telling.tally import Tally
-from scheduler.commit.waiting.waits import Waits
-from scheduler.commit.writer import Writer
+from scheduler.commit.local_taints import Avoidance, Suspicion
+from scheduler.commit.manually_bound import Strays
+from scheduler.commit.prebind import Waits
+from scheduler.commit.rollback import Withdrawal
+from scheduler.commit.stale_allocations import Repairs
+from scheduler.components import Parts
+from scheduler.costly_loop import Asides
 from scheduler.cycle import Cycle
 from scheduler.kube import writes
 from scheduler.kube.client import Client
+from scheduler.kube.writer import Writer
 from scheduler.observe.metrics import Metrics
-from scheduler.parts import Parts
 from scheduler.queue import Completing, Musters, PassedOver, Pending
+from scheduler.status.attempt_metrics import AttemptMetrics
+from scheduler.status.events import Narrator
+from scheduler.status.pod_groups import GroupStatusQueue
+from scheduler.status.reports import Allowance, Reports
+from scheduler.status.unreadable_objects import Quarantine
 from scheduler.worker.decider import Decider, Decision
-from scheduler.worker.feed import Feed
-from scheduler.worker.process import Worker
+from scheduler.worker.frames import Feed
+from scheduler.worker.supervisor import Worker
 from solver import solve_greedily
 from solver.domain import (
     Batch,
@@ -156,10 +154,10 @@ class Town:
             commit=cast("Commit", Committing()),
             waits=waits,
             repairs=Repairs(self.cluster, pending, cast("Withdrawal", None), self.reports, self.metrics),
-            groups=Groups(client, writer, self.cluster, (self.reports, self.metrics), clock=lambda: self.now),
+            groups=GroupStatusQueue(client, writer, self.cluster, (self.reports, self.metrics), clock=lambda: self.now),
             evictions=Evictions(client, writer, self.cluster, self.reports, self.metrics),
             reports=self.reports,
-            tally=Tally(self.metrics),
+            tally=AttemptMetrics(self.metrics),
             metrics=self.metrics,
         )
         self.parts.groups.connect("/apis/scheduling.k8s.io/v1alpha2/podgroups")

@@ -12,27 +12,27 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from scheduler.aside import Asides
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster, Unit
+from scheduler.cluster.unit import Aborted, Bound, LostRace, Outcome, PartlyBound, Refused, Undone
 from scheduler.commit.commit import Commit
 from scheduler.commit.evictions import Evictions
-from scheduler.commit.outcome import Bound, Halted, Outcome, PartlyBound, Refused, Undone, Yielded
-from scheduler.commit.repair.repairs import Repairs
-from scheduler.commit.shunned.avoidance import Avoidance
-from scheduler.commit.telling.groups import Groups
-from scheduler.commit.telling.quarantine import Quarantine
-from scheduler.commit.telling.reports import Reports
-from scheduler.commit.telling.tally import Tally
-from scheduler.commit.waiting.waits import Waits
-from scheduler.commit.writer import Writer
+from scheduler.commit.local_taints import Avoidance
+from scheduler.commit.prebind import Waits
+from scheduler.commit.stale_allocations import Repairs
+from scheduler.components import Parts
+from scheduler.costly_loop import Asides
 from scheduler.cycle import Cycle
 from scheduler.kube.client import Client
+from scheduler.kube.writer import Writer
 from scheduler.observe.metrics import Metrics
-from scheduler.parts import Parts
-from scheduler.queue import Backoff, Completing, PassedOver, Pending, State
+from scheduler.queue import Backoff, Completing, PassedOver, Pending, PodState
+from scheduler.status.attempt_metrics import AttemptMetrics
+from scheduler.status.pod_groups import GroupStatusQueue
+from scheduler.status.reports import Reports
+from scheduler.status.unreadable_objects import Quarantine
 from scheduler.worker.decider import Decider, Decision
-from scheduler.worker.process import Worker
+from scheduler.worker.supervisor import Worker
 from solver import solve_greedily
 from solver.domain import Batch, Budget, ClaimId, DeviceId, Pod, PodId, Policy, Preemption, Reason, ReasonCode
 from tests.support.builders import allocation, claim, consumer, gpu_class, gpu_slice, node, pod, request, result
@@ -180,7 +180,7 @@ class Hall:
             ),
             waits=self.waits,
             repairs=cast("Repairs", self.repairing),
-            groups=Groups(
+            groups=GroupStatusQueue(
                 cast("Client", None),
                 cast("Writer", None),
                 self.cluster,
@@ -195,7 +195,7 @@ class Hall:
             ),
             reports=cast("Reports", self.telling),
             quarantine=Quarantine(self.metrics, lambda _, message: self.telling.told.append(("event", message))),
-            tally=Tally(self.metrics),
+            tally=AttemptMetrics(self.metrics),
             metrics=self.metrics,
         )
         self.parts = parts
@@ -251,7 +251,7 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-def state(hall: Hall, name: str) -> State | None:
+def state(hall: Hall, name: str) -> PodState | None:
     return hall.pending.state(PodId("default", name))
 
 
@@ -319,7 +319,7 @@ async def test_pods_that_come_while_hard_ones_are_decided_wait_for_three_decisio
             await settle()
 
     assert [position for position, names in enumerate(hall.deciding.names) if "plain" in names] == [3]
-    assert hall.pending.counts()[State.ACTIVE] == 0
+    assert hall.pending.counts()[PodState.ACTIVE] == 0
 
 
 async def test_what_is_easy_is_written_while_what_is_hard_is_decided() -> None:
@@ -405,7 +405,7 @@ async def test_a_pod_without_a_place_waits_with_its_reasons() -> None:
         hall.arrive(pod("p", cpu=100))
         await settle()
 
-    assert state(hall, "p") is State.WAITING
+    assert state(hall, "p") is PodState.WAITING
     assert hall.telling.told[0][1].startswith("waits on 1: ")
     assert hall.repairing.loosened == ["p"]
 
@@ -418,7 +418,7 @@ async def test_a_unit_that_no_longer_fits_is_forgotten_and_its_pods_are_tried_ag
         await settle()
 
     assert hall.cluster.assumptions().pods == ()
-    assert state(hall, "p") is State.BACKING_OFF
+    assert state(hall, "p") is PodState.BACKING_OFF
     assert hall.series("dovetail_commit_conflicts_total") == 1
 
 
@@ -436,14 +436,14 @@ async def test_a_unit_that_was_taken_back_gives_its_devices_free() -> None:
 async def test_a_unit_that_yielded_is_told_and_counted() -> None:
     hall = Hall()
     device = DeviceId("gpu.example.com", "n1", "gpu-0")
-    hall.committing.answer = lambda unit: Yielded(unit=unit, devices=(device,), reasons=(CONFLICT,))
+    hall.committing.answer = lambda unit: LostRace(unit=unit, devices=(device,), reasons=(CONFLICT,))
     async with running(hall):
         hall.arrive(pod("p", "c"))
         await settle()
 
     assert ("p", "yielded 1") in hall.telling.told
     assert hall.series("dovetail_duplicate_devices_total") == 1
-    assert state(hall, "p") is State.BACKING_OFF
+    assert state(hall, "p") is PodState.BACKING_OFF
 
 
 async def test_of_a_unit_that_is_partly_bound_only_the_rest_is_put_back() -> None:
@@ -457,12 +457,12 @@ async def test_of_a_unit_that_is_partly_bound_only_the_rest_is_put_back() -> Non
         await settle()
 
     assert [each.pod.name for each in hall.cluster.assumptions().pods] == ["p"]
-    assert (state(hall, "p"), state(hall, "q")) == (State.IN_FLIGHT, State.BACKING_OFF)
+    assert (state(hall, "p"), state(hall, "q")) == (PodState.IN_FLIGHT, PodState.BACKING_OFF)
 
 
 async def test_a_unit_whose_writes_had_to_stop_stays_assumed() -> None:
     hall = Hall()
-    hall.committing.answer = lambda unit: Halted(unit=unit)
+    hall.committing.answer = lambda unit: Aborted(unit=unit)
     async with running(hall):
         hall.arrive(pod("p"))
         await settle()
@@ -483,7 +483,7 @@ async def test_a_defect_that_meets_one_unit_ends_nothing_else() -> None:
         await settle()
 
     assert ("good", "bound to n1") in hall.telling.told
-    assert state(hall, "bad") is State.BACKING_OFF
+    assert state(hall, "bad") is PodState.BACKING_OFF
 
 
 async def test_a_pod_that_is_gone_is_not_decided_about() -> None:
@@ -559,7 +559,7 @@ async def test_a_pod_that_was_passed_over_goes_first_and_holds_a_node_until_it_i
         assert [hold.pod.name for hold in hall.passed_over.holds] == ["big"]
         hall.arrive(pod("third", "three"))
         await settle()
-        assert state(hall, "third") is State.WAITING
+        assert state(hall, "third") is PodState.WAITING
 
         hall.cycle.see([gone(big)])
         await asyncio.sleep(1.2)
@@ -591,7 +591,7 @@ async def test_no_node_is_held_for_a_pod_whose_claim_is_gone() -> None:
         await asyncio.sleep(2.2)
         await settle()
 
-    assert state(hall, "big") is State.WAITING
+    assert state(hall, "big") is PodState.WAITING
     assert hall.passed_over.holds == ()
 
 
@@ -601,9 +601,9 @@ async def test_a_crowd_whose_claims_are_late_lets_others_have_their_turn() -> No
         hall.cycle.see([seen(pod(f"p{number}", f"c{number}")) for number in range(100)])
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        waiting = hall.pending.counts()[State.WAITING]
+        waiting = hall.pending.counts()[PodState.WAITING]
         await asyncio.sleep(0.1)
-        assert waiting < hall.pending.counts()[State.WAITING] == 100
+        assert waiting < hall.pending.counts()[PodState.WAITING] == 100
 
 
 async def test_nothing_is_remembered_of_a_pod_that_is_gone_before_its_decision() -> None:
@@ -639,7 +639,7 @@ async def test_of_equal_pods_the_first_are_decided_about_when_a_device_is_freed(
     hall = Hall()
     crowd(hall, 200)
     async with running(hall):
-        assert hall.pending.counts()[State.WAITING] == 200
+        assert hall.pending.counts()[PodState.WAITING] == 200
         before = len(hall.deciding.batches)
         hall.cycle.see([gone(pod("old", "old", node_name="n1")), gone(HELD)])
         await settle()
@@ -722,7 +722,7 @@ async def test_a_pod_that_cannot_be_told_from_others_is_like_no_other(monkeypatc
     def spec(_: Pod) -> object:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("scheduler.queue.shapes.spec", spec)
+    monkeypatch.setattr("scheduler.queue.equivalence.spec", spec)
     hall = Hall()
     async with running(hall):
         hall.arrive(pod("p", node_selector={"zone": "nowhere"}), pod("q"))
@@ -746,7 +746,7 @@ async def test_a_pod_goes_back_although_telling_of_it_fails(
         hall.arrive(pod("p", "c"))
         await settle()
 
-        assert state(hall, "p") is State.BACKING_OFF
+        assert state(hall, "p") is PodState.BACKING_OFF
 
     assert (hall.cluster.assumptions().pods, hall.cluster.assumptions().claims) == ((), ())
     assert hall.committing.recovered == []
@@ -788,7 +788,7 @@ async def test_what_is_left_unsettled_by_a_defect_is_settled_by_a_live_read(monk
         hall.arrive(pod("p", "c"))
         await settle()
 
-        assert state(hall, "p") is State.BACKING_OFF
+        assert state(hall, "p") is PodState.BACKING_OFF
 
     assert len(hall.committing.recovered) == 1
     assert (hall.cluster.assumptions().pods, hall.cluster.assumptions().claims) == ((), ())
@@ -804,14 +804,14 @@ async def test_a_pod_that_a_live_read_shows_bound_is_not_put_back_after_a_defect
         await settle()
 
     assert [each.pod.name for each in hall.cluster.assumptions().pods] == ["p"]
-    assert (state(hall, "p"), hall.telling.told) == (State.IN_FLIGHT, [("p", "bound to n1")])
+    assert (state(hall, "p"), hall.telling.told) == (PodState.IN_FLIGHT, [("p", "bound to n1")])
     assert hall.series("dovetail_defects_total", part="commit") == 1
 
 
 async def test_a_unit_stays_assumed_until_a_live_read_decides() -> None:
     hall = Hall()
     hall.committing.answer = fail  # type: ignore[assignment]  # it answers nothing
-    states: list[tuple[State | None, int]] = []
+    states: list[tuple[PodState | None, int]] = []
 
     def live(unit: Unit) -> Outcome:
         states.append((state(hall, "p"), len(hall.cluster.assumptions().pods)))
@@ -825,8 +825,8 @@ async def test_a_unit_stays_assumed_until_a_live_read_decides() -> None:
         for _ in range(5):
             await settle()
 
-        assert states == [(State.IN_FLIGHT, 1)] * 5
-        assert state(hall, "p") is State.BACKING_OFF
+        assert states == [(PodState.IN_FLIGHT, 1)] * 5
+        assert state(hall, "p") is PodState.BACKING_OFF
 
     first, *_, last = hall.clock.slept
     assert (len(hall.clock.slept), last > 2 * first) == (4, True)
@@ -849,7 +849,7 @@ async def test_of_a_unit_only_those_pods_are_read_that_a_defect_left_unsettled(m
         hall.cycle.see([seen(pod("p", "shared")), seen(pod("q", "shared"))])
         await settle()
 
-        assert {state(hall, "p"), state(hall, "q")} == {State.BACKING_OFF}
+        assert {state(hall, "p"), state(hall, "q")} == {PodState.BACKING_OFF}
 
     assert [[each.pod.name for each in unit.placements] for unit in hall.committing.recovered] == [["q"]]
 
@@ -870,7 +870,7 @@ async def test_a_defect_in_a_decision_puts_its_pods_back_and_the_next_ones_are_d
         hall.arrive(pod("good"))
         await settle()
 
-        assert state(hall, "bad") is State.BACKING_OFF
+        assert state(hall, "bad") is PodState.BACKING_OFF
 
     assert ("good", "bound to n1") in hall.telling.told
     assert hall.series("dovetail_defects_total", part="decision") == 1
@@ -899,7 +899,7 @@ async def test_a_defect_after_a_decision_ends_neither_its_writes_nor_the_loop(
         hall.arrive(pod("q"))
         await settle()
 
-        assert state(hall, "big") is State.WAITING
+        assert state(hall, "big") is PodState.WAITING
 
     assert hall.telling.told.count(("p", "bound to n1")) == hall.telling.told.count(("q", "bound to n1")) == 1
     assert hall.series("dovetail_defects_total", part="decision") >= 1
@@ -921,7 +921,7 @@ async def test_a_unit_that_cannot_be_assumed_goes_back_and_the_others_are_writte
         hall.arrive(pod("bad"), pod("good"))
         await settle()
 
-        assert state(hall, "bad") is State.BACKING_OFF
+        assert state(hall, "bad") is PodState.BACKING_OFF
 
     assert ("good", "bound to n1") in hall.telling.told
 
@@ -934,7 +934,7 @@ async def test_units_that_cannot_begin_are_recovered(monkeypatch: pytest.MonkeyP
         hall.arrive(pod("p"))
         await settle()
 
-        assert state(hall, "p") is State.BACKING_OFF
+        assert state(hall, "p") is PodState.BACKING_OFF
 
     assert [[each.pod.name for each in unit.placements] for unit in hall.committing.recovered] == [["p"]]
 
@@ -980,4 +980,4 @@ async def test_a_pod_that_left_and_came_back_during_a_decision_aside_is_decided_
     await settle()
 
     assert hall.committing.units == []
-    assert state(hall, "p") is State.IN_FLIGHT
+    assert state(hall, "p") is PodState.IN_FLIGHT

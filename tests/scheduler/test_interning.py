@@ -2,7 +2,7 @@
 
 from scheduler.change import Kind
 from scheduler.cluster import Cluster
-from scheduler.interning import Interner, size_of
+from scheduler.cluster.interning import Interner, size_of
 from scheduler.kube.decode.objects import decode
 from solver.domain import Claim, ClaimId, Pod, PodId
 from tests.support import kube_objects

@@ -21,7 +21,7 @@ from solver.domain import (
     ResourceSlice,
 )
 from solver.domain.quantity import NANO, parse
-from solver.problem.memory import Engine
+from solver.problem.solver_cache import Engine
 from tests.support import builders as b
 from tests.support import solver_problems as s
 

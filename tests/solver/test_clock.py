@@ -8,15 +8,15 @@ from solver import greedy, solve, verify
 from solver.domain import Batch, Budget, Policy, SearchStatus, Snapshot
 from solver.engines import cpsat, linear
 from solver.greedy import units
-from solver.greedy.placing import Kept
-from solver.greedy.units import Unit
+from solver.greedy.device_fit import Kept
+from solver.greedy.units import PlacementUnit
 from solver.model import build, cells, form
 from solver.model.form import OutOfTimeError
-from solver.problem.leaving import NOT_REACHED
-from solver.problem.memory import Engine
 from solver.problem.prepare import prepare
-from solver.search import bound, exact, kinds, parts, staged
-from solver.search.values import values
+from solver.problem.skipped_pods import NOT_REACHED
+from solver.problem.solver_cache import Engine
+from solver.search import bound, exact, patterns, stages, subproblem
+from solver.search.objective_values import values
 from tests.support import builders as b
 from tests.support import solver_problems as s
 from tests.support.gangs import crowded, problem_of
@@ -90,10 +90,10 @@ def test_first_fit_and_best_fit_get_time_of_their_own_however_long_it_took_to_pr
 @pytest.mark.parametrize("limit", [0, 9, 10, 15, 18, 22, 30, 36])
 def test_every_order_ends_where_it_is(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = problem_of(*crowded())
-    tried: list[Unit] = []
+    tried: list[PlacementUnit] = []
     real = units.place
 
-    def place(run: greedy.Greedy, unit: Unit) -> None:
+    def place(run: greedy.Greedy, unit: PlacementUnit) -> None:
         tried.append(unit)
         real(run, unit)
 
@@ -165,21 +165,21 @@ def test_no_model_of_a_part_is_written_to_its_end_without_time(monkeypatch: pyte
     problem = problem_of(*crowded())
     start = greedy.candidates(problem)[0]
     nodes = list(range(problem.node_count))
-    effort = parts.effort(ended(), 0.1, presolve=False)
-    solved = parts.solve(problem, start, nodes, effort, stop=lambda: True)
+    effort = subproblem.effort(ended(), 0.1, presolve=False)
+    solved = subproblem.solve(problem, start, nodes, effort, stop=lambda: True)
     assert (solved.solution is start, solved.is_optimal) == (True, False)
-    assert kinds.kinds(problem, nodes, 64, lambda: True) is None
+    assert patterns.kinds(problem, nodes, 64, lambda: True) is None
     looks = iter((False,))
-    assert kinds.kinds(problem, nodes, 64, lambda: next(looks, True)) is None
-    assert kinds.kinds(problem, nodes, 64) is not None
+    assert patterns.kinds(problem, nodes, 64, lambda: next(looks, True)) is None
+    assert patterns.kinds(problem, nodes, 64) is not None
 
 
 def test_where_the_time_is_short_the_model_of_the_whole_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staged, "_TERMS_PER_SECOND", 1)
+    monkeypatch.setattr(stages, "_TERMS_PER_SECOND", 1)
     monkeypatch.setattr(exact, "improve", lambda *_: pytest.fail("it would not be written in time"))
     problem = problem_of(*crowded())
     start = greedy.candidates(problem)[0]
-    found = staged.search(problem, start, Budget(seconds=60.0, deterministic_seconds=0.5, clock=lambda: 0.0, started=0))
+    found = stages.search(problem, start, Budget(seconds=60.0, deterministic_seconds=0.5, clock=lambda: 0.0, started=0))
     assert "neighbourhoods" in found.stages
 
 

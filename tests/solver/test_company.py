@@ -4,7 +4,7 @@ import pytest
 
 from solver import solve
 from solver.domain import Batch, Budget, LabelSelectorOperator, Pod, Policy, Snapshot
-from solver.explain import company
+from solver.explain import unsatisfiable
 from tests.support import builders as b
 from tests.support.neighbour_builders import HOST, ZONE, neighbour, requirement, term, zoned
 
@@ -84,4 +84,4 @@ def test_a_pod_that_answers_its_own_affinity_is_not_said_to_miss_it() -> None:
 def test_selectors_are_written_as_kubectl_takes_them(
     operator: LabelSelectorOperator, values: tuple[str, ...], expected: str
 ) -> None:
-    assert company.written(term(HOST, requirement("k", operator, *values))) == expected
+    assert unsatisfiable.written(term(HOST, requirement("k", operator, *values))) == expected

@@ -6,11 +6,11 @@ import pytest
 
 from solver.domain import Batch, Budget, ReasonCode, Request
 from solver.explain.gangs import GangReasons
-from solver.explain.reasons import Explanation
+from solver.explain.unplaced_reasons import Explanation
 from solver.greedy import Greedy, Order, units
-from solver.greedy.placing import Kept
-from solver.greedy.tracking import trackers
-from solver.problem.gangs import device_domains
+from solver.greedy.device_fit import Kept
+from solver.greedy.placement_state import trackers
+from solver.problem import gang_domains
 from solver.problem.problem import Problem
 from solver.solution import Solution
 from tests.support import builders as b
@@ -112,7 +112,7 @@ def test_devices_are_looked_at_once_for_each_demand_of_a_gang(monkeypatch: pytes
     claims = [b.claim(f"g{row}", *(request(row, place) for place in range(1 + row))) for row in range(6)]
     members = [b.member(b.pod(f"g{row}", f"g{row}"), "g") for row in range(6)]
     level = b.by_device("gpu.example.com/model", is_required=False)
-    looked = counted(monkeypatch, device_domains, "value_of")
+    looked = counted(monkeypatch, gang_domains, "value_of")
 
     problem_of([*nodes, *slices, b.gpu_class(), *claims], Batch(pods=tuple(members), gangs=(b.gang("g", 6, level),)))
 

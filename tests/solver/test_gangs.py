@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from scheduler.commit.telling.condition_reasons import condition_reason
+from scheduler.status.conditions import condition_reason
 from solver import solve, solve_greedily, verify
 from solver.domain import Batch, Claim, Gang, GangLevel, Node, Plan, Pod, Policy, ResourceSlice, Snapshot
 from tests.support import builders as b

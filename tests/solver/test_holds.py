@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from solver import Engine, holds, solve, solve_greedily, verify
+from solver import Engine, reservations, solve, solve_greedily, verify
 from solver.domain import (
     Batch,
     Claim,
@@ -241,13 +241,13 @@ def test_a_namespace_with_very_many_overdue_pods_leaves_the_holds_of_others() ->
 
 def test_pods_that_fit_no_node_are_tried_for_a_hold_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
-    real = holds._hold  # noqa: SLF001 - the costly step is what is counted
+    real = reservations._hold  # noqa: SLF001 - the costly step is what is counted
 
     def counted(after: Any, group: tuple[Pod, ...], *rest: Any) -> Hold | None:
         tried.append(group[0].id.name)
         return real(after, group, *rest)
 
-    monkeypatch.setattr(holds, "_hold", counted)
+    monkeypatch.setattr(reservations, "_hold", counted)
     vain = [asking(f"vain{index:03}", 4) for index in range(100)]
     objects = [*cluster("n"), *running("r", "n", 0, owner="DaemonSet"), [claim for _, claim in vain]]
     batch = Batch(pods=tuple(pod for pod, _ in vain), overdue=tuple(pod.id for pod, _ in vain))

@@ -6,12 +6,11 @@ from typing import SupportsIndex
 import pytest
 from msgspec.structs import replace
 
-from solver.domain import Node, Pod, Policy
-from solver.explain.never import Never
-from solver.feasibility import nearness
-from solver.problem.memory import Engine
+from solver.domain import Node, Pod, Policy, wording
+from solver.explain.unsatisfiable import Never
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
+from solver.problem.solver_cache import Engine
 from tests.support import builders as b
 
 HOST = "kubernetes.io/hostname"
@@ -57,14 +56,14 @@ def test_how_large_nodes_are_is_looked_at_once_for_all_pods() -> None:
 
 def test_of_many_host_names_only_the_nearest_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[int] = []
-    real = nearness.nearest
+    real = wording.nearest
 
     def nearest(name: str, known: Iterable[str]) -> str:
         names = list(known)
         compared.append(len(names))
         return real(name, names)
 
-    monkeypatch.setattr(nearness, "nearest", nearest)
+    monkeypatch.setattr(wording, "nearest", nearest)
     pods = (on_host("p", "node-0150-b"), on_host("pp", "node-0150-b"))
     problem = problem_of((f"node-{number:04}-a" for number in range(300)), *pods)
     found = told(Never(problem), problem)

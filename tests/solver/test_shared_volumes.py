@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from solver import solve, solve_greedily
 from solver.domain import Batch, Budget, Gang, NodeDrivers, Plan, Pod, Policy, Snapshot
-from solver.problem.gangs import sharing
-from solver.problem.volumes.store import Store
+from solver.problem.volumes import attach_limits
+from solver.problem.volumes.volume_index import Store
 from solver.verify import check
 from tests.support.builders import batch, gang, member, node, pod, snapshot
 from tests.support.solver_problems import inventory
@@ -209,6 +209,6 @@ def test_nodes_that_stand_alone_are_named_without_a_search_for_each() -> None:
     store = Store.of(stand, both, inventory(stand.nodes))
     assert store is not None
     known = store.stock.node_index = Looked(store.stock.node_index)
-    (rule,) = sharing.tied((), (sharing.Sharer(0, 0, 2, None, (MADE.id,)),), store)
+    (rule,) = attach_limits.tied((), (attach_limits.Sharer(0, 0, 2, None, (MADE.id,)),), store)
     assert sorted(rule.levels[0].names) == sorted(f"one made for node n{i}" for i in range(40))
     assert known.count == len(known)

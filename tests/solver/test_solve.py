@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from solver import solve
 from solver.domain import Budget, Claim, ClaimId, Pod, Policy, ReasonCode, ResourceSlice, SearchStatus
-from solver.problem.memory import Engine
+from solver.problem.solver_cache import Engine
 from solver.verify import check
 from tests.support import builders as b
 from tests.support import solver_problems as s

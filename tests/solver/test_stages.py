@@ -357,9 +357,9 @@ def test_what_matching_one_pod_raises_is_its_own_problem(monkeypatch: pytest.Mon
     [
         "solver.feasibility.claims.objections",
         "solver.feasibility.node_fit.demand_of",
-        "solver.problem.classing._ways",
-        "solver.problem.neighbours.circle._number",
-        "solver.problem.requests.places.joined",
+        "solver.problem.pod_classes._ways",
+        "solver.problem.inter_pod.rules._number",
+        "solver.problem.outline._joined",
     ],
 )
 def test_what_preparing_one_pod_raises_is_its_own_problem(place: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solver.greedy import Greedy, Order, greedy
-from solver.greedy.placing import Kept
+from solver.greedy.device_fit import Kept
 from solver.problem.problem import Problem
 from solver.solution import Choice
 from tests.support import builders as b

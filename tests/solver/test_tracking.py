@@ -2,7 +2,7 @@
 
 import pytest
 
-from solver.greedy.tracking import LimitTracker
+from solver.greedy.placement_state import LimitTracker
 from solver.problem.limits import Limit, per_node
 from tests.support import builders as b
 from tests.support import solver_problems as s

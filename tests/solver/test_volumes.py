@@ -23,7 +23,7 @@ from solver.domain import (
     VolumeAttachment,
     VolumeClaimId,
 )
-from solver.problem.volumes import disks
+from solver.problem.volumes import attachments
 from solver.verify import check
 from solver.verify import volumes as verified
 from tests.support.builders import batch, node, pod, snapshot
@@ -334,7 +334,7 @@ def test_disks_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
         return replace(pod(name, node_name=at), volumes=tuple(PodVolume(name=each.name, disk=each) for each in disks))
 
     running = tuple(having(f"r{number}", 50 * number, "n1") for number in range(1, 11))
-    looked = [counted(monkeypatch, disks, "_identities"), counted(monkeypatch, verified, "_clash")]
+    looked = [counted(monkeypatch, attachments, "_identities"), counted(monkeypatch, verified, "_clash")]
 
     assert decide(cluster(names=("n1",), pods=running), having("p", 0)).placements
     assert len(looked[0]) <= 11 * 50

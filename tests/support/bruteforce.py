@@ -47,12 +47,11 @@ from solver.domain import (
     Unplaced,
 )
 from solver.domain.quantity import format_nano
-from solver.verify import claims, devices, matching, merging, neighbours, nodes, requests
-from solver.verify.amounts import consumption
-from solver.verify.constraints import attribute_values, covers
-from solver.verify.picture import Picture, grant_of
+from solver.verify import claims, devices, inter_pod, matching, placements
+from solver.verify.devices import attribute_values, covers
+from solver.verify.plan_context import Picture, grant_of
 from solver.verify.pools import Published
-from solver.verify.selection import SelectionError, selects
+from solver.verify.request_matching import SelectionError, consumption, selects
 from tests.support import builders as b
 
 Consumption = tuple[tuple[str, int], ...]
@@ -187,7 +186,7 @@ class _Search:
     def _may_sit(self, state: _State) -> bool:
         """Whether the rules between pods are kept at the end."""
         seats = (b.placement(self.picture.pods[pod], node) for pod, node in state.seats)
-        return not state.seats or not any(neighbours.violations(b.plan(*seats), self.picture))
+        return not state.seats or not any(inter_pod.violations(b.plan(*seats), self.picture))
 
     def _tried(self, index: int, state: _State) -> _Outcome:
         pod = self.pods[index]
@@ -205,7 +204,7 @@ class _Search:
         """Every way to place a pod on a node."""
         if pod.invalid or pod.scheduling_gates or pod.is_deleting or pod.is_terminal or pod.node_name:
             return
-        if any(nodes.suits(pod, node)) or not all(self._may_use(pod, entry) for entry in pod.claims):
+        if any(placements.suits(pod, node)) or not all(self._may_use(pod, entry) for entry in pod.claims):
             return
         left = dict(dict(state.free)[node.name])
         takes = {**{name: amount for name, amount in pod.requests if amount > 0}, "pods": 1}
@@ -344,17 +343,17 @@ def completed(picture: Picture, drafted: ClaimAllocation, node: Node) -> ClaimAl
     grant = grant_of(picture.claims[drafted.claim], drafted.allocation, (node,))
     allocation = replace(
         drafted.allocation,
-        node_selector=_selector(merging.expected_terms(grant, picture)),
-        config=merging.expected_config(grant, picture),
+        node_selector=_selector(claims.expected_terms(grant, picture)),
+        config=claims.expected_config(grant, picture),
     )
     return replace(drafted, allocation=allocation)
 
 
-def _selector(terms: merging.Terms | None) -> NodeSelector | None:
+def _selector(terms: claims.Terms | None) -> NodeSelector | None:
     if terms is None:
         return None
 
-    def of(term: frozenset[merging.Requirement], where: str) -> tuple[NodeSelectorRequirement, ...]:
+    def of(term: frozenset[claims.Requirement], where: str) -> tuple[NodeSelectorRequirement, ...]:
         return tuple(
             NodeSelectorRequirement(key=key, operator=operator, values=tuple(sorted(values)))
             for place, key, operator, values in sorted(term, key=repr)
@@ -388,7 +387,7 @@ class _Ways:
         self, claim: Claim, left: tuple[Request, ...], given: tuple[_Given, ...], where: tuple[Node, _State]
     ) -> Iterator[tuple[int, tuple[_Given, ...]]]:
         if not left:
-            if len(given) <= requests.MOST_RESULTS:
+            if len(given) <= claims.MOST_RESULTS:
                 yield 0, given
             return
         for rank in range(len(left[0].alternatives)):

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from solver.domain import Batch, Pod, Policy
-from solver.problem.memory import Engine
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
+from solver.problem.solver_cache import Engine
 from tests.support import builders as b
 
 RACK = "example.com/rack"

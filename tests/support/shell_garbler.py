@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from scheduler.worker import frames
-from scheduler.worker.fork_server import fork_on_demand
+from scheduler.worker.__main__ import fork_on_demand
 
 
 def command(kind: str) -> tuple[str, ...]:
@@ -21,7 +21,7 @@ def command(kind: str) -> tuple[str, ...]:
 
 
 def answer(kind: str, connection: socket.socket) -> None:
-    ready = frames.encode(frames.Ready(pid=os.getpid(), address_space_bytes=0))
+    ready = frames.encode(frames.WorkerReady(pid=os.getpid(), address_space_bytes=0))
     connection.sendall(ready)
     if kind == "deaf":
         time.sleep(600)

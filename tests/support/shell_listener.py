@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from scheduler.worker import frames
-from scheduler.worker.fork_server import fork_on_demand
+from scheduler.worker.__main__ import fork_on_demand
 from solver.domain import Node
 
 
@@ -24,7 +24,7 @@ def command(notes: Path) -> tuple[str, ...]:
 
 
 def listen(notes: Path, connection: socket.socket) -> None:
-    connection.sendall(frames.encode(frames.Ready(pid=os.getpid(), address_space_bytes=0)))
+    connection.sendall(frames.encode(frames.WorkerReady(pid=os.getpid(), address_space_bytes=0)))
     while (order := frames.receive_order(connection)) is not None:
         time.sleep(0.05)
         match order:
@@ -33,7 +33,7 @@ def listen(notes: Path, connection: socket.socket) -> None:
                 with notes.open("a", encoding="utf-8") as file:
                     file.writelines(_line(each) for each in told if isinstance(each, Node))
             case frames.Decide(id=number):
-                connection.sendall(frames.encode(frames.Failed(id=number, message="nothing is solved here")))
+                connection.sendall(frames.encode(frames.SolveFailed(id=number, message="nothing is solved here")))
 
 
 def _line(node: Node) -> str:

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 from scheduler.change import Change
 from scheduler.cluster import Cluster
-from scheduler.worker.limits import Limits
-from scheduler.worker.process import Worker
+from scheduler.worker.decision_limits import Limits
+from scheduler.worker.supervisor import Worker
 from solver.domain import Plan, Policy
 from tests.support.builders import batch, claim, gpu_class, gpu_slice, node, pod
 from tests.support.cluster_builders import seen

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from scheduler.worker.fork_server import fork_on_demand
+from scheduler.worker.__main__ import fork_on_demand
 from scheduler.worker.serve import serve
 from solver import Engine, solve_greedily
 from solver.domain import (

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 
 from solver import solve
 from solver.domain import Budget, ClaimId, OwnedDevices, Plan, Pod, PodId, Policy, Unplaced
+from solver.problem.devices.device_properties import Ownership, resolve
 from solver.problem.devices.inventory import Inventory, take_stock
-from solver.problem.devices.owned import Ownership, resolve
-from solver.problem.memory import Engine
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
+from solver.problem.solver_cache import Engine
 from tests.support import builders as b
 
 EVERYTHING = Ownership(frozenset(), None)

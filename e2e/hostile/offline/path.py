@@ -15,16 +15,15 @@ from e2e.hostile.objects.draw import written
 from e2e.hostile.objects.kinds import Manifest
 from scheduler.change import Change, Kind, without_ended
 from scheduler.cluster import Cluster, split_held, split_plan
-from scheduler.commit.telling.condition_reasons import condition_reason
-from scheduler.commit.telling.conditions import condition_message
 from scheduler.kube import encode
 from scheduler.kube.watch import Mirrored, Received
 from scheduler.queue import Musters, Pending, Shapes
 from scheduler.settings import default
+from scheduler.status.conditions import condition_message, condition_reason
 from scheduler.worker import frames
-from scheduler.worker.limits import of_batches, of_costly
+from scheduler.worker.decision_limits import of_batches, of_costly
 from solver import Engine, solve
-from solver.account import explain_pod
+from solver.diagnosis import explain_pod
 from solver.domain import (
     Batch,
     Budget,

@@ -1,13 +1,18 @@
-"""ResourceClaims (resource.k8s.io/v1)."""
+"""ResourceClaims (resource.k8s.io/v1).
 
-from collections.abc import Sequence
+ResourceClaims that cannot be read as a whole: which devices they hold, result by result.
+
+A device that a claim holds is given to no other claim, whatever else is wrong with the claim. Of a result without a
+readable device at least its pool or driver gives nothing out (`cluster.mirror` withholds it).
+"""
+
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
 
-from scheduler.closed import cut
-from scheduler.kube.decode.claim_remains import held
-from scheduler.kube.decode.shared import (
+from scheduler.kube.decode.json_parts import BrokenJsonError, elements, members, walk
+from scheduler.kube.decode.shared_fields import (
     ConfigWire,
     MalformedError,
     Metadata,
@@ -17,10 +22,12 @@ from scheduler.kube.decode.shared import (
     Wire,
     configs,
     node_selector,
+    quantity,
     quantity_map,
     selectors,
     tolerations,
 )
+from scheduler.unreadable import cut
 from solver.domain import (
     Allocation,
     AllocationMode,
@@ -33,9 +40,82 @@ from solver.domain import (
     DeviceResult,
     DeviceStatus,
     OpaqueConfig,
+    Quantity,
     Request,
     SubRequest,
 )
+
+_EVERYTHING: Final = Quantity(2**62 * 10**9, "4Ei")
+"""What a share takes of a capacity where the amount cannot be read: more than any device has."""
+_text: Final = msgspec.json.Decoder(str)
+_truth: Final = msgspec.json.Decoder(bool)
+
+
+def _held(status: bytes) -> tuple[Allocation | None, bool]:
+    """
+    Give the devices that a claim's status holds, and whether all of them could be read.
+
+    None for a claim that is not allocated. Never raises.
+    """
+    try:
+        allocation = walk(status, "allocation")
+        if allocation is None:
+            return None, True
+        results = walk(allocation, "devices", "results")
+        found = [_partial_result(each) for each in elements(results)] if results is not None else []
+    except BrokenJsonError:
+        return None, False
+    return Allocation(results=tuple(found)), all(each.device.device for each in found)
+
+
+def _partial_result(raw: bytes) -> DeviceResult:
+    """Read one result; its device has an empty name where that cannot be read."""
+    try:
+        parts = members(raw)
+    except BrokenJsonError:
+        parts = {}
+    driver, pool, device = (_string(parts, name) for name in ("driver", "pool", "device"))
+    return DeviceResult(
+        request=_string(parts, "request"),
+        device=DeviceId(driver, pool if driver else "", device if driver and pool else ""),
+        admin_access=_is_admin(parts),
+        share_id=_share_id(parts),
+        consumed_capacity=tuple(sorted(_consumed(parts))),
+    )
+
+
+def _string(parts: dict[str, bytes], name: str) -> str:
+    try:
+        return _text.decode(parts[name])
+    except (KeyError, ValueError):
+        return ""
+
+
+def _is_admin(parts: dict[str, bytes]) -> bool:
+    try:
+        return _truth.decode(parts["adminAccess"])
+    except (KeyError, ValueError):
+        return False
+
+
+def _share_id(parts: dict[str, bytes]) -> str:
+    """Give its share; one of which is not known what it takes holds its device alone."""
+    try:
+        members(parts.get("consumedCapacity", b"{}"))
+    except BrokenJsonError:
+        return ""
+    return _string(parts, "shareID")
+
+
+def _consumed(parts: dict[str, bytes]) -> Iterator[tuple[str, Quantity]]:
+    amounts = members(parts.get("consumedCapacity", b"{}")) if _share_id(parts) else {}
+    for name in amounts:
+        try:
+            amount = quantity(_string(amounts, name))
+        except ValueError:
+            amount = _EVERYTHING
+        yield name, amount if amount.nano >= 0 else _EVERYTHING
+
 
 SPECIAL: Final = "resource.kubernetes.io/extended-resource-claim"
 """Annotation of a claim that a scheduler made for a pod's extended resources (KEP-5004)."""
@@ -238,11 +318,11 @@ def _read_status(raw: msgspec.Raw) -> tuple[_ReadStatus, str]:
         wire = _status.decode(raw)
         allocation = _allocation(wire.allocation) if wire.allocation is not None else None
     except MalformedError as error:
-        return (held(bytes(raw))[0], (), ()), str(error)
+        return (_held(bytes(raw))[0], (), ()), str(error)
     except RecursionError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever is wrong with a status, the devices that it names are held
-        return (held(bytes(raw))[0], (), ()), f"status: {error}"
+        return (_held(bytes(raw))[0], (), ()), f"status: {error}"
     consumers = tuple(
         ConsumerReference(api_group=each.api_group, resource=each.resource, name=each.name, uid=each.uid)
         for each in wire.reserved_for or ()

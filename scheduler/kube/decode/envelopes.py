@@ -12,7 +12,7 @@ import msgspec
 
 from scheduler.kube.decode import json_parts
 from scheduler.kube.decode.json_parts import Softened
-from scheduler.kube.decode.shared import Wire
+from scheduler.kube.decode.shared_fields import Wire
 
 Raw = bytes | msgspec.Raw
 

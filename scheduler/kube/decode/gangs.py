@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
-from scheduler.closed import cut
-from scheduler.kube.decode.shared import MalformedError, Metadata, Wire
+from scheduler.kube.decode.shared_fields import MalformedError, Metadata, Wire
+from scheduler.unreadable import cut
 from solver.domain import (
     COSCHEDULING_GROUP,
     MINIMUM_ANNOTATION,

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from scheduler.kube.decode.shared import MalformedError, Metadata, TaintWire, Wire, labels, quantity, taints
+from scheduler.kube.decode.shared_fields import MalformedError, Metadata, TaintWire, Wire, labels, quantity, taints
 from solver.domain import Namespace, Node, QuantityError
 from solver.domain.quantity import milli_rounded_up, units_rounded_up
 

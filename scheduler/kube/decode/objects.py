@@ -1,7 +1,8 @@
-"""
-JSON to frozen values, one object at a time: whatever is wrong with one is its own problem.
+"""JSON to frozen values, one object at a time: whatever is wrong with one is its own problem.
 
 `read` always ends with something that counts: the object, or what stands for it (`stand_ins`), and why.
+
+Opaque parameters of softened objects: the text that drivers get is the one that the API server has.
 """
 
 from collections.abc import Callable
@@ -10,20 +11,42 @@ from typing import Final, NamedTuple
 import msgspec
 
 from scheduler.change import Kind, Object
-from scheduler.closed import closed, cut
-from scheduler.kube.decode import json_parts, parameters, storage
-from scheduler.kube.decode.budgets import decode_budget
+from scheduler.kube.decode import json_parts, storage
 from scheduler.kube.decode.claims import decode_claim
-from scheduler.kube.decode.classes import decode_class, decode_taint_rule
+from scheduler.kube.decode.disruption import decode_budget
 from scheduler.kube.decode.gangs import decode_coscheduling_group, decode_pod_group
 from scheduler.kube.decode.json_parts import Softened
 from scheduler.kube.decode.nodes import decode_namespace, decode_node
+from scheduler.kube.decode.partial_objects import stand_in
 from scheduler.kube.decode.pods import decode_pod
-from scheduler.kube.decode.shared import MalformedError, Wire
-from scheduler.kube.decode.slices import decode_slice
-from scheduler.kube.decode.stand_ins import stand_in
+from scheduler.kube.decode.shared_fields import MalformedError, Wire
+from scheduler.kube.decode.slices import decode_class, decode_slice, decode_taint_rule
 from scheduler.kube.errors import DecodeError
-from solver.domain import Claim, Pod
+from scheduler.unreadable import closed, cut
+from solver.domain import Allocation, Claim, DeviceClass, OpaqueConfig, Pod
+
+
+def _restored(value: Object, soft: Softened) -> Object:
+    """Give an object that was decoded from softened JSON with its opaque parameters as they came."""
+    match value:
+        case DeviceClass():
+            return msgspec.structs.replace(value, config=_configs(value.config, soft))
+        case Claim():
+            allocation = _allocation(value.allocation, soft)
+            return msgspec.structs.replace(value, config=_configs(value.config, soft), allocation=allocation)
+        case _:
+            return value
+
+
+def _allocation(allocation: Allocation | None, soft: Softened) -> Allocation | None:
+    if allocation is None:
+        return None
+    return msgspec.structs.replace(allocation, config=_configs(allocation.config, soft))
+
+
+def _configs(configs: tuple[OpaqueConfig, ...], soft: Softened) -> tuple[OpaqueConfig, ...]:
+    return tuple(msgspec.structs.replace(each, parameters=soft.restored(each.parameters)) for each in configs)
+
 
 _WHOLE: Final = "(whole object)"
 _NAMELESS: Final = "(without a name)"
@@ -57,7 +80,7 @@ class Identity(NamedTuple):
     resource_version: str
 
 
-class Reading(NamedTuple):
+class DecodedObject(NamedTuple):
     """
     What an object came to: its value, and why it is not what the API server has, if it is not.
 
@@ -128,7 +151,9 @@ def decode(kind: Kind, raw: bytes | msgspec.Raw) -> Object:
     return value
 
 
-def read(kind: Kind, raw: bytes | msgspec.Raw, last: Object | None = None, soft: Softened | None = None) -> Reading:
+def read(
+    kind: Kind, raw: bytes | msgspec.Raw, last: Object | None = None, soft: Softened | None = None
+) -> DecodedObject:
     """
     Decode one object of the kind, or give what stands for it, with why. Never raises.
 
@@ -141,7 +166,7 @@ def read(kind: Kind, raw: bytes | msgspec.Raw, last: Object | None = None, soft:
     if isinstance(value, Claim) and value.invalid:
         problem = DecodeError(kind.value, _key(raw), _WHOLE, value.invalid, value.uid)
         return _stand_in(kind, raw, last, problem)
-    return Reading(value, None)
+    return DecodedObject(value, None)
 
 
 def _whole(kind: Kind, raw: bytes | msgspec.Raw, soft: Softened | None) -> Object:
@@ -159,20 +184,20 @@ def _whole(kind: Kind, raw: bytes | msgspec.Raw, soft: Softened | None) -> Objec
 
 def _hardened(value: Object, soft: Softened) -> Object:
     """Give an object that was decoded from softened JSON as if it had not been."""
-    value = parameters.restored(value, soft)
+    value = _restored(value, soft)
     if soft.mark.encode() in msgspec.json.encode(value):
         raise MalformedError(_WHOLE, "a text in it is no valid Unicode, or is nested too deep")
     return value
 
 
-def _stand_in(kind: Kind, raw: bytes | msgspec.Raw, last: Object | None, problem: DecodeError) -> Reading:
+def _stand_in(kind: Kind, raw: bytes | msgspec.Raw, last: Object | None, problem: DecodeError) -> DecodedObject:
     why = problem.message if problem.field == _WHOLE else f"{problem.field}: {problem.message}"
     if isinstance(problem.__cause__, msgspec.ValidationError):
         why = cut(str(problem.__cause__))
     try:
-        return Reading(stand_in(kind, bytes(raw), problem.key, last, why), problem)
+        return DecodedObject(stand_in(kind, bytes(raw), problem.key, last, why), problem)
     except Exception:  # noqa: BLE001 - beyond recognition: what was known of it counts
-        return Reading(closed(last, why) if last is not None else None, problem)
+        return DecodedObject(closed(last, why) if last is not None else None, problem)
 
 
 def _problem(kind: Kind, raw: bytes | msgspec.Raw, error: Exception) -> DecodeError:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from scheduler.kube.decode.shared import Wire
+from scheduler.kube.decode.shared_fields import Wire
 from solver.domain import DiskKind, InlineDisk, PodVolume, VolumeClaimId
 
 

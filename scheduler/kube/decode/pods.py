@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import msgspec
 
-from scheduler.kube import pod_requests
-from scheduler.kube.decode import eviction, gangs, neighbours
-from scheduler.kube.decode.neighbours import PodAffinityWire, PortWire, PreferredNodeWire, SpreadWire, Subject
+from scheduler.kube.decode import disruption, gangs, inter_pod, pod_requests
+from scheduler.kube.decode.inter_pod import PodAffinityWire, PortWire, PreferredNodeWire, SpreadWire, Subject
+from scheduler.kube.decode.pod_requests import ContainerAmounts, PodAmounts, Resized, amounts
 from scheduler.kube.decode.pod_volumes import VolumeWire, pod_volumes
-from scheduler.kube.decode.shared import (
+from scheduler.kube.decode.shared_fields import (
     Metadata,
     NodeSelectorWire,
     TolerationWire,
@@ -17,7 +17,6 @@ from scheduler.kube.decode.shared import (
     node_selector,
     tolerations,
 )
-from scheduler.kube.pod_requests import ContainerAmounts, PodAmounts, Resized, amounts
 from solver.domain import ClaimId, ContainerRequests, Controller, Pod, PodClaim, PodId, Unhealthy
 
 _TERMINAL = frozenset({"Succeeded", "Failed"})
@@ -190,13 +189,13 @@ def _convert(wire: PodWire) -> Pod:
         containers=_containers(spec),
         node_selector=labels(spec.node_selector),
         required_affinity=node_selector(node_affinity.required),
-        preferred_node_affinity=neighbours.preferred_nodes(node_affinity.preferred or ()),
-        host_ports=neighbours.host_ports(_lasting_ports(spec)),
-        affinity=neighbours.affinity(affinity.pod_affinity, subject),
-        anti_affinity=neighbours.anti_affinity(affinity.pod_anti_affinity, subject, is_seated=bool(spec.node_name)),
-        preferred_affinity=neighbours.preferred_terms(affinity.pod_affinity, subject),
-        preferred_anti_affinity=neighbours.preferred_terms(affinity.pod_anti_affinity, subject),
-        spread=neighbours.spread(spec.topology_spread_constraints or (), subject),
+        preferred_node_affinity=inter_pod.preferred_nodes(node_affinity.preferred or ()),
+        host_ports=inter_pod.host_ports(_lasting_ports(spec)),
+        affinity=inter_pod.affinity(affinity.pod_affinity, subject),
+        anti_affinity=inter_pod.anti_affinity(affinity.pod_anti_affinity, subject, is_seated=bool(spec.node_name)),
+        preferred_affinity=inter_pod.preferred_terms(affinity.pod_affinity, subject),
+        preferred_anti_affinity=inter_pod.preferred_terms(affinity.pod_anti_affinity, subject),
+        spread=inter_pod.spread(spec.topology_spread_constraints or (), subject),
         images=tuple(_images(spec)),
         tolerations=tolerations(spec.tolerations),
         claims=_claims(wire) if spec.resource_claims else (),
@@ -206,8 +205,8 @@ def _convert(wire: PodWire) -> Pod:
         gang=gangs.gang_of(metadata.namespace, pod_group, metadata.labels),
         gang_note=gangs.note_of(metadata.annotations),
         scheduling_gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
-        started=eviction.seconds(status.start_time),
-        is_preemptible=eviction.is_preemptible(metadata.annotations),
+        started=disruption.seconds(status.start_time),
+        is_preemptible=disruption.is_preemptible(metadata.annotations),
         is_deleting=metadata.deletion_timestamp is not None,
         is_terminal=status.phase in _TERMINAL,
         has_failed=_has_failed(status),
@@ -224,7 +223,7 @@ def _images(spec: _Spec) -> Iterator[str]:
 
 def _reserved(status: _Status) -> str:
     """Give the node on which room is held for a waiting pod by its status; no annotation of its author does that."""
-    given = (each for each in status.conditions or () if each.type == eviction.RESERVED and each.status == "True")
+    given = (each for each in status.conditions or () if each.type == disruption.RESERVED and each.status == "True")
     return next((each.message for each in given), "")
 
 

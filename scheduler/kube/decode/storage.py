@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from scheduler.kube.decode.shared import (
+from scheduler.kube.decode.shared_fields import (
     MalformedError,
     Metadata,
     NodeSelectorWire,

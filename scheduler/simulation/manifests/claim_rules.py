@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeGuard
 
-from scheduler.simulation.manifests.fields import Body, entries, mapping, text
-from scheduler.simulation.manifests.shapes import Wrong
+from scheduler.simulation.manifests.fields import Body, Wrong, entries, mapping, text
 
 _MOST: Final = {"requests": 32, "constraints": 32, "config": 32, "selectors": 32, "firstAvailable": 8}
 """Entries of each list; a constraint's or a configuration's `requests` has the same size."""

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import yaml
 
-from scheduler.settings import untrusted
+from scheduler.settings import untrusted_yaml
 from scheduler.simulation.manifests.fields import Body
 
 LIVE: Final = "cluster"
@@ -36,7 +36,7 @@ class Document(NamedTuple):
     body: Body
 
 
-class Problem(NamedTuple):
+class ManifestProblem(NamedTuple):
     """A manifest that cannot be used: where it stands, which object, which field, and what to write instead."""
 
     source: str
@@ -51,16 +51,16 @@ class Problem(NamedTuple):
 
 
 @dataclass(slots=True)
-class Reading:
+class ManifestFiles:
     """What files gave."""
 
     documents: list[Document] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[ManifestProblem] = field(default_factory=list)
 
 
-def read(paths: Sequence[Path]) -> Reading:
+def read(paths: Sequence[Path]) -> ManifestFiles:
     """Read files, folders (with those below them) and `-` for standard input; nothing is raised."""
-    reading = Reading()
+    reading = ManifestFiles()
     for path in paths:
         for file in _files(path, reading):
             content = _content(file, reading)
@@ -69,16 +69,16 @@ def read(paths: Sequence[Path]) -> Reading:
     return reading
 
 
-def _files(path: Path, reading: Reading) -> Iterable[Path]:
+def _files(path: Path, reading: ManifestFiles) -> Iterable[Path]:
     if not path.is_dir():
         return (path,)
     found = sorted(each for each in path.rglob("*") if each.suffix in _SUFFIXES and each.is_file())
     if not found:
-        reading.problems.append(Problem(str(path), "", "", "the folder holds no .yaml, .yml or .json file"))
+        reading.problems.append(ManifestProblem(str(path), "", "", "the folder holds no .yaml, .yml or .json file"))
     return found
 
 
-def _content(file: Path, reading: Reading) -> str | None:
+def _content(file: Path, reading: ManifestFiles) -> str | None:
     try:
         if str(file) == "-":
             raw = sys.stdin.buffer.read(_MOST_BYTES + 1)
@@ -86,25 +86,25 @@ def _content(file: Path, reading: Reading) -> str | None:
             with file.open("rb") as opened:
                 raw = opened.read(_MOST_BYTES + 1)
     except OSError as error:
-        reading.problems.append(Problem(str(file), "", "", f"cannot be read: {error.strerror}"))
+        reading.problems.append(ManifestProblem(str(file), "", "", f"cannot be read: {error.strerror}"))
         return None
     if len(raw) > _MOST_BYTES:
         told = f"is larger than {_MOST_BYTES // 2**20} MiB: split it into several files"
-        reading.problems.append(Problem(str(file), "", "", told))
+        reading.problems.append(ManifestProblem(str(file), "", "", told))
         return None
     return raw.decode("utf-8-sig", "surrogateescape")
 
 
-def _read_text(content: str, name: str, reading: Reading) -> None:
+def _read_text(content: str, name: str, reading: ManifestFiles) -> None:
     number = 0
     for number, value in enumerate(_values(content), start=1):
         source = f"{name}: document {number}"
         if isinstance(value, _Unreadable):
-            reading.problems.append(Problem(source, "", "", value.message))
+            reading.problems.append(ManifestProblem(source, "", "", value.message))
         elif value is not None:
             _add(value, source, reading)
     if not number:
-        reading.problems.append(Problem(name, "", "", "holds no document"))
+        reading.problems.append(ManifestProblem(name, "", "", "holds no document"))
 
 
 class _Unreadable(NamedTuple):
@@ -125,7 +125,7 @@ def _values(content: str) -> Iterator[Any]:
             return
     for chunk, line in _chunks(content):
         try:
-            yield _wrong_byte(chunk, line) or untrusted.load(chunk)
+            yield _wrong_byte(chunk, line) or untrusted_yaml.load(chunk)
         except yaml.YAMLError as error:
             yield _Unreadable(_told(error, line))
 
@@ -140,11 +140,11 @@ def _json_values(content: str) -> Iterator[Any]:
         try:
             value, position = decoder.raw_decode(content, position)
         except RecursionError:
-            yield _Unreadable(f"{untrusted.TOO_DEEP}; what follows it in the file is not read")
+            yield _Unreadable(f"{untrusted_yaml.TOO_DEEP}; what follows it in the file is not read")
             return
         line = content.count("\n", 0, start)
         broken = _wrong_byte(content[start:position], line)
-        yield broken or (_Unreadable(untrusted.TOO_DEEP) if untrusted.is_too_deep(value) else value)
+        yield broken or (_Unreadable(untrusted_yaml.TOO_DEEP) if untrusted_yaml.is_too_deep(value) else value)
 
 
 def _wrong_byte(text: str, line: int) -> _Unreadable | None:
@@ -177,11 +177,11 @@ def _told(error: Exception, line: int) -> str:
     return f"not YAML: {what} at line {line + mark.line + 1}, column {mark.column + 1}"
 
 
-def _add(value: Any, source: str, reading: Reading) -> None:
+def _add(value: Any, source: str, reading: ManifestFiles) -> None:
     """Take one document; a List gives its items."""
     if not isinstance(value, dict):
         message = "expected a mapping with apiVersion and kind"
-        reading.problems.append(Problem(source, "", "(whole document)", message))
+        reading.problems.append(ManifestProblem(source, "", "(whole document)", message))
         return
     kind, items = value.get("kind"), value.get("items")
     if isinstance(kind, str) and kind.endswith("List") and isinstance(items, list):
@@ -193,11 +193,13 @@ def _add(value: Any, source: str, reading: Reading) -> None:
         return
     missing = next((name for name in ("apiVersion", "kind") if not isinstance(value.get(name), str)), "")
     if missing:
-        reading.problems.append(Problem(source, "", missing, "missing: a manifest starts with apiVersion and kind"))
+        reading.problems.append(
+            ManifestProblem(source, "", missing, "missing: a manifest starts with apiVersion and kind")
+        )
         return
     try:
         msgspec.json.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        reading.problems.append(Problem(source, "", "(whole document)", f"holds what JSON cannot: {error}"))
+        reading.problems.append(ManifestProblem(source, "", "(whole document)", f"holds what JSON cannot: {error}"))
         return
     reading.documents.append(Document(source, value))

@@ -1,7 +1,10 @@
-"""Looking into manifests that anybody may have written: what is not of the expected type counts as absent."""
+"""Looking into manifests that anybody may have written: what is not of the expected type counts as absent.
+
+What the API server would refuse and our decoding alone would not explain: shapes of older versions, mostly.
+"""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 Body = dict[str, Any]
 
@@ -52,3 +55,85 @@ def without_nulls(body: Body) -> Body:
         elif value is not None:
             found[key] = value
     return found
+
+
+_FLAT: Final = ("deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations")
+_SCOPES: Final = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
+_TYPES: Final = {bool: "bool", int: "int", str: "string"}
+
+
+class Wrong(NamedTuple):
+    """A field and what to write instead."""
+
+    field: str
+    message: str
+
+
+def of_object(body: Body) -> Iterator[Wrong]:
+    """Give what is wrong with the shape of an object of a kind that is read."""
+    if not text(metadata(body).get("name")):
+        yield Wrong("metadata.name", "missing: write a name")
+    match body.get("kind"):
+        case "ResourceClaim":
+            yield from _of_claim_spec(spec(body), "spec")
+        case "ResourceClaimTemplate":
+            yield from _of_template(body)
+        case "ResourceSlice":
+            yield from _of_slice(spec(body))
+
+
+def _of_template(body: Body) -> Iterator[Wrong]:
+    outer = spec(body)
+    if "spec" not in outer:
+        yield Wrong("spec.spec", "missing: a template holds the claim's spec one level deeper, as spec.spec.devices")
+        return
+    yield from _of_claim_spec(mapping(outer["spec"]), "spec.spec")
+
+
+def _of_claim_spec(claim: Body, field: str) -> Iterator[Wrong]:
+    """Give what is wrong with a claim's spec that stands at a field."""
+    if "requests" in claim:
+        yield Wrong(f"{field}.requests", f"requests stand below devices: write {field}.devices.requests")
+    for index, request in entries(mapping(claim.get("devices")).get("requests")):
+        yield from _of_request(request, f"{field}.devices.requests[{index}]")
+
+
+def _of_request(request: Body, field: str) -> Iterator[Wrong]:
+    if "exactly" in request and "firstAvailable" in request:
+        yield Wrong(field, "exactly and firstAvailable exclude each other: keep one of them")
+    if "exactly" in request or "firstAvailable" in request:
+        return
+    flat = [name for name in _FLAT if name in request]
+    if not flat:
+        yield Wrong(field, "neither exactly nor firstAvailable: write exactly: {deviceClassName: …}")
+        return
+    name = request.get("deviceClassName", "…")
+    yield Wrong(
+        f"{field}.{flat[0]}",
+        f"stands below `exactly` in resource.k8s.io/v1: write exactly: {{deviceClassName: {name}}}, "
+        "with selectors and count inside it too",
+    )
+
+
+def _of_slice(slice_spec: Body) -> Iterator[Wrong]:
+    if "pool" not in slice_spec:
+        name = text(slice_spec.get("nodeName")) or "…"
+        yield Wrong("spec.pool", f"missing: write pool: {{name: {name}, generation: 1, resourceSliceCount: 1}}")
+    if not any(slice_spec.get(name) for name in _SCOPES) and "sharedCounters" not in slice_spec:
+        yield Wrong("spec", f"says of no node that it can use the devices: write one of {', '.join(_SCOPES)}")
+    for index, device in entries(slice_spec.get("devices")):
+        yield from _of_device(device, f"spec.devices[{index}]")
+
+
+def _of_device(device: Body, field: str) -> Iterator[Wrong]:
+    if "basic" in device:
+        message = "resource.k8s.io/v1 has no `basic`: write attributes and capacity on the device itself"
+        yield Wrong(f"{field}.basic", message)
+    for name, value in mapping(device.get("attributes")).items():
+        kind = _TYPES.get(type(value))
+        if kind:
+            shown = str(value).lower() if isinstance(value, bool) else value
+            yield Wrong(f"{field}.attributes[{name}]", f"a bare value: write {name}: {{{kind}: {shown}}}")
+    for name, value in mapping(device.get("capacity")).items():
+        if isinstance(value, str | int | float):
+            yield Wrong(f"{field}.capacity[{name}]", f"a bare quantity: write {name}: {{value: {value}}}")

@@ -1,12 +1,157 @@
-"""Everything in one object that kubectl or the API server refuses, and decoding alone would not explain."""
+"""Everything in one object that kubectl or the API server refuses, and decoding alone would not explain.
 
-from collections.abc import Iterator
-from typing import Final
+Fields that nobody reads because they are misspelt: the API server would drop them, and kubectl refuses them.
 
-from scheduler.simulation.controllers import workloads
-from scheduler.simulation.manifests import claim_rules, pod_rules, shapes, spelling, volume_rules
-from scheduler.simulation.manifests.fields import Body, mapping, spec
-from scheduler.simulation.manifests.shapes import Wrong
+Only a name that is close to one that may stand in its place is told, so that fields of newer versions pass.
+"""
+
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from scheduler.simulation import controllers
+from scheduler.simulation.manifests import claim_rules, fields, pod_rules
+from scheduler.simulation.manifests.fields import Body, Wrong, mapping, spec, text
+
+_CLOSE: Final = 0.8
+_ANY: Final = "*"
+"""In front of a type: the field maps free names to values of it."""
+
+_WRITTEN: Final[Mapping[str, str]] = {
+    "Pod": "apiVersion kind metadata:Metadata spec:PodSpec status",
+    "PodSpec": "volumes initContainers:Container containers:Container ephemeralContainers restartPolicy "
+    "terminationGracePeriodSeconds activeDeadlineSeconds dnsPolicy nodeSelector serviceAccountName serviceAccount "
+    "automountServiceAccountToken nodeName hostNetwork hostPID hostIPC shareProcessNamespace securityContext "
+    "imagePullSecrets hostname subdomain affinity:Affinity schedulerName tolerations:Toleration hostAliases "
+    "priorityClassName priority dnsConfig readinessGates runtimeClassName enableServiceLinks preemptionPolicy overhead "
+    "topologySpreadConstraints:Spread setHostnameAsFQDN os hostUsers schedulingGates:Gate resourceClaims:PodClaim "
+    "resources:Resources hostnameOverride schedulingGroup:SchedulingGroup",
+    "Container": "name image command args workingDir ports:Port envFrom env resources:Resources resizePolicy "
+    "restartPolicy restartPolicyRules volumeMounts volumeDevices livenessProbe readinessProbe startupProbe lifecycle "
+    "terminationMessagePath terminationMessagePolicy imagePullPolicy securityContext stdin stdinOnce tty",
+    "Port": "name hostPort containerPort protocol hostIP",
+    "Resources": "limits requests claims:ContainerClaim",
+    "ContainerClaim": "name request",
+    "Gate": "name",
+    "PodClaim": "name resourceClaimName resourceClaimTemplateName",
+    "SchedulingGroup": "podGroupName",
+    "Affinity": "nodeAffinity:NodeAffinity podAffinity:PodAffinity podAntiAffinity:PodAffinity",
+    "NodeAffinity": "requiredDuringSchedulingIgnoredDuringExecution:NodeSelector "
+    "preferredDuringSchedulingIgnoredDuringExecution:PreferredNodes",
+    "NodeSelector": "nodeSelectorTerms:NodeTerm",
+    "NodeTerm": "matchExpressions:Requirement matchFields:Requirement",
+    "PreferredNodes": "weight preference:NodeTerm",
+    "PodAffinity": "requiredDuringSchedulingIgnoredDuringExecution:PodTerm "
+    "preferredDuringSchedulingIgnoredDuringExecution:WeightedPodTerm",
+    "WeightedPodTerm": "weight podAffinityTerm:PodTerm",
+    "PodTerm": "labelSelector:LabelSelector namespaces topologyKey namespaceSelector:LabelSelector matchLabelKeys "
+    "mismatchLabelKeys",
+    "LabelSelector": "matchLabels matchExpressions:Requirement",
+    "Requirement": "key operator values",
+    "Spread": "maxSkew topologyKey whenUnsatisfiable labelSelector:LabelSelector minDomains nodeAffinityPolicy "
+    "nodeTaintsPolicy matchLabelKeys",
+    "Toleration": "key operator value effect tolerationSeconds",
+    "Taint": "key value effect timeAdded",
+    "Metadata": "name generateName namespace selfLink uid resourceVersion generation creationTimestamp "
+    "deletionTimestamp deletionGracePeriodSeconds labels annotations ownerReferences finalizers managedFields",
+    "Node": "apiVersion kind metadata:Metadata spec:NodeSpec status:NodeStatus",
+    "NodeSpec": "podCIDR podCIDRs providerID unschedulable taints:Taint configSource externalID",
+    "NodeStatus": "capacity allocatable phase conditions addresses daemonEndpoints nodeInfo images volumesInUse "
+    "volumesAttached config runtimeHandlers features declaredFeatures",
+    "ResourceClaim": "apiVersion kind metadata:Metadata spec:ClaimSpec status",
+    "ResourceClaimTemplate": "apiVersion kind metadata:Metadata spec:ClaimTemplateSpec",
+    "ClaimTemplateSpec": "metadata:Metadata spec:ClaimSpec",
+    "ClaimSpec": "devices:DeviceClaim",
+    "DeviceClaim": "requests:Request constraints:Constraint config",
+    "Request": "name exactly:Exactly firstAvailable:SubRequest",
+    "Exactly": "deviceClassName selectors:Selector allocationMode count adminAccess tolerations:Toleration "
+    "capacity:CapacityRequests",
+    "SubRequest": "name deviceClassName selectors:Selector allocationMode count tolerations:Toleration "
+    "capacity:CapacityRequests",
+    "Selector": "cel:Cel",
+    "Cel": "expression",
+    "CapacityRequests": "requests",
+    "Constraint": "requests matchAttribute distinctAttribute",
+    "DeviceClass": "apiVersion kind metadata:Metadata spec:ClassSpec",
+    "ClassSpec": "selectors:Selector config extendedResourceName suitableNodes",
+    "ResourceSlice": "apiVersion kind metadata:Metadata spec:SliceSpec",
+    "SliceSpec": "driver pool:Pool nodeName nodeSelector:NodeSelector allNodes devices:Device perDeviceNodeSelection "
+    "sharedCounters:CounterSet",
+    "Pool": "name generation resourceSliceCount",
+    "Device": "name attributes:*Attribute capacity:*Capacity consumesCounters:Consumption nodeName "
+    "nodeSelector:NodeSelector allNodes taints:Taint bindsToNode bindingConditions bindingFailureConditions "
+    "allowMultipleAllocations nodeAllocatableResourceMappings basic",
+    "Attribute": "int bool string version ints bools strings versions",
+    "Capacity": "value requestPolicy:RequestPolicy",
+    "RequestPolicy": "default validValues validRange:Range",
+    "Range": "min max step",
+    "Consumption": "counterSet counters:*Counter",
+    "CounterSet": "name counters:*Counter",
+    "Counter": "value",
+    "Deployment": "apiVersion kind metadata:Metadata spec:DeploymentSpec status",
+    "DeploymentSpec": "replicas selector:LabelSelector template:PodTemplate strategy minReadySeconds "
+    "revisionHistoryLimit paused progressDeadlineSeconds",
+    "ReplicaSet": "apiVersion kind metadata:Metadata spec:ReplicaSetSpec status",
+    "ReplicaSetSpec": "replicas minReadySeconds selector:LabelSelector template:PodTemplate",
+    "StatefulSet": "apiVersion kind metadata:Metadata spec:StatefulSetSpec status",
+    "StatefulSetSpec": "replicas selector:LabelSelector template:PodTemplate volumeClaimTemplates serviceName "
+    "podManagementPolicy updateStrategy revisionHistoryLimit minReadySeconds persistentVolumeClaimRetentionPolicy "
+    "ordinals",
+    "Job": "apiVersion kind metadata:Metadata spec:JobSpec status",
+    "JobSpec": "parallelism completions activeDeadlineSeconds podFailurePolicy successPolicy backoffLimit "
+    "backoffLimitPerIndex maxFailedIndexes selector manualSelector template:PodTemplate ttlSecondsAfterFinished "
+    "completionMode suspend podReplacementPolicy managedBy scheduling",
+    "PodTemplate": "metadata:Metadata spec:PodSpec",
+}
+"""The fields of each type, in one text; `field:Type` where what is in it is looked at too."""
+
+_FIELDS: Final = {
+    name: {field: kind for field, _, kind in (word.partition(":") for word in words.split())}
+    for name, words in _WRITTEN.items()
+}
+
+
+def _misspelt(body: Body) -> Iterator[Wrong]:
+    """Give the fields of an object that are close to ones that may stand there, with those."""
+    kind = text(body.get("kind"))
+    if kind in _FIELDS:
+        yield from _of(body, kind, "")
+
+
+def _of(body: Body, kind: str, at: str) -> Iterator[Wrong]:
+    known = _FIELDS[kind]
+    for name, value in body.items():
+        field = f"{at}.{name}" if at else name
+        if name in known:
+            yield from _within(value, known[name], field)
+            continue
+        close = _closest(name, known)
+        if close:
+            yield Wrong(field, f"there is no such field: did you mean {close}?")
+
+
+def _within(value: Any, kind: str, at: str) -> Iterator[Wrong]:
+    """Look into the value of a field: an object, a list of them, or free names that stand for them."""
+    if not kind:
+        return
+    inner = kind.removeprefix(_ANY)
+    if isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from _within(each, inner, f"{at}[{index}]")
+    elif isinstance(value, dict) and inner != kind:
+        for name, each in value.items():
+            yield from _within(each, inner, f"{at}[{name}]")
+    elif isinstance(value, dict):
+        yield from _of(value, inner, at)
+
+
+def _closest(name: Any, known: Mapping[str, str]) -> str:
+    if not isinstance(name, str):
+        return ""
+    folded = {each.lower(): each for each in known}
+    close = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=_CLOSE)
+    return folded[close[0]] if close else ""
+
 
 MOST_PODS: Final = 150_000
 """Pods of all workloads together, as many as Kubernetes is tested with; each takes some 20 KiB here."""
@@ -15,16 +160,16 @@ _COUNTS: Final = ("replicas", "parallelism", "completions")
 
 def of_object(body: Body) -> Iterator[Wrong]:
     """Give what is wrong with an object of a kind that is read: its shape, misspelt fields, and values."""
-    yield from shapes.of_object(body)
-    yield from spelling.misspelt(body)
+    yield from fields.of_object(body)
+    yield from _misspelt(body)
     match body.get("kind"):
         case "Pod":
             yield from pod_rules.of_pod_spec(spec(body), "spec")
-            yield from volume_rules.of_pod_spec(spec(body), "spec")
+            yield from pod_rules.of_volumes(spec(body), "spec")
         case "PersistentVolumeClaim":
-            yield from volume_rules.of_claim_spec(spec(body), "spec")
+            yield from pod_rules.of_claim_spec(spec(body), "spec")
         case "PersistentVolume":
-            yield from volume_rules.of_volume(body)
+            yield from pod_rules.of_volume(body)
         case "ResourceClaim":
             yield from claim_rules.of_claim_spec(spec(body), "spec")
         case "ResourceClaimTemplate":
@@ -35,7 +180,7 @@ def of_object(body: Body) -> Iterator[Wrong]:
             yield from claim_rules.of_group(body)
         case "PodDisruptionBudget":
             yield from pod_rules.of_selector(spec(body).get("selector"), "spec.selector")
-        case kind if kind in workloads.KINDS:
+        case kind if kind in controllers.KINDS:
             yield from _of_workload(body)
 
 
@@ -47,7 +192,7 @@ def _of_workload(body: Body) -> Iterator[Wrong]:
             yield Wrong(f"spec.{name}", f"expected a whole number, got {count!r}")
         elif count is not None and count < 0:
             yield Wrong(f"spec.{name}", f"is {count}: write 0 or more")
-    made = workloads.count(body)
+    made = controllers.count(body)
     if made > MOST_PODS:
         name = "parallelism" if body.get("kind") == "Job" else "replicas"
         yield Wrong(f"spec.{name}", f"makes {made} pods: write at most {MOST_PODS}")
@@ -55,5 +200,5 @@ def _of_workload(body: Body) -> Iterator[Wrong]:
         yield Wrong("spec.template", "missing: write the pods that are to be made")
     pod = mapping(mapping(workload.get("template")).get("spec"))
     yield from pod_rules.of_pod_spec(pod, "spec.template.spec")
-    yield from volume_rules.of_pod_spec(pod, "spec.template.spec")
-    yield from volume_rules.of_workload(workload)
+    yield from pod_rules.of_volumes(pod, "spec.template.spec")
+    yield from pod_rules.of_workload(workload)

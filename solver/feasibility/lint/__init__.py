@@ -7,10 +7,8 @@ where nothing useful can be said. Beside `selectors`, this is the only part that
 `solver.explain.hints` calls it when pods are explained.
 """
 
-from solver.feasibility.lint.capacities import of_capacity
-from solver.feasibility.lint.constraints import of_match
+from solver.feasibility.lint.near_values import of_requests
 from solver.feasibility.lint.published import Candidate
-from solver.feasibility.lint.rewrites import of_uncompiled
-from solver.feasibility.lint.terms import is_selected, of_selectors
+from solver.feasibility.lint.terms import is_selected, of_match, of_selectors, of_uncompiled
 
-__all__ = ["Candidate", "is_selected", "of_capacity", "of_match", "of_selectors", "of_uncompiled"]
+__all__ = ["Candidate", "is_selected", "of_match", "of_requests", "of_selectors", "of_uncompiled"]

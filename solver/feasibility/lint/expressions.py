@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from solver.cel import tree
+from solver.cel.reads import Read, domain_of
 from solver.domain import Quantity, QuantityError
 from solver.domain import quantity as quantities
-from solver.feasibility.cel import tree
-from solver.feasibility.cel.reads import Read, domain_of
 
 OPERATORS: Final = {"_==_": "==", "_!=_": "!=", "_<_": "<", "_<=_": "<=", "_>_": ">", "_>=_": ">="}
 _TURNED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -28,14 +28,14 @@ class Comparison(NamedTuple):
     constant: Any
 
 
-def parts(node: tree.Node) -> Iterator[tree.Node]:
+def parts(node: tree.AstNode) -> Iterator[tree.AstNode]:
     """Give a node and all below it, comparisons before what they compare."""
     yield node
     for child in node.children():
         yield from parts(child)
 
 
-def read_of(node: tree.Node) -> Read | None:
+def read_of(node: tree.AstNode) -> Read | None:
     """Recognise `device.attributes["domain"].name` in its spellings, `.?name.orValue(…)` included."""
     if isinstance(node, tree.Call) and node.function in {"orValue", "value"} and node.target is not None:
         return read_of(node.target)
@@ -48,7 +48,7 @@ def read_of(node: tree.Node) -> Read | None:
     return Read(domain.is_capacity, domain.name, name) if domain is not None else None
 
 
-def comparison_of(node: tree.Node) -> Comparison | None:
+def comparison_of(node: tree.AstNode) -> Comparison | None:
     """Recognise `read == constant`, `constant < read`, `read.compareTo(x) >= 0`, `read.isGreaterThan(x)`."""
     if not isinstance(node, tree.Call):
         return None
@@ -64,12 +64,12 @@ def comparison_of(node: tree.Node) -> Comparison | None:
     return _made(left, operator, right) or _made(right, _TURNED.get(operator, operator), left)
 
 
-def _made(left: tree.Node, operator: str, right: tree.Node) -> Comparison | None:
+def _made(left: tree.AstNode, operator: str, right: tree.AstNode) -> Comparison | None:
     read, constant = read_of(left), constant_of(right)
     return Comparison(read, operator, constant) if read is not None and constant is not None else None
 
 
-def constant_of(node: tree.Node) -> Any:
+def constant_of(node: tree.AstNode) -> Any:
     """Give a constant: a literal, a product of whole numbers, `quantity("…")`, `semver("…")`; None for all else."""
     if isinstance(node, tree.Literal):
         return node.value

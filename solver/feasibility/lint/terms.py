@@ -1,18 +1,90 @@
-"""Selectors cut into the conditions that must all hold; the one that fails is explained."""
+"""Selectors cut into the conditions that must all hold; the one that fails is explained.
+
+matchAttribute over attributes that the selected devices do not publish.
+
+Expressions that do not compile, where it is clear what they mean: the same comparison as the language has it.
+"""
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from solver.feasibility.cel import tree
-from solver.feasibility.cel.compile import compile_part
-from solver.feasibility.cel.errors import ExpressionError
-from solver.feasibility.cel.parse import parse
-from solver.feasibility.cel.reads import Read
-from solver.feasibility.lint import comparisons, expressions, missing, published
+from solver.cel import tree
+from solver.cel.compile import compile_part
+from solver.cel.errors import ExpressionError
+from solver.cel.parse import parse
+from solver.cel.reads import Read
+from solver.domain.wording import nearest
+from solver.feasibility.device_attributes import AttributeName, lookup
+from solver.feasibility.lint import expressions, near_values, published
+from solver.feasibility.lint.expressions import Amount, Comparison
 from solver.feasibility.lint.published import Candidate
 from solver.feasibility.selectors import EvaluationBudget, Selector, compile_selector
+
+
+def of_match(attribute: AttributeName, selected: Mapping[str, Sequence[Candidate]], others: Sequence[Candidate]) -> str:
+    """
+    Say for which request no device publishes a constraint's attribute, and which one they share instead.
+
+    `selected` are the devices that match each request, by its name; `others` are those that match none.
+    """
+    name = f"{attribute.domain}/{attribute.id}"
+    for request, candidates in selected.items():
+        if not candidates or any(lookup(each.driver, each.device, attribute) for each in candidates):
+            continue
+        told = f"no device that request {request} selects publishes {name}"
+        if any(lookup(each.driver, each.device, attribute) for each in others):
+            told += ", only others do"
+        every = [
+            {f"{domain}/{each}" for domain, each in published.names(candidate, is_capacity=False)}
+            for group in selected.values()
+            for candidate in group
+        ]
+        in_all = set.intersection(*every) if every else set()
+        known = {each.partition("/")[2]: each for each in sorted(in_all)}
+        close = nearest(attribute.id, known)
+        return f"{told}: write {known[close]}" if close else told
+    return ""
+
+
+@functools.lru_cache(maxsize=256)
+def of_uncompiled(expression: str) -> str:
+    """Write the first comparison of a quantity or version that is not made by a method; empty where there is none."""
+    if len(expression) > _LONGEST:
+        return ""
+    try:
+        parts = expressions.parts(parse(expression))
+        return next((f"write {hint}" for part in parts if (hint := _rewritten(part))), "")
+    except (ExpressionError, RecursionError):
+        return ""
+
+
+def _rewritten(node: tree.AstNode) -> str:
+    comparison = expressions.comparison_of(node)
+    if comparison is None:
+        return ""
+    if isinstance(comparison.constant, Amount):
+        is_method = not isinstance(node, tree.Call) or all(expressions.read_of(each) is None for each in node.arguments)
+        return "" if is_method or comparison.operator in {"==", "!="} else _by_method(comparison)
+    amount = expressions.quantity_of(comparison.constant) if comparison.read.is_capacity else None
+    return _by_method(comparison._replace(constant=Amount("quantity", amount.text))) if amount is not None else ""
+
+
+def _by_method(comparison: Comparison) -> str:
+    read, operator, amount = comparison
+    place = published.written(read._replace(is_capacity=amount.function == "quantity"))
+    constant = expressions.shown(amount)
+    match operator:
+        case ">":
+            return f"{place}.isGreaterThan({constant})"
+        case "<":
+            return f"{place}.isLessThan({constant})"
+        case "==":
+            return f"{place}.compareTo({constant}) >= 0"
+        case _:
+            return f"{place}.compareTo({constant}) {operator} 0"
+
 
 _MOST_CANDIDATES: Final = 512
 _MOST_COSTLY: Final = 16
@@ -25,7 +97,7 @@ _LONGEST: Final = 4096
 class Term(NamedTuple):
     """One condition of a selector, with what evaluates it alone."""
 
-    node: tree.Node
+    node: tree.AstNode
     selector: Selector
 
     def holds(self, candidate: Candidate, budget: EvaluationBudget | None) -> bool:
@@ -111,7 +183,7 @@ def _culprits(holds: list[list[bool]], kinds: list[Candidate]) -> Iterator[_Culp
         left = kept
 
 
-def _explained(node: tree.Node, candidates: Sequence[Candidate], effort: _Effort) -> str:
+def _explained(node: tree.AstNode, candidates: Sequence[Candidate], effort: _Effort) -> str:
     """Go through the parts of a condition and give the first thing that can be said."""
     effort.nodes_left -= 1
     if effort.nodes_left < 0 or _holds_somewhere(node, candidates, effort.budget):
@@ -123,7 +195,7 @@ def _explained(node: tree.Node, candidates: Sequence[Candidate], effort: _Effort
     return next((hint for child in node.children() if (hint := _explained(child, candidates, effort))), "")
 
 
-def _holds_somewhere(node: tree.Node, candidates: Sequence[Candidate], budget: EvaluationBudget | None) -> bool:
+def _holds_somewhere(node: tree.AstNode, candidates: Sequence[Candidate], budget: EvaluationBudget | None) -> bool:
     """Whether a part holds for some device; parts that loop are not looked into, as if they did."""
     if _loops(node):
         return True
@@ -134,19 +206,19 @@ def _holds_somewhere(node: tree.Node, candidates: Sequence[Candidate], budget: E
     return any(term.holds(each, budget) for each in candidates)
 
 
-def _loops(node: tree.Node) -> bool:
+def _loops(node: tree.AstNode) -> bool:
     return any(isinstance(part, tree.Comprehension | tree.SortBy) for part in expressions.parts(node))
 
 
-_Rule = Callable[[tree.Node, Sequence[Candidate]], str]
+_Rule = Callable[[tree.AstNode, Sequence[Candidate]], str]
 _RULES: Final[tuple[_Rule, ...]] = (
-    missing.of_suffix,
-    missing.of_comparison,
-    comparisons.of_driver,
-    comparisons.of_capacity,
-    comparisons.of_version,
-    comparisons.of_attribute,
-    missing.of_read,
+    published.of_suffix,
+    published.of_comparison,
+    near_values.of_driver,
+    near_values.of_capacity,
+    near_values.of_version,
+    near_values.of_attribute,
+    published.of_read,
 )
 
 
@@ -159,7 +231,7 @@ def _terms(text: str) -> tuple[Term, ...]:
         return ()
 
 
-def _conjuncts(node: tree.Node) -> Iterator[tree.Node]:
+def _conjuncts(node: tree.AstNode) -> Iterator[tree.AstNode]:
     if isinstance(node, tree.Logic) and node.is_and:
         for term in node.terms:
             yield from _conjuncts(term)

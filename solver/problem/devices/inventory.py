@@ -25,12 +25,9 @@ from solver.domain import (
 )
 from solver.feasibility import pools
 from solver.feasibility.pools import Pool
-from solver.problem.bounded import MIB, Bounded
-from solver.problem.devices.node_sizes import NodeSizes
-from solver.problem.devices.owned import Ownership
-from solver.problem.devices.pairing import Pairing, Sited, pairing
-from solver.problem.devices.recall import Drawn, Recall
-from solver.problem.devices.taint_rules import TaintRules
+from solver.problem.bounded_cache import MIB, Bounded
+from solver.problem.devices.device_properties import NodeSizes, Ownership, Pairing, Sited, TaintRules, pairing
+from solver.problem.devices.slice_cache import Drawn, Recall
 from solver.problem.label_index import LabelIndex, positions_of
 
 Mask = npt.NDArray[np.bool_]
@@ -73,7 +70,7 @@ class DeviceRecord:
 
 
 @dataclass(slots=True, eq=False)
-class Reaches:
+class SelectedNodes:
     """Nodes by selector: every selector is worked out once, however many devices have it."""
 
     index: LabelIndex
@@ -101,7 +98,7 @@ class Inventory:
     nodes: tuple[Node, ...]
     node_index: Mapping[str, int]
     labels: tuple[dict[str, str], ...]
-    reaches: Reaches
+    reaches: SelectedNodes
     sizes: NodeSizes
     pools: dict[PoolId, pools.Pool]
     records: list[DeviceRecord] = field(default_factory=list)
@@ -178,7 +175,7 @@ def take_stock(
         nodes=nodes,
         node_index={node.name: index for index, node in enumerate(nodes)},
         labels=labels,
-        reaches=Reaches(LabelIndex(labels, tuple(node.name for node in nodes))),
+        reaches=SelectedNodes(LabelIndex(labels, tuple(node.name for node in nodes))),
         sizes=NodeSizes(nodes),
         pools=pools.resolve(slices),
         by_home=[[] for _ in nodes],

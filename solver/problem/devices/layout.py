@@ -17,9 +17,8 @@ from typing import Final, NamedTuple
 from solver.domain import CounterId
 from solver.feasibility.capacity import Consumption
 from solver.feasibility.device_attributes import AttributeName, Items
-from solver.problem.requests.component import Component
+from solver.problem.requests.component import Component, Option, Ways
 from solver.problem.requests.demand import Verdict
-from solver.problem.requests.option import Option, Ways
 
 GLOBAL: Final = 1 << 24
 """Budget indices from here on belong to the whole cluster, not to a node."""

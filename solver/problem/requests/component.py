@@ -1,8 +1,9 @@
-"""
-What a claim demands, cut into independent components.
+"""What a claim demands, cut into independent components.
 
 Requests that no constraint joins are independent of each other, so every component is served on its own; equal
 components of equal pods are counted, not repeated.
+
+An option: one way to serve a component, and the lines it consists of.
 """
 
 from collections.abc import Callable, Iterable
@@ -135,3 +136,32 @@ def _links(claim: Claim, positions: tuple[int, ...]) -> Iterable[Link]:
         )
         if members:
             yield Link(constraint.kind, AttributeName.parse(constraint.attribute), members)
+
+
+class Line(NamedTuple):
+    """
+    `needed` devices out of `types` for a request (by its position in the component).
+
+    `takes_each` marks a request for all devices: every device of every type, `needed` in total.
+    """
+
+    request: int
+    alternative: int
+    demand: int
+    needed: int
+    types: tuple[int, ...]
+    takes_each: bool
+
+
+Masks = tuple[int, ...]
+"""Candidates of each request, as bits of a table of types."""
+Ways = tuple[tuple[tuple[int, ...], Masks], ...]
+"""Choices of alternatives with the candidates that are left."""
+
+
+class Option(NamedTuple):
+    """One way: the alternative of each request, the sum of their ranks (0 is best), and what it takes."""
+
+    alternatives: tuple[int, ...]
+    rank: int
+    lines: tuple[Line, ...]

@@ -22,11 +22,11 @@ from solver.domain import (
     SubRequest,
     Toleration,
 )
-from solver.feasibility import capacity, selectors, taints
+from solver.feasibility import capacity, node_fit, selectors
 from solver.feasibility.capacity import Consumption
 from solver.feasibility.device_attributes import AttributeName
 from solver.problem.devices.inventory import DeviceRecord, Inventory
-from solver.problem.devices.recall import Matched, Recall, Selectors
+from solver.problem.devices.slice_cache import Matched, Recall, Selectors
 
 
 class Verdict(IntEnum):
@@ -173,7 +173,7 @@ def _asked(each: ResourceSlice, wanted: Mapping[Selectors, list[selectors.Select
     """Put selectors to every device of a slice."""
     found: dict[Selectors, Matched] = {names: {} for names in wanted}
     for position, device in enumerate(each.devices):
-        asking = Asking(each.driver, device, dict(device.attributes))
+        asking = DeviceEvaluation(each.driver, device, dict(device.attributes))
         for names, compiled in wanted.items():
             outcome = asking.all(compiled)
             if outcome is not False:
@@ -182,7 +182,7 @@ def _asked(each: ResourceSlice, wanted: Mapping[Selectors, list[selectors.Select
 
 
 @dataclass(slots=True, eq=False)
-class Asking:
+class DeviceEvaluation:
     """One device and what selectors say of it."""
 
     driver: str
@@ -291,7 +291,7 @@ def _plugin_nodes(inventory: Inventory, resource: str) -> frozenset[int]:
 
 def _matches(compiled: list[selectors.Selector], driver: str, device: Device) -> bool | selectors.SelectorFailure:
     """AND in order, class selectors first."""
-    return Asking(driver, device, dict(device.attributes)).all(compiled)
+    return DeviceEvaluation(driver, device, dict(device.attributes)).all(compiled)
 
 
 @dataclass(slots=True, eq=False)
@@ -317,7 +317,7 @@ class _Judge:
         consumption = self.taken[size]
         if consumption is None:
             return DeviceAnswer(Verdict.CAPACITY)
-        taint = taints.first_untolerated(record.taints, self.key.tolerations) if record.taints else None
+        taint = node_fit.first_untolerated(record.taints, self.key.tolerations) if record.taints else None
         if taint is not None:
             return DeviceAnswer(Verdict.AVOIDED if taint.key == BINDING_FAILED_TAINT else Verdict.TAINTED)
         if not record.is_owned:

@@ -17,9 +17,9 @@ from solver.domain import Budget, ResourceSlice
 from solver.feasibility import selectors
 from solver.feasibility.selectors import EvaluationBudget, EvaluationStopped, Selector
 from solver.problem.devices.inventory import Inventory
-from solver.problem.devices.recall import Matched, Recall, Selectors
-from solver.problem.quarantine import told
-from solver.problem.requests.demand import Asking
+from solver.problem.devices.slice_cache import Matched, Recall, Selectors
+from solver.problem.requests.demand import DeviceEvaluation
+from solver.problem.skipped_pods import told
 
 _LOOK: Final = 2
 """Units of putting selectors to a device whose result is known from another device."""
@@ -157,7 +157,7 @@ class _Run:
             meter.units -= _LOOK * len(each.devices)
         stopped = set[int]()
         for position, device in enumerate(each.devices):
-            asking = Asking(each.driver, device, dict(device.attributes))
+            asking = DeviceEvaluation(each.driver, device, dict(device.attributes))
             is_late = self.budget.remaining_seconds() <= 0.0
             for task, meter, matched in active:
                 outcome = None if is_late else self._outcome(asking, task, meter)
@@ -172,7 +172,9 @@ class _Run:
         return stopped
 
     @staticmethod
-    def _outcome(asking: Asking, task: _Task, meter: EvaluationBudget) -> bool | selectors.SelectorFailure | None:
+    def _outcome(
+        asking: DeviceEvaluation, task: _Task, meter: EvaluationBudget
+    ) -> bool | selectors.SelectorFailure | None:
         """Put selectors to a device; None where the budget does not allow that."""
         try:
             return asking.all(task.compiled or [], meter) if meter.units > 0 else None

@@ -16,9 +16,8 @@ from typing import Final, NamedTuple
 
 from solver.domain import ConstraintKind
 from solver.problem.devices.layout import Group, Layout, type_at
-from solver.problem.requests.component import Ask, Component, Link
+from solver.problem.requests.component import Ask, Component, Line, Link, Masks, Option, Ways
 from solver.problem.requests.demand import Verdict
-from solver.problem.requests.option import Line, Masks, Option, Ways
 
 MOST_OPTIONS: Final = 4096
 """Options kept per component and group; what exceeds it is cut off, preferred alternatives first."""

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from scheduler.simulation import answer
-from scheduler.worker.record import Record
+from scheduler.simulation import simulator
+from scheduler.worker.recording import Record
 from solver.domain import Pod, Policy
 from tests.support import builders as b
 from tests.support import manifests as m
@@ -44,7 +44,7 @@ def save(path: Path, *objects: Any, pods: tuple[Pod, ...]) -> Path:
         seconds=60.0,
         deterministic_seconds=4.0,
     )
-    answer.save(path, record, keep_parameters=False)
+    simulator.save(path, record, keep_parameters=False)
     return path
 
 
@@ -141,7 +141,7 @@ def test_a_member_of_a_gang_that_fits_alone_is_told_of_its_gang(tmp_path: Path, 
         seconds=60.0,
         deterministic_seconds=4.0,
     )
-    answer.save(tmp_path / "case.json", record, keep_parameters=False)
+    simulator.save(tmp_path / "case.json", record, keep_parameters=False)
 
     assert m.run("explain", "pod", "p", "--snapshot", tmp_path / "case.json") == 1
     text = capsys.readouterr().out

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.cli import config, main, simulate
 from scheduler.observe import terminal
-from scheduler.simulation import moving
+from scheduler.simulation import defragment
 from solver.domain import PodId, Relocation, Staying
 from tests.support import manifests as m
 
@@ -83,7 +83,7 @@ def test_the_table_of_moves_has_no_markup() -> None:
     staying = Staying(pod=PodId("default", "[bold]x[/bold]"), node="[red]n[/red]", reason=EVIL)
     found = Relocation(is_found=False, reason=EVIL, staying=(staying,))
     to = io.StringIO()
-    moving.show(found, to)
+    defragment.show(found, to)
     assert "[bold]x[/bold]" in to.getvalue()
     assert "[red]n[/red]" in to.getvalue()
     assert _is_safe(to.getvalue())

@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.cluster import Cluster
-from scheduler.cluster.company import MOST_NEWCOMERS, Company
+from scheduler.cluster.pod_index import MOST_NEWCOMERS, PodIndex
 from solver.domain import EVERY_PORT, Namespace, Pod, ReasonCode
-from solver.feasibility.selection import Matcher, described
+from solver.feasibility.selector_index import Matcher, described
 from tests.support.builders import placement
 from tests.support.calls import counted
 from tests.support.cluster_builders import cluster_of, gone, seen, unit
@@ -140,7 +140,7 @@ def test_terms_that_demand_what_a_pod_lacks_are_not_looked_at(on: str, monkeypat
 
 
 def test_nothing_is_kept_of_pods_that_left_or_lost_their_terms() -> None:
-    company = Company()
+    company = PodIndex()
     old = neighbour("old", on="n1", anti_affinity=[term(ZONE, app="web"), term(HOST, app="web")])
     twin = neighbour("twin", on="n1", anti_affinity=[term(ZONE, app="web")])
     company.replace(old.id, None, old, is_seen=True)
@@ -159,13 +159,13 @@ def test_nothing_is_kept_of_pods_that_left_or_lost_their_terms() -> None:
 
 
 def test_the_latest_newcomers_are_remembered() -> None:
-    company = Company()
+    company = PodIndex()
     pods = [neighbour(f"p{i}", on=f"n{i}", anti_affinity=[term(app="web")]) for i in range(MOST_NEWCOMERS + 5)]
     for each in pods:
         company.replace(each.id, None, each, is_seen=True)
     assert set(company.new_keepers.nodes) == {each.node_name for each in pods[5:]}
 
-    fresh = Company()
+    fresh = PodIndex()
     fresh.replace(pods[-1].id, None, pods[-1], is_seen=False)
     fresh.recall(company)
     fresh.replace(pods[-2].id, None, pods[-2], is_seen=False)

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from scheduler.change import Change, Object
 from scheduler.cluster import Assumptions, Cluster, Unit
-from scheduler.cluster.holdings import Draws
+from scheduler.cluster.devices import Draws
 from scheduler.cluster.mirror import Mirror
 from solver.domain import Allocation, Claim, ClaimAllocation, DeviceId, Placement, Pod, ResourceSlice, Snapshot, drawn
 from tests.support.builders import (

@@ -5,7 +5,7 @@ import pytest
 
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster, split_plan
-from scheduler.cluster.gangs import Standing
+from scheduler.cluster.gangs import GangProgress
 from solver.domain import GangId, GangLevel, GangNote, Pod, PodClaim, PodGroup, ReasonCode
 from tests.support import builders as b
 from tests.support.cluster_builders import gone, seen
@@ -95,22 +95,22 @@ def test_levels_of_the_object_come_before_those_of_the_pods() -> None:
 @pytest.mark.parametrize(
     ("objects", "standing"),
     [
-        ((noted("a", GANG, 3), noted("b")), Standing(missing=1, is_partial=False)),
-        ((noted("a", GANG, 3), noted("b"), noted("c")), Standing(missing=0, is_partial=False)),
-        ((noted("a", GANG, 3, node="n"), noted("b"), noted("c")), Standing(missing=0, is_partial=True)),
-        ((noted("a", GANG, 1, node="n"), noted("b")), Standing(missing=0, is_partial=False)),
+        ((noted("a", GANG, 3), noted("b")), GangProgress(missing=1, is_partial=False)),
+        ((noted("a", GANG, 3), noted("b"), noted("c")), GangProgress(missing=0, is_partial=False)),
+        ((noted("a", GANG, 3, node="n"), noted("b"), noted("c")), GangProgress(missing=0, is_partial=True)),
+        ((noted("a", GANG, 1, node="n"), noted("b")), GangProgress(missing=0, is_partial=False)),
         (
             (noted("a", GANG, 2), msgspec.structs.replace(noted("b"), scheduling_gates=("g",))),
-            Standing(missing=1, is_partial=False),
+            GangProgress(missing=1, is_partial=False),
         ),
         (
             (noted("a", GANG, 2), msgspec.structs.replace(noted("b"), is_deleting=True)),
-            Standing(missing=1, is_partial=False),
+            GangProgress(missing=1, is_partial=False),
         ),
     ],
     ids=["one is missing", "complete", "partly bound", "enough run", "a gate", "a deletion"],
 )
-def test_standing(objects: tuple[Pod, ...], standing: Standing) -> None:
+def test_standing(objects: tuple[Pod, ...], standing: GangProgress) -> None:
     assert cluster(*objects).gang_standing(GANG, OURS) == standing
 
 

@@ -1,7 +1,6 @@
 import pytest
 
-from scheduler.cluster.holdings import Holdings
-from scheduler.cluster.inventory import Inventory, device_ids
+from scheduler.cluster.devices import AllocatedDevices, SliceIndex, device_ids
 from solver.domain import Allocation, ClaimId, CounterId, ResourceSlice
 from tests.support.builders import GPU_DRIVER, allocation, device, device_id, resource_slice, result
 
@@ -23,8 +22,8 @@ class Shelf:
     """Holdings with the inventory that they look at."""
 
     def __init__(self) -> None:
-        self.inventory = Inventory()
-        self.holdings = Holdings(self.inventory)
+        self.inventory = SliceIndex()
+        self.holdings = AllocatedDevices(self.inventory)
         self.slice: ResourceSlice | None = None
 
     def publish(self, each: ResourceSlice | None) -> None:

@@ -7,17 +7,15 @@ import pytest
 from msgspec import structs
 
 from scheduler.change import Change, Kind, Object
-from scheduler.closed import closed
 from scheduler.cluster import Cluster, Intake
-from scheduler.cluster.company import Company
-from scheduler.cluster.gangs import Gangs
-from scheduler.cluster.holdings import Holdings
-from scheduler.cluster.inventory import Inventory
+from scheduler.cluster.devices import AllocatedDevices, SliceIndex
+from scheduler.cluster.gangs import GangIndex
 from scheduler.cluster.ledger import Ledger
 from scheduler.cluster.mirror import Mirror
 from scheduler.cluster.nominations import Nominations
-from scheduler.cluster.occupancy import Occupancy
+from scheduler.cluster.pod_index import Occupancy, PodIndex
 from scheduler.cluster.table import Table
+from scheduler.unreadable import closed
 from solver.domain import Claim, DeviceId, Pod
 from tests.support.builders import allocation, claim, gpu_class, gpu_slice, node, pod, result
 from tests.support.cluster_builders import cluster_of, gone, key_of, seen
@@ -32,16 +30,16 @@ BASE = (
 )
 PLACES: list[tuple[type[Any], str, Object]] = [
     (Occupancy, "replace", pod("hostile")),
-    (Gangs, "believe", pod("hostile")),
-    (Company, "replace", pod("hostile")),
+    (GangIndex, "believe", pod("hostile")),
+    (PodIndex, "replace", pod("hostile")),
     (Ledger, "settle_pod", pod("hostile")),
     (Nominations, "settle", pod("hostile")),
     (Mirror, "_index_claims", pod("hostile", "held")),
     (Ledger, "settle_claim", claim("hostile", allocation=allocation(result("gpu", "gpu-1", "n1")))),
-    (Holdings, "_set", claim("hostile", allocation=allocation(result("gpu", "gpu-1", "n1")))),
-    (Holdings, "_consume", claim("hostile", allocation=allocation(result("gpu", "gpu-1", "n1")))),
-    (Inventory, "replace", structs.replace(gpu_slice("n2", count=1), name="hostile")),
-    (Holdings, "notice", structs.replace(gpu_slice("n2", count=1), name="hostile")),
+    (AllocatedDevices, "_set", claim("hostile", allocation=allocation(result("gpu", "gpu-1", "n1")))),
+    (AllocatedDevices, "_consume", claim("hostile", allocation=allocation(result("gpu", "gpu-1", "n1")))),
+    (SliceIndex, "replace", structs.replace(gpu_slice("n2", count=1), name="hostile")),
+    (AllocatedDevices, "notice", structs.replace(gpu_slice("n2", count=1), name="hostile")),
     (Table, "replace", structs.replace(node("hostile", cpu=1))),
 ]
 IDS = [f"{place.__name__}.{name}" for place, name, _ in PLACES]
@@ -108,7 +106,7 @@ def test_a_defect_anywhere_in_the_mirror_leaves_every_index_right(
 def test_what_an_object_holds_counts_although_it_could_not_be_applied(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = cluster_of(*BASE)
     hostile = structs.replace(pod("hostile"), node_name="n1", requests=(("cpu", 700),))
-    Fault(monkeypatch, Gangs, "believe", after=True, is_lasting=True)
+    Fault(monkeypatch, GangIndex, "believe", after=True, is_lasting=True)
     taken = Intake(cluster).take(seen(hostile))
     assert isinstance(taken.change.value, Pod)
     assert taken.change.value.invalid

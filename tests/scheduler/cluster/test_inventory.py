@@ -1,6 +1,6 @@
 import pytest
 
-from scheduler.cluster.inventory import Inventory, PoolFacts, pool_facts
+from scheduler.cluster.devices import PoolFacts, SliceIndex, pool_facts
 from solver.domain import CounterId, PoolId
 from tests.support.builders import GPU_DRIVER, device, device_id, quantity, resource_slice
 
@@ -9,8 +9,8 @@ OLD = resource_slice("n1", device("a"), device("b"), name="old", generation=1)
 NEW = resource_slice("n1", device("a"), name="new", generation=2)
 
 
-def inventory_of(*slices: object) -> Inventory:
-    inventory = Inventory()
+def inventory_of(*slices: object) -> SliceIndex:
+    inventory = SliceIndex()
     for each in slices:
         inventory.replace(None, each)  # type: ignore[arg-type]  # slices
     return inventory

@@ -4,8 +4,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.cluster.gangs import Gangs
-from scheduler.cluster.roster import Ordered
+from scheduler.cluster.gang_members import Ordered
+from scheduler.cluster.gangs import GangIndex
 from solver.domain import GangLevel, GangNote, Pod, PodId
 from tests.support import builders as b
 
@@ -39,7 +39,7 @@ changes = st.lists(members | st.sampled_from("abcdef"), max_size=40)
 
 @given(changes)
 def test_a_gang_is_what_its_members_make_of_it_however_they_came(changes: list[Pod | str]) -> None:
-    kept, there = Gangs(), dict[PodId, Pod]()
+    kept, there = GangIndex(), dict[PodId, Pod]()
     for each in changes:
         key = each.id if isinstance(each, Pod) else b.pod(each).id
         after = each if isinstance(each, Pod) else None
@@ -49,7 +49,7 @@ def test_a_gang_is_what_its_members_make_of_it_however_they_came(changes: list[P
             there.pop(key, None)
         else:
             there[key] = after
-    fresh = Gangs()
+    fresh = GangIndex()
     for pod in there.values():
         fresh.believe(None, pod)
 

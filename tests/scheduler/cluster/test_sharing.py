@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from scheduler.cluster.sharing import missing
+from scheduler.cluster.mirror import missing_consumers
 from solver.domain import ConsumerReference, Pod
 from tests.support import builders as b
 from tests.support.cluster_builders import cluster_of, unit
@@ -26,7 +26,7 @@ MEMBER = msgspec.structs.replace(b.pod("p", b.entry("c")), pod_group="g")
 def test_pods_of_the_group_need_no_entry(pod: Pod | None, *, is_missing: bool) -> None:
     consumers = (b.consumer("p"),)
 
-    assert missing(CLAIM, consumers, lambda _: pod) == (consumers if is_missing else ())
+    assert missing_consumers(CLAIM, consumers, lambda _: pod) == (consumers if is_missing else ())
 
 
 def test_a_group_with_more_pods_than_entries_is_no_objection() -> None:

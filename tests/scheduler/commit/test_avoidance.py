@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
-from scheduler.commit.shunned.avoidance import Avoidance
+from scheduler.commit.local_taints import Avoidance
 from scheduler.observe.metrics import Metrics
 from solver import solve
 from solver.domain import BINDING_FAILED_TAINT, SUSPECT_TAINT, Budget, DeviceTaintRule, Policy

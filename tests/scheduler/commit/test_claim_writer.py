@@ -6,16 +6,15 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from scheduler.commit.steps.bindings import PodBinder
-from scheduler.commit.steps.claims import ClaimWriter, NotWritten, Written
-from scheduler.commit.steps.operations import Allocate, Reserve
-from scheduler.commit.steps.own import Own
-from scheduler.commit.steps.withdrawal import Withdrawal
-from scheduler.commit.writer import Writer
+from scheduler.commit.bindings import PodBinder
+from scheduler.commit.claims import ClaimWriter, NotWritten, Own, Written
+from scheduler.commit.operations import Allocate, Reserve
+from scheduler.commit.rollback import Withdrawal
 from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.kube.encode import FINALIZER
 from scheduler.kube.errors import AnswerLost, Conflict, Forbidden
+from scheduler.kube.writer import Writer
 from solver.domain import Claim, ReasonCode
 from tests.support import builders as b
 

@@ -7,14 +7,14 @@ from typing import cast
 import pytest
 
 from scheduler.cluster import Cluster, Unit, split_plan
+from scheduler.commit.affinity_order import Companions
 from scheduler.commit.commit import Commit
-from scheduler.commit.companions import Companions
-from scheduler.commit.shunned.avoidance import Avoidance
-from scheduler.commit.telling.reports import Reports
-from scheduler.commit.waiting.waits import Waits
-from scheduler.commit.writer import Writer
+from scheduler.commit.local_taints import Avoidance
+from scheduler.commit.prebind import Waits
 from scheduler.kube.client import Client
+from scheduler.kube.writer import Writer
 from scheduler.observe.metrics import Metrics
+from scheduler.status.reports import Reports
 from solver.domain import Pod
 from tests.support import builders as b
 from tests.support.cluster_builders import cluster_of, seen, unit

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.commit.eviction_bound import Bound
+from scheduler.commit.evictions import EvictionRate
 from scheduler.kube.errors import AnswerLost
 
 HUGE = f'{{"dovetail": [[{"9" * 400}, 1]]}}'
@@ -31,8 +31,8 @@ class Time:
         self.wall = 5000.0
         self._offset = monotonic - self.wall
 
-    def bound(self, lease: Lease | None) -> Bound:
-        return Bound(lease, lambda: self.wall + self._offset, lambda: self.wall)
+    def bound(self, lease: Lease | None) -> EvictionRate:
+        return EvictionRate(lease, lambda: self.wall + self._offset, lambda: self.wall)
 
 
 @pytest.fixture

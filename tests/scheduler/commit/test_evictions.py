@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from scheduler.change import Object
 from scheduler.cluster import Cluster
 from scheduler.commit.evictions import Evictions
-from scheduler.commit.telling.reports import Reports
-from scheduler.commit.writer import Writer
 from scheduler.kube.client import Client
 from scheduler.kube.errors import ServerError, TooManyRequests
+from scheduler.kube.writer import Writer
 from scheduler.observe.metrics import Metrics
+from scheduler.status.reports import Reports
 from solver.domain import Placement, Pod, Policy, Preemption, PreemptionRules, Victim
 from tests.support.builders import node, pod
 from tests.support.cluster_builders import seen

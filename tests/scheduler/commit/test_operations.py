@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from scheduler.commit.steps.operations import Again, Allocate, ClaimWrite, Done, Operations, Reserve, judge, operations
+from scheduler.commit.operations import Again, Allocate, ClaimWrite, Done, Operations, Reserve, judge, operations
 from solver.domain import Claim, ClaimId, ReasonCode
 from tests.support.builders import (
     allocation,

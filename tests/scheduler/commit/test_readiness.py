@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 
-from scheduler.commit.waiting.readiness import DeviceCondition, allocated_at, has_conditions, listed, readiness
+from scheduler.commit.binding_conditions import DeviceCondition, allocated_at, has_conditions, listed, readiness
 from solver.domain import Claim, DeviceResult, DeviceStatus
 from tests.support import builders as b
 

@@ -4,14 +4,14 @@ from typing import cast
 
 import pytest
 
+from scheduler.cluster.unit import Aborted, Bound, Outcome, PartlyBound, Undone
 from scheduler.commit.commit import Commit
-from scheduler.commit.outcome import Bound, Halted, Outcome, PartlyBound, Undone
-from scheduler.commit.pace import Limit, Pace
-from scheduler.commit.waiting.waits import Waits
-from scheduler.commit.writer import Writer
+from scheduler.commit.prebind import Waits
 from scheduler.kube import writes
 from scheduler.kube.client import Client
+from scheduler.kube.concurrency_limit import ConcurrencyLimit, Pace
 from scheduler.kube.errors import Unreachable
+from scheduler.kube.writer import Writer
 from solver.domain import Claim, ClaimAllocation, ClaimId, Pod, PodId
 from tests.support import builders as b
 from tests.support.cluster_builders import cluster_of, unit
@@ -61,7 +61,7 @@ class Server:
 
 async def recovered(gate: Open | None = None, clock: VirtualClock | None = None) -> Outcome:
     clock = clock or VirtualClock()
-    writer = Writer(Pace(Limit(), clock, clock.sleep), gate or Open(), 10.0, clock, clock.sleep)
+    writer = Writer(Pace(ConcurrencyLimit(), clock, clock.sleep), gate or Open(), 10.0, clock, clock.sleep)
     commit = Commit(cast("Client", None), cluster_of(b.node("n1"), *PODS), writer, cast("Waits", None), clock)
     return await commit.recover(UNIT)
 
@@ -108,4 +108,4 @@ async def test_nothing_is_decided_where_no_write_may_start(monkeypatch: pytest.M
     gate = Open()
     gate.seconds = 0.0
 
-    assert await recovered(gate) == Halted(unit=UNIT)
+    assert await recovered(gate) == Aborted(unit=UNIT)

@@ -8,15 +8,14 @@ from typing import Any, cast
 import pytest
 
 from scheduler.cluster import Cluster
-from scheduler.commit.repair import leftovers, repairs
-from scheduler.commit.repair.leftovers import Leftovers
-from scheduler.commit.repair.repairs import Repairs
-from scheduler.commit.steps.special_claims import SpecialClaims
-from scheduler.commit.steps.withdrawal import Withdrawal
-from scheduler.commit.telling.reports import Reports
-from scheduler.commit.writer import GateClosedError
+from scheduler.commit import extended_resource_claims, stale_allocations
+from scheduler.commit.extended_resource_claims import Leftovers, SpecialClaims
+from scheduler.commit.rollback import Withdrawal
+from scheduler.commit.stale_allocations import Repairs
+from scheduler.kube.writer import GateClosedError
 from scheduler.observe.metrics import Metrics
-from scheduler.queue import Pending, State
+from scheduler.queue import Pending, PodState
+from scheduler.status.reports import Reports
 from solver.domain import Claim, ClaimId, Pod, PodId, Reason, ReasonCode
 from tests.support import builders as b
 from tests.support.cluster_builders import cluster_of
@@ -52,8 +51,8 @@ class Server:
 class Queue:
     """A queue in which every pod waits."""
 
-    def state(self, _: PodId) -> State:
-        return State.WAITING
+    def state(self, _: PodId) -> PodState:
+        return PodState.WAITING
 
 
 class Desk:
@@ -80,7 +79,7 @@ async def run(loop: Coroutine[Any, Any, None]) -> bool:
 async def test_of_claims_that_hold_a_device_twice_those_behind_a_defect_are_looked_at_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(repairs, "_PERIOD_SECONDS", 0.0)
+    monkeypatch.setattr(stale_allocations, "_PERIOD_SECONDS", 0.0)
     server, metrics, cluster = Server("c3"), Metrics(), cluster_of(*CLAIMS, *PODS)
 
     assert await run(repairing(server, metrics, cluster).run())
@@ -89,7 +88,7 @@ async def test_of_claims_that_hold_a_device_twice_those_behind_a_defect_are_look
 
 
 async def test_what_was_left_behind_is_given_free_beside_a_claim_that_raises(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repairs, "_PERIOD_SECONDS", 0.0)
+    monkeypatch.setattr(stale_allocations, "_PERIOD_SECONDS", 0.0)
     server, metrics = Server("c2"), Metrics()
     each = repairing(server, metrics, cluster_of(*APART, *PODS))
     for pod in PODS:
@@ -102,7 +101,7 @@ async def test_what_was_left_behind_is_given_free_beside_a_claim_that_raises(mon
 
 
 async def test_a_repair_ends_where_no_write_may_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repairs, "_PERIOD_SECONDS", 0.0)
+    monkeypatch.setattr(stale_allocations, "_PERIOD_SECONDS", 0.0)
     each = repairing(Server(closed="c2"), metrics := Metrics(), cluster_of(*APART, *PODS))
     each.loosen(PODS[1], (ELSEWHERE,))
 
@@ -112,7 +111,7 @@ async def test_a_repair_ends_where_no_write_may_start(monkeypatch: pytest.Monkey
 
 
 async def test_a_leftover_that_raises_keeps_no_other_from_being_removed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leftovers, "_PERIOD_SECONDS", 0.0)
+    monkeypatch.setattr(extended_resource_claims, "_PERIOD_SECONDS", 0.0)
     server, metrics = Server("c1"), Metrics()
 
     class Left:

@@ -1,6 +1,6 @@
 """Pods whose devices failed do not evict others for the next ones, for a while."""
 
-from scheduler.commit.waiting.restraint import Restraint
+from scheduler.commit.prebind import Restraint
 from solver.domain import Batch
 from tests.support import builders as b
 

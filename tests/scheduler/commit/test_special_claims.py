@@ -4,11 +4,11 @@ from typing import Any, cast
 
 import msgspec
 
-from scheduler.commit.steps.special_claims import NotMade, SpecialClaims
-from scheduler.commit.steps.withdrawal import Withdrawal
-from scheduler.commit.writer import Writer
+from scheduler.commit.extended_resource_claims import NotMade, SpecialClaims
+from scheduler.commit.rollback import Withdrawal
 from scheduler.kube.client import Client
-from scheduler.kube.special_writes import claim_body
+from scheduler.kube.extended_resource_writes import claim_body
+from scheduler.kube.writer import Writer
 from solver.feasibility.extended_resources import special_claim
 from tests.support import builders as b
 from tests.support.cluster_builders import cluster_of, unit

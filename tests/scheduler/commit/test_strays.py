@@ -7,10 +7,10 @@ import pytest
 from msgspec.structs import replace as changed
 
 from scheduler.cluster import Cluster
-from scheduler.commit.repair import strays
-from scheduler.commit.repair.strays import Strays
-from scheduler.commit.telling.reports import Reports
+from scheduler.commit import manually_bound
+from scheduler.commit.manually_bound import Strays
 from scheduler.observe.metrics import Metrics
+from scheduler.status.reports import Reports
 from solver.domain import Claim, Node, Pod, PodClaim
 from tests.support import builders as b
 from tests.support.cluster_builders import gone, seen
@@ -110,7 +110,7 @@ def test_a_pod_that_is_gone_hears_nothing_and_a_namesake_is_another_pod() -> Non
 async def test_a_pod_that_cannot_be_told_of_ends_neither_the_others_nor_the_task(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(strays, "_PERIOD_SECONDS", 0.0)
+    monkeypatch.setattr(manually_bound, "_PERIOD_SECONDS", 0.0)
     world, told = World(), list[str]()
 
     def misplaced(pod: Pod, _: str) -> None:

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from scheduler.change import Change, Kind, without_ended
 from scheduler.cluster import Cluster
-from scheduler.commit.shunned.suspicion import Suspicion
+from scheduler.commit.local_taints import Suspicion
 from scheduler.observe.metrics import Metrics
 from solver.domain import SUSPECT_TAINT, Controller, DeviceTaintRule, Pod, Unhealthy
 from tests.support import builders as b

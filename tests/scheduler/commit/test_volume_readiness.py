@@ -5,8 +5,7 @@ from msgspec.structs import replace
 
 from scheduler.change import Change
 from scheduler.cluster import Cluster
-from scheduler.commit.steps.volumes import Prepared
-from scheduler.commit.waiting.volume_readiness import VolumeReadiness, readiness
+from scheduler.commit.volumes import Prepared, VolumeReadiness, readiness
 from solver.domain import Placement, VolumeBinding
 from tests.support import builders as b
 from tests.support import volume_builders as v

@@ -6,11 +6,11 @@ from typing import cast
 import pytest
 from msgspec.structs import replace
 
-from scheduler.commit.shunned.avoidance import Avoidance
-from scheduler.commit.steps.volumes import Prepared
-from scheduler.commit.telling.reports import Reports
-from scheduler.commit.waiting.waits import Failed, Ready, Waits
+from scheduler.commit.local_taints import Avoidance
+from scheduler.commit.prebind import DevicesReady, WaitFailed, Waits
+from scheduler.commit.volumes import Prepared
 from scheduler.observe.metrics import Metrics
+from scheduler.status.reports import Reports
 from solver.domain import Placement, ReasonCode, VolumeBinding
 from tests.scheduler.commit.test_waits import Telling
 from tests.support import builders as b
@@ -68,14 +68,14 @@ async def test_the_wait_ends_when_the_volume_is_bound() -> None:
     task = await room.begin()
     assert room.waits.count == 1
     await room.see(MADE, BOUND)
-    assert await task == Ready()
+    assert await task == DevicesReady()
     assert room.telling.told == []
 
 
 async def test_a_volume_that_is_bound_already_is_not_waited_for() -> None:
     room = Room()
     await room.see(MADE, BOUND)
-    assert await (await room.begin()) == Ready()
+    assert await (await room.begin()) == DevicesReady()
 
 
 async def test_what_takes_long_is_told() -> None:
@@ -95,7 +95,7 @@ async def test_a_refusal_ends_the_wait() -> None:
     task = await room.begin()
     await room.see(replace(DATA, resource_version="30"))
     end = await task
-    assert isinstance(end, Failed)
+    assert isinstance(end, WaitFailed)
     assert (end.reason.code, end.claims) == (ReasonCode.VOLUME_BINDING_FAILED, ())
     assert end.reason.message == 'binding volumes: provisioning failed for PVC "data"'
 
@@ -106,7 +106,7 @@ async def test_so_does_the_time() -> None:
     room.now += 600
     await room.see(replace(SELECTED, resource_version="21"))
     end = await task
-    assert isinstance(end, Failed)
+    assert isinstance(end, WaitFailed)
     assert end.reason.message == "binding volumes: the volume of claim data was not bound within 600 s"
 
 
@@ -121,4 +121,4 @@ async def test_a_clock_that_is_set_changes_nothing_of_how_long_a_volume_is_waite
 
     room.now += 1
     await room.see(replace(SELECTED, resource_version="22"))
-    assert isinstance(await task, Failed)
+    assert isinstance(await task, WaitFailed)

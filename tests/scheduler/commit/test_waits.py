@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from scheduler.change import Change
-from scheduler.commit.shunned.avoidance import Avoidance
-from scheduler.commit.telling.reports import Reports
-from scheduler.commit.waiting.waits import Failed, Ready, Stopped, Waits
+from scheduler.commit.local_taints import Avoidance
+from scheduler.commit.prebind import DevicesReady, Stopped, WaitFailed, Waits
 from scheduler.observe.metrics import Metrics
+from scheduler.status.reports import Reports
 from solver.domain import Batch, Claim, DeviceStatus, Pod, ReasonCode
 from tests.support import builders as b
 from tests.support.cluster_builders import cluster_of, gone, seen, unit
@@ -81,7 +81,7 @@ class Room:
     def avoided(self) -> list[str]:
         return [str(each.device) for each in self.cluster.snapshot().taint_rules]
 
-    async def wait(self, claim: Claim = CLAIM) -> "asyncio.Task[Ready | Failed | Stopped]":
+    async def wait(self, claim: Claim = CLAIM) -> "asyncio.Task[DevicesReady | WaitFailed | Stopped]":
         task = asyncio.create_task(self.waits.until_ready(UNIT, (claim,)))
         for _ in range(5):
             await asyncio.sleep(0)
@@ -95,7 +95,7 @@ async def test_a_claim_without_conditions_is_ready_at_once() -> None:
     room = Room()
     plain = b.claim("c", allocation=b.allocation(b.result("r", "g0", "n1"), node_name="n1"))
 
-    assert await room.waits.until_ready(UNIT, (plain,)) == Ready()
+    assert await room.waits.until_ready(UNIT, (plain,)) == DevicesReady()
     assert room.begun == 0
 
 
@@ -105,7 +105,7 @@ async def test_the_wait_ends_when_the_condition_is_true() -> None:
     assert room.waits.count == 1
     room.see([seen(saying(attached="True"))])
 
-    assert await task == Ready()
+    assert await task == DevicesReady()
     assert (room.waits.count, room.telling.hushed) == (0, [POD.uid])
 
 
@@ -129,7 +129,7 @@ async def test_a_failure_ends_the_wait_and_the_device_is_avoided() -> None:
     room.see([seen(saying(broken="True"))])
 
     end = await task
-    assert isinstance(end, Failed)
+    assert isinstance(end, WaitFailed)
     assert (end.reason.code, end.claims) == (ReasonCode.BINDING_FAILED, (CLAIM.id,))
     assert "broken of device gpu.example.com/n1/g0" in end.reason.message
     assert room.avoided() == ["g0"]
@@ -142,7 +142,7 @@ async def test_the_time_runs_from_the_allocation_and_not_from_the_wait(later: fl
     task = await room.wait()
     room.waits.close()
 
-    assert isinstance(await task, Failed if is_late else Stopped)
+    assert isinstance(await task, WaitFailed if is_late else Stopped)
     assert room.avoided() == (["g0"] if is_late else [])
 
 
@@ -153,7 +153,7 @@ async def test_a_late_device_ends_a_wait_that_nothing_wakes() -> None:
     room.now = ALLOCATED + 601
 
     end = await asyncio.wait_for(task, 5)
-    assert isinstance(end, Failed)
+    assert isinstance(end, WaitFailed)
     assert end.reason.message.endswith("was not True within 600 s")
 
 
@@ -202,7 +202,7 @@ async def test_what_makes_the_wait_pointless_ends_it_and_blames_no_device(
     room.see([change])
 
     end = await task
-    assert isinstance(end, Failed)
+    assert isinstance(end, WaitFailed)
     assert (end.reason.code, end.reason.message, end.claims) == (code, message, ())
     assert room.avoided() == []
 
@@ -222,7 +222,7 @@ async def test_a_node_that_is_gone_ends_the_wait_of_an_unready_unit() -> None:
     room.see([gone(b.node("n1"))])
 
     end = await (await room.wait())
-    assert isinstance(end, Failed)
+    assert isinstance(end, WaitFailed)
     assert end.reason.message == "node n1 is gone"
 
 
@@ -230,7 +230,7 @@ async def test_a_pod_whose_device_failed_evicts_nobody_for_the_next_one() -> Non
     room = Room()
     task = await room.wait()
     room.see([seen(saying(broken="True"))])
-    assert isinstance(await task, Failed)
+    assert isinstance(await task, WaitFailed)
 
     (pod,) = room.waits.restraint.applied(Batch(pods=(POD,))).pods
     assert pod.preemption_policy == "Never"
@@ -240,7 +240,7 @@ async def test_a_pod_whose_claim_was_taken_away_is_not_to_blame() -> None:
     room = Room()
     task = await room.wait()
     room.see([gone(CLAIM)])
-    assert isinstance(await task, Failed)
+    assert isinstance(await task, WaitFailed)
 
     assert room.waits.restraint.applied(Batch(pods=(POD,))).pods == (POD,)
 

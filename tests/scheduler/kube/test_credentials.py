@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from scheduler.kube import credentials
-from scheduler.kube.credentials import Access, Credentials
+from scheduler.kube.credentials import ClientConfig, Credentials
 from scheduler.kube.errors import ConfigurationError
 
 CERTIFICATE = base64.b64encode(b"not a certificate").decode()
@@ -221,11 +221,11 @@ class Time:
         return self.now
 
 
-def numbered(*, refresh_seconds: float | None = 60.0) -> Callable[[], Access]:
+def numbered(*, refresh_seconds: float | None = 60.0) -> Callable[[], ClientConfig]:
     count = iter(range(100))
 
-    def load() -> Access:
-        return Access("http://x", f"Bearer {next(count)}", None, ("", "", ""), refresh_seconds=refresh_seconds)
+    def load() -> ClientConfig:
+        return ClientConfig("http://x", f"Bearer {next(count)}", None, ("", "", ""), refresh_seconds=refresh_seconds)
 
     return load
 
@@ -248,7 +248,7 @@ async def test_credentials_that_were_refused_are_renewed_once_for_all_who_were_r
 
 
 async def test_a_renewal_that_brings_the_same_is_no_reason_to_try_again() -> None:
-    access = Access("http://x", "Bearer same", None, ("", "", ""))
+    access = ClientConfig("http://x", "Bearer same", None, ("", "", ""))
     assert not await Credentials(lambda: access, Time()).renew("Bearer same")
 
 
@@ -256,7 +256,7 @@ async def test_a_renewal_that_fails_leaves_what_there_is_and_is_tried_again_late
     clock, load = Time(), numbered()
     broken = False
 
-    def sometimes() -> Access:
+    def sometimes() -> ClientConfig:
         if broken:
             raise ConfigurationError("the file is gone")
         return load()

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.kube.decode import gangs as d
 from scheduler.kube.decode.pods import decode_pod
-from scheduler.kube.decode.shared import MalformedError
+from scheduler.kube.decode.shared_fields import MalformedError
 from solver.domain import MINIMUM_ANNOTATION, ClaimId, GangId, GangLevel, GangNote
 
 METADATA = {"name": "g", "namespace": "ml", "uid": "u", "generation": 3, "creationTimestamp": "2026-01-01T00:00:00Z"}

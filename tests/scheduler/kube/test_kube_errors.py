@@ -3,8 +3,8 @@ import json
 import pytest
 
 from scheduler.kube import errors
-from scheduler.kube.backoff import Backoff
 from scheduler.kube.errors import ApiError, TooManyRequests, from_answer
+from scheduler.kube.reflector import RequestBackoff
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_only_a_lost_answer_and_a_failing_server_leave_open_whether_a_write_acte
 
 
 def test_waiting_grows_with_each_failure_up_to_a_limit_and_starts_over() -> None:
-    backoff = Backoff(first=1.0, longest=4.0)
+    backoff = RequestBackoff(first=1.0, longest=4.0)
     waits = [backoff.seconds() for _ in range(5)]
     for wait, whole in zip(waits, (1, 2, 4, 4, 4), strict=True):
         assert whole / 2 <= wait <= whole
@@ -80,4 +80,4 @@ def test_waiting_grows_with_each_failure_up_to_a_limit_and_starts_over() -> None
 
 
 def test_waiting_is_at_least_what_the_server_asks_for() -> None:
-    assert Backoff(first=0.1).seconds(TooManyRequests(429, retry_after_seconds=5.0)) >= 5.0
+    assert RequestBackoff(first=0.1).seconds(TooManyRequests(429, retry_after_seconds=5.0)) >= 5.0

@@ -4,8 +4,8 @@ import datetime as dt
 
 import pytest
 
-from scheduler.kube import paths, pod_waits, writes
-from scheduler.kube.pod_waits import Wait
+from scheduler.kube import paths, writes
+from scheduler.kube.writes import Wait
 from solver.domain import Pod
 from tests.scheduler.kube.conftest import Cluster
 
@@ -19,7 +19,7 @@ async def told(cluster: Cluster, pod: Pod, reason: str = "Unschedulable") -> Non
 
 
 async def found(cluster: Cluster) -> tuple[Wait, ...]:
-    return tuple(each for each in await pod_waits.read(cluster.client) if each.pod.namespace == cluster.namespace)
+    return tuple(each for each in await writes.read(cluster.client) if each.pod.namespace == cluster.namespace)
 
 
 async def test_pods_that_were_told_why_they_wait_are_listed(cluster: Cluster) -> None:
@@ -36,7 +36,7 @@ async def test_pods_that_were_told_why_they_wait_are_listed(cluster: Cluster) ->
 
 
 async def test_pages_are_put_together(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pod_waits, "_PAGE", "1")
+    monkeypatch.setattr(writes, "_PAGE", "1")
     pods = [await cluster.pod(f"p{number}") for number in range(3)]
     for each in pods:
         await told(cluster, each)

@@ -4,7 +4,7 @@ import msgspec
 
 from scheduler.kube.decode.claims import decode_claim
 from scheduler.kube.decode.pods import decode_pod
-from scheduler.kube.special_writes import announcement, claim_body
+from scheduler.kube.extended_resource_writes import announcement, claim_body
 from solver.domain import ClaimId
 from solver.feasibility.extended_resources import special_claim
 from tests.support.extended_builders import RESOURCE, container, pod

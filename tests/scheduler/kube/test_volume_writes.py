@@ -10,12 +10,11 @@ import pytest
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster as Mirror
 from scheduler.cluster import Unit
-from scheduler.commit.gates import OpenGate
-from scheduler.commit.pace import Limit, Pace
-from scheduler.commit.steps.volumes import Prepared, VolumeBinder
-from scheduler.commit.writer import Writer
+from scheduler.commit.volumes import Prepared, VolumeBinder
 from scheduler.kube import volume_writes
+from scheduler.kube.concurrency_limit import ConcurrencyLimit, Pace
 from scheduler.kube.errors import Conflict
+from scheduler.kube.writer import OpenGate, Writer
 from solver.domain import Placement, PodId, Reason, ReasonCode, Volume, VolumeBinding, VolumeClaim, VolumeClaimId
 from tests.scheduler.kube.conftest import Cluster
 from tests.support import builders as b
@@ -79,7 +78,7 @@ class Stored:
             kind, key = (Kind.VOLUMES, each.name) if isinstance(each, Volume) else (Kind.VOLUME_CLAIMS, str(each.id))
             mirror.apply(Change(kind=kind, key=key, value=each))
         self.mirrors.append(mirror)
-        return VolumeBinder(self.cluster.client, mirror, Writer(Pace(Limit(most=8)), OpenGate()))
+        return VolumeBinder(self.cluster.client, mirror, Writer(Pace(ConcurrencyLimit(most=8)), OpenGate()))
 
 
 @pytest.fixture

@@ -5,42 +5,42 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from scheduler.observe.defects import Confined, Tasks, together
-from scheduler.observe.metrics import Metrics, Part
+from scheduler.observe.metrics import Metrics, Subsystem
+from scheduler.observe.unexpected_errors import Confined, Tasks, together
 
 
-def count(metrics: Metrics, part: Part) -> float | None:
+def count(metrics: Metrics, part: Subsystem) -> float | None:
     return metrics.registry.get_sample_value("dovetail_defects_total", {"part": part})
 
 
 def test_what_a_block_raises_is_logged_once_with_its_traceback_and_counted() -> None:
     metrics = Metrics()
-    with capture_logs() as lines, Confined(metrics, Part.REPAIR, claim="ns/c"):
+    with capture_logs() as lines, Confined(metrics, Subsystem.REPAIR, claim="ns/c"):
         raise RuntimeError("a defect")
 
     (line,) = lines
     assert (line["event"], line["part"], line["claim"]) == ("defect", "repair", "ns/c")
     assert "test_defects.py" in line["error"]
     assert line["error"].rstrip().endswith("RuntimeError: a defect")
-    assert count(metrics, Part.REPAIR) == 1
+    assert count(metrics, Subsystem.REPAIR) == 1
 
 
 def test_what_is_expected_passes_and_is_not_counted() -> None:
     metrics = Metrics()
-    with pytest.raises(KeyError), Confined(metrics, Part.REPAIR, passing=(KeyError,)):
+    with pytest.raises(KeyError), Confined(metrics, Subsystem.REPAIR, passing=(KeyError,)):
         raise KeyError("expected")
 
-    assert count(metrics, Part.REPAIR) == 0
+    assert count(metrics, Subsystem.REPAIR) == 0
 
 
 def test_a_cancellation_passes() -> None:
-    with pytest.raises(asyncio.CancelledError), Confined(Metrics(), Part.REPAIR):
+    with pytest.raises(asyncio.CancelledError), Confined(Metrics(), Subsystem.REPAIR):
         raise asyncio.CancelledError
 
 
 async def test_the_exception_of_a_task_that_nobody_awaits_is_noted() -> None:
     metrics, ends = Metrics(), list[int]()
-    tasks = Tasks(metrics, Part.COMMIT, lambda: ends.append(len(tasks)))
+    tasks = Tasks(metrics, Subsystem.COMMIT, lambda: ends.append(len(tasks)))
 
     async def fail() -> None:
         raise RuntimeError("a defect")
@@ -51,18 +51,18 @@ async def test_the_exception_of_a_task_that_nobody_awaits_is_noted() -> None:
             await asyncio.sleep(0)
 
     assert [line["event"] for line in lines] == ["defect"]
-    assert (count(metrics, Part.COMMIT), ends) == (1, [0])
+    assert (count(metrics, Subsystem.COMMIT), ends) == (1, [0])
 
 
 async def test_what_does_not_end_in_time_is_cancelled() -> None:
     metrics = Metrics()
-    tasks = Tasks(metrics, Part.COMMIT)
+    tasks = Tasks(metrics, Subsystem.COMMIT)
     tasks.begin(asyncio.sleep(0.0))
     tasks.begin(asyncio.sleep(3600.0))
 
     assert not await tasks.finish(0.01)
 
-    assert (len(tasks), count(metrics, Part.COMMIT)) == (0, 0)
+    assert (len(tasks), count(metrics, Subsystem.COMMIT)) == (0, 0)
     assert await tasks.finish()
 
 

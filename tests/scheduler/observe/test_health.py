@@ -4,7 +4,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from scheduler.observe.health import Check, Health, State, report, serving
+from scheduler.observe.health import Check, CheckState, Health, report, serving
 from scheduler.observe.metrics import Metrics
 from scheduler.settings import Address
 
@@ -30,11 +30,11 @@ def check(clock: Clock) -> Check:
 
 
 def test_a_check_of_readiness_fails_until_it_is_told_otherwise(check: Check) -> None:
-    assert check.state is State.FAILED
+    assert check.state is CheckState.FAILED
 
 
 def test_a_check_of_life_passes_until_it_is_told_otherwise() -> None:
-    assert Health().live("loop").state is State.OK
+    assert Health().live("loop").state is CheckState.OK
 
 
 def test_a_check_says_since_when_it_stands_so(check: Check, clock: Clock) -> None:

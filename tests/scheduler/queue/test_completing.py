@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.queue import Completing
-from scheduler.queue.completing import HEIR_SECONDS
+from scheduler.queue.gangs import HEIR_SECONDS
 from solver.domain import Claim, ClaimId, Pod
 from tests.support import builders as b
 

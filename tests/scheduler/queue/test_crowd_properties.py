@@ -8,8 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from scheduler.queue import Pending, State
-from scheduler.queue.backoff import Backoff
+from scheduler.backoff import Backoff
+from scheduler.queue import Pending, PodState
 from solver.domain import Pod, PodId, Reason, ReasonCode
 from tests.support.builders import allocation, claim, pod, result
 from tests.support.cluster_builders import became
@@ -156,7 +156,7 @@ class Crowded(RuleBasedStateMachine):
         asleep = [
             key
             for key in self.pods
-            if self.pending.state(key) is State.WAITING and self.rests.get(key, 0.0) <= self.now
+            if self.pending.state(key) is PodState.WAITING and self.rests.get(key, 0.0) <= self.now
         ]
         resting = {shape_of(each) for key, each in self.pods.items() if self.is_resting(key)}
         for key in asleep:
@@ -169,7 +169,7 @@ class Crowded(RuleBasedStateMachine):
                 assert shape_of(other) in resting
 
     def is_resting(self, key: PodId) -> bool:
-        return self.pending.state(key) is State.BACKING_OFF
+        return self.pending.state(key) is PodState.BACKING_OFF
 
     @precondition(lambda self: self.in_flight)
     @rule()

@@ -5,8 +5,8 @@ from collections.abc import Collection
 import pytest
 from msgspec import structs
 
-from scheduler.queue import Pending, State
-from scheduler.queue.crowds import FIRST
+from scheduler.queue import Pending, PodState
+from scheduler.queue.equivalence import FIRST
 from solver.domain import Pod, Reason, ReasonCode
 from tests.support.builders import allocation, claim, consumer, pod, result
 from tests.support.cluster_builders import became
@@ -66,7 +66,7 @@ def test_of_equal_pods_only_the_first_are_tried_and_one_that_fails_tells_for_all
     queue.decide(5.0, 1, LOST)
 
     assert queue.take(6.0) == []
-    assert queue.pending.counts()[State.WAITING] == 499
+    assert queue.pending.counts()[PodState.WAITING] == 499
 
 
 def test_while_all_are_placed_twice_as_many_are_tried_at_once(queue: Queue) -> None:

@@ -3,7 +3,7 @@ import pytest
 
 from scheduler.change import Kind, Object
 from scheduler.cluster import Transition
-from scheduler.queue import Fact, facts_of
+from scheduler.queue import ClusterEvent, facts_of
 from solver.domain import HostPort, Namespace
 from tests.support.builders import (
     allocation,
@@ -26,7 +26,7 @@ NODE, CORDONED = node("n1", cpu=4), node("n1", cpu=4, is_unschedulable=True)
 BOUND, WAITING = pod("p", node_name="n1", cpu=2), pod("p", cpu=2)
 PORTLY = msgspec.structs.replace(BOUND, host_ports=(HostPort(port=80),))
 NOMINATED = msgspec.structs.replace(WAITING, nominated_node_name="n1")
-LEFT = {Fact.NODE_ROOM_FREED, Fact.NEIGHBOUR_LEFT}
+LEFT = {ClusterEvent.NODE_ROOM_FREED, ClusterEvent.NEIGHBOUR_LEFT}
 CLAIM = claim("c")
 GPU = result("gpu", "gpu-0", "n1")
 HELD = claim("c", allocation=allocation(GPU), reserved_for=[consumer("a"), consumer("b")])
@@ -44,20 +44,20 @@ def other(each: Object, **fields: object) -> Object:
 @pytest.mark.parametrize(
     ("before", "after", "facts"),
     [
-        pytest.param(None, NODE, {Fact.NODE_ADDED}, id="node added"),
-        pytest.param(NODE, other(NODE, uid="x"), {Fact.NODE_ADDED}, id="node remade"),
-        pytest.param(NODE, None, {Fact.NODE_GONE}, id="node deleted"),
-        pytest.param(NODE, node("n1", cpu=5), {Fact.NODE_ALLOCATABLE_GREW}, id="node with more cpu"),
+        pytest.param(None, NODE, {ClusterEvent.NODE_ADDED}, id="node added"),
+        pytest.param(NODE, other(NODE, uid="x"), {ClusterEvent.NODE_ADDED}, id="node remade"),
+        pytest.param(NODE, None, {ClusterEvent.NODE_GONE}, id="node deleted"),
+        pytest.param(NODE, node("n1", cpu=5), {ClusterEvent.NODE_ALLOCATABLE_GREW}, id="node with more cpu"),
         pytest.param(
             NODE,
             node("n1", cpu=4, extended={"e.com/x": 1}),
-            {Fact.NODE_ALLOCATABLE_GREW, Fact.NODE_RESOURCE_CHANGED_HANDS},
+            {ClusterEvent.NODE_ALLOCATABLE_GREW, ClusterEvent.NODE_RESOURCE_CHANGED_HANDS},
             id="node with a new resource",
         ),
         pytest.param(
             node("n1", cpu=4, extended={"e.com/x": 1}),
             node("n1", cpu=4, extended={"e.com/x": 0}),
-            {Fact.NODE_RESOURCE_CHANGED_HANDS},
+            {ClusterEvent.NODE_RESOURCE_CHANGED_HANDS},
             id="node without a resource",
         ),
         pytest.param(
@@ -67,16 +67,20 @@ def other(each: Object, **fields: object) -> Object:
             id="node with less of a resource",
         ),
         pytest.param(NODE, node("n1", cpu=3), set(), id="node with less cpu"),
-        pytest.param(NODE, node("n1", cpu=3, pods=111), {Fact.NODE_ALLOCATABLE_GREW}, id="node with less and more"),
-        pytest.param(NODE, node("n1", cpu=4, labels={"a": "b"}), {Fact.NODE_LABELS_CHANGED}, id="node relabelled"),
-        pytest.param(other(NODE, taints=(SICK,)), NODE, {Fact.NODE_TAINT_REMOVED}, id="node untainted"),
+        pytest.param(
+            NODE, node("n1", cpu=3, pods=111), {ClusterEvent.NODE_ALLOCATABLE_GREW}, id="node with less and more"
+        ),
+        pytest.param(
+            NODE, node("n1", cpu=4, labels={"a": "b"}), {ClusterEvent.NODE_LABELS_CHANGED}, id="node relabelled"
+        ),
+        pytest.param(other(NODE, taints=(SICK,)), NODE, {ClusterEvent.NODE_TAINT_REMOVED}, id="node untainted"),
         pytest.param(
             other(NODE, taints=(SICK,)),
             other(NODE, taints=(taint("sick", "v"),)),
-            {Fact.NODE_TAINT_REMOVED, Fact.NODE_TAINT_ADDED},
+            {ClusterEvent.NODE_TAINT_REMOVED, ClusterEvent.NODE_TAINT_ADDED},
             id="node tainted otherwise",
         ),
-        pytest.param(NODE, other(NODE, taints=(SICK,)), {Fact.NODE_TAINT_ADDED}, id="node tainted"),
+        pytest.param(NODE, other(NODE, taints=(SICK,)), {ClusterEvent.NODE_TAINT_ADDED}, id="node tainted"),
         pytest.param(
             other(NODE, taints=(SICK,)),
             other(NODE, taints=(other(SICK, time_added="now"),)),  # type: ignore[arg-type]  # a taint is a Struct too
@@ -86,84 +90,99 @@ def other(each: Object, **fields: object) -> Object:
         pytest.param(
             other(NODE, taints=(taint("soft", effect="PreferNoSchedule"),)), NODE, set(), id="node without a soft taint"
         ),
-        pytest.param(CORDONED, NODE, {Fact.NODE_UNCORDONED}, id="node uncordoned"),
+        pytest.param(CORDONED, NODE, {ClusterEvent.NODE_UNCORDONED}, id="node uncordoned"),
         pytest.param(NODE, CORDONED, set(), id="node cordoned"),
         pytest.param(NODE, other(NODE, images=(("i", 1),)), set(), id="node with another image"),
         pytest.param(None, WAITING, set(), id="pod created"),
         pytest.param(WAITING, None, set(), id="waiting pod deleted"),
-        pytest.param(WAITING, BOUND, {Fact.NEIGHBOUR_ARRIVED}, id="pod bound"),
-        pytest.param(None, BOUND, {Fact.NEIGHBOUR_ARRIVED}, id="bound pod created"),
+        pytest.param(WAITING, BOUND, {ClusterEvent.NEIGHBOUR_ARRIVED}, id="pod bound"),
+        pytest.param(None, BOUND, {ClusterEvent.NEIGHBOUR_ARRIVED}, id="bound pod created"),
         pytest.param(BOUND, None, LEFT, id="bound pod deleted"),
         pytest.param(BOUND, other(BOUND, is_terminal=True), LEFT, id="pod ended"),
         pytest.param(BOUND, WAITING, LEFT, id="pod no longer assumed"),
-        pytest.param(PORTLY, None, LEFT | {Fact.PORTS_FREED}, id="bound pod with host ports deleted"),
+        pytest.param(PORTLY, None, LEFT | {ClusterEvent.PORTS_FREED}, id="bound pod with host ports deleted"),
         pytest.param(
-            BOUND, other(BOUND, node_name="n2"), LEFT | {Fact.NEIGHBOUR_ARRIVED}, id="pod bound elsewhere than assumed"
+            BOUND,
+            other(BOUND, node_name="n2"),
+            LEFT | {ClusterEvent.NEIGHBOUR_ARRIVED},
+            id="pod bound elsewhere than assumed",
         ),
-        pytest.param(BOUND, other(BOUND, uid="x"), LEFT | {Fact.NEIGHBOUR_ARRIVED}, id="bound pod remade"),
-        pytest.param(BOUND, pod("p", node_name="n1", cpu=1), {Fact.NODE_ROOM_FREED}, id="pod resized to less"),
-        pytest.param(BOUND, pod("p", node_name="n1"), {Fact.NODE_ROOM_FREED}, id="pod resized to nothing"),
+        pytest.param(BOUND, other(BOUND, uid="x"), LEFT | {ClusterEvent.NEIGHBOUR_ARRIVED}, id="bound pod remade"),
+        pytest.param(BOUND, pod("p", node_name="n1", cpu=1), {ClusterEvent.NODE_ROOM_FREED}, id="pod resized to less"),
+        pytest.param(BOUND, pod("p", node_name="n1"), {ClusterEvent.NODE_ROOM_FREED}, id="pod resized to nothing"),
         pytest.param(BOUND, pod("p", node_name="n1", cpu=3), set(), id="pod resized to more"),
-        pytest.param(BOUND, other(BOUND, labels=(("a", "b"),)), {Fact.NEIGHBOUR_CHANGED}, id="bound pod relabelled"),
-        pytest.param(BOUND, other(BOUND, is_deleting=True), {Fact.NEIGHBOUR_LEAVING}, id="bound pod being deleted"),
+        pytest.param(
+            BOUND, other(BOUND, labels=(("a", "b"),)), {ClusterEvent.NEIGHBOUR_CHANGED}, id="bound pod relabelled"
+        ),
+        pytest.param(
+            BOUND, other(BOUND, is_deleting=True), {ClusterEvent.NEIGHBOUR_LEAVING}, id="bound pod being deleted"
+        ),
         pytest.param(WAITING, other(WAITING, labels=(("a", "b"),)), set(), id="waiting pod relabelled"),
         pytest.param(other(BOUND, is_terminal=True), None, set(), id="ended pod deleted"),
-        pytest.param(None, CLAIM, {Fact.CLAIM_CREATED}, id="claim created"),
-        pytest.param(CLAIM, None, {Fact.CLAIM_DELETED}, id="claim deleted"),
-        pytest.param(HELD, None, {Fact.CLAIM_DELETED, Fact.DEVICES_FREED}, id="allocated claim deleted"),
-        pytest.param(ADMIN, None, {Fact.CLAIM_DELETED}, id="claim with admin access deleted"),
+        pytest.param(None, CLAIM, {ClusterEvent.CLAIM_CREATED}, id="claim created"),
+        pytest.param(CLAIM, None, {ClusterEvent.CLAIM_DELETED}, id="claim deleted"),
+        pytest.param(
+            HELD, None, {ClusterEvent.CLAIM_DELETED, ClusterEvent.DEVICES_FREED}, id="allocated claim deleted"
+        ),
+        pytest.param(ADMIN, None, {ClusterEvent.CLAIM_DELETED}, id="claim with admin access deleted"),
         pytest.param(
             HELD,
             other(CLAIM, uid="x"),
-            {Fact.CLAIM_DELETED, Fact.DEVICES_FREED, Fact.CLAIM_CREATED},
+            {ClusterEvent.CLAIM_DELETED, ClusterEvent.DEVICES_FREED, ClusterEvent.CLAIM_CREATED},
             id="allocated claim remade",
         ),
-        pytest.param(CLAIM, HELD, {Fact.CLAIM_ALLOCATED}, id="claim allocated"),
+        pytest.param(CLAIM, HELD, {ClusterEvent.CLAIM_ALLOCATED}, id="claim allocated"),
         pytest.param(
             HELD,
             CLAIM,
-            {Fact.CLAIM_DEALLOCATED, Fact.DEVICES_FREED, Fact.CLAIM_RESERVATIONS_SHRANK},
+            {ClusterEvent.CLAIM_DEALLOCATED, ClusterEvent.DEVICES_FREED, ClusterEvent.CLAIM_RESERVATIONS_SHRANK},
             id="claim deallocated",
         ),
-        pytest.param(ADMIN, CLAIM, {Fact.CLAIM_DEALLOCATED}, id="admin access ended"),
+        pytest.param(ADMIN, CLAIM, {ClusterEvent.CLAIM_DEALLOCATED}, id="admin access ended"),
         pytest.param(
             HELD,
             other(HELD, reserved_for=(consumer("b"),)),
-            {Fact.CLAIM_RESERVATIONS_SHRANK, Fact.EVICTION_EASED},
+            {ClusterEvent.CLAIM_RESERVATIONS_SHRANK, ClusterEvent.EVICTION_EASED},
             id="consumer gone",
         ),
         pytest.param(
             HELD,
             other(HELD, reserved_for=(consumer("b"), consumer("c"))),
-            {Fact.CLAIM_RESERVATIONS_SHRANK, Fact.EVICTION_EASED},
+            {ClusterEvent.CLAIM_RESERVATIONS_SHRANK, ClusterEvent.EVICTION_EASED},
             id="consumer replaced",
         ),
         pytest.param(
             other(ADMIN, reserved_for=(consumer("a"),)),
             ADMIN,
-            {Fact.CLAIM_RESERVATIONS_SHRANK},
+            {ClusterEvent.CLAIM_RESERVATIONS_SHRANK},
             id="consumer of a claim with admin access gone",
         ),
         pytest.param(
-            HELD, other(HELD, finalizers=("f",)), {Fact.EVICTION_EASED}, id="allocated claim with the finalizer"
+            HELD, other(HELD, finalizers=("f",)), {ClusterEvent.EVICTION_EASED}, id="allocated claim with the finalizer"
         ),
         pytest.param(other(HELD, finalizers=("f",)), HELD, set(), id="allocated claim without the finalizer"),
-        pytest.param(other(BOUND, is_preemptible=False), BOUND, {Fact.EVICTION_EASED}, id="bound pod unprotected"),
+        pytest.param(
+            other(BOUND, is_preemptible=False), BOUND, {ClusterEvent.EVICTION_EASED}, id="bound pod unprotected"
+        ),
         pytest.param(BOUND, other(BOUND, is_preemptible=False), set(), id="bound pod protected"),
         pytest.param(other(WAITING, is_preemptible=False), WAITING, set(), id="waiting pod unprotected"),
         pytest.param(other(HELD, reserved_for=()), HELD, set(), id="consumers added"),
-        pytest.param(other(CLAIM, invalid="no"), CLAIM, {Fact.CLAIM_CHANGED}, id="claim readable"),
-        pytest.param(CLAIM, other(CLAIM, owner_pod_uid="u"), {Fact.CLAIM_CHANGED}, id="claim with another owner"),
+        pytest.param(other(CLAIM, invalid="no"), CLAIM, {ClusterEvent.CLAIM_CHANGED}, id="claim readable"),
+        pytest.param(
+            CLAIM, other(CLAIM, owner_pod_uid="u"), {ClusterEvent.CLAIM_CHANGED}, id="claim with another owner"
+        ),
         pytest.param(
             CLAIM, other(CLAIM, resource_version="9", finalizers=("f",)), set(), id="claim with the finalizer"
         ),
         pytest.param(CLAIM, other(CLAIM, is_deleting=True), set(), id="claim deleting"),
-        pytest.param(None, device_class("gpu"), {Fact.CLASS_CHANGED}, id="class added"),
-        pytest.param(device_class("gpu"), device_class("gpu", "true"), {Fact.CLASS_CHANGED}, id="class selectors"),
+        pytest.param(None, device_class("gpu"), {ClusterEvent.CLASS_CHANGED}, id="class added"),
+        pytest.param(
+            device_class("gpu"), device_class("gpu", "true"), {ClusterEvent.CLASS_CHANGED}, id="class selectors"
+        ),
         pytest.param(
             device_class("gpu"),
             device_class("gpu", extended_resource_name="e.com/x"),
-            {Fact.CLASS_CHANGED},
+            {ClusterEvent.CLASS_CHANGED},
             id="class with an extended resource",
         ),
         pytest.param(
@@ -173,48 +192,52 @@ def other(each: Object, **fields: object) -> Object:
         pytest.param(
             device_class("gpu", extended_resource_name="e.com/x"),
             None,
-            {Fact.CLASS_CHANGED},
+            {ClusterEvent.CLASS_CHANGED},
             id="class with an extended resource deleted",
         ),
-        pytest.param(None, SLICE, {Fact.SLICE_CHANGED}, id="slice added"),
-        pytest.param(SLICE, other(SLICE, generation=2), {Fact.SLICE_CHANGED}, id="slice generation"),
-        pytest.param(SLICE, other(TAINTED, generation=2), {Fact.SLICE_CHANGED}, id="slice changed and tainted"),
+        pytest.param(None, SLICE, {ClusterEvent.SLICE_CHANGED}, id="slice added"),
+        pytest.param(SLICE, other(SLICE, generation=2), {ClusterEvent.SLICE_CHANGED}, id="slice generation"),
+        pytest.param(SLICE, other(TAINTED, generation=2), {ClusterEvent.SLICE_CHANGED}, id="slice changed and tainted"),
         pytest.param(SLICE, TAINTED, set(), id="device tainted"),
-        pytest.param(TAINTED, SLICE, {Fact.DEVICE_TAINT_REMOVED}, id="device untainted"),
-        pytest.param(SLICE, None, {Fact.SLICE_DELETED}, id="slice deleted"),
-        pytest.param(gpu_slice("n1"), gpu_slice("n1", count=9), {Fact.SLICE_CHANGED}, id="device added"),
+        pytest.param(TAINTED, SLICE, {ClusterEvent.DEVICE_TAINT_REMOVED}, id="device untainted"),
+        pytest.param(SLICE, None, {ClusterEvent.SLICE_DELETED}, id="slice deleted"),
+        pytest.param(gpu_slice("n1"), gpu_slice("n1", count=9), {ClusterEvent.SLICE_CHANGED}, id="device added"),
         pytest.param(None, RULE, set(), id="rule added"),
-        pytest.param(RULE, None, {Fact.DEVICE_TAINT_REMOVED}, id="rule deleted"),
-        pytest.param(RULE, other(RULE, pool="n2"), {Fact.DEVICE_TAINT_REMOVED}, id="rule changed"),
-        pytest.param(NOMINATED, None, {Fact.NOMINATION_ENDED}, id="nominated pod deleted"),
-        pytest.param(NOMINATED, WAITING, {Fact.NOMINATION_ENDED}, id="nomination taken back"),
-        pytest.param(NOMINATED, other(NOMINATED, uid="x"), {Fact.NOMINATION_ENDED}, id="nominated pod remade"),
-        pytest.param(NOMINATED, other(NOMINATED, is_deleting=True), {Fact.NOMINATION_ENDED}, id="nominated pod leaves"),
+        pytest.param(RULE, None, {ClusterEvent.DEVICE_TAINT_REMOVED}, id="rule deleted"),
+        pytest.param(RULE, other(RULE, pool="n2"), {ClusterEvent.DEVICE_TAINT_REMOVED}, id="rule changed"),
+        pytest.param(NOMINATED, None, {ClusterEvent.NOMINATION_ENDED}, id="nominated pod deleted"),
+        pytest.param(NOMINATED, WAITING, {ClusterEvent.NOMINATION_ENDED}, id="nomination taken back"),
+        pytest.param(NOMINATED, other(NOMINATED, uid="x"), {ClusterEvent.NOMINATION_ENDED}, id="nominated pod remade"),
+        pytest.param(
+            NOMINATED, other(NOMINATED, is_deleting=True), {ClusterEvent.NOMINATION_ENDED}, id="nominated pod leaves"
+        ),
         pytest.param(
             NOMINATED,
             other(NOMINATED, nominated_node_name="n2"),
-            {Fact.NOMINATION_ENDED},
+            {ClusterEvent.NOMINATION_ENDED},
             id="another node nominated",
         ),
-        pytest.param(NOMINATED, BOUND, {Fact.NEIGHBOUR_ARRIVED}, id="nominated pod bound"),
+        pytest.param(NOMINATED, BOUND, {ClusterEvent.NEIGHBOUR_ARRIVED}, id="nominated pod bound"),
         pytest.param(
             other(NOMINATED, nominated_node_name="n2"),
             BOUND,
-            {Fact.NEIGHBOUR_ARRIVED, Fact.NOMINATION_ENDED},
+            {ClusterEvent.NEIGHBOUR_ARRIVED, ClusterEvent.NOMINATION_ENDED},
             id="nominated pod bound elsewhere",
         ),
         pytest.param(WAITING, NOMINATED, set(), id="node nominated"),
-        pytest.param(None, Namespace(name="x"), {Fact.NAMESPACE_CHANGED}, id="namespace added"),
-        pytest.param(Namespace(name="x"), None, {Fact.NAMESPACE_CHANGED}, id="namespace deleted"),
+        pytest.param(None, Namespace(name="x"), {ClusterEvent.NAMESPACE_CHANGED}, id="namespace added"),
+        pytest.param(Namespace(name="x"), None, {ClusterEvent.NAMESPACE_CHANGED}, id="namespace deleted"),
         pytest.param(
             Namespace(name="x"),
             Namespace(name="x", labels=(("a", "b"),)),
-            {Fact.NAMESPACE_CHANGED},
+            {ClusterEvent.NAMESPACE_CHANGED},
             id="namespace relabelled",
         ),
     ],
 )
-def test_a_transition_says_what_could_help(before: Object | None, after: Object | None, facts: set[Fact]) -> None:
+def test_a_transition_says_what_could_help(
+    before: Object | None, after: Object | None, facts: set[ClusterEvent]
+) -> None:
     assert facts_of(became(before, after)) == facts
 
 
@@ -239,4 +262,4 @@ def test_a_disruption_budget_says_what_could_help(
 ) -> None:
     found = facts_of(Transition(kind=Kind.BUDGETS, key="default/b", before=before, after=after))
 
-    assert found == ({Fact.DISRUPTIONS_ALLOWED} if is_fact else set())
+    assert found == ({ClusterEvent.DISRUPTIONS_ALLOWED} if is_fact else set())

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.queue import Pending
-from scheduler.queue.lanes import FEWEST_NEW, FEWEST_RETRIED
+from scheduler.queue.active_queue import FEWEST_NEW, FEWEST_RETRIED
 from solver.domain import Batch, PodId, Reason, ReasonCode
 from tests.support.builders import member, node, pod
 from tests.support.cluster_builders import became

@@ -1,4 +1,4 @@
-from scheduler.queue.line import Line, Rank
+from scheduler.queue.indexed_heap import IndexedHeap, Rank
 from solver.domain import PodId
 
 
@@ -6,14 +6,14 @@ def rank(name: str, priority: int = 0, first_seen: float = 0.0) -> Rank:
     return Rank(-priority, first_seen, PodId("default", name))
 
 
-def line_of(*ranks: Rank) -> Line[Rank]:
-    line: Line[Rank] = Line()
+def line_of(*ranks: Rank) -> IndexedHeap[Rank]:
+    line: IndexedHeap[Rank] = IndexedHeap()
     for each in ranks:
         line.add(each.pod, each)
     return line
 
 
-def drained(line: Line[Rank]) -> list[str]:
+def drained(line: IndexedHeap[Rank]) -> list[str]:
     names = []
     while (head := line.head()) is not None:
         names.append(head.pod.name)

@@ -5,29 +5,29 @@ import pytest
 
 from scheduler.change import Kind
 from scheduler.cluster import Transition
-from scheduler.cluster.gangs import Standing
-from scheduler.queue import Completing, Musters, Pending, State
+from scheduler.cluster.gangs import GangProgress
+from scheduler.queue import Completing, Musters, Pending, PodState
 from solver.domain import GangId, Pod, PodGroup, PodId, Reason, ReasonCode
 from tests.support import builders as b
 
-COMPLETE = Standing(missing=0, is_partial=False)
+COMPLETE = GangProgress(missing=0, is_partial=False)
 
 
 class Stage:
     """A queue with gangs of which a test says how they stand."""
 
     def __init__(self) -> None:
-        self.standing: dict[str, Standing] = {}
+        self.standing: dict[str, GangProgress] = {}
         self.completing = Completing()
         musters = Musters(lambda gang: self.standing.get(gang.name, COMPLETE), self.completing)
         self.pending = Pending(["dovetail"], musters=musters, muster_seconds=10.0)
 
     def lacks(self, gang: str, missing: int) -> None:
-        self.standing[gang] = Standing(missing=missing, is_partial=False)
+        self.standing[gang] = GangProgress(missing=missing, is_partial=False)
 
     def lost(self, gang: str) -> None:
         """Let a gang be placed and lose a member."""
-        self.standing[gang] = Standing(missing=0, is_partial=True)
+        self.standing[gang] = GangProgress(missing=0, is_partial=True)
         self.completing.placed([member("gone", gang)], 0.0)
         self.completing.see(member("gone", gang), None, 0.0)
 
@@ -43,7 +43,7 @@ class Stage:
             each = member(name)
             self.pending.put_back(each.id, each.uid, [Reason(code=code, message="because")], now)
 
-    def state(self, name: str) -> State | None:
+    def state(self, name: str) -> PodState | None:
         return self.pending.state(PodId(b.NAMESPACE, name))
 
 
@@ -59,7 +59,7 @@ def stage() -> Stage:
 def test_members_wait_until_enough_exist_and_are_taken_together(stage: Stage) -> None:
     stage.lacks("g", 1)
     stage.offer("a", "b")
-    assert (stage.taken(0.0), stage.state("a")) == ([], State.WAITING)
+    assert (stage.taken(0.0), stage.state("a")) == ([], PodState.WAITING)
 
     stage.lacks("g", 0)
     stage.offer("c", now=1.0)
@@ -94,7 +94,7 @@ def test_a_gang_that_becomes_complete_while_it_is_in_flight_comes_back_soon(stag
     stage.offer("c", now=10.5)
     stage.put_back("a", "b", code=ReasonCode.GANG_INCOMPLETE, now=11.0)
     assert sorted(stage.taken(13.0)) in (["a", "b"], ["a", "b", "c"])
-    assert stage.state("a") is State.IN_FLIGHT
+    assert stage.state("a") is PodState.IN_FLIGHT
 
 
 def test_a_member_that_runs_elsewhere_completes_the_gang_too(stage: Stage) -> None:
@@ -110,7 +110,7 @@ def test_who_rests_or_waits_is_taken_along_with_the_first_that_is_ready(stage: S
     stage.taken(0.0)
     stage.put_back("a", code=ReasonCode.CONFLICT)
     stage.put_back("b", code=ReasonCode.NODE_RESOURCES)
-    assert (stage.state("a"), stage.state("b")) == (State.BACKING_OFF, State.WAITING)
+    assert (stage.state("a"), stage.state("b")) == (PodState.BACKING_OFF, PodState.WAITING)
     stage.offer("c", now=0.5)
     assert sorted(stage.taken(0.5)) == ["a", "b", "c"]
 
@@ -137,7 +137,7 @@ def test_who_completes_a_gang_that_runs_in_part_goes_first(stage: Stage) -> None
 
 def test_a_running_pod_that_nobody_placed_with_a_gang_gives_it_no_head_start(stage: Stage) -> None:
     stage.offer("old", gang="other")
-    stage.standing["g"] = Standing(missing=0, is_partial=True)
+    stage.standing["g"] = GangProgress(missing=0, is_partial=True)
     stage.offer("new", now=5.0)
     assert stage.taken(5.0, limit=1) == ["old"]
 
@@ -175,7 +175,7 @@ def test_a_pod_group_that_is_deleted_lets_its_own_gang_be_told(stage: Stage) -> 
     stage.lacks("g", 1)
     group = PodGroup(id=GangId(b.NAMESPACE, "g", "dovetail.dev"), min_count=1)
     stage.pending.wake(Transition(kind=Kind.POD_GROUPS, key="default/g", before=group, after=None))
-    assert (stage.taken(5.0), stage.state("a")) == ([], State.WAITING)
+    assert (stage.taken(5.0), stage.state("a")) == ([], PodState.WAITING)
     assert stage.taken(20.0) == ["a"]
 
 
@@ -195,7 +195,7 @@ def test_who_waited_for_something_else_is_told_anew_when_a_member_is_deleted(sta
     stage.put_back("a", "b", code=ReasonCode.GANG_UNPLACED)
     stage.lacks("g", 1)
     stage.pending.remove(PodId(b.NAMESPACE, "b"))
-    assert (stage.taken(20.0), stage.state("a")) == ([], State.WAITING)
+    assert (stage.taken(20.0), stage.state("a")) == ([], PodState.WAITING)
     assert stage.taken(30.0) == ["a"]
 
 

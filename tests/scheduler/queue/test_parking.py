@@ -2,10 +2,10 @@
 
 import pytest
 
-from scheduler.queue import Backoff, Kin, Parking
+from scheduler.queue import Backoff, Parking, SpecKey
 from solver.domain import Reason, ReasonCode
 
-KIN = Kin("default", 1)
+KIN = SpecKey("default", 1)
 WHY = (Reason(code=ReasonCode.TOO_COSTLY, message="too costly"),)
 
 
@@ -52,17 +52,17 @@ def test_what_breaks_a_limit_again_is_proven_no_more(parking: Parking) -> None:
 
 def test_a_kin_of_which_nothing_is_heard_is_forgotten(parking: Parking) -> None:
     parking.broke(KIN, WHY, 0.0)
-    parking.broke(Kin("default", 2), WHY, 631.0)
+    parking.broke(SpecKey("default", 2), WHY, 631.0)
 
     assert not parking.is_known(KIN)
 
 
 def test_no_more_than_so_many_are_remembered(parking: Parking) -> None:
     for number in range(5000):
-        parking.broke(Kin("default", number), WHY, 0.0)
-        parking.survived(Kin("other", number))
+        parking.broke(SpecKey("default", number), WHY, 0.0)
+        parking.survived(SpecKey("other", number))
 
     assert len(parking) == 4096
-    assert not parking.is_known(Kin("default", 0))
-    assert parking.is_known(Kin("default", 4999))
-    assert not parking.is_proven(Kin("other", 0))
+    assert not parking.is_known(SpecKey("default", 0))
+    assert parking.is_known(SpecKey("default", 4999))
+    assert not parking.is_proven(SpecKey("other", 0))

@@ -1,9 +1,9 @@
 import msgspec
 import pytest
 
-from scheduler.queue import Backoff, Pending, State
-from scheduler.queue.backoff import MOST_EARLY
-from scheduler.queue.standing import MOST_MOVES, MOST_RIVALS
+from scheduler.backoff import MOST_EARLY
+from scheduler.queue import Backoff, Pending, PodState
+from scheduler.queue.queues import MOST_MOVES, MOST_RIVALS
 from solver.domain import Pod, PodId, Reason, ReasonCode
 from tests.support.builders import allocation, claim, consumer, node, pod, result, taint
 from tests.support.cluster_builders import became
@@ -34,7 +34,7 @@ def waiting(pending: Pending, each: Pod, *codes: ReasonCode) -> None:
     pending.offer(each, 0.0)
     pending.take_batch(0.0, 100)
     put_back(pending, each, 0.0, *codes)
-    assert pending.state(each.id) is State.WAITING
+    assert pending.state(each.id) is PodState.WAITING
 
 
 # Who is let in
@@ -62,17 +62,19 @@ def test_a_pod_that_is_not_ours_to_place_is_not_let_in(pending: Pending, fields:
     assert len(pending) == 0
 
 
-@pytest.mark.parametrize("state", [State.ACTIVE, State.IN_FLIGHT, State.BACKING_OFF, State.WAITING, State.GATED])
+@pytest.mark.parametrize(
+    "state", [PodState.ACTIVE, PodState.IN_FLIGHT, PodState.BACKING_OFF, PodState.WAITING, PodState.GATED]
+)
 @pytest.mark.parametrize("fields", [{"node_name": "n1"}, {"is_deleting": True}, {"is_terminal": True}])
 def test_a_pod_leaves_from_every_state_when_it_is_no_longer_ours(
-    pending: Pending, state: State, fields: dict[str, object]
+    pending: Pending, state: PodState, fields: dict[str, object]
 ) -> None:
-    each = pod("p", "c", scheduling_gates=["g"] if state is State.GATED else [])
+    each = pod("p", "c", scheduling_gates=["g"] if state is PodState.GATED else [])
     pending.offer(each, 0.0)
-    if state in {State.IN_FLIGHT, State.BACKING_OFF, State.WAITING}:
+    if state in {PodState.IN_FLIGHT, PodState.BACKING_OFF, PodState.WAITING}:
         pending.take_batch(0.0, 1)
-    if state in {State.BACKING_OFF, State.WAITING}:
-        put_back(pending, each, 0.0, ReasonCode.BUDGET if state is State.BACKING_OFF else ReasonCode.NO_NODES)
+    if state in {PodState.BACKING_OFF, PodState.WAITING}:
+        put_back(pending, each, 0.0, ReasonCode.BUDGET if state is PodState.BACKING_OFF else ReasonCode.NO_NODES)
     assert pending.state(each.id) is state
     pending.offer(msgspec.structs.replace(each, **fields), 1.0)
 
@@ -91,7 +93,7 @@ def test_several_scheduler_names_are_ours() -> None:
 def test_a_gated_pod_waits_at_its_gate(pending: Pending) -> None:
     pending.offer(pod("p", scheduling_gates=["g"]), 0.0)
 
-    assert pending.counts()[State.GATED] == 1
+    assert pending.counts()[PodState.GATED] == 1
     assert pending.next_due(0.0) is None
     assert names(pending, 1000.0) == []
 
@@ -172,7 +174,7 @@ def test_what_another_attempt_may_cure_rests_and_is_tried_again(pending: Pending
     pending.take_batch(0.0, 1)
     put_back(pending, pod("p"), 10.0, code)
 
-    assert pending.state(pod("p").id) is State.BACKING_OFF
+    assert pending.state(pod("p").id) is PodState.BACKING_OFF
     assert pending.next_due(10.0) == 11.0
     assert names(pending, 10.9) == []
     assert names(pending, 11.0) == ["p"]
@@ -222,7 +224,7 @@ def test_a_woken_pod_rests_until_its_backoff_is_over(pending: Pending) -> None:
     pending.wake(ROOM_FREED)
 
     assert names(pending, 0.5) == []
-    assert pending.state(pod("p").id) is State.BACKING_OFF
+    assert pending.state(pod("p").id) is PodState.BACKING_OFF
     assert pending.next_due(0.5) == 1.0
     assert names(pending, 1.0) == ["p"]
 
@@ -249,7 +251,7 @@ def test_putting_back_what_is_not_in_flight_changes_nothing(pending: Pending) ->
     put_back(pending, pod("p"), 0.0, ReasonCode.NODE_RESOURCES)
     put_back(pending, pod("unknown"), 0.0, ReasonCode.NODE_RESOURCES)
 
-    assert pending.state(pod("p").id) is State.ACTIVE
+    assert pending.state(pod("p").id) is PodState.ACTIVE
     assert len(pending) == 1
 
 
@@ -287,7 +289,7 @@ def test_a_fact_about_another_claim_while_in_flight_does_not_count(pending: Pend
     pending.wake(became(FULL, claim("c", allocation=allocation())))
     put_back(pending, pod("p", "d"), 0.1, ReasonCode.CLAIM_FULL)
 
-    assert pending.state(pod("p").id) is State.WAITING
+    assert pending.state(pod("p").id) is PodState.WAITING
 
 
 def test_a_pod_that_changes_in_flight_is_tried_again_as_it_is_now(pending: Pending) -> None:
@@ -324,7 +326,7 @@ def test_a_pod_gated_in_flight_stays_at_its_gate(pending: Pending) -> None:
     pending.offer(pod("p", scheduling_gates=["g"]), 0.1)
     put_back(pending, pod("p"), 0.1, ReasonCode.CONFLICT)
 
-    assert pending.state(pod("p").id) is State.GATED
+    assert pending.state(pod("p").id) is PodState.GATED
 
 
 # The pod's own changes
@@ -356,14 +358,14 @@ def test_our_own_nomination_does_not_wake(pending: Pending) -> None:
     waiting(pending, pod("p"), ReasonCode.NODE_RESOURCES)
     pending.offer(msgspec.structs.replace(pod("p"), nominated_node_name="n1"), 2.0)
 
-    assert pending.state(pod("p").id) is State.WAITING
+    assert pending.state(pod("p").id) is PodState.WAITING
 
 
 def test_a_pod_shown_again_as_it_was_is_not_woken(pending: Pending) -> None:
     waiting(pending, pod("p"), ReasonCode.NODE_RESOURCES)
     pending.offer(pod("p"), 2.0)
 
-    assert pending.state(pod("p").id) is State.WAITING
+    assert pending.state(pod("p").id) is PodState.WAITING
 
 
 def test_a_change_of_a_resting_pod_does_not_shorten_its_rest(pending: Pending) -> None:
@@ -399,7 +401,7 @@ def test_a_claim_wakes_only_for_reasons_that_it_cures(pending: Pending) -> None:
     waiting(pending, pod("p", "c"), ReasonCode.NODE_TAINT)
     pending.wake(became(None, CLAIM))
 
-    assert pending.state(PodId("default", "p")) is State.WAITING
+    assert pending.state(PodId("default", "p")) is PodState.WAITING
     assert names(pending, 2.0) == []
 
 
@@ -434,7 +436,7 @@ def test_a_call_moves_a_bounded_number_of_pods_and_the_next_calls_the_rest(pendi
     pending.wake(ROOM_FREED)
 
     assert names(pending, 1.0, limit=3) == ["p-00000", "p-00001", "p-00002"]
-    assert pending.counts()[State.ACTIVE] == MOST_MOVES - 3
+    assert pending.counts()[PodState.ACTIVE] == MOST_MOVES - 3
     assert pending.next_due(1.0) == 1.0
     assert len(names(pending, 1.0, limit=count)) == count - 3
 
@@ -456,7 +458,7 @@ def test_waking_costs_the_same_however_many_wait(pending: Pending) -> None:
     pending.wake(ROOM_FREED)
 
     # Marked, not moved: all of them still stand where they stood.
-    assert pending.counts()[State.WAITING] == 100
+    assert pending.counts()[PodState.WAITING] == 100
 
 
 def test_nothing_is_due_when_nobody_waits(pending: Pending) -> None:
@@ -486,7 +488,7 @@ def test_a_pod_whose_victims_are_gone_does_not_rest(pending: Pending) -> None:
     pending.offer(pod("p"), 0.0)
     pending.take_batch(0.0, 100)
     put_back(pending, pod("p"), 0.0, ReasonCode.PREEMPTING)
-    assert (pending.state(pod("p").id), names(pending, 0.5)) == (State.BACKING_OFF, [])
+    assert (pending.state(pod("p").id), names(pending, 0.5)) == (PodState.BACKING_OFF, [])
 
     pending.hasten(pod("p").id, 0.5)
 
@@ -524,7 +526,7 @@ def test_a_pod_that_waits_for_something_else_is_not_hastened(pending: Pending) -
     pending.hasten(pod("p").id, 5.0)
     pending.hasten(PodId("default", "nobody"), 5.0)
 
-    assert pending.state(pod("p").id) is State.WAITING
+    assert pending.state(pod("p").id) is PodState.WAITING
 
 
 # Pods that rest, and come before others that are tried again

@@ -8,10 +8,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from scheduler.backoff import MOST_EARLY, TOGETHER_SECONDS
 from scheduler.cluster import Transition
-from scheduler.queue import Backoff, Pending, State, facts_of
-from scheduler.queue.backoff import MOST_EARLY, TOGETHER_SECONDS
-from scheduler.queue.wakeups import OF_ONE_CLAIM, RETRIED, WAKES
+from scheduler.queue import Backoff, Pending, PodState, facts_of
+from scheduler.queue.queueing_hints import OF_ONE_CLAIM, RETRIED, WAKES
 from solver.domain import Pod, Reason, ReasonCode
 from tests.support.builders import allocation, claim, consumer, device_class, node, pod, result, taint
 from tests.support.cluster_builders import became
@@ -165,9 +165,9 @@ class Queue(RuleBasedStateMachine):
         assert len(self.pending) == len(self.model)
         counts = self.pending.counts()
         assert sum(counts.values()) == len(self.model)
-        assert counts[State.IN_FLIGHT] == sum(each.is_taken for each in self.model.values())
+        assert counts[PodState.IN_FLIGHT] == sum(each.is_taken for each in self.model.values())
         for name, each in self.model.items():
-            assert (self.pending.state(pod(name).id) is State.IN_FLIGHT) == each.is_taken
+            assert (self.pending.state(pod(name).id) is PodState.IN_FLIGHT) == each.is_taken
 
     @invariant()
     def whoever_is_ready_is_due(self) -> None:

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from scheduler.change import Change, Kind
-from scheduler.interning import Interner
-from scheduler.queue.shedding import CLAIM_BYTES, POD_BYTES, Shedding
+from scheduler.cluster.interning import Interner
+from scheduler.queue.load_shedding import CLAIM_BYTES, POD_BYTES, Shedding
 from solver.domain import Claim, Pod
 from tests.support.builders import allocation, claim, config, consumer, entry, pod, result, toleration
 from tests.support.cluster_builders import seen

@@ -2,71 +2,88 @@
 
 import pytest
 
-from scheduler.queue.facts import Fact
-from scheduler.queue.wakeups import OF_ONE_CLAIM, RETRIED, WAKES, wakes
+from scheduler.queue.cluster_events import ClusterEvent
+from scheduler.queue.queueing_hints import OF_ONE_CLAIM, RETRIED, WAKES, wakes
 from solver.domain import ReasonCode
 
 OPENED = {
-    Fact.NODE_ADDED,
-    Fact.NODE_LABELS_CHANGED,
-    Fact.NODE_RESOURCE_CHANGED_HANDS,
-    Fact.CLASS_CHANGED,
-    Fact.SLICE_CHANGED,
-    Fact.SLICE_DELETED,
+    ClusterEvent.NODE_ADDED,
+    ClusterEvent.NODE_LABELS_CHANGED,
+    ClusterEvent.NODE_RESOURCE_CHANGED_HANDS,
+    ClusterEvent.CLASS_CHANGED,
+    ClusterEvent.SLICE_CHANGED,
+    ClusterEvent.SLICE_DELETED,
 }
-FREED = {Fact.DEVICES_FREED, Fact.DEVICE_TAINT_REMOVED, Fact.NOMINATION_ENDED}
-CLAIM = {Fact.CLAIM_CREATED, Fact.CLAIM_ALLOCATED}
-REMADE = {Fact.CLAIM_CREATED, Fact.CLAIM_DELETED}
+FREED = {ClusterEvent.DEVICES_FREED, ClusterEvent.DEVICE_TAINT_REMOVED, ClusterEvent.NOMINATION_ENDED}
+CLAIM = {ClusterEvent.CLAIM_CREATED, ClusterEvent.CLAIM_ALLOCATED}
+REMADE = {ClusterEvent.CLAIM_CREATED, ClusterEvent.CLAIM_DELETED}
 
-VOLUME_CLAIM = {Fact.VOLUME_CLAIM_CREATED, Fact.VOLUME_CLAIM_CHANGED, Fact.VOLUME_CLAIM_DELETED}
-VOLUME_PLACE = {Fact.VOLUME_OFFERED, Fact.NODE_ADDED, Fact.NODE_LABELS_CHANGED}
-VOLUME_USE = {Fact.VOLUMES_RELEASED, Fact.NODE_ADDED, Fact.VOLUME_CLAIM_CREATED, Fact.VOLUME_CLAIM_DELETED}
+VOLUME_CLAIM = {ClusterEvent.VOLUME_CLAIM_CREATED, ClusterEvent.VOLUME_CLAIM_CHANGED, ClusterEvent.VOLUME_CLAIM_DELETED}
+VOLUME_PLACE = {ClusterEvent.VOLUME_OFFERED, ClusterEvent.NODE_ADDED, ClusterEvent.NODE_LABELS_CHANGED}
+VOLUME_USE = {
+    ClusterEvent.VOLUMES_RELEASED,
+    ClusterEvent.NODE_ADDED,
+    ClusterEvent.VOLUME_CLAIM_CREATED,
+    ClusterEvent.VOLUME_CLAIM_DELETED,
+}
 
-EASED = {Fact.DEVICE_TAINT_REMOVED}
-LABELS = {Fact.NODE_ADDED, Fact.NODE_LABELS_CHANGED}
-LEFT = {Fact.NEIGHBOUR_LEFT, Fact.NODE_GONE, Fact.NEIGHBOUR_CHANGED}
+EASED = {ClusterEvent.DEVICE_TAINT_REMOVED}
+LABELS = {ClusterEvent.NODE_ADDED, ClusterEvent.NODE_LABELS_CHANGED}
+LEFT = {ClusterEvent.NEIGHBOUR_LEFT, ClusterEvent.NODE_GONE, ClusterEvent.NEIGHBOUR_CHANGED}
 
-WOKEN_BY: dict[ReasonCode, set[Fact]] = {
+WOKEN_BY: dict[ReasonCode, set[ClusterEvent]] = {
     ReasonCode.POD_INVALID: set(),
-    ReasonCode.CLAIM_MISSING: {Fact.CLAIM_CREATED},
-    ReasonCode.CLAIM_NOT_OWNED: REMADE | {Fact.CLAIM_CHANGED},
+    ReasonCode.CLAIM_MISSING: {ClusterEvent.CLAIM_CREATED},
+    ReasonCode.CLAIM_NOT_OWNED: REMADE | {ClusterEvent.CLAIM_CHANGED},
     ReasonCode.CLAIM_DELETING: REMADE,
-    ReasonCode.CLAIM_INVALID: REMADE | {Fact.CLAIM_CHANGED, Fact.CLAIM_ALLOCATED},
-    ReasonCode.CLAIM_FULL: REMADE | {Fact.CLAIM_RESERVATIONS_SHRANK, Fact.CLAIM_DEALLOCATED},
-    ReasonCode.CLAIM_ELSEWHERE: REMADE | {Fact.CLAIM_DEALLOCATED, Fact.NODE_ADDED, Fact.NODE_LABELS_CHANGED},
-    ReasonCode.CLAIM_OUT_OF_REACH: REMADE | {Fact.CLAIM_DEALLOCATED, Fact.NODE_ADDED, Fact.NODE_LABELS_CHANGED},
+    ReasonCode.CLAIM_INVALID: REMADE | {ClusterEvent.CLAIM_CHANGED, ClusterEvent.CLAIM_ALLOCATED},
+    ReasonCode.CLAIM_FULL: REMADE | {ClusterEvent.CLAIM_RESERVATIONS_SHRANK, ClusterEvent.CLAIM_DEALLOCATED},
+    ReasonCode.CLAIM_ELSEWHERE: REMADE
+    | {ClusterEvent.CLAIM_DEALLOCATED, ClusterEvent.NODE_ADDED, ClusterEvent.NODE_LABELS_CHANGED},
+    ReasonCode.CLAIM_OUT_OF_REACH: REMADE
+    | {ClusterEvent.CLAIM_DEALLOCATED, ClusterEvent.NODE_ADDED, ClusterEvent.NODE_LABELS_CHANGED},
     ReasonCode.CLAIM_TAINTED: REMADE
-    | {Fact.CLAIM_DEALLOCATED, Fact.SLICE_CHANGED, Fact.SLICE_DELETED, Fact.DEVICE_TAINT_REMOVED},
+    | {
+        ClusterEvent.CLAIM_DEALLOCATED,
+        ClusterEvent.SLICE_CHANGED,
+        ClusterEvent.SLICE_DELETED,
+        ClusterEvent.DEVICE_TAINT_REMOVED,
+    },
     ReasonCode.CLAIM_TOO_LARGE: OPENED | REMADE | CLAIM,
-    ReasonCode.CLASS_MISSING: {Fact.CLASS_CHANGED} | CLAIM,
-    ReasonCode.SELECTOR_INVALID: {Fact.CLASS_CHANGED} | CLAIM,
+    ReasonCode.CLASS_MISSING: {ClusterEvent.CLASS_CHANGED} | CLAIM,
+    ReasonCode.SELECTOR_INVALID: {ClusterEvent.CLASS_CHANGED} | CLAIM,
     ReasonCode.SELECTOR_FAILED: OPENED | EASED | CLAIM,
-    ReasonCode.NO_NODES: {Fact.NODE_ADDED},
-    ReasonCode.NODE_UNSCHEDULABLE: {Fact.NODE_ADDED, Fact.NODE_UNCORDONED},
-    ReasonCode.NODE_TAINT: {Fact.NODE_ADDED, Fact.NODE_TAINT_REMOVED},
-    ReasonCode.NODE_AFFINITY: {Fact.NODE_ADDED, Fact.NODE_LABELS_CHANGED},
+    ReasonCode.NO_NODES: {ClusterEvent.NODE_ADDED},
+    ReasonCode.NODE_UNSCHEDULABLE: {ClusterEvent.NODE_ADDED, ClusterEvent.NODE_UNCORDONED},
+    ReasonCode.NODE_TAINT: {ClusterEvent.NODE_ADDED, ClusterEvent.NODE_TAINT_REMOVED},
+    ReasonCode.NODE_AFFINITY: {ClusterEvent.NODE_ADDED, ClusterEvent.NODE_LABELS_CHANGED},
     ReasonCode.NODE_RESOURCES: {
-        Fact.NODE_ADDED,
-        Fact.NODE_ALLOCATABLE_GREW,
-        Fact.NODE_RESOURCE_CHANGED_HANDS,
-        Fact.NODE_ROOM_FREED,
-        Fact.NOMINATION_ENDED,
-        Fact.CLASS_CHANGED,
+        ClusterEvent.NODE_ADDED,
+        ClusterEvent.NODE_ALLOCATABLE_GREW,
+        ClusterEvent.NODE_RESOURCE_CHANGED_HANDS,
+        ClusterEvent.NODE_ROOM_FREED,
+        ClusterEvent.NOMINATION_ENDED,
+        ClusterEvent.CLASS_CHANGED,
     },
     ReasonCode.NODE_TOO_SMALL: {
-        Fact.NODE_ADDED,
-        Fact.NODE_ALLOCATABLE_GREW,
-        Fact.NODE_RESOURCE_CHANGED_HANDS,
-        Fact.CLASS_CHANGED,
+        ClusterEvent.NODE_ADDED,
+        ClusterEvent.NODE_ALLOCATABLE_GREW,
+        ClusterEvent.NODE_RESOURCE_CHANGED_HANDS,
+        ClusterEvent.CLASS_CHANGED,
     },
-    ReasonCode.NODE_HELD: {Fact.NODE_ADDED, Fact.HOLD_RELEASED},
-    ReasonCode.HOLDING: {Fact.NODE_GONE},
-    ReasonCode.NODE_PORTS: {Fact.NODE_ADDED, Fact.PORTS_FREED, Fact.NOMINATION_ENDED},
-    ReasonCode.POD_AFFINITY: LABELS | LEFT | {Fact.NEIGHBOUR_ARRIVED, Fact.NAMESPACE_CHANGED},
-    ReasonCode.POD_ANTI_AFFINITY: LABELS | LEFT | {Fact.NAMESPACE_CHANGED, Fact.NOMINATION_ENDED},
+    ReasonCode.NODE_HELD: {ClusterEvent.NODE_ADDED, ClusterEvent.HOLD_RELEASED},
+    ReasonCode.HOLDING: {ClusterEvent.NODE_GONE},
+    ReasonCode.NODE_PORTS: {ClusterEvent.NODE_ADDED, ClusterEvent.PORTS_FREED, ClusterEvent.NOMINATION_ENDED},
+    ReasonCode.POD_AFFINITY: LABELS | LEFT | {ClusterEvent.NEIGHBOUR_ARRIVED, ClusterEvent.NAMESPACE_CHANGED},
+    ReasonCode.POD_ANTI_AFFINITY: LABELS | LEFT | {ClusterEvent.NAMESPACE_CHANGED, ClusterEvent.NOMINATION_ENDED},
     ReasonCode.TOPOLOGY_SPREAD: LABELS
     | LEFT
-    | {Fact.NEIGHBOUR_ARRIVED, Fact.NEIGHBOUR_LEAVING, Fact.NODE_TAINT_ADDED, Fact.NODE_TAINT_REMOVED},
+    | {
+        ClusterEvent.NEIGHBOUR_ARRIVED,
+        ClusterEvent.NEIGHBOUR_LEAVING,
+        ClusterEvent.NODE_TAINT_ADDED,
+        ClusterEvent.NODE_TAINT_REMOVED,
+    },
     ReasonCode.TOPOLOGY_LABEL: LABELS,
     ReasonCode.DEVICES_NONE: OPENED | CLAIM,
     ReasonCode.DEVICES_IN_USE: OPENED | FREED | CLAIM,
@@ -80,33 +97,60 @@ WOKEN_BY: dict[ReasonCode, set[Fact]] = {
     ReasonCode.POOL_INCOMPLETE: OPENED | EASED | CLAIM,
     ReasonCode.POOL_INVALID: OPENED | EASED | CLAIM,
     ReasonCode.PREEMPTING: set(),
-    ReasonCode.NO_VICTIMS: {Fact.DISRUPTIONS_ALLOWED, Fact.EVICTION_EASED, Fact.NOMINATION_ENDED},
+    ReasonCode.NO_VICTIMS: {
+        ClusterEvent.DISRUPTIONS_ALLOWED,
+        ClusterEvent.EVICTION_EASED,
+        ClusterEvent.NOMINATION_ENDED,
+    },
     ReasonCode.OUTRANKED: OPENED
     | FREED
     | CLAIM
-    | {Fact.HOLD_RELEASED}
-    | {Fact.NODE_ALLOCATABLE_GREW, Fact.NODE_TAINT_REMOVED, Fact.NODE_UNCORDONED, Fact.NODE_ROOM_FREED}
-    | {Fact.VOLUMES_RELEASED, Fact.VOLUME_CLAIM_CHANGED, Fact.VOLUME_OFFERED, Fact.ATTACHMENTS_GREW},
-    ReasonCode.GANG_INCOMPLETE: {Fact.GANG_CHANGED},
-    ReasonCode.GANG_INVALID: {Fact.GANG_CHANGED},
+    | {ClusterEvent.HOLD_RELEASED}
+    | {
+        ClusterEvent.NODE_ALLOCATABLE_GREW,
+        ClusterEvent.NODE_TAINT_REMOVED,
+        ClusterEvent.NODE_UNCORDONED,
+        ClusterEvent.NODE_ROOM_FREED,
+    }
+    | {
+        ClusterEvent.VOLUMES_RELEASED,
+        ClusterEvent.VOLUME_CLAIM_CHANGED,
+        ClusterEvent.VOLUME_OFFERED,
+        ClusterEvent.ATTACHMENTS_GREW,
+    },
+    ReasonCode.GANG_INCOMPLETE: {ClusterEvent.GANG_CHANGED},
+    ReasonCode.GANG_INVALID: {ClusterEvent.GANG_CHANGED},
     ReasonCode.GANG_UNPLACED: OPENED
     | FREED
     | CLAIM
-    | {Fact.HOLD_RELEASED}
-    | {Fact.NODE_ALLOCATABLE_GREW, Fact.NODE_TAINT_REMOVED, Fact.NODE_UNCORDONED, Fact.NODE_ROOM_FREED}
-    | {Fact.VOLUMES_RELEASED, Fact.VOLUME_CLAIM_CHANGED, Fact.VOLUME_OFFERED, Fact.ATTACHMENTS_GREW}
-    | {Fact.GANG_CHANGED},
-    ReasonCode.GANG_TOPOLOGY: OPENED | {Fact.NODE_ROOM_FREED, Fact.DEVICES_FREED, Fact.GANG_CHANGED},
+    | {ClusterEvent.HOLD_RELEASED}
+    | {
+        ClusterEvent.NODE_ALLOCATABLE_GREW,
+        ClusterEvent.NODE_TAINT_REMOVED,
+        ClusterEvent.NODE_UNCORDONED,
+        ClusterEvent.NODE_ROOM_FREED,
+    }
+    | {
+        ClusterEvent.VOLUMES_RELEASED,
+        ClusterEvent.VOLUME_CLAIM_CHANGED,
+        ClusterEvent.VOLUME_OFFERED,
+        ClusterEvent.ATTACHMENTS_GREW,
+    }
+    | {ClusterEvent.GANG_CHANGED},
+    ReasonCode.GANG_TOPOLOGY: OPENED
+    | {ClusterEvent.NODE_ROOM_FREED, ClusterEvent.DEVICES_FREED, ClusterEvent.GANG_CHANGED},
     ReasonCode.VOLUME_CLAIM_MISSING: VOLUME_CLAIM,
     ReasonCode.VOLUME_CLAIM_UNUSABLE: VOLUME_CLAIM,
-    ReasonCode.VOLUME_CLAIM_UNBOUND: VOLUME_CLAIM | {Fact.STORAGE_CLASS_CHANGED},
+    ReasonCode.VOLUME_CLAIM_UNBOUND: VOLUME_CLAIM | {ClusterEvent.STORAGE_CLASS_CHANGED},
     ReasonCode.VOLUME_MISSING: VOLUME_CLAIM | VOLUME_PLACE,
     ReasonCode.VOLUME_ELSEWHERE: VOLUME_CLAIM | VOLUME_PLACE,
-    ReasonCode.VOLUME_NONE: VOLUME_CLAIM | VOLUME_PLACE | {Fact.STORAGE_CLASS_CHANGED},
-    ReasonCode.VOLUME_CAPACITY: VOLUME_CLAIM | VOLUME_PLACE | {Fact.STORAGE_CLASS_CHANGED, Fact.STORAGE_GREW},
+    ReasonCode.VOLUME_NONE: VOLUME_CLAIM | VOLUME_PLACE | {ClusterEvent.STORAGE_CLASS_CHANGED},
+    ReasonCode.VOLUME_CAPACITY: VOLUME_CLAIM
+    | VOLUME_PLACE
+    | {ClusterEvent.STORAGE_CLASS_CHANGED, ClusterEvent.STORAGE_GREW},
     ReasonCode.VOLUME_EXCLUSIVE: VOLUME_USE,
     ReasonCode.VOLUME_IN_USE: VOLUME_USE,
-    ReasonCode.VOLUME_ATTACHMENTS: VOLUME_USE | {Fact.ATTACHMENTS_GREW},
+    ReasonCode.VOLUME_ATTACHMENTS: VOLUME_USE | {ClusterEvent.ATTACHMENTS_GREW},
     ReasonCode.VOLUME_BINDING_FAILED: set(),
     ReasonCode.VOLUME_CONTENDED: set(),
     ReasonCode.BUDGET: set(),
@@ -119,13 +163,13 @@ WOKEN_BY: dict[ReasonCode, set[Fact]] = {
 
 
 @pytest.mark.parametrize("code", ReasonCode)
-@pytest.mark.parametrize("fact", Fact)
-def test_cell(fact: Fact, code: ReasonCode) -> None:
+@pytest.mark.parametrize("fact", ClusterEvent)
+def test_cell(fact: ClusterEvent, code: ReasonCode) -> None:
     assert wakes(fact, code) == (fact in WOKEN_BY[code])
 
 
 def test_every_fact_has_a_row() -> None:
-    assert set(WAKES) == set(Fact)
+    assert set(WAKES) == set(ClusterEvent)
 
 
 @pytest.mark.parametrize("code", ReasonCode)
@@ -135,6 +179,6 @@ def test_every_reason_ends_by_a_fact_or_by_itself_or_by_the_pod(code: ReasonCode
     assert is_woken + (code in RETRIED) + (code == ReasonCode.POD_INVALID) == 1
 
 
-@pytest.mark.parametrize("fact", Fact)
-def test_facts_of_one_claim_are_those_named_after_it(fact: Fact) -> None:
+@pytest.mark.parametrize("fact", ClusterEvent)
+def test_facts_of_one_claim_are_those_named_after_it(fact: ClusterEvent) -> None:
     assert (fact in OF_ONE_CLAIM) == fact.startswith(("Claim", "VolumeClaim"))

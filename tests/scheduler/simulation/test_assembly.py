@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from scheduler.change import Change, Kind
-from scheduler.simulation.assembly import Assembly
-from scheduler.simulation.case import Case
+from scheduler.simulation.case_builder import Assembly
 from scheduler.simulation.manifests.documents import Document
+from scheduler.simulation.simulator import SimulationCase
 from solver.domain import Claim, PodClaim
 from tests.support import builders as b
 from tests.support import manifests as m
@@ -15,13 +15,13 @@ from tests.support import manifests as m
 CONTAINER = {"name": "main", "resources": {"limits": {"cpu": 0.5, "memory": "1Gi"}, "requests": {"memory": "1Mi"}}}
 
 
-def case(*manifests: m.Manifest, live: tuple[Change, ...] = (), name: str = "dovetail") -> Case:
+def case(*manifests: m.Manifest, live: tuple[Change, ...] = (), name: str = "dovetail") -> SimulationCase:
     assembly = Assembly(live=live)
     assembly.add(Document(f"m{index}", each) for index, each in enumerate(manifests))
     return assembly.case(name)
 
 
-def claims(found: Case) -> dict[str, Claim]:
+def claims(found: SimulationCase) -> dict[str, Claim]:
     return {each.id.name: each for each in found.snapshot.claims}
 
 

@@ -6,20 +6,20 @@ from pathlib import Path
 import pytest
 
 from scheduler.simulation.manifests import documents
-from scheduler.simulation.manifests.documents import Problem
+from scheduler.simulation.manifests.documents import ManifestProblem
 from tests.support import manifests as m
 
 
-def read(path: Path, text: str) -> documents.Reading:
+def read(path: Path, text: str) -> documents.ManifestFiles:
     path.write_text(text, encoding="utf-8")
     return documents.read([path])
 
 
-def names(reading: documents.Reading) -> list[str]:
+def names(reading: documents.ManifestFiles) -> list[str]:
     return [each.body["metadata"]["name"] for each in reading.documents]
 
 
-def sources(reading: documents.Reading, path: Path) -> list[str]:
+def sources(reading: documents.ManifestFiles, path: Path) -> list[str]:
     return [each.source.removeprefix(f"{path}: ") for each in reading.documents]
 
 
@@ -102,7 +102,7 @@ def test_a_problem_says_where_and_what(text: str, problem: str, tmp_path: Path) 
 
 
 def test_an_empty_folder_is_a_problem(tmp_path: Path) -> None:
-    expected = Problem(str(tmp_path), "", "", "the folder holds no .yaml, .yml or .json file")
+    expected = ManifestProblem(str(tmp_path), "", "", "the folder holds no .yaml, .yml or .json file")
     assert documents.read([tmp_path]).problems == [expected]
 
 
@@ -169,7 +169,7 @@ def test_a_wrong_byte_costs_its_document_only(tmp_path: Path) -> None:
     reading = documents.read([path])
     assert names(reading) == ["a", "c"]
     told = "cannot be read: the byte 0xff at line 7, column 19 is not UTF-8: save the file as UTF-8"
-    assert reading.problems == [Problem(f"{path}: document 2", "", "", told)]
+    assert reading.problems == [ManifestProblem(f"{path}: document 2", "", "", told)]
 
 
 def test_a_wrong_byte_in_json_costs_its_document_only(tmp_path: Path) -> None:
@@ -189,4 +189,4 @@ def test_a_file_that_is_too_large_is_named_and_not_read_whole(tmp_path: Path, mo
     path.write_bytes(b"#" * (2**20 + 1))
     reading = documents.read([path, Path("/dev/zero")])
     told = "is larger than 1 MiB: split it into several files"
-    assert reading.problems == [Problem(str(path), "", "", told), Problem("/dev/zero", "", "", told)]
+    assert reading.problems == [ManifestProblem(str(path), "", "", told), ManifestProblem("/dev/zero", "", "", told)]

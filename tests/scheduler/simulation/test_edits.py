@@ -4,8 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.change import Change, Kind
-from scheduler.simulation.assembly import Assembly
-from scheduler.simulation.manifests import edits
+from scheduler.simulation.case_builder import Assembly
+from scheduler.simulation.manifests import decoding
 from scheduler.simulation.manifests.documents import LIVE, Document
 from solver.domain import Claim
 from tests.support import builders as b
@@ -18,7 +18,7 @@ INSTEAD = "write a new template with another name, and create the pod anew"
 def test_an_edited_claim_is_named() -> None:
     edited = replace(THERE, requests=(b.request("r", count=4),))
 
-    told = edits.of_claim(edited, THERE)
+    told = decoding.of_claim(edited, THERE)
 
     assert told == f"differs from the claim in the cluster, and claims are immutable: {INSTEAD}"
 
@@ -32,17 +32,17 @@ def test_an_edited_claim_is_named() -> None:
     ],
 )
 def test_a_claim_that_is_the_same_is_let_through(same: Claim) -> None:
-    assert edits.of_claim(same, THERE) == ""
+    assert decoding.of_claim(same, THERE) == ""
 
 
 def test_a_claim_that_is_new_is_let_through() -> None:
-    assert edits.of_claim(THERE, None) == ""
+    assert decoding.of_claim(THERE, None) == ""
 
 
 def test_an_allocation_for_a_request_that_is_gone() -> None:
     edited = replace(THERE, allocation=b.allocation(b.result("old", "gpu-0", "n1"), b.result("r/sub", "gpu-1", "n1")))
 
-    assert edits.of_claim(edited, None) == (
+    assert decoding.of_claim(edited, None) == (
         f"the allocation is for request old, which the spec does not have; claims are immutable: {INSTEAD}"
     )
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from scheduler.simulation.assembly import Assembly
-from scheduler.simulation.case import Case
+from scheduler.simulation.case_builder import Assembly
 from scheduler.simulation.manifests.documents import Document
+from scheduler.simulation.simulator import SimulationCase
 from solver import solve
 from solver.domain import Budget, HostPort, Policy
 from tests.support import manifests as m
@@ -12,13 +12,13 @@ from tests.support import manifests as m
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def case(*manifests: m.Manifest) -> Case:
+def case(*manifests: m.Manifest) -> SimulationCase:
     assembly = Assembly()
     assembly.add(Document(f"m{index}", each) for index, each in enumerate(manifests))
     return assembly.case("dovetail")
 
 
-def placed(found: Case) -> dict[str, str]:
+def placed(found: SimulationCase) -> dict[str, str]:
     plan = solve(found.snapshot, found.batch, Policy(), Budget())
     return {each.pod.name: each.node for each in plan.placements}
 

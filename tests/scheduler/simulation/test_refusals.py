@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.change import Kind
 from scheduler.kube.decode import objects
-from scheduler.simulation.assembly import Assembly
+from scheduler.simulation.case_builder import Assembly
 from scheduler.simulation.manifests.documents import Document
 from scheduler.simulation.manifests.refusals import MOST_PODS, of_object
 from tests.support import claim_mistakes

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 
 from scheduler.change import Change, Kind
-from scheduler.simulation.assembly import Assembly
-from scheduler.simulation.case import Case
+from scheduler.simulation.case_builder import Assembly
 from scheduler.simulation.manifests.documents import Document
+from scheduler.simulation.simulator import SimulationCase
 from solver import solve
 from solver.domain import Budget, Plan, Policy, Volume, VolumeClaim, VolumeClaimId
 from tests.support import manifests as m
@@ -19,13 +19,13 @@ AT_ONCE = {**WAITING, "metadata": {"name": "at-once"}, "volumeBindingMode": "Imm
 SPEC: Json = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 
 
-def case(*manifests: Json, live: tuple[Change, ...] = ()) -> Case:
+def case(*manifests: Json, live: tuple[Change, ...] = ()) -> SimulationCase:
     assembly = Assembly(live=live)
     assembly.add(Document(f"m{index}", each) for index, each in enumerate(manifests))
     return assembly.case("dovetail")
 
 
-def plan(found: Case) -> Plan:
+def plan(found: SimulationCase) -> Plan:
     return solve(found.snapshot, found.batch, Policy(), Budget())
 
 

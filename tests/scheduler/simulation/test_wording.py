@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.simulation.manifests.wording import in_our_words
+from scheduler.simulation.manifests.decoding import in_our_words
 
 ROWS = [
     (

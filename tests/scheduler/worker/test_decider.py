@@ -11,11 +11,11 @@ import pytest
 from scheduler.cluster import Cluster
 from scheduler.observe.health import Health
 from scheduler.observe.metrics import Metrics
-from scheduler.worker import record
+from scheduler.worker import recording
 from scheduler.worker.decider import Decider, Decision
-from scheduler.worker.limits import Limits
-from scheduler.worker.process import AsideEndedError, Worker
-from scheduler.worker.sight import Sight
+from scheduler.worker.decision_limits import Limits
+from scheduler.worker.supervisor import AsideEndedError, Worker
+from scheduler.worker.telemetry import Sight
 from solver.domain import Batch, Pod, Policy, ReasonCode
 from tests.support.builders import allocation, batch, claim, gpu_class, gpu_slice, member, node, pod, result
 from tests.support.cluster_builders import seen
@@ -215,8 +215,8 @@ async def test_the_input_of_a_pod_that_ends_a_decision_alone_is_saved(tmp_path: 
                 await at.decide_aside((guilty,))
 
     (path,) = saved(tmp_path)
-    assert record.read(path).batch == batch(guilty)
-    assert "default/exit" in record.read(path).cause
+    assert recording.read(path).batch == batch(guilty)
+    assert "default/exit" in recording.read(path).cause
 
 
 async def test_a_plan_that_broke_a_rule_is_counted_and_its_input_saved(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.worker.decision_limits import Limits
 from scheduler.worker.frames import Cause, Decided
-from scheduler.worker.limits import Limits
-from scheduler.worker.process import COMMAND, AsideEndedError, Question, SolveFailedError, WorkerLostError
+from scheduler.worker.supervisor import COMMAND, AsideEndedError, Question, SolveFailedError, WorkerLostError
 from solver.domain import Policy
 from tests.support.builders import batch, pod
 from tests.support.shell_process import LIMITS, Shell, running
@@ -73,7 +73,7 @@ async def test_batches_go_on_while_a_child_decides() -> None:
 
 
 async def test_a_child_is_ended_when_its_time_is_up_and_its_parent_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scheduler.worker.process._OVERRUN_SECONDS", 0.1)
+    monkeypatch.setattr("scheduler.worker.supervisor._OVERRUN_SECONDS", 0.1)
     async with running() as shell:
         pid = shell.worker.pid
         with pytest.raises(AsideEndedError) as caught:

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from scheduler.worker.feed import Feed
+from scheduler.worker.frames import Feed
 from tests.support.builders import node, pod
 from tests.support.cluster_builders import gone, seen
 

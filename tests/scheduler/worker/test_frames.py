@@ -101,8 +101,8 @@ def test_orders_are_received_in_order_until_the_other_end_closes() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        frames.Ready(pid=7, address_space_bytes=2**30),
-        frames.Failed(id=1, message="Traceback"),
+        frames.WorkerReady(pid=7, address_space_bytes=2**30),
+        frames.SolveFailed(id=1, message="Traceback"),
         frames.Decided(id=1, plan=None, violations=(Violation(rule="r", subject="s", message="m"),), seconds=0.5),
         frames.Decided(id=2, plan=plan(unplaced(pod("p")))),
         frames.Ended(id=3, cause=frames.Cause.TIME),
@@ -118,7 +118,7 @@ async def test_an_answer_survives(answer: frames.Answer) -> None:
 
 async def test_an_answer_that_is_cut_off_is_an_error() -> None:
     reader = asyncio.StreamReader()
-    reader.feed_data(frames.encode(frames.Ready(pid=7, address_space_bytes=1))[:-1])
+    reader.feed_data(frames.encode(frames.WorkerReady(pid=7, address_space_bytes=1))[:-1])
     reader.feed_eof()
 
     with pytest.raises(asyncio.IncompleteReadError):

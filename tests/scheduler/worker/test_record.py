@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from scheduler.worker import record
+from scheduler.worker import recording
 from solver.domain import Policy
 from tests.support.builders import batch, claim, config, device, device_class, node, pod, resource_slice, snapshot
 
@@ -16,9 +16,9 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SECRET = "s3cret"
 
 
-def made(**changes: object) -> record.Record:
+def made(**changes: object) -> recording.Record:
     settings = (config(parameters=f'{{"token": "{SECRET}"}}'),)
-    whole = record.Record(
+    whole = recording.Record(
         cause="test",
         snapshot=snapshot(
             node("n1", cpu=4),
@@ -35,45 +35,45 @@ def made(**changes: object) -> record.Record:
 
 
 def test_a_record_is_read_as_it_was_saved(tmp_path: Path) -> None:
-    path = record.save(tmp_path / "records", made(), NOW)
+    path = recording.save(tmp_path / "records", made(), NOW)
 
-    assert record.read(path) == record.without_parameters(made())
+    assert recording.read(path) == recording.without_parameters(made())
 
 
 def test_the_file_says_which_version_it_is(tmp_path: Path) -> None:
-    raw = msgspec.json.decode(record.save(tmp_path, made(), NOW).read_bytes())
+    raw = msgspec.json.decode(recording.save(tmp_path, made(), NOW).read_bytes())
 
     assert (raw["apiVersion"], raw["kind"]) == ("record.dovetail.dev/v1alpha1", "Decision")
 
 
 def test_opaque_parameters_are_left_out(tmp_path: Path) -> None:
-    assert SECRET not in record.save(tmp_path, made(), NOW).read_text()
+    assert SECRET not in recording.save(tmp_path, made(), NOW).read_text()
 
 
 def test_only_the_newest_records_are_kept(tmp_path: Path) -> None:
-    paths = [record.save(tmp_path, made(), NOW + timedelta(seconds=second)) for second in range(25)]
+    paths = [recording.save(tmp_path, made(), NOW + timedelta(seconds=second)) for second in range(25)]
 
     assert sorted(tmp_path.iterdir()) == paths[5:]
 
 
 def test_large_records_do_not_fill_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = record.save(tmp_path, made())
-    monkeypatch.setattr(record, "_MOST_BYTES", int(first.stat().st_size * 2.5))
-    paths = [first, *(record.save(tmp_path, made()) for _ in range(4))]
+    first = recording.save(tmp_path, made())
+    monkeypatch.setattr(recording, "_MOST_BYTES", int(first.stat().st_size * 2.5))
+    paths = [first, *(recording.save(tmp_path, made()) for _ in range(4))]
 
     assert sorted(tmp_path.iterdir()) == sorted(paths[-2:])
 
 
 def test_the_newest_record_stays_however_large_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record, "_MOST_BYTES", 1)
-    record.save(tmp_path, made())
-    newest = record.save(tmp_path, made())
+    monkeypatch.setattr(recording, "_MOST_BYTES", 1)
+    recording.save(tmp_path, made())
+    newest = recording.save(tmp_path, made())
 
     assert list(tmp_path.iterdir()) == [newest]
 
 
 def test_the_owner_alone_can_read_what_is_saved(tmp_path: Path) -> None:
-    path = record.save(tmp_path / "records", made(), NOW)
+    path = recording.save(tmp_path / "records", made(), NOW)
 
     assert (stat.S_IMODE(path.stat().st_mode), stat.S_IMODE(path.parent.stat().st_mode)) == (0o600, 0o700)
     assert list(path.parent.iterdir()) == [path]
@@ -83,7 +83,7 @@ def test_a_link_in_the_place_of_a_file_is_replaced_and_not_followed(tmp_path: Pa
     target, path = tmp_path / "target", tmp_path / "saved.json"
     target.write_text("precious")
     path.symlink_to(target)
-    record.write(path, b"new")
+    recording.write(path, b"new")
 
     assert (target.read_text(), path.read_text(), path.is_symlink()) == ("precious", "new", False)
 
@@ -92,7 +92,7 @@ def test_a_file_that_everybody_could_read_is_replaced_by_one_that_they_cannot(tm
     path = tmp_path / "saved.json"
     path.write_text("old")
     path.chmod(0o644)
-    record.write(path, b"new")
+    recording.write(path, b"new")
 
     assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("new", 0o600)
 
@@ -101,7 +101,7 @@ def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    record.write(pipe, b"new")
+    recording.write(pipe, b"new")
 
     assert os.read(reader, 10) == b"new"
     os.close(reader)
@@ -110,7 +110,7 @@ def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
 def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(OSError, match="folder"):
-        record.write(tmp_path / "folder", b"new")
+        recording.write(tmp_path / "folder", b"new")
 
     assert list(tmp_path.iterdir()) == [tmp_path / "folder"]
 
@@ -120,4 +120,4 @@ def test_a_record_that_nests_too_deep_is_no_crash(tmp_path: Path) -> None:
     path.write_text("[" * 100_000)
 
     with pytest.raises((msgspec.MsgspecError, RecursionError)):
-        record.read(path)
+        recording.read(path)

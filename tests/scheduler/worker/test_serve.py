@@ -10,7 +10,7 @@ from msgspec import structs
 from scheduler.change import Change
 from scheduler.cluster import Assumptions, Cluster, Intake, Transition
 from scheduler.worker import frames, serve
-from scheduler.worker.token_bucket import UNITS_PER_DEVICE
+from scheduler.worker.serve import UNITS_PER_DEVICE
 from solver import Engine, solve, solve_greedily
 from solver.domain import Batch, Budget, Plan, Pod, PodId, Policy, ReasonCode, Snapshot, Violation
 from solver.verify import check as honest_check

@@ -1,6 +1,6 @@
 """More may be spent while the solver's process is new, and a tenth of the time after that."""
 
-from scheduler.worker.token_bucket import UNITS_PER_DEVICE, TokenBucket
+from scheduler.worker.serve import UNITS_PER_DEVICE, TokenBucket
 
 DEVICES = 1000
 FULL = DEVICES * UNITS_PER_DEVICE

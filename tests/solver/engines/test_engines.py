@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from solver import solve, verify
 from solver.domain import Policy
 from solver.engines import cpsat, linear
-from solver.engines.cpsat import Effort
-from solver.engines.programme import Programme
-from solver.engines.status import EngineError, EngineResult, EngineStatus
+from solver.engines.cpsat import Effort, EngineError, EngineResult, EngineStatus
+from solver.engines.linear import Programme
 from solver.model.form import Expression, IntegerForm
 from tests.support import builders as b
 from tests.support import solver_problems as s

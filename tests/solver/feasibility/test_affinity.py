@@ -3,7 +3,7 @@
 import pytest
 
 from solver.domain import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from solver.feasibility import affinity
+from solver.feasibility import node_fit
 from tests.support import builders as b
 
 LABELS = {"zone": "a", "cards": "8", "junk": "eight", "thousand": "1_000", "empty": ""}
@@ -47,43 +47,43 @@ FAILS: tuple[tuple[str, NodeSelectorRequirement], ...] = (
 
 @pytest.mark.parametrize("requirement", [row[1] for row in HOLDS], ids=[row[0] for row in HOLDS])
 def test_a_requirement_holds(requirement: NodeSelectorRequirement) -> None:
-    assert affinity.matches_term(b.expressions(requirement), "n1", LABELS)
+    assert node_fit.matches_term(b.expressions(requirement), "n1", LABELS)
 
 
 @pytest.mark.parametrize("requirement", [row[1] for row in FAILS], ids=[row[0] for row in FAILS])
 def test_a_requirement_fails(requirement: NodeSelectorRequirement) -> None:
-    assert not affinity.matches_term(b.expressions(requirement), "n1", LABELS)
+    assert not node_fit.matches_term(b.expressions(requirement), "n1", LABELS)
 
 
 def test_a_term_without_requirements_matches_nothing() -> None:
-    assert not affinity.matches_term(NodeSelectorTerm(), "n1", LABELS)
+    assert not node_fit.matches_term(NodeSelectorTerm(), "n1", LABELS)
 
 
 def test_a_selector_without_terms_matches_nothing() -> None:
-    assert not affinity.matches(NodeSelector(), "n1", LABELS)
+    assert not node_fit.matches(NodeSelector(), "n1", LABELS)
 
 
 def test_an_empty_term_beside_one_that_holds_changes_nothing() -> None:
     selector = b.node_selector(NodeSelectorTerm(), b.expressions(b.requirement("zone", "In", "a")))
-    assert affinity.matches(selector, "n1", LABELS)
+    assert node_fit.matches(selector, "n1", LABELS)
 
 
 def test_terms_are_alternatives() -> None:
     terms = (b.expressions(b.requirement("zone", "In", value)) for value in ("b", "a"))
-    assert affinity.matches(b.node_selector(*terms), "n1", LABELS)
+    assert node_fit.matches(b.node_selector(*terms), "n1", LABELS)
 
 
 def test_requirements_of_a_term_hold_together() -> None:
     term = b.expressions(b.requirement("zone", "In", "a"), b.requirement("cards", "Gt", "8"))
-    assert not affinity.matches_term(term, "n1", LABELS)
+    assert not node_fit.matches_term(term, "n1", LABELS)
 
 
 def test_a_field_is_the_name_of_the_node() -> None:
-    assert affinity.matches(b.on_node("n1"), "n1", {})
+    assert node_fit.matches(b.on_node("n1"), "n1", {})
 
 
 def test_a_label_does_not_stand_for_a_field() -> None:
-    assert not affinity.matches(b.on_node("n1"), "n2", {"metadata.name": "n1"})
+    assert not node_fit.matches(b.on_node("n1"), "n2", {"metadata.name": "n1"})
 
 
 def test_fields_and_expressions_of_a_term_hold_together() -> None:
@@ -91,4 +91,4 @@ def test_fields_and_expressions_of_a_term_hold_together() -> None:
         match_fields=(b.requirement("metadata.name", "In", "n1"),),
         match_expressions=(b.requirement("zone", "In", "b"),),
     )
-    assert not affinity.matches_term(term, "n1", LABELS)
+    assert not node_fit.matches_term(term, "n1", LABELS)

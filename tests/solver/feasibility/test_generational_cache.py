@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solver.feasibility.generational_cache import GenerationalCache
+from solver.cel.cache import GenerationalCache
 
 
 def _cache(most_bytes: int) -> GenerationalCache[str, str]:

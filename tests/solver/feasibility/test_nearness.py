@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from solver.feasibility.nearness import listed, nearest, suggestion
+from solver.domain.wording import listed, nearest, suggestion
 
 CLASSES = ("gpu.nvidia.com", "mig.nvidia.com", "gpu.amd.com")
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solver.domain import LabelRequirement, LabelSelector, PodTerm
-from solver.feasibility.selection import Matcher, Selection, described
+from solver.feasibility.selector_index import Matcher, Selection, described
 from tests.support.calls import counted
 from tests.support.neighbour_builders import requirement, selector, term
 

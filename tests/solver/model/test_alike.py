@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from solver.domain import Policy
 from solver.problem.problem import Problem
 from solver.search import bound
-from solver.search.values import names
+from solver.search.objective_values import names
 from tests.support import builders as b
 from tests.support import solver_problems as s
 

@@ -5,9 +5,9 @@ import pytest
 
 from solver.domain import Budget, Policy
 from solver.model import cells
-from solver.problem.memory import Engine
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
+from solver.problem.solver_cache import Engine
 from solver.search import bound
 from tests.support import builders as b
 

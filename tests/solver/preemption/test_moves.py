@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from solver.domain import Batch, Budget, Claim, Controller, GangId, Pod, Policy, Relocation, Snapshot
-from solver.preemption import moves
+from solver.preemption import defragmentation
 from tests.support import builders as b
 from tests.support.bruteforce import best
 from tests.support.preemption_cases import RULES, disruption_budget, gone, holding, running
@@ -17,7 +17,7 @@ POLICY = Policy(preemption=RULES)
 
 def fewest(snapshot: Snapshot, *pods: Pod) -> Relocation:
     budget = Budget(seconds=60.0, deterministic_seconds=10.0)
-    return moves.fewest(snapshot, Batch(pods=pods), POLICY, budget)
+    return defragmentation.fewest(snapshot, Batch(pods=pods), POLICY, budget)
 
 
 def controlled(pod: Pod) -> Pod:

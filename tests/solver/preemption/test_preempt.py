@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from solver import solve
 from solver.domain import Batch, Budget, Claim, ConsumerReference, Gang, GangId, Pod, Policy, ReasonCode
 from solver.preemption import preempt
-from solver.preemption.ground import Ground
+from solver.preemption.cluster_state import Ground
 from solver.verify import check
 from tests.support import builders as b
 from tests.support.preemption_cases import (

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from solver.domain import Batch, Plan, Pod, Policy, PreemptionRules, Snapshot
-from solver.preemption import rearranging
+from solver.preemption import preempt
 from solver.verify import check
 from tests.support import builders as b
 from tests.support.neighbour_builders import neighbour, term
@@ -38,7 +38,7 @@ def places(plan: Plan) -> dict[str, str]:
 def in_place() -> Iterator[None]:
     """Nobody of the plan goes elsewhere."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rearranging, "_MOST_PODS", -1)
+        patch.setattr(preempt, "_MOST_PODS", -1)
         yield
 
 
@@ -56,7 +56,7 @@ def test_a_pod_of_the_plan_goes_elsewhere_for_another() -> None:
     plan = decided(SCENE, HIGH, LOW)
 
     assert (places(plan), victims(plan)) == ({"low": "n0", "high": "n1"}, ["one"])
-    assert rearranging.STAGE in plan.report.stages
+    assert preempt.STAGE in plan.report.stages
     assert {level.name.partition(":")[0] for level in plan.report.levels} == {"placed"}
 
 

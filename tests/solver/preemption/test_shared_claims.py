@@ -4,8 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from solver.domain import Batch, Budget, Pod, Policy, ReasonCode, Snapshot
-from solver.preemption.holding import held
-from solver.problem.memory import Engine
+from solver.preemption.nominated_pods import held
+from solver.problem.solver_cache import Engine
 from solver.verify import check
 from tests.support import builders as b
 from tests.support.preemption_cases import DEVICES, decide, holding, running

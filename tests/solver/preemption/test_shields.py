@@ -17,10 +17,10 @@ from solver.domain import (
     Pod,
     Policy,
     Snapshot,
-    labels,
+    label_selectors,
 )
-from solver.preemption import shields
-from solver.preemption.shields import Shields
+from solver.preemption import pdb_index
+from solver.preemption.pdb_index import Shields
 from solver.verify import check
 from tests.support import builders as b
 from tests.support.preemption_cases import RULES, decide, disruption_budget, running, victims
@@ -88,7 +88,7 @@ def crowd(*found: DisruptionBudget) -> Snapshot:
 
 def test_budgets_of_another_namespace_are_not_put_to_every_pod() -> None:
     snapshot, high = crowd(*long_budgets(20, 20)), b.pod("high", cpu=2, priority=10, node_selector={HOST: "n2"})
-    with mock.patch.object(labels, "is_met", side_effect=labels.is_met) as compared:
+    with mock.patch.object(label_selectors, "is_met", side_effect=label_selectors.is_met) as compared:
         plan = decide(snapshot, high)
         assert check(snapshot, Batch(pods=(high,)), plan, Policy(preemption=RULES)) == ()
     assert victims(plan) == ["low"]
@@ -101,14 +101,14 @@ def test_victims_that_are_equal_are_put_to_their_budgets_once_by_the_check() -> 
     snapshot, high = replace(b.snapshot(b.node("n1", cpu=8), webs), budgets=found), b.pod("high", cpu=8, priority=10)
     plan = decide(snapshot, high)
     assert len(victims(plan)) == len(webs)
-    with mock.patch.object(labels, "is_met", side_effect=labels.is_met) as compared:
+    with mock.patch.object(label_selectors, "is_met", side_effect=label_selectors.is_met) as compared:
         assert check(snapshot, Batch(pods=(high,)), plan, Policy(preemption=RULES)) == ()
     assert compared.call_count <= len(found) + 2 * len(webs)
 
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(shields, "MOST_REQUIREMENTS", 10)
+    monkeypatch.setattr(pdb_index, "MOST_REQUIREMENTS", 10)
     return 10
 
 

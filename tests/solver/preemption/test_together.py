@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from solver import solve
 from solver.domain import Batch, Budget, Gang, GangId, Plan, Pod, Policy, PreemptionRules, ReasonCode, Snapshot
-from solver.preemption import harm, together
+from solver.preemption import victim_model
 from solver.verify import check
 from tests.support import builders as b
 from tests.support.preemption_cases import (
@@ -146,9 +146,9 @@ def test_a_gang_is_helped_whole_or_not_at_all_beside_others() -> None:
 @pytest.mark.parametrize("broken", ["too large", "not proven"])
 def test_without_a_proof_they_are_helped_in_turn(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
     if broken == "too large":
-        monkeypatch.setattr(together, "_MOST_CELLS", 1)
+        monkeypatch.setattr(victim_model, "_MOST_CELLS", 1)
     else:
-        monkeypatch.setattr(harm, "most_helped", lambda *_: None)
+        monkeypatch.setattr(victim_model, "most_helped", lambda *_: None)
 
     plan = decided(two_nodes(), *highs(2, 2))
 
@@ -159,13 +159,13 @@ def test_without_a_proof_they_are_helped_in_turn(monkeypatch: pytest.MonkeyPatch
 @pytest.fixture
 def unsure(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is decided together is never known to be the best, and compared."""
-    decided_together = together.decided
+    decided_together = victim_model.decided
 
-    def found(*given: Any) -> together.Joint | None:
+    def found(*given: Any) -> victim_model.Joint | None:
         joint = decided_together(*given)
         return dataclasses.replace(joint, is_best=False) if joint is not None else None
 
-    monkeypatch.setattr(together, "decided", found)
+    monkeypatch.setattr(victim_model, "decided", found)
 
 
 @pytest.mark.usefixtures("unsure")
@@ -191,7 +191,7 @@ def test_what_was_done_in_turn_stands_where_together_is_no_better() -> None:
 
 
 def test_as_many_as_one_plan_helps_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(together, "MOST_UNITS", 2)
+    monkeypatch.setattr(victim_model, "MOST_UNITS", 2)
 
     plan = decided(two_nodes(), *highs(2, 2, 2))
 
@@ -202,7 +202,7 @@ def test_as_many_as_one_plan_helps_are_looked_at_together(monkeypatch: pytest.Mo
 
 def test_half_of_the_time_is_left_to_helping_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Budget] = []
-    monkeypatch.setattr(together, "decided", lambda outlook, *_: seen.append(outlook.budget))
+    monkeypatch.setattr(victim_model, "decided", lambda outlook, *_: seen.append(outlook.budget))
 
     plan = decided(two_nodes(), *highs(2, 2))
 
@@ -221,7 +221,7 @@ def in_turn_badly() -> tuple[Snapshot, list[Pod]]:
 
 
 def test_the_bound_on_units_holds_over_all_priorities(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(together, "MOST_UNITS", 3)
+    monkeypatch.setattr(victim_model, "MOST_UNITS", 3)
     snapshot, pods = in_turn_badly()
     more = b.snapshot(b.node("n0", labels={"zone": "a"}, cpu=1), running("first", "n0", cpu=1))
     snapshot = replace(snapshot, nodes=(*more.nodes, *snapshot.nodes), pods=(*more.pods, *snapshot.pods))
@@ -232,7 +232,7 @@ def test_the_bound_on_units_holds_over_all_priorities(monkeypatch: pytest.Monkey
 
 
 def test_who_found_nobody_beside_what_is_taken_back_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(together, "MOST_UNITS", 2)
+    monkeypatch.setattr(victim_model, "MOST_UNITS", 2)
     snapshot, pods = in_turn_badly()
 
     plan = decided(snapshot, *pods)

@@ -3,9 +3,8 @@
 import pytest
 
 from solver.domain import LabelSelector, PodTerm
-from solver.feasibility.selection import Matcher, described
-from solver.problem.neighbours.residents import Residents
-from solver.problem.neighbours.topology import Topologies, Topology
+from solver.feasibility.selector_index import Matcher, described
+from solver.problem.inter_pod.inter_pod_context import RunningPods, Topologies, Topology
 from tests.support import builders as b
 from tests.support import solver_problems as s
 from tests.support.calls import counted
@@ -63,7 +62,7 @@ def test_whether_terms_of_running_pods_keep_a_pod_away_is_looked_up(
         ]
 
     pods = tuple(neighbour(f"h{k}", on="n1", anti_affinity=terms(k)) for k in range(20))
-    residents = Residents.of(pods, {"n1": 0})
+    residents = RunningPods.of(pods, {"n1": 0})
     looked = counted(monkeypatch, Matcher, "holds")
 
     assert residents.keep_away(described(b.NAMESPACE, of_namespace.items(), labels.items())) == is_kept_away

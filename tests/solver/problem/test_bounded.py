@@ -5,8 +5,8 @@ import pytest
 
 from solver import Engine, solve
 from solver.domain import Policy, ResourceSlice, Snapshot
-from solver.problem.bounded import Bounded, bytes_of
-from solver.problem.devices.recall import Recall, Selectors
+from solver.problem.bounded_cache import Bounded, bytes_of
+from solver.problem.devices.slice_cache import Recall, Selectors
 from tests.support import builders as b
 from tests.support import solver_problems as s
 

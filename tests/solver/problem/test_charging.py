@@ -19,7 +19,7 @@ from solver.domain import (
     VolumeClaim,
     VolumeClaimId,
 )
-from solver.problem import rates
+from solver.problem import charging
 from tests.support import builders as b
 from tests.support import neighbour_builders as nb
 from tests.support import solver_problems as s
@@ -154,15 +154,15 @@ def by_volumes(number: int, count: int) -> tuple[Pod, list[VolumeClaim]]:
 def test_what_is_written_by_hand_costs_nothing_and_claims_that_ask_for_the_same_are_paid_once() -> None:
     term = b.expressions(b.requirement("zone", "In", "a", "b"), b.requirement("slot", "Gt", "1"))
     pod = replace(b.pod("p", namespace="other"), required_affinity=NodeSelector(terms=(term,) * 3))
-    assert rates.of_node_affinity(pod) == {}
-    assert rates.of_volume_claims(pod, {}) == {}
+    assert charging.of_node_affinity(pod) == {}
+    assert charging.of_volume_claims(pod, {}) == {}
     pod, made = by_volumes(0, 6)
-    apart = rates.of_volume_claims(pod, {each.id: each for each in made})
+    apart = charging.of_volume_claims(pod, {each.id: each for each in made})
     alike = {each.id: replace(each, selector=None) for each in made}
-    assert len(rates.of_volume_claims(pod, alike)) == 1
-    assert sum(apart.values()) > 6 * 50 > sum(rates.of_volume_claims(pod, alike).values())
+    assert len(charging.of_volume_claims(pod, alike)) == 1
+    assert sum(apart.values()) > 6 * 50 > sum(charging.of_volume_claims(pod, alike).values())
     bound = {key: replace(each, volume=f"pv-{key.name}") for key, each in alike.items()}
-    assert rates.of_volume_claims(pod, bound) == {}
+    assert charging.of_volume_claims(pod, bound) == {}
 
 
 def test_what_is_left_out_is_left_out_again_where_the_decision_is_repeated() -> None:

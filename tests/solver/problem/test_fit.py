@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from solver.problem.fit import PODS, Room
+from solver.problem.node_arrays import PODS, Room
 
 
 def room() -> Room:

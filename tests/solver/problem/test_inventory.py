@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solver.domain import CounterId, DeviceTaintRule, NodeScope, NodeSelector, OwnedDevices
-from solver.feasibility import affinity
+from solver.feasibility import node_fit
 from solver.problem.devices.inventory import DeviceRecord, Inventory
 from solver.problem.label_index import LabelIndex
 from tests.support import builders as b
@@ -73,7 +73,7 @@ def test_selectors_of_devices_reach_the_nodes_that_they_match_one_by_one(found: 
     stock = s.inventory(NODES, b.resource_slice("pool", *devices, at=b.scope(per_device=True)))
     reached = {record.id.device: record.nodes for record in stock.records}
     for number, selector in enumerate(found):
-        nodes = frozenset(n for n, node in enumerate(NODES) if affinity.matches(selector, node.name, dict(node.labels)))
+        nodes = frozenset(n for n, node in enumerate(NODES) if node_fit.matches(selector, node.name, dict(node.labels)))
         assert reached.get(f"d{number}", frozenset()) == nodes
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solver.domain import LabelRequirement, LabelSelector, NodeSelector, NodeSelectorOperator, NodeSelectorTerm
-from solver.feasibility import affinity
+from solver.feasibility import node_fit
 from solver.problem.label_index import LabelIndex, bits_of, bits_of_mask, mask_of, positions_of
 from tests.support import builders as b
 
@@ -37,7 +37,7 @@ terms = st.builds(
 def test_nodes_are_matched_as_one_by_one(things: list[dict[str, str]], found: list[NodeSelectorTerm]) -> None:
     names = [f"n{number}" for number in range(len(things))]
     selector, index = NodeSelector(terms=tuple(found)), LabelIndex(things, names)
-    expected = [n for n, each in enumerate(things) if affinity.matches(selector, names[n], each)]
+    expected = [n for n, each in enumerate(things) if node_fit.matches(selector, names[n], each)]
     assert positions_of(index.matching(selector), len(things)) == expected
 
 

@@ -1,7 +1,7 @@
 """In which ways a component can be served on a node, whatever is in use."""
 
 from solver.domain import Claim, ResourceSlice
-from solver.problem.requests.option import Option
+from solver.problem.requests.component import Option
 from tests.support import builders as b
 from tests.support import solver_problems as s
 

@@ -4,8 +4,8 @@ import pytest
 from msgspec import structs
 
 from solver.domain import Device, ResourceSlice
+from solver.problem.devices.incremental import restock
 from solver.problem.devices.inventory import Inventory, pairing_on
-from solver.problem.devices.restocking import restock
 from tests.support import builders as b
 from tests.support import solver_problems as s
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from solver import Engine, solve
 from solver.domain import Device, Policy, ResourceSlice, Snapshot
 from solver.feasibility import selectors
-from solver.problem.devices.recall import Learned, Matched, Recall
+from solver.problem.devices.slice_cache import Learned, Matched, Recall
 from solver.problem.prepare import prepare
 from tests.support import builders as b
 from tests.support import solver_problems as s

@@ -10,13 +10,13 @@ from msgspec import structs
 
 from solver import greedy
 from solver.domain import Batch, Device, Policy, ResourceSlice, Snapshot
-from solver.problem import memory
-from solver.problem.devices import laying, restocking
-from solver.problem.devices.drafting import Drafting
+from solver.problem import solver_cache
+from solver.problem.devices import incremental, node_groups
+from solver.problem.devices.device_types import Drafting
 from solver.problem.devices.layout import GroupKey, Layout
-from solver.problem.memory import Engine
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
+from solver.problem.solver_cache import Engine
 from tests.support import builders as b
 from tests.support.strategies import DRIVERS, NUMA, Situation, situations
 
@@ -143,13 +143,13 @@ def test_only_the_node_of_a_slice_is_described_again(monkeypatch: pytest.MonkeyP
     before = _snapshot(slices)
     prepare(before, batch, Policy(), engine)
     described: list[int] = []
-    real = laying.describe
+    real = node_groups.describe
 
     def describe(layout: Layout, drafting: Drafting, node: int, surroundings: tuple[tuple[int, ...], bool]) -> GroupKey:
         described.append(node)
         return real(layout, drafting, node, surroundings)
 
-    monkeypatch.setattr(laying, "describe", describe)
+    monkeypatch.setattr(node_groups, "describe", describe)
     after = _changed(before, 1, CHANGES["taint"])
     assert prepare(after, batch, Policy(), engine).layout.group_of == [0, 1, 2]
     assert described == [1]
@@ -160,7 +160,7 @@ def test_a_taint_rule_concerns_only_what_it_selects(pool: str, concerned: list[i
     slices, batch = _cluster("aabb", "aabb", "aaab")
     before = _snapshot(slices)
     stock = prepare(before, batch, Policy(), Engine()).inventory
-    found = restocking.restock(stock, before.slices, before.slices, (b.taint_rule("r", b.taint("hot"), pool=pool),))
+    found = incremental.restock(stock, before.slices, before.slices, (b.taint_rule("r", b.taint("hot"), pool=pool),))
     assert found is not None
     assert {stock.records[index].home for index in found.replaced} == set(concerned)
     assert {each.home for each in found.inventory.records if each.taints} == set(concerned)
@@ -185,7 +185,7 @@ def test_what_else_changes_is_a_reason_to_take_stock_anew(change: Change, *, is_
     slices, batch = _cluster("aabb", "aabb")
     before = _snapshot(slices)
     stock = prepare(before, batch, Policy(), Engine()).inventory
-    found = restocking.restock(stock, before.slices, _changed(before, 0, change).slices, ())
+    found = incremental.restock(stock, before.slices, _changed(before, 0, change).slices, ())
     assert (found is not None) is is_taken_over
 
 
@@ -195,12 +195,12 @@ def test_a_pool_of_one_slice_may_become_newer_but_not_older(generation: int) -> 
     before = _snapshot(slices)
     stock = prepare(before, batch, Policy(), Engine()).inventory
     again = structs.replace(before.slices[0], generation=generation)
-    found = restocking.restock(stock, before.slices, (again, *before.slices[1:]), ())
+    found = incremental.restock(stock, before.slices, (again, *before.slices[1:]), ())
     assert (found is not None) is (generation > 1)
 
 
 def test_no_more_outdated_layouts_are_kept_than_current_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "_MOST_LAYOUTS", 2)
+    monkeypatch.setattr(solver_cache, "_MOST_LAYOUTS", 2)
     engine, (slices, batch) = Engine(), _cluster("aabb")
     snapshot = _snapshot(slices)
     for number in range(4):

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solver.domain import DeviceId, DeviceTaintRule
-from solver.problem.devices.taint_rules import TaintRules
+from solver.problem.devices.device_properties import TaintRules
 from tests.support import builders as b
 
 PART = st.sampled_from((None, "a", "b"))

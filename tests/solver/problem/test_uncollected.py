@@ -5,9 +5,8 @@ import gc
 import pytest
 
 from solver.domain import Policy
-from solver.problem.memory import Engine
-from solver.problem.prepare import prepare
-from solver.problem.uncollected import uncollected
+from solver.problem.prepare import prepare, uncollected
+from solver.problem.solver_cache import Engine
 from tests.support import builders as b
 
 

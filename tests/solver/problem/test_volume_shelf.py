@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from solver.domain import LabelRequirement, LabelSelector, Pod, Policy, Snapshot, Volume, VolumeClaim, labels
+from solver.domain import LabelRequirement, LabelSelector, Pod, Policy, Snapshot, Volume, VolumeClaim, label_selectors
 from solver.feasibility import volumes
 from solver.problem.label_index import LabelIndex
-from solver.problem.memory import Engine
 from solver.problem.prepare import prepare
-from solver.problem.volumes import limits
-from solver.problem.volumes.reach import Reach
-from solver.problem.volumes.shelf import Shelf
+from solver.problem.solver_cache import Engine
+from solver.problem.volumes import attach_limits
+from solver.problem.volumes.volume_supply import Shelf
+from solver.problem.volumes.volume_topology import Reach
 from tests.support import builders as b
 from tests.support import volume_builders as v
 
@@ -94,7 +94,7 @@ def scene(pods: int, count: int, selector: LabelSelector | None = None) -> tuple
 
 def test_selectors_of_claims_are_not_put_to_every_volume() -> None:
     snapshot, pods = scene(6, 10)
-    with mock.patch.object(labels, "is_met", side_effect=labels.is_met) as compared:
+    with mock.patch.object(label_selectors, "is_met", side_effect=label_selectors.is_met) as compared:
         problem = prepare(snapshot, b.batch(*pods), Policy(), Engine())
     assert len(problem.classes) == len(pods)
     assert compared.call_count == 0
@@ -127,4 +127,4 @@ def test_there_are_no_more_limits_than_a_few_however_many_shapes_there_are() -> 
     assert problem.store is not None
     assert len(problem.store.stock.supplies) == len(pods)
     found = [each for each in problem.limits if each.rule == "volumes of a node"]
-    assert 0 < len(found) <= limits.MOST_SHAPES
+    assert 0 < len(found) <= attach_limits.MOST_SHAPES

@@ -9,8 +9,8 @@ from solver import Engine, greedy, solve
 from solver.domain import Batch, Budget, Constraint, ConstraintKind, Plan, Policy, SearchStatus
 from solver.feasible import feasible_nodes
 from solver.problem.prepare import prepare
-from solver.search import alone
-from solver.search.values import best
+from solver.search import stages
+from solver.search.objective_values import best
 from solver.solution import Solution
 from tests.support import builders as b
 from tests.support import extended_builders as extended
@@ -39,7 +39,7 @@ def test_no_search_looks_for_a_place_of_pods_that_no_node_can_take(monkeypatch: 
     assert [each.pod.name for each in plan.placements] == ["good"]
     assert (plan.report.status, plan.report.stages) == (SearchStatus.OPTIMAL, ("greedy", "relaxation"))
 
-    monkeypatch.setattr(alone, "without_hopeless", lambda problem, *_: problem)
+    monkeypatch.setattr(stages, "without_hopeless", lambda problem, *_: problem)
     assert len(crowd().report.stages) > 2, "the test shows nothing: the relaxation alone proves it"
 
 
@@ -49,7 +49,7 @@ def test_what_is_ruled_out_fits_on_no_node(situation: Situation) -> None:
     snapshot, batch = situation.snapshot, situation.batch
     problem = prepare(snapshot, batch, Policy(), Engine(), PATIENT)
     start = best(problem, greedy.candidates(problem))
-    narrowed = alone.without_hopeless(problem, start, PATIENT.anew())
+    narrowed = stages.without_hopeless(problem, start, PATIENT.anew())
     for before, after in zip(problem.classes, narrowed.classes, strict=True):
         if before.verdicts.allowed.any() and not after.verdicts.allowed.any():
             pod = structs.replace(problem.pod(before.members[0]), gang=None)
@@ -81,4 +81,4 @@ def test_a_node_without_room_says_nothing_of_one_that_has_room(full: str) -> Non
     snapshot = b.snapshot(*nodes, *slices, b.gpu_class(), b.claim("c0"), b.claim("c1"))
     problem = prepare(snapshot, Batch(pods=pods), Policy(), Engine(), PATIENT)
 
-    assert alone.without_hopeless(problem, Solution([], {}), PATIENT.anew()) is problem
+    assert stages.without_hopeless(problem, Solution([], {}), PATIENT.anew()) is problem

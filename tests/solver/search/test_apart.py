@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from solver.domain import Budget, Level, Pod, Policy
 from solver.greedy import Greedy, Order
-from solver.greedy.placing import Kept
+from solver.greedy.device_fit import Kept
 from solver.problem.problem import Problem
-from solver.search import apart, exact, neighbourhoods, staged
+from solver.search import decompose, exact, neighbourhoods, stages
 from solver.search.bound import Bounds
-from solver.search.values import names, values
+from solver.search.objective_values import names, values
 from solver.solution import Solution
 from tests.support import builders as b
 from tests.support import solver_problems as s
@@ -45,7 +45,7 @@ def first_fit(problem: Problem) -> Solution:
 
 def sizes(problem: Problem) -> list[int]:
     """Pods of each part."""
-    return [sum(each.size for each in piece.problem.classes) for piece in apart.divide(problem, first_fit(problem))]
+    return [sum(each.size for each in piece.problem.classes) for piece in decompose.divide(problem, first_fit(problem))]
 
 
 def test_zones_share_nothing() -> None:
@@ -53,7 +53,7 @@ def test_zones_share_nothing() -> None:
 
 
 def test_very_many_parts_are_brought_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apart, "_MOST_PIECES", 2)
+    monkeypatch.setattr(decompose, "_MOST_PIECES", 2)
     assert sizes(zoned([("a", 1, 0), ("b", 1, 0), ("a", 2, 0), ("c", 3, 0)])) == [3, 1]
 
 
@@ -94,8 +94,8 @@ def test_a_level_is_proven_where_every_part_proves_it() -> None:
     problem = zoned([("a", 1, 0), ("b", 1, 0)])
     name, *_ = names(problem)
     proven, open_one = (Level(name=name, value=1, bound=limit, proven=limit == 1) for limit in (1, 2))
-    assert apart.added(problem, [(proven,), (proven,)])[0] == Level(name=name, value=2, bound=2, proven=True)
-    assert apart.added(problem, [(proven,), (open_one,)])[0] == Level(name=name, value=2, bound=3, proven=False)
+    assert decompose.added(problem, [(proven,), (proven,)])[0] == Level(name=name, value=2, bound=2, proven=True)
+    assert decompose.added(problem, [(proven,), (open_one,)])[0] == Level(name=name, value=2, bound=3, proven=False)
 
 
 def test_what_is_easy_is_proven_though_something_else_is_hard() -> None:
@@ -103,7 +103,7 @@ def test_what_is_easy_is_proven_though_something_else_is_hard() -> None:
     easy = [("b", 1, 5), ("b", 3, 5), ("b", 4, 5)]
     problem = zoned(hard + easy, nodes_per_zone=4)
     start = Solution()
-    found = staged.search(problem, start, Budget(seconds=86_400.0, deterministic_seconds=0.01))
+    found = stages.search(problem, start, Budget(seconds=86_400.0, deterministic_seconds=0.01))
     assert found.levels[0].proven
     assert found.levels[0].value == 3
 
@@ -116,14 +116,14 @@ def test_parts_add_up_to_the_optimum_of_the_whole(pods: list[tuple[str, int, int
     problem = zoned(pods)
     start = first_fit(problem)
     whole = exact.improve(problem, start, Bounds((None,) * len(names(problem)), (0, 0)), s.PATIENT)
-    found = staged.search(problem, start, s.PATIENT)
+    found = stages.search(problem, start, s.PATIENT)
     assert values(problem, found.solution) == tuple(level.value for level in found.levels)
     assert found.levels == whole.levels
 
 
 def test_a_part_is_searched_on_its_own_nodes_alone() -> None:
     problem = zoned([("a", 4, 0), ("a", 4, 0), ("b", 4, 0)], nodes_per_zone=1)
-    piece = apart.divide(problem, Solution())[0]
+    piece = decompose.divide(problem, Solution())[0]
     limits = Bounds((None,) * len(names(problem)), (0, 0))
     found = neighbourhoods.improve(piece.problem, piece.start, limits, s.PATIENT).solution
     assert {problem.inventory.nodes[choice.node].name for choice in found.choices} == {"n-a0"}

@@ -9,8 +9,8 @@ import pytest
 from solver import solve
 from solver.domain import Budget, Plan, Policy, SearchStatus
 from solver.engines import cpsat, linear
-from solver.engines.status import EngineResult, EngineStatus
-from solver.search.errors import ContradictionError, SearchError, proves
+from solver.engines.cpsat import EngineResult, EngineStatus
+from solver.search.bound import ContradictionError, SearchError, proves
 from solver.verify import check
 from tests.support import builders as b
 from tests.support.solver_problems import PATIENT

@@ -7,11 +7,11 @@ import pytest
 from solver import solve, verify
 from solver.domain import Batch, Budget, Policy
 from solver.greedy import Greedy, Order
-from solver.greedy.placing import Kept
+from solver.greedy.device_fit import Kept
 from solver.problem.problem import Problem
-from solver.search import bound, neighbourhoods, staged
-from solver.search.crews import Crews
-from solver.search.values import values
+from solver.search import bound, neighbourhoods, stages
+from solver.search.neighbourhoods import Crews
+from solver.search.objective_values import values
 from solver.solution import Solution
 from tests.support import builders as b
 from tests.support import solver_problems as s
@@ -38,7 +38,7 @@ def test_singles_make_room_for_a_gang_in_neighbourhoods(order: Order) -> None:
 def test_singles_go_elsewhere_so_that_a_gang_of_four_whole_nodes_runs(
     most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staged, "_MOST_EXACT_TERMS", most)
+    monkeypatch.setattr(stages, "_MOST_EXACT_TERMS", most)
     objects, batch = crowded(6)
     snapshot = b.snapshot(objects)
     plan = solve(snapshot, batch, Policy(), s.PATIENT)

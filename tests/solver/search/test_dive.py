@@ -9,9 +9,9 @@ import pytest
 from solver import greedy
 from solver.domain import Budget, Policy
 from solver.problem.problem import Problem
-from solver.search import allowance, bound, columns, dive, kinds, staged
+from solver.search import bound, column_generation, packing_budget, patterns, stages
+from solver.search.objective_values import best, values
 from solver.search.patterns import Columns, Master
-from solver.search.values import best, values
 from solver.solution import Solution
 from tests.support import builders as b
 from tests.support import solver_problems as s
@@ -41,7 +41,7 @@ def exactly(nodes: int, seed: int, *, priorities: bool = False) -> Problem:
 
 
 def columns_of(problem: Problem, budget: Budget = s.PATIENT) -> Columns:
-    found = kinds.kinds(problem, list(range(problem.node_count)), 64)
+    found = patterns.kinds(problem, list(range(problem.node_count)), 64)
     assert found is not None
     pods = Counter({family[0].family: family[0].size for family in problem.families})
     return Columns(problem, found, [len(kind.nodes) for kind in found], pods, budget)
@@ -50,7 +50,7 @@ def columns_of(problem: Problem, budget: Budget = s.PATIENT) -> Columns:
 def dived(problem: Problem) -> Solution:
     """What one dive for the first level makes of nothing."""
     found = columns_of(problem)
-    return dive.dive(found, found.bound(0, values(problem, Solution()), UNBOUNDED), Solution()).solution
+    return column_generation.dive(found, found.bound(0, values(problem, Solution()), UNBOUNDED), Solution()).solution
 
 
 @pytest.mark.parametrize(("nodes", "seed"), [(6, 0), (6, 1), (6, 2), (10, 0), NEEDS_BACKTRACKING, (14, 0)])
@@ -61,7 +61,7 @@ def test_what_fits_exactly_once_is_found_by_one_dive(nodes: int, seed: int) -> N
 
 def test_a_pattern_that_was_a_mistake_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = exactly(*NEEDS_BACKTRACKING)
-    monkeypatch.setattr(dive, "_MOST_MISTAKES", 0)
+    monkeypatch.setattr(column_generation, "_MOST_MISTAKES", 0)
     assert values(problem, dived(problem))[0] < 40
 
 
@@ -74,7 +74,7 @@ def test_the_same_dive_gives_the_same_plan() -> None:
 def test_all_levels_are_proven_where_everything_fits_exactly_once(*, priorities: bool) -> None:
     problem = exactly(16, 3, priorities=priorities)
     start = best(problem, greedy.candidates(problem))
-    found = staged.search(problem, start, s.PATIENT)
+    found = stages.search(problem, start, s.PATIENT)
     assert len(found.solution.choices) == 64
     assert found.is_proven
 
@@ -85,7 +85,7 @@ def test_a_dive_that_is_cut_off_is_no_worse_than_the_start(work: float) -> None:
     start = best(problem, greedy.candidates(problem))
     budget = Budget(seconds=86_400.0, deterministic_seconds=work)
     limits = bound.bounds(problem, values(problem, start), budget)
-    found = columns.improve(problem, start, limits, budget)
+    found = column_generation.improve(problem, start, limits, budget)
     assert found is not None
     assert values(problem, found.solution) >= values(problem, start)
     assert found.bounds.levels[0] == 40
@@ -115,8 +115,8 @@ def test_patterns_priced_for_what_is_left_hold_no_more() -> None:
 def test_patterns_spend_half_of_what_packing_may_cost_once_everybody_is_placed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(allowance, "_SECONDS", 0.01)
-    monkeypatch.setattr(allowance, "_SECONDS_PER_POD", 0.0)
+    monkeypatch.setattr(packing_budget, "_SECONDS", 0.01)
+    monkeypatch.setattr(packing_budget, "_SECONDS_PER_POD", 0.0)
     chance = random.Random(3)  # noqa: S311 - a case, not a secret
     claims = [b.claim(f"c{index}") for index in range(60)]
     pods = [b.pod(f"p{index:02}", f"c{index}", cpu=chance.randint(10, 35)) for index in range(60)]
@@ -126,7 +126,7 @@ def test_patterns_spend_half_of_what_packing_may_cost_once_everybody_is_placed(
     start = best(problem, greedy.candidates(problem))
     waiting = Solution(start.choices[:-1])
     limits = bound.bounds(problem, values(problem, waiting), s.PATIENT)
-    found = columns.improve(problem, waiting, limits, s.PATIENT)
+    found = column_generation.improve(problem, waiting, limits, s.PATIENT)
     assert found is not None
     assert values(problem, found.solution)[0] == 60
     assert found.bounds.levels[2] != values(problem, found.solution)[2]

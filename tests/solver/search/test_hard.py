@@ -77,7 +77,7 @@ def test_nothing_is_left_where_everything_is_as_hard() -> None:
 
 
 def test_large_hard_parts_are_left_after_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("solver.search.hard._SMALL_TERMS", 30)
+    monkeypatch.setattr("solver.search.decompose._SMALL_TERMS", 30)
     larger = (*(("b", cards, cpu) for _, cards, cpu in HARD), ("b", 4, 7), ("b", 4, 8))
     assert left(decided(*case((*larger, *HARD)))) == [f"p{index}" for index in range(len(larger))]
 

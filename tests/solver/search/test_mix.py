@@ -8,9 +8,9 @@ import pytest
 from solver import greedy
 from solver.domain import Budget
 from solver.problem.problem import Problem
-from solver.search import bound, columns, dive, kinds, mix, staged
+from solver.search import bound, column_generation, patterns, stages
+from solver.search.objective_values import Values, best, values
 from solver.search.patterns import Columns, Master
-from solver.search.values import Values, best, values
 from solver.solution import Solution
 from tests.support import builders as b
 from tests.support import solver_problems as s
@@ -28,7 +28,7 @@ def packing(count: int, nodes: int, seed: int) -> Problem:
 
 
 def columns_of(problem: Problem, budget: Budget) -> Columns:
-    found = kinds.kinds(problem, list(range(problem.node_count)), 64)
+    found = patterns.kinds(problem, list(range(problem.node_count)), 64)
     assert found is not None
     pods = Counter({family[0].family: family[0].size for family in problem.families})
     return Columns(problem, found, [len(kind.nodes) for kind in found], pods, budget)
@@ -41,7 +41,7 @@ def start_of(problem: Problem) -> Solution:
 @pytest.mark.parametrize(("count", "nodes", "seed"), [(24, 24, 3), (24, 24, 4), (60, 40, 3), (60, 40, 4)])
 def test_batches_of_pods_that_all_differ_are_packed_best_of_all(count: int, nodes: int, seed: int) -> None:
     problem = packing(count, nodes, seed)
-    found = staged.search(problem, start_of(problem), Budget(seconds=86_400.0))
+    found = stages.search(problem, start_of(problem), Budget(seconds=86_400.0))
     assert [level.name for level in found.levels if not level.proven] == []
     assert found.deterministic_seconds < 0.2
 
@@ -50,8 +50,8 @@ def mixed(problem: Problem, known: Values, hint: Solution) -> Solution:
     """The best mix for the level `opened-nodes`, laid out."""
     found = columns_of(problem, s.PATIENT)
     level = 2
-    used = mix.mixed(found, found.bound(level, known, UNBOUNDED), found.learn(hint), UNBOUNDED)
-    return dive.laid_out(found, known, used, Solution())
+    used = column_generation.mixed(found, found.bound(level, known, UNBOUNDED), found.learn(hint), UNBOUNDED)
+    return column_generation.laid_out(found, known, used, Solution())
 
 
 def test_earlier_levels_keep_their_values_and_nothing_is_used_twice() -> None:
@@ -69,7 +69,10 @@ def test_a_mix_without_budget_is_none() -> None:
     problem = packing(8, 8, 3)
     found = columns_of(problem, Budget(seconds=86_400.0, deterministic_seconds=0.0))
     hint = found.learn(start_of(problem))
-    assert mix.mixed(found, Master(found, 2, values(problem, start_of(problem))), hint, UNBOUNDED) == Counter()
+    assert (
+        column_generation.mixed(found, Master(found, 2, values(problem, start_of(problem))), hint, UNBOUNDED)
+        == Counter()
+    )
 
 
 def test_a_pod_that_two_patterns_promise_is_placed_once() -> None:
@@ -78,7 +81,7 @@ def test_a_pod_that_two_patterns_promise_is_placed_once() -> None:
     both = best(problem, greedy.candidates(problem))
     assert len({choice.node for choice in both.choices}) == 1
     (pattern,) = found.learn(both)
-    laid = dive.laid_out(found, values(problem, both), Counter({pattern: 2}), Solution())
+    laid = column_generation.laid_out(found, values(problem, both), Counter({pattern: 2}), Solution())
     assert sorted(choice.pod_class for choice in laid.choices) == sorted(choice.pod_class for choice in both.choices)
 
 
@@ -87,9 +90,9 @@ def test_the_stage_of_patterns_mixes(monkeypatch: pytest.MonkeyPatch) -> None:
     start = start_of(problem)
     limits = bound.bounds(problem, values(problem, start), s.PATIENT)
     budget = Budget(seconds=86_400.0, deterministic_seconds=0.14)
-    with_mix = columns.improve(problem, start, limits, budget)
-    monkeypatch.setattr(mix, "_MOST_PATTERNS", 0)
-    without = columns.improve(problem, start, limits, budget)
+    with_mix = column_generation.improve(problem, start, limits, budget)
+    monkeypatch.setattr(column_generation, "_MOST_PATTERNS", 0)
+    without = column_generation.improve(problem, start, limits, budget)
     assert with_mix is not None
     assert without is not None
     assert values(problem, with_mix.solution)[:3] > values(problem, without.solution)[:3]

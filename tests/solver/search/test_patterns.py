@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from solver.domain import Budget, Pod, Policy
 from solver.greedy import Greedy, Order
-from solver.greedy.placing import Kept
+from solver.greedy.device_fit import Kept
 from solver.problem.problem import Problem
-from solver.search import bound, columns, exact, kinds, neighbourhoods
+from solver.search import bound, column_generation, exact, neighbourhoods, patterns
 from solver.search.bound import Bounds
-from solver.search.columns import Improved
-from solver.search.values import names, values
+from solver.search.column_generation import ColumnsResult
+from solver.search.objective_values import names, values
 from solver.solution import Solution
 from tests.support import builders as b
 from tests.support import solver_problems as s
@@ -54,8 +54,8 @@ def first_fit(problem: Problem) -> Solution:
     return Greedy(problem, Kept(problem), Order.QUEUE_FIRST_FIT).run()
 
 
-def improved(problem: Problem, start: Solution, budget: Budget = s.PATIENT) -> Improved:
-    found = columns.improve(problem, start, bound.bounds(problem, values(problem, start), budget), budget)
+def improved(problem: Problem, start: Solution, budget: Budget = s.PATIENT) -> ColumnsResult:
+    found = column_generation.improve(problem, start, bound.bounds(problem, values(problem, start), budget), budget)
     assert found is not None
     return found
 
@@ -94,25 +94,25 @@ def test_the_same_is_found_again() -> None:
 
 def test_nodes_are_of_one_kind_where_their_difference_cannot_matter() -> None:
     problem = cluster([1, 2], nodes=6, cpus=(40, 50, 60))
-    assert [len(kind.nodes) for kind in kinds.kinds(problem, list(range(6)), MANY) or ()] == [6]
+    assert [len(kind.nodes) for kind in patterns.kinds(problem, list(range(6)), MANY) or ()] == [6]
 
 
 def test_nodes_whose_cpu_runs_out_before_the_cards_are_kinds_of_their_own() -> None:
     problem = cluster([1, 2], nodes=6, cpus=(1, 2, 60))
-    assert [len(kind.nodes) for kind in kinds.kinds(problem, list(range(6)), MANY) or ()] == [2, 2, 2]
+    assert [len(kind.nodes) for kind in patterns.kinds(problem, list(range(6)), MANY) or ()] == [2, 2, 2]
 
 
 def test_nodes_that_can_serve_nobody_are_of_no_kind() -> None:
     problem = cluster([4, 4], nodes=3)
     problem.states[0] = tuple(left - 1 for left in problem.states[0])
-    found = kinds.kinds(problem, list(range(3)), 1)
+    found = patterns.kinds(problem, list(range(3)), 1)
     assert found is not None
     assert [kind.nodes for kind in found] == [[1, 2]]
 
 
 def test_too_many_kinds_are_left_to_others() -> None:
     problem = cluster([1, 2], nodes=6, cpus=(1, 2, 60))
-    assert kinds.kinds(problem, list(range(6)), 2) is None
+    assert patterns.kinds(problem, list(range(6)), 2) is None
 
 
 def test_cluster_wide_devices_are_left_to_others() -> None:
@@ -124,7 +124,7 @@ def test_cluster_wide_devices_are_left_to_others() -> None:
         pods=[b.pod("p0", "c0")],
     )
     limits = Bounds((None,) * len(names(problem)), (0, 0))
-    assert columns.improve(problem, Solution(), limits, s.PATIENT) is None
+    assert column_generation.improve(problem, Solution(), limits, s.PATIENT) is None
 
 
 def test_pods_that_share_a_claim_stay_where_they_are() -> None:
@@ -164,7 +164,7 @@ def test_no_bound_is_below_the_optimum_and_no_plan_above_it(
     best = exact.improve(problem, start, Bounds((None,) * len(names(problem)), (0, 0)), s.PATIENT)
     optimum = tuple(level.value for level in best.levels)
     assert all(level.proven for level in best.levels)
-    found = columns.improve(problem, start, Bounds((None,) * len(names(problem)), (0, 0)), s.PATIENT)
+    found = column_generation.improve(problem, start, Bounds((None,) * len(names(problem)), (0, 0)), s.PATIENT)
     if found is None:
         return
     reached = values(problem, found.solution)
@@ -186,7 +186,9 @@ def test_a_step_goes_on_with_what_the_first_open_level_is_about() -> None:
 
 def test_levels_that_are_no_sum_over_nodes_are_not_bounded() -> None:
     problem = cluster([1, 3, 3], nodes=4, clique=2)
-    found = columns.improve(problem, first_fit(problem), Bounds((None,) * len(names(problem)), (0, 0)), s.PATIENT)
+    found = column_generation.improve(
+        problem, first_fit(problem), Bounds((None,) * len(names(problem)), (0, 0)), s.PATIENT
+    )
     assert found is not None
     limits = dict(zip(names(problem), found.bounds.levels, strict=True))
     assert (limits["alternatives"], limits["opened-groups"], limits["opened-nodes"]) == (0, None, None)

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from solver import greedy
 from solver.domain import Level, Pod
 from solver.model import build, cells
-from solver.problem.fit import PODS, Room
+from solver.problem.node_arrays import PODS, Room
 from solver.problem.problem import Problem
-from solver.search import last, scoring
-from solver.search.values import Values, best, values
+from solver.search import scoring
+from solver.search.objective_values import Values, best, values
 from solver.solution import Choice, Solution
 from tests.support import builders as b
 from tests.support import solver_problems as s
@@ -72,7 +72,7 @@ def fits(problem: Problem, choices: list[Choice]) -> bool:
 
 
 def scores(problem: Problem) -> Level:
-    return last.search(problem, best(problem, greedy.candidates(problem)), s.PATIENT).levels[-1]
+    return scoring.search(problem, best(problem, greedy.candidates(problem)), s.PATIENT).levels[-1]
 
 
 def test_a_plan_with_a_pod_that_waits_is_proven() -> None:
@@ -125,7 +125,7 @@ def test_pods_with_devices_keep_their_places_while_others_are_placed_again() -> 
     pods = [b.pod("g", "c", cpu=6), *pods_of([(2, 8, 0, False), (3, 2, 0, True), (1, 9, 0, True), (6, 1, 0, False)])]
     problem = s.problem(machines, b.gpu_slice("n0"), b.gpu_class(), b.claim("c"), pods=pods)
     start = best(problem, greedy.candidates(problem))
-    found = last.search(problem, start, s.PATIENT)
+    found = scoring.search(problem, start, s.PATIENT)
     assert all(level.proven for level in found.levels)
     assert [each for each in found.solution.choices if each.picks] == [each for each in start.choices if each.picks]
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solver.domain import LabelRequirement, LabelSelector
-from solver.verify import crowd
-from solver.verify.crowd import Crowd, Seat, selected
+from solver.verify import inter_pod
+from solver.verify.inter_pod import LabelGroups, Seat, selected
 from tests.support import builders as b
 from tests.support.neighbour_builders import requirement, selector
 
@@ -21,8 +21,8 @@ SELECTORS = st.lists(REQUIREMENTS, max_size=4).map(lambda each: LabelSelector(re
 NODE = b.node("n1")
 
 
-def crowded(*pods: tuple[str, dict[str, str]]) -> tuple[Crowd, list[Seat]]:
-    found = Crowd()
+def crowded(*pods: tuple[str, dict[str, str]]) -> tuple[LabelGroups, list[Seat]]:
+    found = LabelGroups()
     seats = [
         Seat(b.pod(f"p{i}", namespace=namespace, labels=labels), NODE, {}, is_new=True)
         for i, (namespace, labels) in enumerate(pods)
@@ -52,7 +52,7 @@ def test_groups_are_selected_as_pods_are(
 
 def test_no_pod_is_asked_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     found, _ = crowded(*(("ml", {"app": "web", "own": f"{i}"}) for i in range(50)))
-    monkeypatch.setattr(crowd, "requirement_holds", lambda *_: pytest.fail("asked pod by pod"))
+    monkeypatch.setattr(inter_pod, "requirement_holds", lambda *_: pytest.fail("asked pod by pod"))
 
     absent = [requirement(f"none-{i}", "DoesNotExist") for i in range(100)]
     assert len(list(found.select(selector(*absent, app="web")))) == 50

@@ -103,12 +103,12 @@ def test_a_malformed_version_is_named() -> None:
 
 
 def test_capacity_requests_name_what_is_not_published() -> None:
-    hint = lint.of_capacity({"memry": b.quantity("1Gi")}, BOTH)
+    hint = lint.of_requests({"memry": b.quantity("1Gi")}, BOTH)
     assert hint == "no device that it selects publishes capacity memry: did you mean memory?"
 
 
 def test_capacity_requests_that_fit_are_not_spoken_of() -> None:
-    assert lint.of_capacity({"memory": b.quantity("80Gi")}, BOTH) == ""
+    assert lint.of_requests({"memory": b.quantity("80Gi")}, BOTH) == ""
 
 
 @pytest.mark.parametrize(

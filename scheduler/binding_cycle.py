@@ -1,0 +1,140 @@
+"""
+What comes of the units of a plan: each is written, and then confirmed or forgotten.
+
+A unit stays assumed until its outcome is settled. Where a defect ends the write or the settlement, live reads of the
+API server decide: nothing that may have been written is given to another pod before that.
+"""
+
+import itertools
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, Protocol, assert_never
+
+import msgspec
+
+from scheduler.backoff import doubled, jittered
+from scheduler.cluster import Transition, Unit
+from scheduler.cluster.unit import Aborted, Bound, LostRace, Outcome, PartlyBound, Refused, Undone
+from scheduler.components import Parts
+from scheduler.observe import logs
+from scheduler.observe.metrics import Subsystem
+from scheduler.observe.unexpected_errors import Confined
+from solver.domain import Placement, Pod, PodId, Reason, ReasonCode
+
+_FIRST_RECOVERY_SECONDS, _LONGEST_RECOVERY_SECONDS = 1.0, 300.0
+"""Between the live reads that decide about a unit after a defect: it stays assumed, and its pods stay in flight."""
+
+_log: Final = logs.logger()
+
+
+class PutBack(Protocol):
+    """Puts a pod back into the queue."""
+
+    def __call__(self, pod: Pod, reasons: Sequence[Reason], started: float) -> None:
+        """Take the reasons why it was not bound, and when its decision began."""
+
+
+class Settlement:
+    """Commits units and settles what came of them. `wake` gets what that changed, `put_back` the pods not bound."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        wake: Callable[[Sequence[Transition]], None],
+        put_back: PutBack,
+        *,
+        clock: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]],
+    ) -> None:
+        self._parts: Final = parts
+        self._wake: Final = wake
+        self._put_back: Final = put_back
+        self._clock: Final = clock
+        self._sleep: Final = sleep
+        self._confined: Final = partial(Confined, parts.metrics)
+
+    async def commit(self, unit: Unit, pods: Mapping[PodId, Pod], started: float) -> None:
+        """Write a unit, and settle what came of it. Where a defect ends either, live reads decide."""
+        outcome: Outcome | None = None
+        with self._confined(Subsystem.COMMIT, pods=names(unit.placements)):
+            outcome = await self._written(unit)
+        for attempt in itertools.count():
+            if not unit.placements:
+                return
+            with self._confined(Subsystem.SETTLEMENT, pods=names(unit.placements)):
+                if outcome is None:
+                    outcome = await self._parts.commit.recover(unit)
+                self._settle(outcome, pods, started)
+                return
+            outcome, unit = None, self._unsettled(unit)
+            await self._sleep(jittered(doubled(_FIRST_RECOVERY_SECONDS, _LONGEST_RECOVERY_SECONDS, attempt)))
+
+    async def _written(self, unit: Unit) -> Outcome:
+        try:
+            await self._parts.reports.hush(placement.pod_uid for placement in unit.placements)
+            async with self._parts.repairs.hands_off(unit.claims):
+                return await self._parts.commit.commit(unit)
+        finally:
+            self._parts.commit.end(unit)
+
+    def _unsettled(self, unit: Unit) -> Unit:
+        """Give what of a unit was neither bound nor put back: its pods are in flight, as they were taken."""
+        pending = self._parts.pending
+        left = [each for each in unit.placements if pending.is_in_flight(each.pod, each.pod_uid)]
+        return msgspec.structs.replace(unit, placements=tuple(left))
+
+    def _settle(self, outcome: Outcome, pods: Mapping[PodId, Pod], started: float) -> None:
+        """Confirm or forget what was assumed, and put back who was not bound."""
+        metrics = self._parts.metrics
+        with self._confined(Subsystem.SETTLEMENT, pods=names(outcome.unit.placements)):
+            self._parts.groups.settled(outcome, pods)
+            if isinstance(outcome, Bound | PartlyBound):
+                self._parts.completing.placed((pods[each.pod] for each in outcome.unit.placements), self._clock())
+        match outcome:
+            case Bound(unit=unit, seconds=seconds):
+                if seconds is not None:
+                    metrics.commit_seconds.observe(seconds)
+                self._bound(unit.placements, pods, started)
+            case Refused(unit=unit, reasons=reasons) | Undone(unit=unit, reasons=reasons):
+                metrics.commit_conflicts.inc()
+                event = logs.UNIT_CONFLICT if isinstance(outcome, Refused) else logs.UNIT_FAILED
+                log = _log.warning if any(each.code is ReasonCode.API_ERROR for each in reasons) else _log.info
+                log(event, pods=names(unit.placements), reasons=[each.message for each in reasons])
+                self.give_up(unit, reasons, pods, started)
+            case LostRace(unit=unit, devices=devices, reasons=reasons):
+                metrics.commit_conflicts.inc()
+                metrics.duplicate_devices.inc(len(devices))
+                _log.warning(logs.DEVICE_HELD_TWICE, pods=names(unit.placements), devices=[str(d) for d in devices])
+                for placement in unit.placements:
+                    with self._confined(Subsystem.SETTLEMENT, pod=str(placement.pod)):
+                        self._parts.reports.yielded(pods[placement.pod], devices)
+                self.give_up(unit, reasons, pods, started)
+            case PartlyBound(unit=unit, bound=bound, unbound=unbound):
+                metrics.commit_conflicts.inc()
+                self._bound(bound, pods, started)
+                for placement, reason in unbound:
+                    _log.info(logs.UNIT_FAILED, pods=[str(placement.pod)], reasons=[reason.message])
+                    self.give_up(Unit(placements=(placement,)), (reason,), pods, started)
+            case Aborted(unit=unit):
+                _log.debug(logs.UNIT_FAILED, pods=names(unit.placements), reasons=["no write may start any more"])
+            case _:
+                assert_never(outcome)
+
+    def _bound(self, placements: Sequence[Placement], pods: Mapping[PodId, Pod], started: float) -> None:
+        for placement in placements:
+            pod = pods[placement.pod]
+            with self._confined(Subsystem.SETTLEMENT, pod=str(pod.id)):
+                self._parts.tally.bound(pod, started)
+                self._parts.reports.bound(pod, placement.node)
+        _log.debug(logs.UNIT_COMMITTED, pods=names(placements))
+
+    def give_up(self, unit: Unit, reasons: Sequence[Reason], pods: Mapping[PodId, Pod], started: float) -> None:
+        """Forget what was assumed of a unit, and put its pods back."""
+        self._wake(self._parts.cluster.forget(unit))
+        for placement in unit.placements:
+            self._put_back(pods[placement.pod], reasons, started)
+
+
+def names(placements: Sequence[Placement]) -> list[str]:
+    """Name the pods of some placements, for the log."""
+    return [str(placement.pod) for placement in placements]

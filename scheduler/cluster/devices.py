@@ -1,0 +1,287 @@
+"""Which claims hold which devices, what they consume of them, and what that draws from counters.
+
+Which devices are published, by which slices, and what is true of their pools.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from operator import itemgetter
+from typing import NamedTuple
+
+import msgspec
+
+from scheduler.cluster import table
+from solver.domain import (
+    Allocation,
+    ClaimId,
+    CounterId,
+    Device,
+    DeviceId,
+    DeviceResult,
+    PoolId,
+    Quantity,
+    ResourceSlice,
+    drawn,
+)
+
+
+class PoolFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    What the slices of one pool say together (resource.k8s.io/v1 ResourcePool).
+
+    `generation` is the highest one over all of its slices; `is_complete` says that as many slices of it exist as
+    each of them announces, and that all can be read. `counters` are what that generation publishes, sorted.
+    """
+
+    generation: int
+    is_complete: bool
+    counters: tuple[tuple[CounterId, Quantity], ...] = ()
+
+
+class Listing(NamedTuple):
+    """A device and the slice that lists it."""
+
+    slice: ResourceSlice
+    device: Device
+
+
+def pool_facts(slices: Collection[ResourceSlice]) -> PoolFacts:
+    """Judge a pool by all of its slices, of which there is at least one."""
+    generation = max(each.generation for each in slices)
+    newest = [each for each in slices if each.generation == generation]
+    counters = {
+        CounterId(each.driver, each.pool, counter_set.name, name): amount
+        for each in newest
+        for counter_set in each.counter_sets
+        for name, amount in counter_set.counters
+    }
+    return PoolFacts(
+        generation=generation,
+        is_complete=all(each.slice_count == len(newest) and not each.invalid for each in newest),
+        counters=tuple(sorted(counters.items(), key=itemgetter(0))),
+    )
+
+
+class SliceIndex:
+    """
+    Slices by pool and by the devices that they list.
+
+    A changed slice costs O(its devices). Facts of a pool are worked out when asked for and kept until one of its
+    slices changes.
+    """
+
+    __slots__ = ("_facts", "_listed_by", "_pools")
+
+    def __init__(self) -> None:
+        self._pools: dict[PoolId, dict[str, ResourceSlice]] = {}
+        self._listed_by: dict[DeviceId, tuple[str, ...]] = {}
+        self._facts: dict[PoolId, PoolFacts] = {}
+
+    def replace(self, before: ResourceSlice | None, after: ResourceSlice | None) -> None:
+        """Take a slice as it is now in place of what it was; None where it was not or is not there."""
+        if before is not None:
+            self._remove(before)
+        if after is not None:
+            self._pools.setdefault(after.pool_id, {})[after.name] = after
+            self._facts.pop(after.pool_id, None)
+            for device in device_ids(after):
+                self._listed_by[device] = (*self._listed_by.get(device, ()), after.name)
+
+    def facts(self, pool: PoolId) -> PoolFacts | None:
+        """Give the facts of a pool, or None where no slice of it exists."""
+        slices = self._pools.get(pool)
+        if slices is None:
+            return None
+        facts = self._facts.get(pool)
+        if facts is None:
+            facts = self._facts[pool] = pool_facts(slices.values())
+        return facts
+
+    def find(self, device: DeviceId) -> Listing | None:
+        """Give a device as the newest slice that lists it does, be its pool complete or not."""
+        names = self._listed_by.get(device)
+        if names is None:
+            return None
+        slices = self._pools[device.pool_id]
+        newest = max((slices[name] for name in names), key=lambda each: (each.generation, each.name))
+        return Listing(newest, next(each for each in newest.devices if each.name == device.device))
+
+    def _remove(self, before: ResourceSlice) -> None:
+        slices = self._pools[before.pool_id]
+        del slices[before.name]
+        if not slices:
+            del self._pools[before.pool_id]
+        self._facts.pop(before.pool_id, None)
+        for device in device_ids(before):
+            left = tuple(name for name in self._listed_by[device] if name != before.name)
+            if left:
+                self._listed_by[device] = left
+            else:
+                del self._listed_by[device]
+
+
+def device_ids(each: ResourceSlice) -> tuple[DeviceId, ...]:
+    """Name the devices of a slice, each once even where a driver lists one twice."""
+    return tuple(DeviceId(each.driver, each.pool, name) for name in {device.name: None for device in each.devices})
+
+
+class Duplicate(msgspec.Struct, frozen=True, kw_only=True):
+    """A device that claims hold which cannot hold it together; `message` says why not."""
+
+    device: DeviceId
+    claims: tuple[ClaimId, ...]
+    message: str
+
+
+Draws = tuple[tuple[CounterId, int], ...]
+"""What one device draws of the counters of its pool while it is held, in nano-units."""
+
+
+class AllocatedDevices:
+    """
+    Devices by the claims that hold them, from results without admin access, whoever allocated them.
+
+    A result with a share id is a share, one without holds the device alone. What a device draws from counters is
+    charged once, however many share it, and remembered from the slice as it was when the device was first seen
+    held: a driver that alters or withdraws a held device frees nothing (k/k#140802).
+    """
+
+    __slots__ = (
+        "_alone",
+        "_altered",
+        "_charged",
+        "_consumed",
+        "_contested",
+        "_draws",
+        "_former",
+        "_holders",
+        "_inventory",
+    )
+
+    def __init__(self, inventory: SliceIndex) -> None:
+        self._inventory = inventory
+        self._holders: dict[DeviceId, dict[ClaimId, tuple[DeviceResult, ...]]] = {}
+        self._alone: dict[DeviceId, int] = {}
+        """How many claims hold a device and not merely shares of it."""
+        self._consumed: dict[DeviceId, dict[str, int]] = {}
+        self._draws: dict[DeviceId, Draws] = {}
+        self._charged: dict[CounterId, int] = {}
+        self._contested: set[DeviceId] = set()
+        self._altered: set[DeviceId] = set()
+        self._former: dict[DeviceId, Draws] = {}
+
+    def recall(self, former: "AllocatedDevices | None") -> None:
+        """Charge devices as others did that are indexed anew, until this is called with None."""
+        self._former = former._draws if former is not None else {}  # noqa: SLF001 - one of its own kind
+
+    def holders(self, device: DeviceId) -> Mapping[ClaimId, tuple[DeviceResult, ...]]:
+        """Give the claims that hold a device, with their results on it."""
+        return self._holders.get(device, {})
+
+    def consumed(self, device: DeviceId) -> Mapping[str, int]:
+        """Give the nano-units that shares take of a device, by capacity name."""
+        return self._consumed.get(device, {})
+
+    def draws(self, device: DeviceId) -> Draws:
+        """Give what is charged for a held device; empty for a free one, and for one that no slice has listed yet."""
+        return self._draws.get(device, ())
+
+    def charged(self, counter: CounterId) -> int:
+        """Give the nano-units that held devices draw from a counter."""
+        return self._charged.get(counter, 0)
+
+    def drawing(self, counter: CounterId) -> Iterator[DeviceId]:
+        """Give the held devices that draw from a counter; it looks at every held device, so ask only for messages."""
+        return (device for device, draws in self._draws.items() if any(each == counter for each, _ in draws))
+
+    def altered(self) -> tuple[tuple[DeviceId, Draws], ...]:
+        """Give the held devices whose slice says today something else than what is charged, with the charge; sorted."""
+        return tuple((device, self._draws[device]) for device in sorted(self._altered))
+
+    def contested(self) -> tuple[DeviceId, ...]:
+        """Give the devices that one claim holds alone while another holds them too, sorted."""
+        return tuple(sorted(self._contested))
+
+    def replace(self, claim: ClaimId, before: Allocation | None, after: Allocation | None) -> None:
+        """Take a claim's allocation as it is now in place of what it was."""
+        old, new = _by_device(before), _by_device(after)
+        for device in old.keys() | new.keys():
+            if old.get(device) != new.get(device):
+                self._set(claim, device, new.get(device, ()))
+
+    def notice(self, devices: Iterable[DeviceId]) -> None:
+        """
+        Look again at devices of a slice that came, changed or went.
+
+        Those that were held before any slice listed them are charged now.
+        """
+        for device in devices:
+            if device in self._holders:
+                self._charge(device)
+                self._compare(device)
+
+    def _set(self, claim: ClaimId, device: DeviceId, results: tuple[DeviceResult, ...]) -> None:
+        holders = self._holders.setdefault(device, {})
+        before = holders.pop(claim, ())
+        self._consume(device, before, -1)
+        table.add(self._alone, device, _holds_alone(results) - _holds_alone(before))
+        if results:
+            holders[claim] = results
+            self._consume(device, results, 1)
+        if holders:
+            self._charge(device)
+        else:
+            del self._holders[device]
+            self._discharge(device)
+        if len(holders) > 1 and self._alone.get(device):
+            self._contested.add(device)
+        else:
+            self._contested.discard(device)
+
+    def _consume(self, device: DeviceId, results: tuple[DeviceResult, ...], sign: int) -> None:
+        consumed = self._consumed.setdefault(device, {})
+        for result in results:
+            for name, amount in result.consumed_capacity if is_share(result) else ():
+                table.add(consumed, name, sign * amount.nano)
+        if not consumed:
+            del self._consumed[device]
+
+    def _charge(self, device: DeviceId) -> None:
+        if device in self._draws:
+            return
+        listing, draws = self._inventory.find(device), self._former.get(device)
+        if listing is not None or draws is not None:
+            self._draws[device] = (
+                drawn(device, listing.device) if listing is not None and draws is None else draws or ()
+            )
+            for counter, amount in self._draws[device]:
+                table.add(self._charged, counter, amount)
+
+    def _compare(self, device: DeviceId) -> None:
+        listing = self._inventory.find(device)
+        listed = drawn(device, listing.device) if listing is not None else None
+        if device in self._draws and self._draws[device] != listed:
+            self._altered.add(device)
+        else:
+            self._altered.discard(device)
+
+    def _discharge(self, device: DeviceId) -> None:
+        self._altered.discard(device)
+        for counter, amount in self._draws.pop(device, ()):
+            table.add(self._charged, counter, -amount)
+
+
+def _holds_alone(results: tuple[DeviceResult, ...]) -> bool:
+    return not all(is_share(each) for each in results)
+
+
+def is_share(result: DeviceResult) -> bool:
+    """Whether a result shares its device: the share id decides, whatever the device says today."""
+    return bool(result.share_id)
+
+
+def _by_device(allocation: Allocation | None) -> dict[DeviceId, tuple[DeviceResult, ...]]:
+    found: dict[DeviceId, tuple[DeviceResult, ...]] = {}
+    for result in allocation.results if allocation is not None else ():
+        if not result.admin_access:
+            found[result.device] = (*found.get(result.device, ()), result)
+    return found

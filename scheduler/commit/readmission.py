@@ -1,0 +1,116 @@
+"""
+Waiting pods and claims that were left out for want of memory: says so, and takes them in when there is room.
+
+`Shedding` decides; here is what that needs of the outside. Each of them is read again from the API server.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from scheduler.change import Change, Kind
+from scheduler.kube import paths
+from scheduler.kube.client import Client
+from scheduler.kube.decode.objects import decode
+from scheduler.kube.errors import DecodeError, KubeError, NotFound
+from scheduler.observe import logs, memory
+from scheduler.observe.health import Check
+from scheduler.observe.metrics import Metrics
+from scheduler.queue.load_shedding import Key, Shedding
+from solver.domain import ClaimId, PodId
+
+_PERIOD_SECONDS: Final = 1.0
+_MOST_READS: Final = 100
+"""Objects read in one period: a second's worth of requests that delays no other."""
+_FULL_SHARE: Final = 0.9
+"""The part of the container's memory from which on nothing new is taken; the kernel ends the process at all of it."""
+_MIB: Final = 1024 * 1024
+
+_log: Final = logs.logger()
+
+
+class Readmission:
+    """Looks after what `shedding` left out, behind everything else. `see` gets what is taken in again."""
+
+    def __init__(
+        self,
+        client: Client,
+        shedding: Shedding,
+        see: Callable[[Sequence[Change]], None],
+        *,
+        metrics: Metrics,
+        check: Check,
+        worker_pid: Callable[[], int | None],
+    ) -> None:
+        self._client: Final = client
+        self._shedding: Final = shedding
+        self._see: Final = see
+        self._metrics: Final = metrics
+        self._check: Final = check
+        self._worker_pid: Final = worker_pid
+        self._limit_bytes: Final = memory.container_limit_bytes()
+        self._is_short = False
+        check.succeed()
+
+    async def run(self) -> None:
+        """Look after them for ever."""
+        while True:
+            await asyncio.sleep(_PERIOD_SECONDS)
+            self._look_at_memory()
+            await self.readmit()
+            self._tell()
+
+    async def readmit(self) -> None:
+        """Take in what there is room for, as it is now."""
+        for key, seen in self._shedding.candidates(_MOST_READS):
+            try:
+                value = decode(key.kind, await self._client.request("GET", _path(key)))
+            except NotFound:
+                value = None
+            except DecodeError:
+                self._shedding.readmit(key, seen)  # the watch says what becomes of it when it is readable
+                continue
+            except KubeError:
+                return  # the next period tries again
+            if self._shedding.readmit(key, seen):
+                self._see((Change(kind=key.kind, key=key.name, value=value),))
+
+    def _look_at_memory(self) -> None:
+        pids = [os.getpid(), *(pid for pid in (self._worker_pid(),) if pid is not None)]
+        used = memory.resident_bytes(pids)
+        self._metrics.memory_resident.set(used)
+        self._shedding.is_closed = self._limit_bytes is not None and used > _FULL_SHARE * self._limit_bytes
+
+    def _tell(self) -> None:
+        """Show what waits outside: series, readiness detail, and a line when it begins and ends."""
+        shedding, counts = self._shedding, {kind: self._shedding.left(kind) for kind in (Kind.PODS, Kind.CLAIMS)}
+        self._metrics.waiting_bytes.set(shedding.bytes)
+        for kind, count in counts.items():
+            self._metrics.shed_objects.labels(kind).set(count)
+        is_short = shedding.is_closed or any(counts.values())
+        if is_short:
+            self._check.degrade(_message(shedding, counts))
+        elif self._is_short:
+            self._check.succeed()
+        if is_short != self._is_short:
+            self._is_short = is_short
+            _log.warning(logs.MEMORY_SHORT if is_short else logs.MEMORY_ENOUGH, detail=self._check.message)
+
+
+def _message(shedding: Shedding, counts: dict[Kind, int]) -> str:
+    cause = (
+        "the container's memory is nearly used up: raise its limit"
+        if shedding.is_closed
+        else f"waiting pods and claims take {shedding.bytes // _MIB} MiB: raise queue.maxWaitingMiB and the limit"
+    )
+    left = f"{counts[Kind.PODS]} pods and {counts[Kind.CLAIMS]} claims are not taken in"
+    largest = shedding.largest()
+    return f"{cause}; {left}" + (f", most of them of namespace {largest}" if largest else "")
+
+
+def _path(key: Key) -> str:
+    namespace, _, name = key.name.partition("/")
+    if key.kind is Kind.PODS:
+        return paths.pod(PodId(namespace, name))
+    return paths.claim(ClaimId(namespace, name))

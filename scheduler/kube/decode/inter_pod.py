@@ -1,0 +1,305 @@
+"""What a pod asks of the pods around it: host ports, pod affinity, topology spread; and its soft node affinity.
+
+How much of a pod's terms about other pods, constraints and host ports can be looked at in every decision.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from scheduler.kube.decode.shared_fields import MalformedError, NodeSelectorTermWire, Wire
+from solver.domain import (
+    ANY_ADDRESS,
+    HostPort,
+    LabelRequirement,
+    LabelSelector,
+    LabelSelectorOperator,
+    NodeSelectorTerm,
+    PodTerm,
+    SpreadConstraint,
+    WeightedPodTerm,
+)
+
+_MOST_PORTS: Final = 256
+"""Host ports of a pod."""
+
+
+class Bulk(NamedTuple):
+    """How many terms or constraints there are, and requirements, values and namespaces in all of them."""
+
+    terms: int = 0
+    parts: int = 0
+
+    def plus(self, other: "Bulk") -> "Bulk":
+        """Take both together."""
+        return Bulk(self.terms + other.terms, self.parts + other.parts)
+
+    def fits(self, bound: "Bulk") -> bool:
+        """Whether neither number is above that of a bound."""
+        return self.terms <= bound.terms and self.parts <= bound.parts
+
+
+_OWN: Final = Bulk(64, 1_000)
+"""The most that is about the pod's own namespace, which alone pays for it."""
+_WIDE: Final = Bulk(16, 128)
+"""The most that is about other namespaces: decisions about all of their pods look at it."""
+
+
+def _bulk(terms: Iterable[PodTerm | SpreadConstraint]) -> Bulk:
+    """Add up terms or constraints."""
+    sizes = [_size(each) for each in terms]
+    return Bulk(len(sizes), sum(sizes))
+
+
+def _size(term: PodTerm | SpreadConstraint) -> int:
+    if isinstance(term, SpreadConstraint):
+        return _selector_cost(term.selector)
+    return len(term.namespaces) + _selector_cost(term.selector) + _selector_cost(term.namespace_selector)
+
+
+def _selector_cost(selector: LabelSelector | None) -> int:
+    return sum(1 + len(each.values) for each in selector.requirements) if selector is not None else 0
+
+
+def _refuse_costly(bound: Bulk, field: str, what: str, found: Sequence[PodTerm | SpreadConstraint]) -> None:
+    """Raise MalformedError, which says what to write instead, for more than a bound."""
+    given = _bulk(found)
+    if not given.fits(bound):
+        message = (
+            f"{given.terms} {what} with {given.parts} requirements, values and namespaces are more than can be looked "
+            f"at; use at most {bound.terms} {what} with {bound.parts} of these together"
+        )
+        raise MalformedError(field, message)
+
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_EVERYTHING: Final = LabelSelector()
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+class PortWire(Wire, frozen=True):
+    """core/v1 ContainerPort."""
+
+    host_port: int = msgspec.field(name="hostPort", default=0)
+    host_ip: str = msgspec.field(name="hostIP", default="")
+    protocol: str = ""
+
+
+class _SelectorWire(Wire, frozen=True):
+    match_labels: dict[str, str] | None = None
+    match_expressions: tuple[LabelRequirement, ...] | None = None
+
+
+class TermWire(Wire, frozen=True):
+    """core/v1 PodAffinityTerm."""
+
+    topology_key: str
+    label_selector: _SelectorWire | None = None
+    namespaces: tuple[str, ...] | None = None
+    namespace_selector: _SelectorWire | None = None
+    match_label_keys: tuple[str, ...] | None = None
+    mismatch_label_keys: tuple[str, ...] | None = None
+
+
+class WeightedTermWire(Wire, frozen=True):
+    """core/v1 WeightedPodAffinityTerm."""
+
+    weight: int
+    pod_affinity_term: TermWire
+
+
+class PodAffinityWire(Wire, frozen=True):
+    """core/v1 PodAffinity and PodAntiAffinity."""
+
+    required: list[TermWire] | None = msgspec.field(name=_REQUIRED, default=None)
+    preferred: list[WeightedTermWire] | None = msgspec.field(name=_PREFERRED, default=None)
+
+
+class PreferredNodeWire(Wire, frozen=True):
+    """core/v1 PreferredSchedulingTerm."""
+
+    weight: int
+    preference: NodeSelectorTermWire = NodeSelectorTermWire()
+
+
+class SpreadWire(Wire, frozen=True):
+    """core/v1 TopologySpreadConstraint."""
+
+    topology_key: str
+    max_skew: int = 1
+    when_unsatisfiable: str = ""
+    label_selector: _SelectorWire | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: tuple[str, ...] | None = None
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """The pod that terms belong to: its namespace and its labels."""
+
+    namespace: str
+    labels: Mapping[str, str]
+
+
+def host_ports(wire: Iterable[PortWire]) -> tuple[HostPort, ...]:
+    """
+    Convert ports of containers that run as long as the pod does, each once; those of the pod's own network go.
+
+    Raises MalformedError for more than can be looked at.
+    """
+    found = dict.fromkeys(
+        HostPort(address=each.host_ip or ANY_ADDRESS, protocol=each.protocol or "TCP", port=each.host_port)
+        for each in wire
+        if each.host_port > 0
+    )
+    if len(found) > _MOST_PORTS:
+        message = f"{len(found)} host ports are more than can be looked at; use at most {_MOST_PORTS}"
+        raise MalformedError("spec.containers.ports", message)
+    return tuple(found)
+
+
+def affinity(wire: PodAffinityWire | None, subject: Subject) -> tuple[PodTerm, ...]:
+    """Convert whom a pod has to be with. Raises MalformedError for more than can be looked at."""
+    terms = _required(wire, subject)
+    _refuse_more(f"spec.affinity.podAffinity.{_REQUIRED}", terms, subject)
+    return terms
+
+
+def anti_affinity(wire: PodAffinityWire | None, subject: Subject, *, is_seated: bool) -> tuple[PodTerm, ...]:
+    """
+    Convert whom a pod keeps away. Raises MalformedError for more than can be looked at, of a pod without a node.
+
+    One that has a node keeps every pod away then that its terms may mean, by the first topology keys: such terms would
+    cost each decision about any other pod its time.
+    """
+    terms = _required(wire, subject)
+    if not is_seated:
+        _refuse_more(f"spec.affinity.podAntiAffinity.{_REQUIRED}", terms, subject)
+        return terms
+    own = [term for term in terms if not _is_wide(term, subject)]
+    wide = [term for term in terms if _is_wide(term, subject)]
+    return (*_bounded(own, _OWN, subject), *_bounded(wide, _WIDE, subject))
+
+
+def _bounded(terms: list[PodTerm], bound: Bulk, subject: Subject) -> Iterable[PodTerm]:
+    """Give terms, or as many as there may be of those that keep everybody away."""
+    if _bulk(terms).fits(bound):
+        return terms
+    return tuple(dict.fromkeys(_widened(term, subject) for term in terms))[: bound.terms]
+
+
+def _refuse_more(field: str, terms: tuple[PodTerm, ...], subject: Subject) -> None:
+    _refuse_costly(_OWN, field, "terms", [term for term in terms if not _is_wide(term, subject)])
+    _refuse_costly(_WIDE, field, "terms about other namespaces", [term for term in terms if _is_wide(term, subject)])
+
+
+def _is_wide(term: PodTerm, subject: Subject) -> bool:
+    """Whether a term is about pods of other namespaces too."""
+    return term.namespace_selector is not None or not {subject.namespace}.issuperset(term.namespaces)
+
+
+def _widened(term: PodTerm, subject: Subject) -> PodTerm:
+    if _is_wide(term, subject):
+        return PodTerm(topology_key=term.topology_key, selector=_EVERYTHING, namespace_selector=_EVERYTHING)
+    return PodTerm(topology_key=term.topology_key, selector=_EVERYTHING, namespaces=(subject.namespace,))
+
+
+def _required(wire: PodAffinityWire | None, subject: Subject) -> tuple[PodTerm, ...]:
+    return tuple(_term(each, subject) for each in wire.required or ()) if wire is not None else ()
+
+
+def preferred_terms(wire: PodAffinityWire | None, subject: Subject) -> tuple[WeightedPodTerm, ...]:
+    """Convert what is only preferred; of more than can be looked at, those that weigh most and fit in the bounds."""
+    given = (wire.preferred or ()) if wire is not None else ()
+    terms = [WeightedPodTerm(weight=each.weight, term=_term(each.pod_affinity_term, subject)) for each in given]
+    kept, sums = set[int](), {_OWN: Bulk(), _WIDE: Bulk()}
+    for position, each in sorted(enumerate(terms), key=lambda item: -item[1].weight):
+        bound = _WIDE if _is_wide(each.term, subject) else _OWN
+        after = sums[bound].plus(_bulk([each.term]))
+        if after.fits(bound):
+            sums[bound] = after
+            kept.add(position)
+    return tuple(each for position, each in enumerate(terms) if position in kept)
+
+
+def spread(wire: Iterable[SpreadWire], subject: Subject) -> tuple[SpreadConstraint, ...]:
+    """
+    Convert constraints of either kind; policies that are left out are the API's defaults (Honor, Ignore).
+
+    Raises MalformedError for more than can be looked at.
+    """
+    found = tuple(
+        SpreadConstraint(
+            topology_key=each.topology_key,
+            max_skew=each.max_skew,
+            is_required=each.when_unsatisfiable != "ScheduleAnyway",
+            selector=_merged(each.label_selector, subject, each.match_label_keys or (), ()),
+            min_domains=each.min_domains or 1,
+            honours_affinity=each.node_affinity_policy != "Ignore",
+            honours_taints=each.node_taints_policy == "Honor",
+        )
+        for each in wire
+    )
+    _refuse_costly(_OWN, "spec.topologySpreadConstraints", "constraints", found)
+    return found
+
+
+def preferred_nodes(wire: Iterable[PreferredNodeWire]) -> tuple[tuple[int, NodeSelectorTerm], ...]:
+    """Convert preferred node affinity: (weight, term) pairs."""
+    return tuple(
+        (
+            each.weight,
+            NodeSelectorTerm(
+                match_expressions=each.preference.match_expressions or (),
+                match_fields=each.preference.match_fields or (),
+            ),
+        )
+        for each in wire
+    )
+
+
+def _term(wire: TermWire, subject: Subject) -> PodTerm:
+    names = wire.namespaces or ()
+    if not names and wire.namespace_selector is None:
+        names = (subject.namespace,)
+    return PodTerm(
+        topology_key=wire.topology_key,
+        selector=_merged(wire.label_selector, subject, wire.match_label_keys or (), wire.mismatch_label_keys or ()),
+        namespaces=names,
+        namespace_selector=_selector(wire.namespace_selector),
+    )
+
+
+def _selector(wire: _SelectorWire | None) -> LabelSelector | None:
+    if wire is None:
+        return None
+    equal = (
+        LabelRequirement(key=key, operator=LabelSelectorOperator.IN, values=(value,))
+        for key, value in sorted((wire.match_labels or {}).items())
+    )
+    return LabelSelector(requirements=(*equal, *(wire.match_expressions or ())))
+
+
+def _merged(
+    wire: _SelectorWire | None, subject: Subject, match: tuple[str, ...], mismatch: tuple[str, ...]
+) -> LabelSelector | None:
+    """
+    Narrow a selector by the pod's own values of some labels, where the API server has not done so already.
+
+    It refuses keys that the selector names itself, so a requirement of that key and operator is its doing; it took the
+    labels that the pod had when it was made, and that stands. Labels that the pod lacks are left out.
+    """
+    selector = _selector(wire)
+    if selector is None:
+        return None
+    has = {(each.key, each.operator) for each in selector.requirements}
+    asked = [(key, LabelSelectorOperator.IN) for key in match]
+    asked += [(key, LabelSelectorOperator.NOT_IN) for key in mismatch]
+    added = tuple(
+        LabelRequirement(key=key, operator=operator, values=(subject.labels[key],))
+        for key, operator in asked
+        if key in subject.labels and (key, operator) not in has
+    )
+    return LabelSelector(requirements=(*selector.requirements, *added)) if added else selector

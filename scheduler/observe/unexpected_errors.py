@@ -1,0 +1,105 @@
+"""
+Exceptions that no code expects: logged once with their traceback, counted, and confined to the object that they met.
+
+A task that nobody awaits keeps its exception to itself, and a loop that raises ends the process. So every task that the
+shell begins beside its loops is one of `Tasks`, and what a loop does for one object is `Confined`.
+"""
+
+import asyncio
+import traceback
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Final, TypeVar
+
+from scheduler.observe import logs
+from scheduler.observe.metrics import Metrics, Subsystem
+
+T = TypeVar("T")
+
+_LONGEST_TRACEBACK: Final = 20
+"""Frames of a traceback that are logged: the innermost."""
+
+_log: Final = logs.logger()
+
+
+def note(metrics: Metrics, part: Subsystem, error: BaseException, **about: object) -> None:
+    """Log an exception with its traceback, and count it; `about` names the objects."""
+    text = "".join(traceback.format_exception(error, limit=-_LONGEST_TRACEBACK))
+    _log.error(logs.DEFECT, part=part, error=text, **about)
+    metrics.defects.labels(part).inc()
+
+
+class Confined:
+    """A block that is left without an exception: what it raises is noted, `passing` errors and cancellations aside."""
+
+    def __init__(
+        self, metrics: Metrics, part: Subsystem, *, passing: tuple[type[Exception], ...] = (), **about: object
+    ) -> None:
+        """`about` names the objects of the block in the log."""
+        self._metrics: Final = metrics
+        self._part: Final = part
+        self._passing: Final = passing
+        self._about: Final = about
+
+    def __enter__(self) -> None:
+        """Begin the block."""
+
+    def __exit__(self, _: object, error: BaseException | None, trace: object) -> bool:
+        """Give whether the block raised what is confined to it."""
+        if not isinstance(error, Exception) or isinstance(error, self._passing):
+            return False
+        note(self._metrics, self._part, error, **self._about)
+        return True
+
+
+class Tasks:
+    """Tasks beside the loop that begins them. Each exception is read, noted and counted."""
+
+    def __init__(self, metrics: Metrics, part: Subsystem, on_end: Callable[[], None] | None = None) -> None:
+        """`on_end` is called after each end of a task."""
+        self._metrics: Final = metrics
+        self._part: Final = part
+        self._on_end: Final = on_end
+        self._tasks: Final[set[asyncio.Task[None]]] = set()
+
+    def __len__(self) -> int:
+        """Give the number of tasks that run."""
+        return len(self._tasks)
+
+    def begin(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine in a task of its own."""
+        task = asyncio.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    async def finish(self, seconds: float = 0.0) -> bool:
+        """Wait at most so long for all to end, cancel the others; give whether none was cancelled."""
+        if self._tasks and seconds > 0:
+            await asyncio.wait(self._tasks, timeout=seconds)
+        rest = tuple(self._tasks)
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)  # `_ended` reads what they raise
+        return not rest
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            note(self._metrics, self._part, error)
+        if self._on_end is not None:
+            self._on_end()
+
+
+async def together(coroutines: Iterable[Coroutine[Any, Any, T]]) -> tuple[T, ...]:
+    """
+    Run all to their end and give their results, in order.
+
+    An error is raised only when all have ended: what is still being written must be known before it is taken back.
+    """
+    pending = tuple(coroutines)
+    if len(pending) == 1:
+        return (await pending[0],)
+    results = await asyncio.gather(*pending, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return tuple(results)  # type: ignore[arg-type]  # the exceptions among them were raised above

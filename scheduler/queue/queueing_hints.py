@@ -1,0 +1,247 @@
+"""
+Which facts wake which reasons: a table, and nothing else.
+
+A fact wakes a reason where it could make the reason go away, or where it makes what the reason says untrue. A pod
+has a reason for each kind of obstacle it met, so a cell asks about its own obstacle only. Device reasons are the
+exception: they name the first thing that ran short, and a device gained by any way at all can be the one that
+was missing.
+"""
+
+from typing import Final
+
+from scheduler.queue.cluster_events import ClusterEvent
+from solver.domain import ReasonCode
+
+_DEVICES_TAKEN: Final = frozenset(
+    {
+        ReasonCode.DEVICES_IN_USE,
+        ReasonCode.DEVICES_CAPACITY,
+        ReasonCode.DEVICES_COUNTERS,
+        ReasonCode.DEVICES_CONSTRAINT,
+    }
+)
+"""There are devices that match, and others have them: one that becomes free helps."""
+
+_DEVICES_SHORT: Final = _DEVICES_TAKEN | frozenset(
+    {
+        ReasonCode.DEVICES_TAINTED,
+        ReasonCode.DEVICES_AVOIDED,
+        ReasonCode.DEVICES_NOT_OWNED,
+        ReasonCode.DEVICES_OFFERED_TWICE,
+        ReasonCode.POOL_INCOMPLETE,
+        ReasonCode.POOL_INVALID,
+        ReasonCode.SELECTOR_FAILED,
+    }
+)
+"""There may be devices that match, and they cannot be had: one more that can be had helps."""
+
+_DEVICES_MATCHING: Final = _DEVICES_SHORT | {ReasonCode.DEVICES_NONE, ReasonCode.CLAIM_TOO_LARGE}
+"""What depends on which devices there are and which of them match."""
+
+_DEMANDS: Final = _DEVICES_MATCHING | {ReasonCode.CLASS_MISSING, ReasonCode.SELECTOR_INVALID, ReasonCode.OUTRANKED}
+"""What a claim that still has to be allocated can fail at; with an allocation it cannot."""
+
+_CLAIM_STATE: Final = frozenset(
+    {
+        ReasonCode.CLAIM_NOT_OWNED,
+        ReasonCode.CLAIM_DELETING,
+        ReasonCode.CLAIM_INVALID,
+        ReasonCode.CLAIM_FULL,
+        ReasonCode.CLAIM_ELSEWHERE,
+        ReasonCode.CLAIM_OUT_OF_REACH,
+        ReasonCode.CLAIM_TAINTED,
+        ReasonCode.CLAIM_TOO_LARGE,
+    }
+)
+"""What is said about the claim object itself, and is untrue when it is gone or another has its name."""
+
+_ALLOCATED_AWAY: Final = frozenset({ReasonCode.CLAIM_ELSEWHERE, ReasonCode.CLAIM_OUT_OF_REACH})
+"""An allocation keeps the pod from nodes that might do."""
+
+_ANY_NODE: Final = (
+    frozenset(
+        {
+            ReasonCode.NO_NODES,
+            ReasonCode.NODE_UNSCHEDULABLE,
+            ReasonCode.NODE_TAINT,
+            ReasonCode.NODE_AFFINITY,
+            ReasonCode.NODE_RESOURCES,
+            ReasonCode.NODE_TOO_SMALL,
+            ReasonCode.NODE_HELD,
+        }
+    )
+    | _ALLOCATED_AWAY
+)
+"""What the nodes that exist fail at, and a new one may not."""
+
+_NODE_SIZE: Final = frozenset({ReasonCode.NODE_RESOURCES, ReasonCode.NODE_TOO_SMALL})
+"""What a node that has more helps with, or one whose extended resource is served by devices now."""
+
+_VOLUME_PLACE: Final = frozenset(
+    {ReasonCode.VOLUME_ELSEWHERE, ReasonCode.VOLUME_NONE, ReasonCode.VOLUME_CAPACITY, ReasonCode.VOLUME_MISSING}
+)
+"""What depends on which volumes there are, or can be made, and where."""
+
+_VOLUME_USE: Final = frozenset({ReasonCode.VOLUME_IN_USE, ReasonCode.VOLUME_EXCLUSIVE, ReasonCode.VOLUME_ATTACHMENTS})
+"""What depends on the pods that use volumes."""
+
+_VOLUME_CLAIM: Final = frozenset(
+    {ReasonCode.VOLUME_CLAIM_MISSING, ReasonCode.VOLUME_CLAIM_UNUSABLE, ReasonCode.VOLUME_CLAIM_UNBOUND}
+)
+"""What is said about a PersistentVolumeClaim itself."""
+
+_NEIGHBOURS: Final = frozenset({ReasonCode.POD_AFFINITY, ReasonCode.POD_ANTI_AFFINITY, ReasonCode.TOPOLOGY_SPREAD})
+"""What depends on which pods run where: company that leaves also frees the place of the first of a kind."""
+
+_NEIGHBOURS_NODE: Final = _NEIGHBOURS | {ReasonCode.TOPOLOGY_LABEL}
+"""What depends on the labels of nodes as well."""
+
+_GANG_PLACE: Final = frozenset(
+    {
+        ClusterEvent.NODE_ADDED,
+        ClusterEvent.NODE_LABELS_CHANGED,
+        ClusterEvent.NODE_RESOURCE_CHANGED_HANDS,
+        ClusterEvent.NODE_ROOM_FREED,
+        ClusterEvent.DEVICES_FREED,
+        ClusterEvent.CLASS_CHANGED,
+        ClusterEvent.SLICE_CHANGED,
+        ClusterEvent.SLICE_DELETED,
+    }
+)
+"""What can change the domains of a gang's topology, or free it from the one where members of it ran."""
+
+_SINGLE: Final[dict[ClusterEvent, frozenset[ReasonCode]]] = {
+    ClusterEvent.NODE_ADDED: _ANY_NODE
+    | _NEIGHBOURS_NODE
+    | {ReasonCode.NODE_PORTS}
+    | _VOLUME_PLACE
+    | _VOLUME_USE
+    | _DEVICES_MATCHING
+    | {ReasonCode.OUTRANKED},
+    ClusterEvent.NODE_ALLOCATABLE_GREW: _NODE_SIZE | {ReasonCode.OUTRANKED},
+    ClusterEvent.NODE_RESOURCE_CHANGED_HANDS: _DEVICES_MATCHING | _NODE_SIZE | {ReasonCode.OUTRANKED},
+    # Labels decide which devices a node reaches, and whether the configuration gives them to us.
+    ClusterEvent.NODE_LABELS_CHANGED: _DEVICES_MATCHING
+    | _VOLUME_PLACE
+    | {ReasonCode.NODE_AFFINITY, ReasonCode.OUTRANKED}
+    | _NEIGHBOURS_NODE
+    | _ALLOCATED_AWAY,
+    # One domain more may be as many as a constraint wants before it looks at the least of them.
+    ClusterEvent.NODE_TAINT_REMOVED: frozenset(
+        {ReasonCode.NODE_TAINT, ReasonCode.TOPOLOGY_SPREAD, ReasonCode.OUTRANKED}
+    ),
+    ClusterEvent.NODE_TAINT_ADDED: frozenset({ReasonCode.TOPOLOGY_SPREAD}),
+    ClusterEvent.NODE_GONE: _NEIGHBOURS | {ReasonCode.HOLDING},
+    ClusterEvent.NODE_UNCORDONED: frozenset({ReasonCode.NODE_UNSCHEDULABLE, ReasonCode.OUTRANKED}),
+    ClusterEvent.NODE_ROOM_FREED: frozenset({ReasonCode.NODE_RESOURCES, ReasonCode.OUTRANKED}),
+    ClusterEvent.PORTS_FREED: frozenset({ReasonCode.NODE_PORTS}),
+    ClusterEvent.NEIGHBOUR_ARRIVED: frozenset({ReasonCode.POD_AFFINITY, ReasonCode.TOPOLOGY_SPREAD}),
+    ClusterEvent.NEIGHBOUR_LEFT: _NEIGHBOURS,
+    ClusterEvent.NEIGHBOUR_LEAVING: frozenset({ReasonCode.TOPOLOGY_SPREAD}),
+    ClusterEvent.NEIGHBOUR_CHANGED: _NEIGHBOURS,
+    ClusterEvent.NAMESPACE_CHANGED: frozenset({ReasonCode.POD_AFFINITY, ReasonCode.POD_ANTI_AFFINITY}),
+    # It counted as running there: with its room, its ports, its devices, and with whom it does not want beside it.
+    ClusterEvent.NOMINATION_ENDED: _DEVICES_TAKEN
+    | {
+        ReasonCode.NODE_RESOURCES,
+        ReasonCode.NODE_PORTS,
+        ReasonCode.POD_ANTI_AFFINITY,
+        ReasonCode.NO_VICTIMS,
+        ReasonCode.OUTRANKED,
+    },
+    ClusterEvent.HOLD_RELEASED: frozenset({ReasonCode.NODE_HELD, ReasonCode.OUTRANKED}),
+    ClusterEvent.DEVICES_FREED: _DEVICES_TAKEN | {ReasonCode.OUTRANKED},
+    # A class may stand for an extended resource that the nodes do not have.
+    ClusterEvent.CLASS_CHANGED: _DEMANDS | _NODE_SIZE,
+    ClusterEvent.SLICE_CHANGED: _DEVICES_MATCHING | {ReasonCode.OUTRANKED, ReasonCode.CLAIM_TAINTED},
+    # Fewer slices can help: an older generation is whole again, `All` asks for less, a duplicate is gone.
+    ClusterEvent.SLICE_DELETED: _DEVICES_MATCHING | {ReasonCode.OUTRANKED, ReasonCode.CLAIM_TAINTED},
+    ClusterEvent.DEVICE_TAINT_REMOVED: _DEVICES_SHORT | {ReasonCode.OUTRANKED, ReasonCode.CLAIM_TAINTED},
+    ClusterEvent.CLAIM_CREATED: _DEMANDS | _CLAIM_STATE | {ReasonCode.CLAIM_MISSING},
+    ClusterEvent.CLAIM_ALLOCATED: _DEMANDS | {ReasonCode.CLAIM_INVALID},
+    ClusterEvent.CLAIM_DEALLOCATED: _ALLOCATED_AWAY | {ReasonCode.CLAIM_FULL, ReasonCode.CLAIM_TAINTED},
+    ClusterEvent.CLAIM_RESERVATIONS_SHRANK: frozenset({ReasonCode.CLAIM_FULL}),
+    ClusterEvent.CLAIM_CHANGED: frozenset({ReasonCode.CLAIM_INVALID, ReasonCode.CLAIM_NOT_OWNED}),
+    ClusterEvent.CLAIM_DELETED: _CLAIM_STATE,
+    ClusterEvent.GANG_CHANGED: frozenset(
+        {
+            ReasonCode.GANG_INCOMPLETE,
+            ReasonCode.GANG_INVALID,
+            ReasonCode.GANG_UNPLACED,
+            ReasonCode.GANG_TOPOLOGY,
+        }
+    ),
+    ClusterEvent.DISRUPTIONS_ALLOWED: frozenset({ReasonCode.NO_VICTIMS}),
+    ClusterEvent.EVICTION_EASED: frozenset({ReasonCode.NO_VICTIMS}),
+    ClusterEvent.VOLUMES_RELEASED: _VOLUME_USE | {ReasonCode.OUTRANKED},
+    ClusterEvent.VOLUME_CLAIM_CREATED: _VOLUME_CLAIM | _VOLUME_PLACE | _VOLUME_USE,
+    ClusterEvent.VOLUME_CLAIM_CHANGED: _VOLUME_CLAIM | _VOLUME_PLACE | {ReasonCode.OUTRANKED},
+    ClusterEvent.VOLUME_CLAIM_DELETED: _VOLUME_CLAIM | _VOLUME_PLACE | _VOLUME_USE,
+    ClusterEvent.VOLUME_OFFERED: _VOLUME_PLACE | {ReasonCode.OUTRANKED},
+    # A class that is there now may wait for the pod, where claims of a class that is not are taken to be bound at once.
+    ClusterEvent.STORAGE_CLASS_CHANGED: frozenset(
+        {ReasonCode.VOLUME_CLAIM_UNBOUND, ReasonCode.VOLUME_NONE, ReasonCode.VOLUME_CAPACITY}
+    ),
+    ClusterEvent.STORAGE_GREW: frozenset({ReasonCode.VOLUME_CAPACITY}),
+    ClusterEvent.ATTACHMENTS_GREW: frozenset({ReasonCode.VOLUME_ATTACHMENTS, ReasonCode.OUTRANKED}),
+}
+"""The reasons of a pod that stands for itself, by fact."""
+
+
+def _of_gangs(fact: ClusterEvent, single: frozenset[ReasonCode]) -> frozenset[ReasonCode]:
+    """Reasons that pods have for their gang's sake: what would help a pod that lost would help a gang that does."""
+    unplaced = {ReasonCode.GANG_UNPLACED} if ReasonCode.OUTRANKED in single else set()
+    topology = {ReasonCode.GANG_TOPOLOGY} if fact in _GANG_PLACE else set()
+    return frozenset(unplaced | topology)
+
+
+WAKES: Final[dict[ClusterEvent, frozenset[ReasonCode]]] = {
+    fact: codes | _of_gangs(fact, codes) for fact, codes in _SINGLE.items()
+}
+"""The reasons that each fact wakes. A change of the pod itself wakes every reason and is not in it."""
+
+OF_ONE_CLAIM: Final = frozenset(
+    {
+        ClusterEvent.CLAIM_CREATED,
+        ClusterEvent.CLAIM_ALLOCATED,
+        ClusterEvent.CLAIM_DEALLOCATED,
+        ClusterEvent.CLAIM_RESERVATIONS_SHRANK,
+        ClusterEvent.CLAIM_CHANGED,
+        ClusterEvent.CLAIM_DELETED,
+        ClusterEvent.VOLUME_CLAIM_CREATED,
+        ClusterEvent.VOLUME_CLAIM_CHANGED,
+        ClusterEvent.VOLUME_CLAIM_DELETED,
+    }
+)
+"""Facts that concern only the pods that reference the claim."""
+
+RETRIED: Final = frozenset(
+    {
+        ReasonCode.PREEMPTING,
+        ReasonCode.BUDGET,
+        ReasonCode.TOO_COSTLY,
+        ReasonCode.SOLVER_FAILED,
+        ReasonCode.BINDING_FAILED,
+        ReasonCode.VOLUME_BINDING_FAILED,
+        ReasonCode.VOLUME_CONTENDED,
+        ReasonCode.CONFLICT,
+        ReasonCode.API_ERROR,
+    }
+)
+"""Reasons that no change has to remove: another attempt after the backoff may do better."""
+
+OF_ITS_OWN: Final = (
+    _CLAIM_STATE
+    | _VOLUME_CLAIM
+    | _VOLUME_PLACE
+    | _VOLUME_USE
+    | _NEIGHBOURS_NODE
+    | WAKES[ClusterEvent.GANG_CHANGED]
+    | {ReasonCode.POD_INVALID, ReasonCode.CLAIM_MISSING}
+)
+"""Reasons that lie in a pod's own labels, claims, volumes or gang: what is asked for alike may well fit elsewhere."""
+
+
+def wakes(fact: ClusterEvent, code: ReasonCode) -> bool:
+    """Whether a fact wakes a pod that waits for this reason (and references the claim, for facts of one claim)."""
+    return code in WAKES[fact]

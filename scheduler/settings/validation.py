@@ -1,0 +1,270 @@
+"""What can be wrong with a configuration, each as `path: what is wrong, what to write`.
+
+Where to listen, from the text that people write.
+"""
+
+import copy
+import difflib
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Annotated, Any, Final, NamedTuple, get_args, get_origin
+
+import msgspec
+
+from scheduler.settings.schema import API_VERSION, KIND, LeaderElection, Settings
+
+_ADDRESS: Final = re.compile(
+    r"(?:\[(?P<six>[0-9A-Fa-f:.]+(?:%\w+)?)\]|(?P<four>[^:\[\]\s/]*)):(?P<port>[0-9]{1,5})", re.ASCII
+)
+_LARGEST_PORT: Final = 65535
+
+
+class Address(NamedTuple):
+    """A host and a port; `host` None means every address of the machine, port 0 a free one."""
+
+    host: str | None
+    port: int
+
+    def __str__(self) -> str:
+        """Write it as it is read."""
+        host = self.host or ""
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+
+
+def parse_address(text: str) -> Address:
+    """Read `host:port`, `:port` or `[ipv6]:port`; raise `ValueError` that says what to write."""
+    match = _ADDRESS.fullmatch(text)
+    if match is None or int(match["port"]) > _LARGEST_PORT:
+        raise ValueError(f"{text!r} is no address: write host:port, such as :8080, 127.0.0.1:8080 or [::1]:8080")
+    return Address(match["six"] or match["four"] or None, int(match["port"]))
+
+
+_MOST_VALUES: Final = 20
+_JITTER: Final = 1.2
+"""Retries are spread over up to this multiple of the retry period."""
+
+_WORDS: Final = {
+    "float": "a number",
+    "int": "a whole number",
+    "str": "text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a mapping",
+    "null": "nothing",
+}
+_UNQUOTED: Final = frozenset({"int", "float", "bool"})
+_ALLOWED: Final = {
+    "[-A-Za-z0-9_.]": "letters, digits, '-', '_' and '.'",
+    "[-a-z0-9.]": "small letters, digits, '-' and '.'",
+    "[-a-z0-9]": "small letters, digits and '-'",
+}
+"""For the characters in the middle of a name's pattern (`schema`) what may be written."""
+_LOCATED: Final = re.compile(r"(?P<what>.*?)(?: - at (?P<key>`key` in )?`\$\.?(?P<path>.*)`)?", re.DOTALL)
+_TYPED: Final = re.compile(r"Expected `(?P<wanted>\w+)`(?:, got `(?P<got>\w+)`)?(?P<rest>.*)", re.DOTALL)
+
+
+def of_document(document: dict[str, Any]) -> tuple[str, ...]:
+    """Find a wrong version and unknown keys, before values are looked at."""
+    return (*_wrong_version(document), *_unknown_keys(document, Settings, ""))
+
+
+def of_values(document: dict[str, Any]) -> tuple[str, ...]:
+    """Find the values that cannot be decoded, all of them: what was told is left out, and the rest is tried again."""
+    left: dict[str, Any] = _without_unknown(document, Settings) | {"apiVersion": API_VERSION, "kind": KIND}
+    told, gone = list[str](), list[str]()
+    while len(told) < _MOST_VALUES and (message := _refusal(left)):
+        located = _LOCATED.fullmatch(message)
+        path = (located["path"] or "") if located is not None else ""
+        if any(each.startswith(path) for each in gone):
+            break  # it is missing only because it was left out
+        told.append(in_our_words(message, left))
+        if not path or (located is not None and located["key"]):
+            break
+        gone.append(path)
+        _leave_out(left, path)
+    return tuple(told)
+
+
+def _refusal(document: object) -> str:
+    """Give the decoder's first objection; empty: it has none."""
+    try:
+        msgspec.convert(document, Settings)
+    except msgspec.ValidationError as error:
+        return str(error)
+    return ""
+
+
+def _without_unknown(value: Any, kind: Any) -> Any:
+    """Copy a document without the keys that `_unknown_keys` names."""
+    kind = _bare(kind)
+    if get_origin(kind) is tuple and isinstance(value, list):
+        return [_without_unknown(item, get_args(kind)[0]) for item in value]
+    if not (isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, dict)):
+        return copy.deepcopy(value)
+    fields = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+    return {key: _without_unknown(item, fields[key]) for key, item in value.items() if key in fields}
+
+
+def of_settings(settings: Settings) -> tuple[str, ...]:
+    """Find values that are right alone and wrong together."""
+    return (
+        *_doubled_names(settings),
+        *_address(settings),
+        *_election(settings.leader_election),
+        *_times(settings),
+    )
+
+
+def in_our_words(message: str, document: dict[str, Any]) -> str:
+    """Rewrite a message of the decoder: its path without the root, its types as YAML has them."""
+    located = _LOCATED.fullmatch(message)
+    if located is None:
+        return message
+    what, path = located["what"], located["path"] or ""
+    if located["key"]:
+        path += " (a key)"
+    if what.startswith("Invalid enum value"):
+        return f"{path}: {_not_known(_value_at(document, path), _choices(_type_at(path)))}"
+    typed = _TYPED.fullmatch(what)
+    if typed is None:
+        return f"{path}: {what}"
+    wanted = _WORDS.get(typed["wanted"], typed["wanted"])
+    if typed["got"]:
+        advice = ", write it in quotes" if typed["wanted"] == "str" and typed["got"] in _UNQUOTED else ""
+        return f"{path}: expected {wanted}, got {_WORDS.get(typed['got'], typed['got'])}{advice}"
+    if "regex" in typed["rest"]:
+        value = _value_at(document, path)
+        allowed = next(words for part, words in _ALLOWED.items() if part in typed["rest"])
+        return f"{path}: {value!r} is no name: write {allowed}, a letter or digit at both ends"
+    return f"{path}: {_value_at(document, path)} is out of range, expected {wanted}{typed['rest']}"
+
+
+def _wrong_version(document: dict[str, Any]) -> Iterator[str]:
+    for key, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
+        if key not in document:
+            yield f"{key}: missing, write {key}: {wanted}"
+        elif document[key] != wanted:
+            yield f"{key}: {document[key]!r} is not known, write {wanted}"
+
+
+def _unknown_keys(value: object, kind: Any, path: str) -> Iterator[str]:
+    """Walk the document beside the structs; lists and mappings of the wrong shape are left to the decoder."""
+    kind = _bare(kind)
+    if get_origin(kind) is tuple and isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _unknown_keys(item, get_args(kind)[0], f"{path}[{index}]")
+    if not (isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, dict)):
+        return
+    fields = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+    for key, item in value.items():
+        place = f"{path}.{key}" if path else str(key)
+        if key in fields:
+            yield from _unknown_keys(item, fields[key], place)
+        else:
+            yield f"{place}: unknown field, {_suggestion(str(key), tuple(fields))}"
+
+
+def _doubled_names(settings: Settings) -> Iterator[str]:
+    seen: dict[str, int] = {}
+    for index, profile in enumerate(settings.profiles):
+        first = seen.setdefault(profile.scheduler_name, index)
+        if first != index:
+            yield (
+                f"profiles[{index}].schedulerName: {profile.scheduler_name!r} is the name of profiles[{first}], "
+                "write another name"
+            )
+
+
+def _address(settings: Settings) -> Iterator[str]:
+    try:
+        parse_address(settings.bind_address)
+    except ValueError as error:
+        yield f"bindAddress: {error}"
+
+
+def _election(election: LeaderElection) -> Iterator[str]:
+    if not election.enabled:
+        return
+    if election.renew_deadline_seconds >= election.lease_duration_seconds:
+        yield (
+            f"leaderElection.renewDeadlineSeconds: {election.renew_deadline_seconds:g} is too long, "
+            f"write less than leaseDurationSeconds ({election.lease_duration_seconds})"
+        )
+    if election.retry_period_seconds * _JITTER >= election.renew_deadline_seconds:
+        yield (
+            f"leaderElection.retryPeriodSeconds: {election.retry_period_seconds:g} is too long, "
+            f"write less than renewDeadlineSeconds / {_JITTER} ({election.renew_deadline_seconds / _JITTER:.3g})"
+        )
+
+
+def _times(settings: Settings) -> Iterator[str]:
+    queue, election = settings.queue, settings.leader_election
+    if queue.initial_backoff_seconds > queue.max_backoff_seconds:
+        yield (
+            f"queue.initialBackoffSeconds: {queue.initial_backoff_seconds:g} is too long, "
+            f"write at most maxBackoffSeconds ({queue.max_backoff_seconds:g})"
+        )
+    timeout = settings.commit.request_timeout_seconds
+    left = election.lease_duration_seconds - election.renew_deadline_seconds
+    if election.enabled and timeout >= left > 0:
+        yield (
+            f"commit.requestTimeoutSeconds: {timeout:g} is too long, "
+            f"write less than leaderElection's leaseDurationSeconds - renewDeadlineSeconds ({left:g})"
+        )
+
+
+def _not_known(value: object, choices: tuple[str, ...]) -> str:
+    return f"{value!r} is not known, {_suggestion(str(value), choices)}"
+
+
+def _suggestion(word: str, choices: tuple[str, ...]) -> str:
+    """Say the nearest choice, or all of them where none is near."""
+    near = difflib.get_close_matches(word.lower(), [choice.lower() for choice in choices], n=1)
+    for choice in choices:
+        if near and choice.lower() == near[0]:
+            return f"did you mean {choice}?"
+    return f"write one of: {', '.join(choices)}"
+
+
+def _leave_out(document: Any, path: str) -> None:
+    """Take a value away; of a list all of it, because the places of the others would change."""
+    steps = _steps(path)
+    while len(steps) > 1 and isinstance(steps[-1], int):
+        steps.pop()
+    for step in steps[:-1]:
+        document = document[step]
+    del document[steps[-1]]
+
+
+def _steps(path: str) -> list[str | int]:
+    """Split `profiles[0].policy` into its steps."""
+    return [int(index) if index else key for key, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", path)]
+
+
+def _value_at(document: Any, path: str) -> object:
+    for step in _steps(path):
+        document = document[step]
+    return document
+
+
+def _type_at(path: str) -> Any:
+    kind: Any = Settings
+    for step in _steps(path):
+        kind = _bare(kind)
+        if isinstance(step, int):
+            kind = get_args(kind)[0]
+        else:
+            kind = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}[step]
+    return _bare(kind)
+
+
+def _bare(kind: Any) -> Any:
+    """Take the range off an annotated type."""
+    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
+
+
+def _choices(kind: Any) -> tuple[str, ...]:
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return tuple(kind)
+    return tuple(get_args(kind))

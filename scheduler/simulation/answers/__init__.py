@@ -1,1 +1,0 @@
-"""Answers as people and programs read them: a plan (`table`, `output`), a story (`telling`), both (`printing`)."""

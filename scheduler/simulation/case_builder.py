@@ -1,0 +1,369 @@
+"""Documents to a case: sort them, fill in what servers would, stamp claims, decode, and let the mirror hold them."""
+
+import difflib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from scheduler.change import Change, Kind
+from scheduler.cluster import Cluster
+from scheduler.kube.decode.gangs import gang_of
+from scheduler.simulation import claim_templates, controllers, defaults
+from scheduler.simulation.live_cluster import Live
+from scheduler.simulation.manifests import decoding, refusals
+from scheduler.simulation.manifests.decoding import decoded, key_of
+from scheduler.simulation.manifests.documents import LIVE, Document, ManifestFiles, ManifestProblem
+from scheduler.simulation.manifests.fields import Body, mapping, metadata, spec, subject, text, without_nulls
+from scheduler.simulation.simulator import SimulationCase
+from solver.domain import Batch, Claim, Namespace, Pod, PodId
+
+_SHOWN: Final = 6
+
+
+@dataclass(slots=True)
+class Assembly:
+    """
+    Documents by what they are; `live` are the cluster's objects, which documents of the same name replace.
+
+    `wrong` says what is wrong with claims (by key) that stay in the case although the API server would refuse them:
+    pods that use them wait, with this as the reason.
+    """
+
+    live: tuple[Change, ...] = ()
+    objects: dict[tuple[Kind, str], Document] = field(default_factory=dict)
+    templates: dict[claim_templates.Key, Document] = field(default_factory=dict)
+    wrong_templates: dict[claim_templates.Key, str] = field(default_factory=dict)
+    wrong: dict[str, str] = field(default_factory=dict)
+    workloads: list[Document] = field(default_factory=list)
+    priority_classes: list[Body] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+    problems: list[ManifestProblem] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, found: Live, reading: ManifestFiles) -> "Assembly":
+        """Start with a cluster's objects and with manifests, either of which may be empty."""
+        made = cls(live=found.changes, problems=reading.problems, warnings=list(found.warnings))
+        made.add((*found.documents, *reading.documents))
+        return made
+
+    def add(self, documents: Iterable[Document]) -> None:
+        """Take documents; a later one replaces an earlier one of the same kind and name."""
+        for source, body in documents:
+            document = Document(source, without_nulls(body))
+            route = decoding.of(document.body)
+            wrong = decoding.wrong_version(document.body)
+            if wrong:
+                self._refuse(document, "apiVersion", wrong)
+            elif route in decoding.WORKLOADS:
+                if not self._prepare(document):
+                    self.workloads.append(document)
+            elif route == decoding.PRIORITY_CLASS:
+                self.priority_classes.append(document.body)
+            elif route == decoding.TEMPLATE:
+                self._add_template(document)
+            elif route in decoding.KINDS:
+                self._add_object(decoding.KINDS[route], document)
+            elif route in decoding.UNSTAMPED:
+                self._warn(document, ("the pods that it makes are not known: write them down as Pods",))
+            else:
+                self.skipped[f"{text(document.body['kind'])} ({text(document.body['apiVersion'])})"] += 1
+
+    def case(self, scheduler_name: str) -> SimulationCase:
+        """Give what is to be decided for the pods that name a scheduler. Call it once."""
+        for document in self._affordable():
+            self.add(each for each in controllers.documents(document) if not self._is_known_claim(each.body))
+        self._fill_pods()
+        self._admit()
+        self._stamp()
+        self._make_volume_claims()
+        written = tuple(self._changes())
+        changes, notes = controllers.controlled(_latest((*self.live, *written)), _keys(self.live) - _keys(written))
+        self.warnings += notes
+        cluster = Cluster()
+        for change in changes:
+            cluster.apply(change)
+        snapshot = cluster.snapshot()
+        pods = {change.key: change.value for change in changes if isinstance(change.value, Pod)}
+        waiting = self._waiting(list(pods.values()), scheduler_name)
+        self._tell_of_bound(cluster)
+        if not snapshot.nodes:
+            self.warnings.append("there is no Node among the manifests: nothing can be placed")
+        if self.skipped:
+            self.warnings.append(f"skipped, because they decide nothing here: {_listed(self.skipped)}")
+        return SimulationCase(
+            snapshot=snapshot,
+            batch=Batch(pods=waiting, gangs=cluster.gangs(waiting)),
+            problems=tuple(self.problems),
+            warnings=tuple(dict.fromkeys(self.warnings)),
+        )
+
+    def _affordable(self) -> Iterator[Document]:
+        """Give the workloads, in their order, as long as their pods together are not too many."""
+        left = refusals.MOST_PODS
+        for document in self.workloads:
+            count = controllers.count(document.body)
+            if count > left:
+                message = f"its {count} pods and those of the workloads before it are more than {refusals.MOST_PODS}"
+                self._refuse(document, "spec", f"{message}: write fewer")
+                continue
+            left -= count
+            yield document
+
+    def scheduler_of_gang(self, name: str) -> str:
+        """Give the scheduler that the pods of a gang name (`namespace/name`), empty where there are none."""
+        namespace, _, short = name.rpartition("/")
+        wanted = (namespace or "default", short)
+        for document in self._documents(Kind.PODS):
+            found, own = metadata(document.body), spec(document.body)
+            group = text(mapping(own.get("schedulingGroup")).get("podGroupName"))
+            labels = {key: text(value) for key, value in mapping(found.get("labels")).items()}
+            gang = gang_of(text(found.get("namespace")), group, labels)
+            if gang is not None and gang[:2] == wanted and not own.get("nodeName"):
+                return text(own.get("schedulerName"))
+        pods = (change.value for change in self.live if isinstance(change.value, Pod))
+        waiting = (pod for pod in pods if pod.gang is not None and pod.gang[:2] == wanted and not pod.node_name)
+        return next((pod.scheduler_name for pod in waiting), "")
+
+    def scheduler_of(self, name: str) -> str:
+        """Give the scheduler that a pod names (`namespace/name`), empty where there is no such pod."""
+        namespace, _, short = name.rpartition("/")
+        key = f"{namespace or 'default'}/{short}"
+        for change in self.live:
+            if change.key == key and isinstance(change.value, Pod):
+                return change.value.scheduler_name
+        document = self.objects.get((Kind.PODS, key))
+        return text(spec(document.body).get("schedulerName")) if document is not None else ""
+
+    def _refuse(self, document: Document, where: str, message: str) -> None:
+        self.problems.append(ManifestProblem(document.source, subject(document.body), where, message))
+
+    def _add_object(self, kind: Kind, document: Document) -> None:
+        body = document.body
+        wrong = self._prepare(document)
+        if wrong and kind is not Kind.CLAIMS:
+            return
+        if kind is Kind.NODES:
+            self._warn(document, defaults.fill_node(body))
+        key = key_of(body)
+        if wrong:
+            self.wrong[key] = wrong
+        known = self.objects.get((kind, key))
+        if known is not None and known.body != body:
+            self._warn(document, ("stands twice: the last one counts",))
+        self.objects[kind, key] = document
+
+    def _add_template(self, document: Document) -> None:
+        """Take a template; what is wrong with it is said here once, and not again for each claim."""
+        wrong = self._prepare(document)
+        found = metadata(document.body)
+        key = text(found.get("namespace")), text(found.get("name"))
+        if not wrong:
+            claim = {"kind": "ResourceClaim", "metadata": found, "spec": spec(document.body).get("spec", {})}
+            _, problem = decoded(Kind.CLAIMS, Document(document.source, claim))
+            if problem is not None:
+                wrong = f"{problem.field}: {problem.message}"
+                self._refuse(document, f"spec.{problem.field}", problem.message)
+        known = self.templates.get(key)
+        if known is not None and known.source == LIVE and spec(known.body) != spec(document.body):
+            self._refuse(document, "spec", decoding.of_template())
+        if wrong:
+            self.wrong_templates[key] = f"template {key[1]}: {wrong}"
+        self.templates[key] = document
+
+    def _prepare(self, document: Document) -> str:
+        """Fill in what every object gets, and say what the API server would refuse; the first such thing is given."""
+        body = document.body
+        defaults.identify(body)
+        found = list(refusals.of_object(body))
+        for wrong in found:
+            self._refuse(document, wrong.field, wrong.message)
+        fill = defaults.FILL.get(text(body["kind"]))
+        if fill is not None:
+            fill(body)
+        return f"{found[0].field}: {found[0].message}" if found else ""
+
+    def _warn(self, document: Document, messages: Iterable[str]) -> None:
+        self.warnings += [f"{document.source} ({subject(document.body)}): {each}" for each in messages]
+
+    def _documents(self, kind: Kind) -> list[Document]:
+        return [document for (each, _), document in self.objects.items() if each is kind]
+
+    def _fill_pods(self) -> None:
+        priorities = defaults.priorities(self.priority_classes)
+        for document in self._documents(Kind.PODS):
+            name = defaults.unknown_priority(document.body, priorities)
+            if name:
+                self._warn(document, (f"spec.priorityClassName: no PriorityClass {name}: its priority counts as 0",))
+            defaults.fill_pod(document.body, priorities)
+
+    def _stamp(self) -> None:
+        """Make the claims that PodGroups, and then pods, want from templates."""
+        claims = {_pair(document.body): document.body for document in self._documents(Kind.CLAIMS)}
+        made = claim_templates.made(claims)
+        taken = {*claims, *(change.value.id for change in self.live if isinstance(change.value, Claim))}
+        groups = {_pair(document.body): document.body for document in self._documents(Kind.POD_GROUPS)}
+        for document in (*self._documents(Kind.POD_GROUPS), *self._documents(Kind.PODS)):
+            pod = document.body
+            claim_templates.share(pod, groups)
+            for each in claim_templates.wanted(pod):
+                known = made.get((text(metadata(pod).get("uid")), each.entry))
+                if known is not None:
+                    claim_templates.note(pod, each.entry, known)
+                    continue
+                key = text(metadata(pod).get("namespace")), each.template
+                template = self.templates.get(key)
+                if template is None:
+                    self._warn(document, (f"{each.field}: {self._absent(key)}",))
+                    continue
+                claim = claim_templates.stamp(pod, each, template.body, taken)
+                defaults.identify(claim)
+                taken.add(_pair(claim))
+                self.objects[Kind.CLAIMS, key_of(claim)] = Document(f"{template.source}, stamped", claim)
+                if key in self.wrong_templates:
+                    self.wrong[key_of(claim)] = self.wrong_templates[key]
+
+    def _make_volume_claims(self) -> None:
+        """Make the claims of ephemeral volumes, and let claims that name no class have the default one."""
+        for document in self._documents(Kind.PODS):
+            made = (each for each in controllers.of_ephemeral(document.body) if not self._is_known_claim(each))
+            self.add([Document(f"{document.source}, made for the pod", each) for each in made])
+        default = controllers.default_class(each.body for each in self._documents(Kind.STORAGE_CLASSES))
+        for document in self._documents(Kind.VOLUME_CLAIMS):
+            controllers.fill_class(document.body, default)
+
+    def _is_known_claim(self, body: Body) -> bool:
+        """Whether it is a claim for a volume that is there already, so that no controller makes it."""
+        if decoding.KINDS.get(decoding.of(body)) is not Kind.VOLUME_CLAIMS:
+            return False
+        key = key_of(body)
+        return (Kind.VOLUME_CLAIMS, key) in self.objects or any(
+            each.kind is Kind.VOLUME_CLAIMS and each.key == key for each in self.live
+        )
+
+    def _absent(self, key: claim_templates.Key) -> str:
+        names = [name for namespace, name in self.templates if namespace == key[0]]
+        close = difflib.get_close_matches(key[1], names, n=1, cutoff=0.5)
+        elsewhere = [namespace for namespace, name in self.templates if name == key[1]]
+        told = f"there is no ResourceClaimTemplate {key[1]} in namespace {key[0]}, so its claim is never made"
+        if elsewhere:
+            return f"{told}; there is one in namespace {elsewhere[0]}"
+        return f"{told}: did you mean {close[0]}?" if close else told
+
+    def _namespaces(self) -> dict[str, Namespace]:
+        known = {change.key: change.value for change in self.live if isinstance(change.value, Namespace)}
+        for document in self._documents(Kind.NAMESPACES):
+            change, _ = decoded(Kind.NAMESPACES, document)
+            if change is not None and isinstance(change.value, Namespace):
+                known[change.key] = change.value
+        return known
+
+    def _admit(self) -> None:
+        """Refuse claims and templates that ask for admin access where the namespace does not allow it."""
+        namespaces = self._namespaces()
+        for document in self._documents(Kind.CLAIMS):
+            wrong = self._not_admitted(document, spec(document.body), "spec", namespaces)
+            if wrong:
+                self.wrong.setdefault(key_of(document.body), wrong)
+        for key, document in self.templates.items():
+            claim_spec = mapping(spec(document.body).get("spec"))
+            wrong = self._not_admitted(document, claim_spec, "spec.spec", namespaces)
+            if wrong:
+                self.wrong_templates.setdefault(key, f"template {key[1]}: {wrong}")
+
+    def _not_admitted(self, document: Document, claim_spec: Body, where: str, namespaces: dict[str, Namespace]) -> str:
+        asked = decoding.wants_admin_access(claim_spec)
+        if not asked:
+            return ""
+        name = text(metadata(document.body).get("namespace"))
+        wrong = decoding.objection(name, namespaces)
+        if wrong:
+            self._refuse(document, f"{where}.{asked}", wrong)
+            return f"{where}.{asked}: {wrong}"
+        if name not in namespaces:
+            label = f'{decoding.LABEL}: "true"'
+            self.warnings.append(f"adminAccess needs the label {label} on namespace {name}: taken as given")
+        return ""
+
+    def _changes(self) -> Iterator[Change]:
+        """Decode everything; what cannot be read is named, once."""
+        there = {change.key: change.value for change in self.live if isinstance(change.value, Claim)}
+        for (kind, key), document in self.objects.items():
+            change, problem = decoded(kind, document)
+            wrong = self.wrong.get(key, "") if kind is Kind.CLAIMS else ""
+            if problem is not None and not wrong:
+                self.problems.append(problem)
+            if change is None:
+                continue
+            if isinstance(change.value, Claim) and not wrong:
+                wrong = decoding.of_claim(change.value, there.get(key))
+                if wrong:
+                    self._refuse(document, "spec", wrong)
+            if wrong and isinstance(change.value, Claim):
+                claim = msgspec.structs.replace(change.value, invalid=wrong)
+                change = Change(kind=kind, key=key, value=claim)
+            yield change
+        yield from self._unwritten_namespaces()
+
+    def _unwritten_namespaces(self) -> Iterator[Change]:
+        """Namespaces that pods are in and that nobody wrote down: they have the label of their name."""
+        known = {change.key for change in self.live if change.kind is Kind.NAMESPACES}
+        known |= {key for kind, key in self.objects if kind is Kind.NAMESPACES}
+        names = {text(metadata(document.body).get("namespace")) for document in self._documents(Kind.PODS)}
+        for name in sorted(names - known):
+            labels = ((defaults.OWN_LABELS["Namespace"], name),)
+            yield Change(kind=Kind.NAMESPACES, key=name, value=Namespace(name=name, labels=labels))
+
+    def _waiting(self, pods: list[Pod], scheduler_name: str) -> tuple[Pod, ...]:
+        """Give the pods that wait for a scheduler, as its queue would: by priority, then by age."""
+        pending = [pod for pod in pods if not (pod.node_name or pod.is_terminal or pod.is_deleting)]
+        others = Counter(pod.scheduler_name for pod in pending if pod.scheduler_name != scheduler_name)
+        if others:
+            count = others.total()
+            pods_wait = f"{count} pods without nodeName name" if count > 1 else "1 pod without nodeName names"
+            other = "other schedulers" if len(others) > 1 else "another scheduler"
+            self.warnings.append(
+                f"{pods_wait} {other} ({', '.join(sorted(others)[:_SHOWN])}) than {scheduler_name} and "
+                f"{'are' if count > 1 else 'is'} left out (see --scheduler-name)"
+            )
+        ours = [pod for pod in pending if pod.scheduler_name == scheduler_name]
+        return tuple(sorted(ours, key=lambda pod: (-pod.priority, not pod.creation, pod.creation)))
+
+    def _tell_of_bound(self, cluster: Cluster) -> None:
+        """Pods that name their node pass every scheduler by: nobody allocates their claims."""
+        for document in self._documents(Kind.PODS):
+            node = text(spec(document.body).get("nodeName"))
+            if not node or mapping(document.body.get("status")).get("phase") in {"Succeeded", "Failed"}:
+                continue
+            pod = cluster.pod(PodId(*_pair(document.body)))
+            for claim_id in pod.claim_ids if pod is not None else ():
+                claim = cluster.claim(claim_id)
+                if claim is None or claim.allocation is None:
+                    message = (
+                        f"spec.nodeName: is set, so no scheduler runs for the pod and claim {claim_id.name} is never "
+                        f"allocated: write nodeSelector: {{kubernetes.io/hostname: {node}}} instead"
+                    )
+                    self._warn(document, (message,))
+
+
+def _pair(body: Body) -> claim_templates.Key:
+    found = metadata(body)
+    return text(found.get("namespace")), text(found.get("name"))
+
+
+def _latest(changes: Iterable[Change]) -> tuple[Change, ...]:
+    """Keep the last change of every object."""
+    return tuple({(each.kind, each.key): each for each in changes}.values())
+
+
+def _keys(changes: Iterable[Change]) -> set[tuple[Kind, str]]:
+    return {(each.kind, each.key) for each in changes}
+
+
+def _listed(counts: Counter[str]) -> str:
+    shown = [f"{count} × {name}" if count > 1 else name for name, count in sorted(counts.items())[:_SHOWN]]
+    rest = len(counts) - len(shown)
+    return ", ".join(shown) + (f" and {rest} more kinds" if rest else "")

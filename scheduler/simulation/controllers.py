@@ -1,0 +1,204 @@
+"""What controllers do about volumes before a scheduler sees a pod: they make claims, and bind those that need not wait.
+
+The StatefulSet controller makes a claim per pod and template, the ephemeral volume controller one per pod and volume;
+the volume controller binds claims whose class does not wait for a pod to the smallest volume that fits, or has one
+made. Of what it would make nothing is known: it is taken to be reachable from everywhere.
+
+The pods that controllers would make of Deployments, ReplicaSets, StatefulSets and Jobs.
+"""
+
+import copy
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from scheduler.change import Change, Kind
+from scheduler.simulation.manifests.documents import Document
+from scheduler.simulation.manifests.fields import Body, entries, mapping, metadata, spec, text
+from solver.domain import StorageClass, Volume, VolumeClaim
+from solver.feasibility import volumes
+
+_DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
+_STATEFUL: Final = "StatefulSet"
+
+
+def templates(workload: Body) -> dict[str, Body]:
+    """Give the claim templates of a StatefulSet by the name of the volume that they stand for."""
+    if workload.get("kind") != _STATEFUL:
+        return {}
+    found = (each for _, each in entries(spec(workload).get("volumeClaimTemplates")))
+    return {text(metadata(each).get("name")): each for each in found}
+
+
+def give(pod: Body, made: Collection[str]) -> None:
+    """Add the volumes of a StatefulSet's templates to a pod of its."""
+    name, pod_spec = text(metadata(pod).get("name")), spec(pod)
+    kept = [each for _, each in entries(pod_spec.get("volumes")) if each.get("name") not in made]
+    own = [{"name": each, "persistentVolumeClaim": {"claimName": f"{each}-{name}"}} for each in made]
+    if own:
+        pod_spec["volumes"] = [*kept, *own]
+
+
+def of_template(pod: Body, name: str, template: Body) -> Body:
+    """Make the claim of a StatefulSet's pod from one of the templates."""
+    found = metadata(pod)
+    return _claim(text(found.get("namespace")) or "default", f"{name}-{found.get('name')}", template, [])
+
+
+def of_ephemeral(pod: Body) -> Iterator[Body]:
+    """Make the claims of a pod's ephemeral volumes; the pod owns them."""
+    found = metadata(pod)
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": found.get("name"), "uid": found.get("uid"), "controller": True}
+    for _, volume in entries(spec(pod).get("volumes")):
+        template = mapping(mapping(volume.get("ephemeral")).get("volumeClaimTemplate"))
+        if "ephemeral" in volume:
+            name = f"{found.get('name')}-{volume.get('name')}"
+            yield _claim(text(found.get("namespace")) or "default", name, template, [owner])
+
+
+def _claim(namespace: str, name: str, template: Body, owners: list[Body]) -> Body:
+    described = mapping(template.get("metadata"))
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "namespace": namespace,
+            "name": name,
+            "labels": copy.deepcopy(mapping(described.get("labels"))),
+            "annotations": copy.deepcopy(mapping(described.get("annotations"))),
+            "ownerReferences": owners,
+        },
+        "spec": copy.deepcopy(mapping(template.get("spec"))),
+    }
+
+
+def default_class(classes: Iterable[Body]) -> str:
+    """Name the class of claims that name none; empty where there is no default."""
+    found = [
+        text(metadata(each).get("name"))
+        for each in classes
+        if mapping(metadata(each).get("annotations")).get(_DEFAULT) == "true"
+    ]
+    return min(found, default="")
+
+
+def fill_class(claim: Body, default: str) -> None:
+    """Give a claim the default class if it names none; an empty name is one."""
+    claim_spec = spec(claim)
+    if default and claim_spec.get("storageClassName") is None and not claim_spec.get("volumeName"):
+        claim_spec["storageClassName"] = default
+
+
+def controlled(
+    changes: Iterable[Change], live: Collection[tuple[Kind, str]] = ()
+) -> tuple[tuple[Change, ...], tuple[str, ...]]:
+    """
+    Bind what the volume controller would have bound by now; give the changes, and what was assumed for it.
+
+    The objects of `live` are as a cluster's controllers left them: its claims get none of its volumes, and none is made
+    for them. They may get one that is added.
+    """
+    given = tuple(changes)
+    classes = {each.value.name: each.value for each in given if isinstance(each.value, StorageClass)}
+    found = {each.value.name: _known(each.value) for each in given if isinstance(each.value, Volume)}
+    claims = {each.key: each.value for each in given if isinstance(each.value, VolumeClaim)}
+    notes: list[str] = []
+    for key in sorted(claims):
+        if (Kind.VOLUME_CLAIMS, key) not in live:
+            claims[key] = _bound(claims[key], found, classes, notes)
+        elif not _waits(claims[key], classes):
+            added = {name: each for name, each in found.items() if (Kind.VOLUMES, name) not in live}
+            claims[key] = _bound(claims[key], added, {}, notes)
+            found |= added
+    made = {name for name in found if not any(each.key == name and each.kind is Kind.VOLUMES for each in given)}
+    changed = [_replaced(each, found, claims) for each in given]
+    changed += [Change(kind=Kind.VOLUMES, key=name, value=found[name]) for name in sorted(made)]
+    return tuple(changed), tuple(notes)
+
+
+def _known(volume: Volume) -> Volume:
+    """A manifest without a status is of a volume that is there."""
+    return volume if volume.phase else msgspec.structs.replace(volume, phase="Available")
+
+
+def _replaced(change: Change, found: dict[str, Volume], claims: dict[str, VolumeClaim]) -> Change:
+    match change.value:
+        case Volume(name=name):
+            return msgspec.structs.replace(change, value=found[name])
+        case VolumeClaim():
+            return msgspec.structs.replace(change, value=claims[change.key])
+    return change
+
+
+def _waits(claim: VolumeClaim, classes: dict[str, StorageClass]) -> bool:
+    """Whether a claim is bound when a pod that uses it is."""
+    storage_class = classes.get(claim.storage_class)
+    return storage_class is not None and storage_class.waits_for_consumer
+
+
+def _bound(
+    claim: VolumeClaim, found: dict[str, Volume], classes: dict[str, StorageClass], notes: list[str]
+) -> VolumeClaim:
+    if claim.is_bound:
+        return claim
+    kept = [each.name for each in found.values() if each.is_bound_to(claim)]
+    name = claim.volume or next(iter(sorted(kept)), "")
+    storage_class = classes.get(claim.storage_class)
+    if not name and not _waits(claim, classes):
+        fitting = [each for each in found.values() if volumes.fits(each, claim)]
+        name = min(((each.capacity, each.name) for each in fitting), default=(0, ""))[1]
+        if not name and storage_class is not None and storage_class.provisions:
+            name = f"pvc-{claim.uid}"
+            found[name] = Volume(name=name, uid=name, storage_class=claim.storage_class, phase="Available")
+            notes.append(f"claim {claim.id}: its volume is taken to be made by now, and usable on every node")
+    if name in found:
+        found[name] = msgspec.structs.replace(found[name], claim=claim.id, claim_uid=claim.uid, phase="Bound")
+    return msgspec.structs.replace(claim, volume=name, is_bind_completed=bool(name))
+
+
+KINDS: Final = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "Job"})
+
+
+def _pods(body: Body) -> list[Body]:
+    """Give the pods of a workload, named after it with a number each."""
+    workload = spec(body)
+    template = mapping(workload.get("template"))
+    namespace, name = metadata(body).get("namespace") or "default", text(metadata(body).get("name"))
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                **copy.deepcopy(mapping(template.get("metadata"))),
+                "namespace": namespace,
+                "name": f"{name}-{index}",
+            },
+            "spec": copy.deepcopy(template.get("spec", {})),
+        }
+        for index in range(count(body))
+    ]
+
+
+def documents(workload: Document) -> Iterator[Document]:
+    """Give the pods of a workload, and the volume claims that it makes for them."""
+    claims = templates(workload.body)
+    for index, pod in enumerate(_pods(workload.body), start=1):
+        give(pod, claims)
+        for name, template in claims.items():
+            yield Document(f"{workload.source}, pod {index}", of_template(pod, name, template))
+        yield Document(f"{workload.source}, pod {index}", pod)
+
+
+def count(body: Body) -> int:
+    """Give how many pods a workload makes."""
+    workload = spec(body)
+    if body.get("kind") != "Job":
+        return _number(workload.get("replicas"))
+    if workload.get("suspend") is True:
+        return 0
+    return min(_number(workload.get("parallelism")), _number(workload.get("completions"), 2**31))
+
+
+def _number(value: Any, default: int = 1) -> int:
+    return value if isinstance(value, int) and value >= 0 else default

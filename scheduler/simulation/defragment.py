@@ -1,0 +1,246 @@
+"""What `dovetail defrag` answers: which pods to move so that a pod or a gang fits, on a case of any origin.
+
+`dovetail defrag --apply`: one move after the other, with the caller's credentials, on the live cluster.
+
+Before the first move the pods asked for get the condition that holds room for them on their node, so that what is
+moved away does not come back. After each move everything is solved again: unless one move less is left, it stops.
+"""
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TextIO
+
+import msgspec
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from scheduler.kube import paths, pod_writes
+from scheduler.kube.client import Client
+from scheduler.kube.errors import Conflict, KubeError, NotFound
+from scheduler.simulation import printing
+from scheduler.worker.recording import Record
+from solver.domain import Batch, Budget, Move, Pod, PodId, Relocation, Snapshot, Staying, Victim
+from solver.preemption import defragmentation
+
+_POLL_SECONDS: Final = 0.5
+_TRIES: Final = 10
+
+
+class StoppedError(Exception):
+    """The moves were not carried on with; the message says why. What was moved stays where it is."""
+
+
+class MovesFound(NamedTuple):
+    """What a look at the cluster gave: the pods asked for that still wait, and the fewest moves for them."""
+
+    batch: Batch
+    found: Relocation
+
+
+Look = Callable[[], MovesFound | None]
+"""Looks at the cluster and solves; None where the pods asked for do not wait any more."""
+
+
+def carry_out(
+    kubeconfig: Path | None, first: MovesFound, look: Look, say: Callable[[str], None], *, timeout_seconds: float
+) -> None:
+    """Make all moves of a plan, one by one. Raises StoppedError at the first deviation, and KubeError."""
+    left = first
+    nodes = {each.pod: each.node for each in first.found.placements}
+    try:
+        asyncio.run(_reserve(kubeconfig, {(pod.id, pod.uid): nodes[pod.id] for pod in first.batch.pods}))
+        while left.found.moves:
+            move = left.found.moves[0]
+            say(f"{move.pod}: evicted from {move.source}, expected on {move.target}")
+            asyncio.run(_move(kubeconfig, move, timeout_seconds, say))
+            seen = look()
+            if seen is None:
+                return
+            expected = len(left.found.moves) - 1
+            if not seen.found.is_found or len(seen.found.moves) != expected:
+                now = len(seen.found.moves) if seen.found.is_found else "no"
+                raise StoppedError(f"{expected} moves were expected to be left, and there are {now}: stopped")
+            left = seen
+    finally:
+        asyncio.run(_free(kubeconfig, [(pod.id, pod.uid) for pod in first.batch.pods]))
+
+
+async def _free(kubeconfig: Path | None, pods: Sequence[tuple[PodId, str]]) -> None:
+    """Hold no room any more; tried again, because nobody else ends what is held."""
+    nothing = dict.fromkeys(pods, None)
+    for _ in range(_TRIES - 1):
+        with contextlib.suppress(KubeError):
+            return await _reserve(kubeconfig, nothing)
+        await asyncio.sleep(_POLL_SECONDS)
+    return await _reserve(kubeconfig, nothing)
+
+
+async def _reserve(kubeconfig: Path | None, nodes: Mapping[tuple[PodId, str], str | None]) -> None:
+    """Hold room on a node for pods (key, uid) by a condition of their status, or take it off again."""
+    async with Client.connect(kubeconfig) as client:
+        for pod, node in nodes.items():
+            with contextlib.suppress(NotFound, Conflict):  # gone, or another pod has its name
+                await pod_writes.reserve(client, pod, node)
+
+
+async def _move(kubeconfig: Path | None, move: Move, timeout_seconds: float, say: Callable[[str], None]) -> None:
+    """Evict a pod and wait until what replaces it runs. Raises StoppedError where that takes too long."""
+    async with Client.connect(kubeconfig) as client:
+        before = await _pods(client, move.pod.namespace)
+        own = before.get(move.pod_uid)
+        if own is None:
+            raise StoppedError(f"pod {move.pod} is gone: stopped")
+        victim = Victim(pod=move.pod, pod_uid=move.pod_uid, node=move.source, message="moved by dovetail defrag")
+        try:
+            await pod_writes.evict(client, victim)
+        except pod_writes.Shielded as error:
+            raise StoppedError(f"pod {move.pod} may not be evicted: {error}") from error
+        controller = _controller(own)
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                node = await _replaced(client, move, controller, set(before))
+        except TimeoutError as error:
+            message = f"nothing that replaces pod {move.pod} runs after {timeout_seconds:.0f} s: stopped"
+            raise StoppedError(message) from error
+        say(f"{move.pod}: its replacement runs on {node}")
+
+
+async def _replaced(client: Client, move: Move, controller: str, before: set[str]) -> str:
+    """Wait for a new pod of the same controller to run; give its node."""
+    while True:
+        pods = await _pods(client, move.pod.namespace)
+        for uid, pod in pods.items():
+            is_new = uid not in before and _controller(pod) == controller
+            if is_new and pod.get("status", {}).get("phase") == "Running" and move.pod_uid not in pods:
+                return str(pod["spec"]["nodeName"])
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+async def _pods(client: Client, namespace: str) -> dict[str, dict[str, Any]]:
+    """Read the pods of a namespace, by uid."""
+    items = msgspec.json.decode(await client.request("GET", f"{paths.CORE}/namespaces/{namespace}/pods"))["items"]
+    return {each["metadata"]["uid"]: each for each in items}
+
+
+def _controller(pod: Mapping[str, Any]) -> str:
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return next((each["uid"] for each in owners if each.get("controller")), "")
+
+
+_SECONDS: Final = 120.0
+_SHOWN: Final = 8
+"""Pods that one reason keeps are named up to here in the table; JSON has all of them."""
+
+
+class UnknownPodError(ValueError):
+    """Nobody of that name waits; the message says what is the matter."""
+
+
+class MovesReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The stable JSON form: `for` are the pods asked for, `least` is the proven bound on the number of moves."""
+
+    wanted: tuple[str, ...] = msgspec.field(name="for")
+    found: bool
+    moves: tuple[dict[str, str], ...] = ()
+    placements: tuple[dict[str, str], ...] = ()
+    least: int = 0
+    proven: bool = False
+    stepwise: bool = True
+    reason: str = ""
+    staying: tuple[dict[str, str], ...] = ()
+
+
+def wanted(asked: Record, kind: str, name: str) -> Batch:
+    """Find what has to fit: a pod that waits, or all pods of a gang that do. Raises UnknownPodError."""
+    namespace, _, short = name.rpartition("/")
+    key = (namespace or "default", short)
+    if kind == "gang":
+        pods = tuple(pod for pod in asked.batch.pods if pod.gang is not None and tuple(pod.gang[:2]) == key)
+    else:
+        pods = tuple(pod for pod in asked.batch.pods if tuple(pod.id) == key)
+    if not pods:
+        raise UnknownPodError(f"{kind} {'/'.join(key)} is not among what waits for the scheduler")
+    return Batch(pods=pods, gangs=asked.batch.gangs_of(pods))
+
+
+def relocation(asked: Record, batch: Batch) -> Relocation:
+    """Find the fewest moves, on the cluster as it is; pods that leave it by themselves are waited for by nobody."""
+    seconds = max(asked.deterministic_seconds, _SECONDS)
+    budget = Budget(seconds=_SECONDS, deterministic_seconds=seconds, seed=asked.seed, workers=asked.workers)
+    return defragmentation.fewest(_unheld(asked.snapshot, batch.pods), batch, asked.policy, budget)
+
+
+def _unheld(snapshot: Snapshot, pods: tuple[Pod, ...]) -> Snapshot:
+    """Let the room that is held for the pods themselves be their own."""
+    own = {pod.id for pod in pods}
+    return msgspec.structs.replace(snapshot, nominated=tuple(pod for pod in snapshot.nominated if pod.id not in own))
+
+
+def answer(batch: Batch, found: Relocation) -> MovesReport:
+    """Put a relocation into words for machines."""
+    return MovesReport(
+        wanted=tuple(str(pod.id) for pod in batch.pods),
+        found=found.is_found,
+        moves=tuple({"pod": str(each.pod), "from": each.source, "to": each.target} for each in found.moves),
+        placements=tuple({"pod": str(each.pod), "node": each.node} for each in found.placements),
+        least=found.least,
+        proven=found.is_proven,
+        stepwise=found.is_stepwise,
+        reason=found.reason,
+        staying=tuple({"pod": str(each.pod), "node": each.node, "reason": each.reason} for each in found.staying),
+    )
+
+
+def summary(found: Relocation) -> str:
+    """Say in one sentence what was found."""
+    count = len(found.moves)
+    if not found.is_found:
+        proof = "proven" if found.is_proven else "not proven"
+        return f"No plan: {found.reason} ({proof})."
+    if not count:
+        return "It fits as it is: nothing has to be moved."
+    moved = printing.counted(count, "move")
+    if found.is_proven:
+        proof = "proven: it cannot be done with fewer"
+    else:
+        proof = f"not proven to be the fewest, which is at least {max(1, found.least)}"
+    order = "" if found.is_stepwise else " They cannot be made one by one: two of them need each other's place."
+    return f"{moved} ({proof}).{order}"
+
+
+def show(found: Relocation, to: TextIO) -> None:
+    """Write the table and the sentence."""
+    console = printing.console(to)
+    found = printing.visible(found)
+    if found.moves or found.placements:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for column in ("STEP", "POD", "FROM", "TO"):
+            table.add_column(column, overflow="fold")
+        for step, move in enumerate(found.moves, start=1):
+            table.add_row(str(step), Text(str(move.pod)), Text(move.source), Text(move.target, "green"))
+        for placement in found.placements:
+            table.add_row("then", Text(str(placement.pod)), "", Text(placement.node, "green"))
+        console.print(table)
+    if found.staying:
+        console.print(_staying(found.staying))
+    console.print(Text(summary(found)))
+
+
+def _staying(staying: Sequence[Staying]) -> Table:
+    """Say who may not be moved, those together whom the same keeps."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in ("STAYS", "NODE", "BECAUSE"):
+        table.add_column(column, overflow="fold")
+    alike: defaultdict[str, list[Staying]] = defaultdict(list)
+    for each in staying:
+        alike[each.reason].append(each)
+    for reason, pods in alike.items():
+        names = [str(each.pod) for each in pods[:_SHOWN]]
+        more = [f"and {len(pods) - _SHOWN} more"] if len(pods) > _SHOWN else []
+        nodes = [each.node for each in pods[:_SHOWN]]
+        table.add_row(Text("\n".join([*names, *more])), Text("\n".join(nodes)), Text(reason, "yellow"))
+    return table

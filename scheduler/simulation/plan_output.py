@@ -1,0 +1,240 @@
+"""The answer as a table for people: where each pod goes and with which devices, or why it waits.
+
+The answer as JSON or YAML, in the shape that docs/simulate.md documents: fields are added to it and never change.
+
+Allocations are those of the API (AllocationResult), as a write of them would hold them.
+"""
+
+import dataclasses
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TextIO
+
+import msgspec
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from scheduler.kube import encode
+from scheduler.simulation import printing
+from scheduler.simulation.printing import counted
+from scheduler.simulation.simulator import SimulationResult, named
+from solver.domain import (
+    Allocation,
+    ClaimId,
+    DeviceResult,
+    Placement,
+    Preemption,
+    Reason,
+    SearchReport,
+    SearchStatus,
+    Unplaced,
+)
+from solver.explain.hints import HINT
+
+Json = dict[str, Any]
+
+
+def document(answer: SimulationResult) -> Json:
+    """Put the answer into plain values."""
+    plan = answer.plan
+    return {
+        "placements": [_placement(each, answer) for each in plan.placements],
+        "unplaced": [_unplaced(each) for each in plan.unplaced],
+        "preemptions": [
+            _preemption(each, freed, answer) for each, freed in zip(plan.preemptions, answer.freed, strict=True)
+        ],
+        "report": _report(plan.report),
+    }
+
+
+def _preemption(preemption: Preemption, freed: Sequence[ClaimId], answer: SimulationResult) -> Json:
+    made = {each.claim: each.allocation for each in preemption.allocations}
+    reached = dataclasses.replace(answer, allocations=answer.allocations | made)
+    return {
+        "pods": [_placement(each, reached) for each in preemption.placements],
+        "victims": [{"pod": str(each.pod), "node": each.node, "message": each.message} for each in preemption.victims],
+        "freed": [
+            {"claim": str(claim), "driver": each.device.driver, "pool": each.device.pool, "device": each.device.device}
+            for claim in freed
+            for each in answer.allocations[claim].results
+        ],
+        "proven": preemption.is_proven,
+    }
+
+
+def _placement(placement: Placement, answer: SimulationResult) -> Json:
+    claims = [
+        {
+            "claim": str(named(claim, placement)),
+            "allocation": encode.allocation_result(_complete(answer.allocations[claim])),
+        }
+        for claim in placement.claims
+        if claim in answer.allocations
+    ]
+    found: Json = {"pod": str(placement.pod), "node": placement.node, "claims": claims}
+    if placement.volumes:
+        found["volumes"] = [
+            {"claim": str(each.claim), "volume": each.volume, **({"node": each.node} if each.node else {})}
+            for each in placement.volumes
+        ]
+    return found
+
+
+def _complete(allocation: Allocation) -> Allocation:
+    """Give parameters that were left out of a saved case as an empty object."""
+    config = tuple(
+        each if each.parameters else msgspec.structs.replace(each, parameters="{}") for each in allocation.config
+    )
+    return msgspec.structs.replace(allocation, config=config)
+
+
+def _unplaced(unplaced: Unplaced) -> Json:
+    reasons = [{"code": reason.code.value, "message": reason.message} for reason in unplaced.reasons]
+    return {"pod": str(unplaced.pod), "reasons": reasons}
+
+
+def _report(report: SearchReport) -> Json:
+    levels = [
+        {"name": level.name, "value": level.value, "bound": level.bound, "proven": level.proven}
+        for level in report.levels
+    ]
+    return {"status": report.status.value, "levels": levels, "seconds": report.seconds}
+
+
+_NUMBERED: Final = re.compile(r"^(.*?)(\d{1,18})$")
+_LEAST_RUN: Final = 3
+_MOST_NAMES: Final = 8
+_STATUS: Final = {
+    SearchStatus.OPTIMAL: "proven to be the best plan",
+    SearchStatus.FEASIBLE: "not proven to be the best plan",
+    SearchStatus.FALLBACK: "found by the greedy search alone",
+}
+
+
+def show(answer: SimulationResult, to: TextIO) -> None:
+    """Write the table and a line that sums it up."""
+    console = printing.console(to)
+    answer = printing.visible(answer)
+    if answer.plan.placements or answer.plan.unplaced:
+        console.print(_table(answer))
+    if any(each.victims for each in answer.plan.preemptions):
+        console.print(_victims(answer))
+    console.print(Text(_summary(answer)))
+
+
+def _table(answer: SimulationResult) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
+    table.add_column("POD", overflow="fold", max_width=44)
+    table.add_column("NODE", overflow="fold", max_width=28)
+    table.add_column("DEVICES / WHY IT WAITS", overflow="fold", ratio=1)
+    for placement in answer.plan.placements:
+        devices = "\n".join(_claims(placement, answer))
+        table.add_row(_name(placement.pod), Text(placement.node, "green"), Text(devices))
+    alike: defaultdict[tuple[Reason, ...], list[str]] = defaultdict(list)
+    for unplaced in answer.plan.unplaced:
+        alike[unplaced.reasons].append(str(_name(unplaced.pod)))
+    for reasons, names in alike.items():
+        table.add_row(Text(_names(names)), Text("waits", "yellow"), _reasons(reasons))
+    return table
+
+
+def _victims(answer: SimulationResult) -> Table:
+    """Say who would be evicted, what for, and which devices that frees."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
+    table.add_column("EVICTED", overflow="fold", max_width=44)
+    table.add_column("NODE", overflow="fold", max_width=28)
+    table.add_column("WHAT FOR", overflow="fold", ratio=1)
+    for preemption, freed in zip(answer.plan.preemptions, answer.freed, strict=True):
+        for victim in preemption.victims:
+            table.add_row(_name(victim.pod), Text(victim.node), Text(victim.message))
+        devices = [device for claim in freed for device in _requests(answer.allocations.get(claim), {})]
+        if devices:
+            table.add_row("", "", Text("frees " + "\n      ".join(devices), "cyan"))
+    return table
+
+
+def _names(names: Sequence[str]) -> str:
+    """Give pods that wait for the same reasons: p-0 … p-9, and at most a few lines."""
+    lines = list(runs(names))
+    if len(lines) > _MOST_NAMES:
+        lines = [*lines[: _MOST_NAMES - 1], f"… {len(names)} pods in all"]
+    return "\n".join(lines)
+
+
+def _name(pod: object) -> Text:
+    return Text(str(pod).removeprefix("default/"))
+
+
+def _claims(placement: Placement, answer: SimulationResult) -> Iterator[str]:
+    """Give one line a request, with the claim's name where the pod has several."""
+    special = placement.special
+    served = {each.request: f"{each.container} {each.resource}" for each in special.mappings} if special else {}
+    for claim in placement.claims:
+        lead = f"{claim.name}: " if len(placement.claims) > 1 and (special is None or claim != special.id) else ""
+        yield from (f"{lead}{line}" for line in _requests(answer.allocations.get(claim), served))
+
+
+def _requests(allocation: Allocation | None, names: Mapping[str, str]) -> Iterator[str]:
+    """Give one line a request; those made for extended resources are called by container and resource."""
+    results = allocation.results if allocation is not None else ()
+    if not results:
+        yield "without devices"
+    for request in dict.fromkeys(each.request for each in results):
+        found = [each for each in results if each.request == request]
+        pools = dict.fromkeys(str(each.device.pool_id) for each in found)
+        yield f"{names.get(request, request)} = {', '.join(runs(map(_device, found)))}  ({', '.join(pools)})"
+
+
+def _device(result: DeviceResult) -> str:
+    taken = " ".join(f"{name.rpartition('/')[2]} {amount}" for name, amount in result.consumed_capacity)
+    notes = [each for each in (taken, "admin access" if result.admin_access else "") if each]
+    return f"{result.device.device} [{', '.join(notes)}]" if notes else result.device.device
+
+
+def runs(devices: Iterable[str]) -> Iterator[str]:
+    """Shorten names with consecutive numbers: gpu-0 … gpu-7."""
+    run: list[str] = []
+    for device in [*devices, ""]:
+        if run and not _follows(run[-1], device):
+            yield from [f"{run[0]} … {run[-1]}"] if len(run) >= _LEAST_RUN else run
+            run = []
+        run.append(device)
+
+
+def _follows(before: str, after: str) -> bool:
+    first, second = _NUMBERED.match(before), _NUMBERED.match(after)
+    return bool(first and second and first[1] == second[1] and int(first[2]) + 1 == int(second[2]))
+
+
+def _reasons(reasons: Iterable[Reason]) -> Text:
+    """Give one line a reason, its hint below it."""
+    text = Text()
+    for reason in reasons:
+        message, _, hint = reason.message.partition(HINT)
+        text.append("\n" if text else "").append(f"{_nodes(reason)}{message}", "yellow")
+        if hint:
+            text.append(f"\n→ {hint}", "cyan")
+    return text
+
+
+def _nodes(reason: Reason) -> str:
+    return f"{counted(reason.node_count, 'node')}: " if reason.node_count else ""
+
+
+def _summary(answer: SimulationResult) -> str:
+    plan = answer.plan
+    placed, total = len(plan.placements), len(plan.placements) + len(plan.unplaced)
+    if not total:
+        return "No pod waits."
+    nodes = len({each.node for each in plan.placements})
+    devices = sum(len(each.allocation.results) for each in plan.allocations)
+    where = f" on {counted(nodes, 'node')}" if nodes else ""
+    victims = sum(len(each.victims) for each in plan.preemptions)
+    evicted = f"; {counted(victims, 'pod')} would be evicted" if victims else ""
+    with_devices = f" with {counted(devices, 'device')}" if devices else ""
+    return (
+        f"{placed} of {counted(total, 'pod')} placed{where}{with_devices}{evicted}; "
+        f"{_STATUS[plan.report.status]}, {plan.report.seconds:.2f} s"
+    )

@@ -1,0 +1,323 @@
+"""A case, or a saved one, to a checked plan.
+
+What a simulation decides on, and what there is to say about the manifests that it came from.
+
+A case decided as the scheduler's cycle decides: where room is held for pods, part after part.
+
+Each part sees the cluster as those before it leave it: what they place counts as running, for whom they have others
+evicted room is held, and who is evicted is about to leave.
+"""
+
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from scheduler.cluster import split_held
+from scheduler.settings import Settings
+from scheduler.simulation import claim_templates
+from scheduler.simulation.manifests.documents import ManifestProblem
+from scheduler.worker import recording
+from scheduler.worker.recording import Record
+from scheduler.worker.serve import decide
+from solver import Engine, solve
+from solver.diagnosis import explain_pod
+from solver.domain import (
+    Account,
+    Allocation,
+    Batch,
+    Budget,
+    ClaimId,
+    Level,
+    Placement,
+    Plan,
+    Pod,
+    Policy,
+    Preemption,
+    Reason,
+    ReasonCode,
+    SearchReport,
+    SearchStatus,
+    Snapshot,
+    Unplaced,
+    Volume,
+    VolumeClaim,
+)
+from solver.preemption import nominated_pods
+from solver.preemption.what_if import is_freed, settled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationCase:
+    """
+    A snapshot and the pods that wait, in queue order.
+
+    `problems` are manifests that the API server would refuse; `warnings` are worth knowing and stop nothing.
+    """
+
+    snapshot: Snapshot
+    batch: Batch
+    problems: tuple[ManifestProblem, ...] = ()
+    warnings: tuple[str, ...] = field(default=())
+
+
+_WORST_LAST = (SearchStatus.OPTIMAL, SearchStatus.FEASIBLE, SearchStatus.FALLBACK)
+
+
+class SubBatch(NamedTuple):
+    """Pods that are decided together, and the cluster that they see."""
+
+    snapshot: Snapshot
+    batch: Batch
+
+
+def _parts(snapshot: Snapshot, batch: Batch, decide: Callable[[SubBatch], Plan]) -> Iterator[tuple[SubBatch, Plan]]:
+    """Decide part after part; a batch for which nobody holds room is one part."""
+    for each in split_held(batch, snapshot.nominated):
+        part = SubBatch(snapshot, msgspec.structs.replace(each, gangs=each.gangs_of(each.pods)))
+        plan = decide(part)
+        yield part, plan
+        snapshot = _after(snapshot, each, plan)
+
+
+def _after(snapshot: Snapshot, batch: Batch, plan: Plan) -> Snapshot:
+    """Give the cluster as a plan leaves it before anybody who is evicted has gone."""
+    placed = {each.pod for each in plan.placements}
+    node_of = {each.pod: each.node for preemption in plan.preemptions for each in preemption.placements}
+    waiting = {pod.id: pod for pod in snapshot.nominated if pod.id not in placed}
+    waiting |= {
+        pod.id: msgspec.structs.replace(pod, nominated_node_name=node_of[pod.id])
+        for pod in batch.pods
+        if pod.id in node_of
+    }
+    victims = {victim.pod for each in plan.preemptions for victim in each.victims}
+    gangs = {each.id: each for each in (*snapshot.gangs, *batch.gangs)}
+    seated = settled(snapshot, batch.pods, plan.placements, plan.allocations)
+    return msgspec.structs.replace(
+        _with_volumes(seated, plan.placements),
+        nominated=tuple(waiting[key] for key in sorted(waiting)),
+        leaving=tuple(sorted({*snapshot.leaving, *victims})),
+        gangs=tuple(gangs[key] for key in sorted(gangs)),
+    )
+
+
+def _with_volumes(snapshot: Snapshot, placements: Sequence[Placement]) -> Snapshot:
+    """Bind volumes to their claims, and select the nodes of those that are to be made."""
+    bound = {each.claim: (each, placement.node) for placement in placements for each in placement.volumes}
+    if not bound:
+        return snapshot
+    taken = {each.volume: each for each, _ in bound.values() if each.volume}
+
+    def volume(each: Volume) -> Volume:
+        binding = taken.get(each.name)
+        if binding is None:
+            return each
+        return msgspec.structs.replace(each, claim=binding.claim, claim_uid=binding.claim_uid)
+
+    def claim(each: VolumeClaim) -> VolumeClaim:
+        binding, node = bound.get(each.id, (None, ""))
+        if binding is None:
+            return each
+        if binding.volume:
+            return msgspec.structs.replace(each, volume=binding.volume, is_bind_completed=True)
+        return msgspec.structs.replace(each, selected_node=binding.made_on(node))
+
+    return msgspec.structs.replace(
+        snapshot,
+        volumes=tuple(volume(each) for each in snapshot.volumes),
+        volume_claims=tuple(claim(each) for each in snapshot.volume_claims),
+    )
+
+
+def _joined(batch: Batch, plans: Sequence[Plan]) -> Plan:
+    """Put the plans of the parts of a batch into one, in the order of the batch."""
+    if len(plans) == 1:
+        return plans[0]
+    order = {pod.id: position for position, pod in enumerate(batch.pods)}
+    return Plan(
+        placements=tuple(
+            sorted((each for plan in plans for each in plan.placements), key=lambda each: order[each.pod])
+        ),
+        allocations=tuple(each for plan in plans for each in plan.allocations),
+        unplaced=tuple(sorted((each for plan in plans for each in plan.unplaced), key=lambda each: order[each.pod])),
+        preemptions=tuple(each for plan in plans for each in plan.preemptions),
+        holds=tuple(dict.fromkeys(each for plan in plans for each in plan.holds)),
+        report=_report([plan.report for plan in plans]),
+    )
+
+
+def _report(reports: Sequence[SearchReport]) -> SearchReport:
+    """Sum up what was searched; a level is proven where each part of it is."""
+    levels: dict[str, Level] = {}
+    for each in (level for report in reports for level in report.levels):
+        known = levels.get(each.name)
+        levels[each.name] = each if known is None else _sum(known, each)
+    return SearchReport(
+        status=max((each.status for each in reports), key=_WORST_LAST.index),
+        levels=tuple(levels.values()),
+        stages=tuple(dict.fromkeys(stage for each in reports for stage in each.stages)),
+        variable_count=sum(each.variable_count for each in reports),
+        row_count=sum(each.row_count for each in reports),
+        deterministic_seconds=sum(each.deterministic_seconds for each in reports),
+        node_count=max((each.node_count for each in reports if each.node_count is not None), default=None),
+    )
+
+
+def _sum(one: Level, other: Level) -> Level:
+    return Level(
+        name=one.name,
+        value=one.value + other.value,
+        bound=one.bound + other.bound,
+        proven=one.proven and other.proven,
+    )
+
+
+_SECONDS: Final = 600.0
+"""Wall time is only a safety net here: the deterministic budget ends the search, so that a replay ends where it did."""
+
+
+class SavedError(ValueError):
+    """A saved case cannot be used; the message names the file and what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationResult:
+    """
+    A plan, the allocations of its claims (new ones, and those that were there), and defects that were met.
+
+    `freed` are the claims that are given up once the victims of each of the plan's preemptions are gone.
+    """
+
+    plan: Plan
+    allocations: dict[ClaimId, Allocation]
+    defects: tuple[str, ...] = ()
+    freed: tuple[tuple[ClaimId, ...], ...] = ()
+
+
+def recorded(case: SimulationCase, settings: Settings, scheduler_name: str) -> Record:
+    """Give a case with everything else that decides the plan."""
+    return Record(
+        cause=f"simulated for scheduler {scheduler_name}",
+        snapshot=case.snapshot,
+        batch=case.batch,
+        policy=_at_present(settings.policy(scheduler_name)),
+        seconds=_SECONDS,
+        deterministic_seconds=settings.solver.deterministic_seconds,
+        workers=settings.solver.workers,
+    )
+
+
+def _at_present(policy: Policy) -> Policy:
+    """Give the time of day, which how long pods have run is counted to; it is saved with the case."""
+    rules = msgspec.structs.replace(policy.preemption, now=int(time.time()))
+    return msgspec.structs.replace(policy, preemption=rules)
+
+
+def answer(asked: Record) -> SimulationResult:
+    """Solve and check; never raises: a defect of the solver is a plan that places nobody, with what went wrong."""
+    started = time.monotonic()
+    defects: list[str] = []
+    found = _parts(asked.snapshot, asked.batch, lambda part: _decided(asked, part, defects))
+    plan = _joined(asked.batch, [plan for _, plan in found])
+    report = msgspec.structs.replace(plan.report, seconds=round(time.monotonic() - started, 3))
+    allocations = {claim.id: claim.allocation for claim in asked.snapshot.claims if claim.allocation is not None} | {
+        each.claim: each.allocation for each in plan.allocations
+    }
+    freed = tuple(_freed(asked.snapshot, plan.preemptions))
+    return SimulationResult(msgspec.structs.replace(plan, report=report), allocations, tuple(defects), freed)
+
+
+def _freed(snapshot: Snapshot, preemptions: Sequence[Preemption]) -> Iterator[tuple[ClaimId, ...]]:
+    """Give for each preemption the claims that nobody holds any more after it, and that are really deallocated then."""
+    held = [claim for claim in snapshot.claims if claim.allocation is not None and claim.reserved_for]
+    leaving = set(snapshot.leaving)
+    gone = {pod.uid for pod in snapshot.pods if pod.is_deleting or pod.id in leaving}
+    for preemption in preemptions:
+        going = {victim.pod_uid for victim in preemption.victims}
+        touched = [claim for claim in held if any(each.uid in going for each in claim.reserved_for)]
+        gone |= going
+        yield tuple(claim.id for claim in touched if is_freed(claim, gone))
+
+
+def _decided(asked: Record, part: SubBatch, defects: list[str]) -> Plan:
+    """Decide about a part, and note what went wrong."""
+    try:
+        plan, violations = decide(part.snapshot, part.batch, asked.policy, _budget(asked), solve)
+        defects += (f"the plan broke a rule: {each.rule} ({each.subject}): {each.message}" for each in violations)
+    except Exception as error:  # noqa: BLE001 - whatever the solver raises is a defect to report
+        plan = None
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        defects.append(
+            f"the solver failed at {Path(place.filename).name}:{place.lineno}: {type(error).__name__}: {error}"
+        )
+    return plan if plan is not None else _nobody(part.batch)
+
+
+def _budget(asked: Record) -> Budget:
+    budget = Budget(
+        seconds=max(asked.seconds, _SECONDS),
+        deterministic_seconds=asked.deterministic_seconds,
+        cost_units=asked.cost_units,
+        seed=asked.seed,
+        workers=asked.workers,
+    )
+    return budget.replaying(asked.stopped) if asked.stopped else budget
+
+
+def explained(asked: Record, pod: Pod) -> Account:
+    """Give the whole story of one of a case's pods, after what is decided before it."""
+    snapshot, batch = asked.snapshot, asked.batch
+    for part, _ in _parts(snapshot, batch, lambda part: _decided_before(asked, part, pod)):
+        snapshot, batch = part
+        if pod in batch.pods:
+            break
+    budget = _budget(asked)
+    seen = nominated_pods.held(
+        snapshot, batch, asked.policy, Engine(), budget
+    )  # so that the nodes show what is held on them
+    return explain_pod(msgspec.structs.replace(seen, nominated=()), batch, pod, asked.policy, budget)
+
+
+def _decided_before(asked: Record, part: SubBatch, pod: Pod) -> Plan:
+    """Decide about a part, unless the pod itself is in it: its story decides that anew."""
+    return _nobody(part.batch) if pod in part.batch.pods else _decided(asked, part, [])
+
+
+def save(path: Path, asked: Record, *, keep_parameters: bool) -> None:
+    """Write a case to a file; opaque parameters, which may hold secrets, only where that is wanted. Raises OSError."""
+    kept = asked if keep_parameters else recording.without_parameters(asked)
+    recording.write(path, msgspec.json.format(msgspec.json.encode(kept)))
+
+
+def load(path: Path) -> Record:
+    """Read a saved case. Raises SavedError."""
+    try:
+        asked = recording.read(path)
+    except OSError as error:
+        raise SavedError(f"{path}: cannot be read: {error.strerror}") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise SavedError(f"{path}: not a case that `dovetail simulate --save` wrote: {error}") from error
+    if (asked.api_version, asked.kind) != (recording.API_VERSION, recording.KIND):
+        wanted = f"{recording.API_VERSION} {recording.KIND}"
+        raise SavedError(f"{path}: is a {asked.api_version} {asked.kind}, and this version reads {wanted}")
+    return asked
+
+
+def named(claim: ClaimId, placement: Placement) -> ClaimId:
+    """Name a claim of a placed pod; one that is still to be made, for extended resources, as the API server might."""
+    if placement.special is None or claim != placement.special.id:
+        return claim
+    base = claim.name.partition("<")[0]
+    return ClaimId(claim.namespace, claim_templates.generated(base, placement.pod_uid, claim.name))
+
+
+def _nobody(batch: Batch) -> Plan:
+    reason = Reason(code=ReasonCode.SOLVER_FAILED, message="the solver failed on the pods that wait")
+    return Plan(
+        unplaced=tuple(Unplaced(pod=pod.id, pod_uid=pod.uid, reasons=(reason,)) for pod in batch.pods),
+        report=SearchReport(status=SearchStatus.FALLBACK),
+    )

@@ -1,0 +1,135 @@
+"""How long pods wait, how their attempts end and what came of each batch: series, and a line in the log."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import prometheus_client as prometheus
+
+from scheduler.observe import logs
+from scheduler.observe.metrics import Metrics
+from scheduler.queue import PodState
+from scheduler.status.conditions import ConditionReason, condition_reason
+from solver.domain import Batch, Level, Plan, Pod, Reason
+
+_QUEUES: Final = {
+    PodState.ACTIVE: "active",
+    PodState.BACKING_OFF: "backoff",
+    PodState.WAITING: "unschedulable",
+    PodState.GATED: "gated",
+}
+"""kube-scheduler's names of queues."""
+_MOST_LEVELS: Final = 32
+"""Levels of a plan that have a series: there are as many as there are priorities, and the first matter most."""
+_ATTEMPTS_SHOWN: Final = 16
+"""The label `attempts` of the SLI ends here, as kube-scheduler's does: later ones count as this many."""
+
+_log: Final = logs.logger()
+
+
+@dataclass(slots=True)
+class _Wait:
+    since: float
+    attempts: int = 0
+
+
+class AttemptMetrics:
+    """Pods of ours that are not bound yet, by uid: since when they could be scheduled, and how often it was tried."""
+
+    def __init__(self, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
+        self._metrics: Final = metrics
+        self._clock: Final = clock
+        self._waits: Final[dict[str, _Wait]] = {}
+        self._series: Final[dict[tuple[str, str], tuple[prometheus.Counter, prometheus.Histogram]]] = {}
+        """What counts attempts, by result and profile: to look it up costs more than to count."""
+        self._levels: set[str] = set()
+        self._counts: Callable[[], Mapping[PodState, int]] = Counter[PodState]
+
+    def connect(self, counts: Callable[[], Mapping[PodState, int]]) -> None:
+        """Say what gives the pods of the queue by state."""
+        self._counts = counts
+        for state, name in _QUEUES.items():
+            self._metrics.pending_pods.labels(name).set_function(partial(self._count, state))
+
+    def _count(self, state: PodState) -> int:
+        return self._counts()[state]
+
+    @property
+    def pending(self) -> int:
+        """Pods that wait: those in flight are not among them."""
+        counts = self._counts()
+        return sum(counts[state] for state in _QUEUES)
+
+    def queued(self, state: PodState | None, event: str) -> None:
+        """Count a pod that was put into a queue, by kube-scheduler's name of the event."""
+        if state in _QUEUES:
+            self._metrics.incoming_pods.labels(_QUEUES[state], event).inc()
+
+    def decided(self, batch: Batch, plan: Plan, seconds: float, *, writing: int) -> None:
+        """Write the line and the series of one decision; `writing` units are under way."""
+        metrics, report = self._metrics, plan.report
+        metrics.batch_pods.observe(len(batch.pods))
+        metrics.solver_seconds.labels(report.status).observe(seconds)
+        metrics.placed_pods.inc(len(plan.placements))
+        for code, count in Counter(unplaced.reasons[0].code for unplaced in plan.unplaced).items():
+            metrics.unplaced_pods.labels(code).inc(count)
+        _log.info(
+            logs.CYCLE,
+            profile=batch.pods[0].scheduler_name,
+            batch=len(batch.pods),
+            placed=len(plan.placements),
+            unplaced=len(plan.unplaced),
+            seconds=round(seconds, 4),
+            deterministic_seconds=round(report.deterministic_seconds, 4),
+            status=report.status,
+            gap={name: round(gap, 4) for name, gap in self._gaps(report.levels).items()},
+            writing=writing,
+            pending=self.pending,
+        )
+
+    def _gaps(self, levels: Sequence[Level]) -> dict[str, float]:
+        """Show how far the levels of a plan are from their bounds, and give it: those of the last plan alone."""
+        levels = levels[:_MOST_LEVELS]
+        gaps = {level.name: abs(level.bound - level.value) / max(1, abs(level.bound)) for level in levels}
+        for name in self._levels - gaps.keys():
+            self._metrics.solver_gap.remove(name)
+        self._levels = set(gaps)
+        for name, gap in gaps.items():
+            self._metrics.solver_gap.labels(name).set(gap)
+        return gaps
+
+    def seen(self, pod: Pod) -> None:
+        """Note a pod that could be scheduled; its time runs from the first note."""
+        if not pod.scheduling_gates and pod.uid not in self._waits:
+            self._waits[pod.uid] = _Wait(self._clock())
+
+    def gone(self, pod_uid: str) -> None:
+        """Forget a pod."""
+        self._waits.pop(pod_uid, None)
+
+    def bound(self, pod: Pod, attempt_started: float) -> None:
+        """Note that a pod was bound by an attempt that started then."""
+        now = self._clock()
+        wait = self._waits.pop(pod.uid, None) or _Wait(attempt_started)
+        attempts = wait.attempts + 1
+        self._attempted("scheduled", pod.scheduler_name, now - attempt_started)
+        self._metrics.attempts.observe(attempts)
+        self._metrics.sli_seconds.labels(str(min(attempts, _ATTEMPTS_SHOWN))).observe(now - wait.since)
+
+    def failed(self, pod: Pod, reasons: Sequence[Reason], attempt_started: float) -> None:
+        """Note that an attempt that started then ended without a binding."""
+        if wait := self._waits.get(pod.uid):
+            wait.attempts += 1
+        result = "error" if condition_reason(reasons) is ConditionReason.SCHEDULER_ERROR else "unschedulable"
+        self._attempted(result, pod.scheduler_name, self._clock() - attempt_started)
+
+    def _attempted(self, result: str, profile: str, seconds: float) -> None:
+        series = self._series.get((result, profile))
+        if series is None:
+            counter, histogram = self._metrics.schedule_attempts, self._metrics.attempt_seconds
+            series = self._series[result, profile] = counter.labels(result, profile), histogram.labels(result, profile)
+        series[0].inc()
+        series[1].observe(seconds)

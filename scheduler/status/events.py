@@ -1,0 +1,109 @@
+"""Kubernetes events about pods, as values. Names, actions and reasons are kube-scheduler's where it has them."""
+
+import datetime as dt
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from scheduler.kube.encode import NOTE_BYTES, EventRecord, ObjectReference
+from scheduler.status.conditions import shortened
+from solver.domain import DeviceId, Pod, wording
+
+_CONTROLLER: Final = "dovetail.dev/scheduler"
+"""Who tells of objects that are not pods."""
+_LONGEST_INSTANCE: Final = 128
+
+
+class Narrator:
+    """
+    Makes events in the name of one scheduler process; `instance` tells it from its other replicas.
+
+    Events name objects of their pod's namespace only, and nodes and devices where `tells_inventory` says so; the node
+    that a pod is bound to is in its own spec.
+    """
+
+    def __init__(self, instance: str, *, tells_inventory: bool = True) -> None:
+        self._instance: Final = instance
+        self.tells_inventory: Final = tells_inventory
+        self._last_nanoseconds = 0
+
+    def scheduled(self, pod: Pod, node: str, now: dt.datetime) -> EventRecord:
+        """Say that a pod was bound."""
+        note = f"Successfully assigned {pod.id} to {node}"
+        return self._event(pod, now, ("Normal", "Scheduled", "Binding"), note)
+
+    def failed(self, pod: Pod, message: str, now: dt.datetime) -> EventRecord:
+        """Say why a pod waits."""
+        return self._event(pod, now, ("Warning", "FailedScheduling", "Scheduling"), message)
+
+    def awaits(self, pod: Pod, message: str, now: dt.datetime) -> EventRecord:
+        """Say which conditions of its devices a pod with a node waits for."""
+        return self._event(pod, now, ("Normal", "BindingConditionsPending", "Scheduling"), message)
+
+    def yielded(self, pod: Pod, devices: Iterable[DeviceId], now: dt.datetime) -> EventRecord:
+        """Say that devices chosen for a pod are held by another allocation, and that ours was taken back."""
+        named = f": {', '.join(map(str, devices))}" if self.tells_inventory else " devices"
+        note = (
+            f"taken back, because another allocation holds the same{named}. "
+            "Another scheduler may be allocating from the same pools"
+        )
+        return self._event(pod, now, ("Warning", "DeviceHeldTwice", "Scheduling"), note)
+
+    def preempted(self, victim: Pod, preemptor: Pod, node: str, now: dt.datetime) -> EventRecord:
+        """Say that a pod was evicted for another, as kube-scheduler does where both are of one namespace."""
+        is_own = preemptor.id.namespace == victim.id.namespace
+        whom = f"pod {preemptor.uid}" if is_own else wording.seen(preemptor.id, victim.id.namespace)
+        note = f"Preempted by {whom}{self._on(node)}"
+        event = self._event(victim, now, ("Normal", "Preempted", "Preempting"), note)
+        if not is_own:
+            return msgspec.structs.replace(event, reporting_controller=preemptor.scheduler_name)
+        related = ObjectReference(namespace=preemptor.id.namespace, name=preemptor.id.name, uid=preemptor.uid)
+        return msgspec.structs.replace(event, related=related, reporting_controller=preemptor.scheduler_name)
+
+    def preempting(self, victim: Pod, preemptor: Pod, node: str, now: dt.datetime) -> EventRecord:
+        """Say for whom room is made."""
+        whom = wording.seen(victim.id, preemptor.id.namespace)
+        where = f" from node {node}" if self.tells_inventory else ""
+        note = f"{whom[0].upper()}{whom[1:]} of priority {victim.priority} was evicted{where} to make room"
+        return self._event(preemptor, now, ("Normal", "Preempting", "Preempting"), note)
+
+    def partly_bound(self, pod: Pod, message: str, now: dt.datetime) -> EventRecord:
+        """Say that other pods of a pod's gang are bound, and this one could not be yet."""
+        return self._event(pod, now, ("Warning", "GangPartlyBound", "Binding"), message)
+
+    def misplaced(self, pod: Pod, message: str, now: dt.datetime) -> EventRecord:
+        """Say that a pod was given its node by hand, so that nobody allocates its claims."""
+        return self._event(pod, now, ("Warning", "BoundWithoutDevices", "Scheduling"), message)
+
+    def unreadable(self, regarding: ObjectReference, message: str, now: dt.datetime) -> EventRecord:
+        """Say that an object cannot be read, and what counts meanwhile."""
+        return self._about(regarding, now, ("Warning", "Unreadable", "Reading"), message)
+
+    def _on(self, node: str) -> str:
+        return f" on node {node}" if self.tells_inventory else ""
+
+    def _event(self, pod: Pod, now: dt.datetime, kind: tuple[str, str, str], note: str) -> EventRecord:
+        regarding = ObjectReference(namespace=pod.id.namespace, name=pod.id.name, uid=pod.uid)
+        event = self._about(regarding, now, kind, note)
+        instance = f"{pod.scheduler_name}-{self._instance}"
+        return msgspec.structs.replace(event, reporting_controller=pod.scheduler_name, reporting_instance=instance)
+
+    def _about(
+        self, regarding: ObjectReference, now: dt.datetime, kind: tuple[str, str, str], note: str
+    ) -> EventRecord:
+        event_type, reason, action = kind
+        # The name must be new in the namespace: `<pod>.<hex of nanoseconds>`, never the same number twice.
+        nanoseconds = max(int(now.timestamp() * 1e9), self._last_nanoseconds + 1)
+        self._last_nanoseconds = nanoseconds
+        return EventRecord(
+            name=f"{regarding.name[:200]}.{nanoseconds:x}",
+            regarding=regarding,
+            type=event_type,
+            reason=reason,
+            action=action,
+            note=shortened(note, NOTE_BYTES),
+            reporting_controller=_CONTROLLER,
+            reporting_instance=f"dovetail-{self._instance}"[:_LONGEST_INSTANCE],
+            first_seen=now,
+        )

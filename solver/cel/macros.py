@@ -1,0 +1,146 @@
+"""Macros: calls that are syntax. Whatever does not match a macro's name and shape stays a call."""
+
+from collections.abc import Callable
+from typing import Final
+
+from solver.cel import tree
+from solver.cel.errors import ExpressionError, Position
+from solver.cel.tree import Loop
+
+_Nodes = tuple[tree.AstNode, ...]
+
+
+def expand_function(position: Position, name: str, arguments: _Nodes) -> tree.AstNode:
+    """Make `has(x.y)` a presence test, and everything else a call."""
+    if name != "has" or len(arguments) != 1:
+        return tree.Call(position=position, function=name, target=None, arguments=arguments)
+    tested = arguments[0]
+    if not isinstance(tested, tree.Select) or tested.is_optional or tested.is_test:
+        raise ExpressionError(
+            'has() takes a field, as in has(device.attributes["gpu.example.com"].model); for a key in brackets '
+            'write "key" in map',
+            tested.position,
+        )
+    return tree.Select(position=tested.position, operand=tested.operand, field=tested.field, is_test=True)
+
+
+def expand_method(position: Position, name: str, target: tree.AstNode, arguments: _Nodes) -> tree.AstNode:
+    """Make comprehensions, bindings and sortBy of their calls; everything else stays a method call."""
+    make = _MACROS.get((name, len(arguments)))
+    made = make(position, name, target, arguments) if make is not None else None
+    if made is not None:
+        return made
+    return tree.Call(position=position, function=name, target=target, arguments=arguments)
+
+
+def _variable(node: tree.AstNode) -> str:
+    if not isinstance(node, tree.Ident) or node.name.startswith("."):
+        raise ExpressionError("the first argument of a macro is the name of its variable", node.position)
+    if node.name == "__result__":
+        raise ExpressionError("__result__ is a reserved name", node.position)
+    return node.name
+
+
+def _variables(first: tree.AstNode, second: tree.AstNode) -> tuple[str, str]:
+    names = _variable(first), _variable(second)
+    if names[0] == names[1]:
+        raise ExpressionError(f"both variables are called {names[0]}", second.position)
+    return names
+
+
+def _one_variable(position: Position, name: str, target: tree.AstNode, arguments: _Nodes) -> tree.AstNode:
+    loop = _LOOPS[name]
+    condition: tree.AstNode | None = arguments[1]
+    transform: tree.AstNode | None = None
+    if loop is Loop.MAP:
+        condition, transform = (None, *arguments[1:])[-2:]
+    return tree.Comprehension(
+        position=position,
+        loop=loop,
+        range=target,
+        first=_variable(arguments[0]),
+        condition=condition,
+        transform=transform,
+    )
+
+
+def _two_variables(position: Position, name: str, target: tree.AstNode, arguments: _Nodes) -> tree.AstNode:
+    loop = _LOOPS[name]
+    first, second = _variables(arguments[0], arguments[1])
+    condition: tree.AstNode | None = None
+    transform: tree.AstNode | None = None
+    if loop in {Loop.ALL, Loop.EXISTS, Loop.EXISTS_ONE}:
+        condition = arguments[2]
+    elif len(arguments) == 4:  # noqa: PLR2004 - two variables, filter, transform
+        condition, transform = arguments[2:]
+    else:
+        transform = arguments[2]
+    return tree.Comprehension(
+        position=position,
+        loop=loop,
+        range=target,
+        first=first,
+        second=second,
+        condition=condition,
+        transform=transform,
+    )
+
+
+def _bind(position: Position, _name: str, target: tree.AstNode, arguments: _Nodes) -> tree.AstNode | None:
+    if not isinstance(target, tree.Ident) or target.name != "cel":
+        return None
+    return tree.Bind(position=position, name=_variable(arguments[0]), value=arguments[1], result=arguments[2])
+
+
+def _optional_map(position: Position, name: str, target: tree.AstNode, arguments: _Nodes) -> tree.AstNode:
+    return tree.OptionalMap(
+        position=position,
+        target=target,
+        name=_variable(arguments[0]),
+        result=arguments[1],
+        is_flat=name == "optFlatMap",
+    )
+
+
+def _sort_by(position: Position, _name: str, target: tree.AstNode, arguments: _Nodes) -> tree.AstNode:
+    if isinstance(target, tree.Literal | tree.MapLiteral):
+        raise ExpressionError("sortBy() sorts a list", target.position)
+    return tree.SortBy(position=position, target=target, name=_variable(arguments[0]), key=arguments[1])
+
+
+_LOOPS: Final = {
+    "all": Loop.ALL,
+    "exists": Loop.EXISTS,
+    "exists_one": Loop.EXISTS_ONE,
+    "existsOne": Loop.EXISTS_ONE,
+    "map": Loop.MAP,
+    "filter": Loop.FILTER,
+    "transformList": Loop.TRANSFORM_LIST,
+    "transformMap": Loop.TRANSFORM_MAP,
+    "transformMapEntry": Loop.TRANSFORM_MAP_ENTRY,
+}
+
+_Macro = Callable[[Position, str, tree.AstNode, _Nodes], tree.AstNode | None]
+_MACROS: Final[dict[tuple[str, int], _Macro]] = {
+    ("all", 2): _one_variable,
+    ("exists", 2): _one_variable,
+    ("exists_one", 2): _one_variable,
+    ("map", 2): _one_variable,
+    ("map", 3): _one_variable,
+    ("filter", 2): _one_variable,
+    ("all", 3): _two_variables,
+    ("exists", 3): _two_variables,
+    ("exists_one", 3): _two_variables,
+    ("existsOne", 3): _two_variables,
+    ("transformList", 3): _two_variables,
+    ("transformList", 4): _two_variables,
+    ("transformMap", 3): _two_variables,
+    ("transformMap", 4): _two_variables,
+    ("transformMapEntry", 3): _two_variables,
+    ("transformMapEntry", 4): _two_variables,
+    ("bind", 3): _bind,
+    ("optMap", 2): _optional_map,
+    ("optFlatMap", 2): _optional_map,
+    ("sortBy", 2): _sort_by,
+}
+"""By name and number of arguments, as cel-go keys them."""

@@ -1,0 +1,150 @@
+"""
+Text → syntax tree, by the grammar of cel-python (its `cel.lark`) with optionals and exact literals added.
+
+It is loaded in a parser of our own: only the grammar file is used, the package itself is never imported. Nothing here
+recurses on the user's input: the LALR parser and the walk over its tree are loops, and nesting is capped before.
+"""
+
+import importlib.util
+import re
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from lark import Lark
+from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+from lark.load_grammar import GrammarBuilder
+
+from solver.cel import tree, tree_builder
+from solver.cel.errors import ExpressionError, Position
+
+MAX_LENGTH: Final = 10 * 1024
+"""Bytes of an expression (`CELSelectorExpressionMaxLength` of the API)."""
+
+_ADDITIONS: Final = r"""
+%override unary : member | NOTS member -> not_chain | MINUSES member -> minus_chain
+
+%extend member_dot : member "." "?" IDENT -> member_optional_dot
+%extend member_index : member "[" "?" expr "]" -> member_optional_index
+
+%override list_lit : "[" "]" | "[" "," "]" | "[" _items "]" | "[" _items "," "]"
+_items : item | _items "," item
+item : expr | "?" expr -> optional_item
+
+%override map_lit : "{" "}" | "{" "," "}" | "{" _entries "}" | "{" _entries "," "}"
+_entries : entry | _entries "," entry
+entry : expr ":" expr | "?" expr ":" expr -> optional_entry
+
+NOTS : /!([\t\n\f\r ]*!)*/
+MINUSES : /-([\t\n\f\r ]*-)*/
+
+%override INT_LIT.1 : /-?(0x[0-9a-fA-F]+|[0-9]+)/
+%override UINT_LIT.3 : /(0x[0-9a-fA-F]+|[0-9]+)[uU]/
+%override FLOAT_LIT.2 : /-?([0-9]+\.[0-9]+([eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+|\.[0-9]+([eE][+-]?[0-9]+)?)/
+%override BOOL_LIT.3 : /(true|false)(?![_a-zA-Z0-9])/
+%override NULL_LIT.3 : /null(?![_a-zA-Z0-9])/
+%override STRING_LIT.1 : /TEXT/
+%override MLSTRING_LIT.2 : /LONG_TEXT/
+%override BYTES_LIT.3 : /[bB](LONG_TEXT|TEXT)/
+"""
+_TEXT: Final = r"""("([^"\n\r\\]|\\.)*"|'([^'\n\r\\]|\\.)*'|[rR]"[^"\n\r]*"|[rR]'[^'\n\r]*')"""
+_LONG_TEXT: Final = r'''("""([^\\]|\\.)*?"""|'{3}([^\\]|\\.)*?'{3}|[rR]"""(.|\n|\r)*?"""|[rR]'{3}(.|\n|\r)*?'{3})'''
+_SKIPPED: Final = re.compile(f"{_LONG_TEXT}|{_TEXT}|//[^\\n]*|[\\[({{]|[\\])}}]|[\"']")
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_PASSED_THROUGH: Final = frozenset(
+    {"expr", "conditionalor", "conditionaland", "relation", "addition", "multiplication", "unary", "member", "primary"}
+)
+"""Rules that are their only child where they have only one: no tree is made of them (of most there would be)."""
+
+
+def parse(text: str) -> tree.AstNode:
+    """Parse an expression; ExpressionError names the first thing that is wrong with it."""
+    size = len(text.encode(errors="surrogatepass"))
+    half = _SURROGATE.search(text)
+    if half is not None:
+        raise ExpressionError("half of a surrogate pair is no character", _position_at(text, half.start()))
+    if size > MAX_LENGTH:
+        raise ExpressionError(
+            f"the expression has {size} bytes and may have {MAX_LENGTH}: split it into several selectors, "
+            "which must all hold",
+            Position(1, 1),
+        )
+    _check_nesting(text)
+    try:
+        parsed = _parser().parse(text)
+    except UnexpectedInput as error:
+        raise _syntax_error(error, text) from None
+    return tree_builder.build(parsed)
+
+
+@cache
+def _parser() -> "Lark":
+    """Make the parser, once: it takes about 0.2 s."""
+    found = importlib.util.find_spec("celpy")
+    if found is None or not found.submodule_search_locations:
+        raise ImportError("the package cel-python is not installed: its grammar is needed")
+    grammar = GrammarBuilder()
+    grammar.load_grammar((Path(found.submodule_search_locations[0]) / "cel.lark").read_text("utf-8"), "cel")
+    additions = _ADDITIONS.replace("LONG_TEXT", _LONG_TEXT.replace("/", "\\/")).replace("TEXT", _TEXT)
+    grammar.load_grammar(additions, "additions")
+    built = grammar.build()
+    for name, _, _, options in built.rule_defs:
+        options.expand1 = name in _PASSED_THROUGH
+    return Lark(built, start="expr", parser="lalr", propagate_positions=True, maybe_placeholders=False)
+
+
+def _check_nesting(text: str) -> None:
+    """Refuse brackets nested too deep, before anything is made of them."""
+    depth = 0
+    for match in _SKIPPED.finditer(text):
+        bracket = match.group()
+        if bracket in {"(", "[", "{"}:
+            depth += 1
+        elif bracket in {")", "]", "}"}:
+            depth -= 1
+        elif bracket in {'"', "'"}:
+            return  # a string that is not closed: the parser says so, and looking for its end again and again is slow
+        if depth > tree.MAX_DEPTH:
+            raise ExpressionError(
+                f"brackets are nested deeper than {tree.MAX_DEPTH} levels", _position_at(text, match.start())
+            )
+
+
+def _position_at(text: str, offset: int) -> Position:
+    before = text[:offset]
+    return Position(before.count("\n") + 1, offset - before.rfind("\n"))
+
+
+_COMMON_MISTAKES: Final = {
+    "=": "write == to compare",
+    "&": "write && for and",
+    "|": "write || for or",
+    "and": "write && for and",
+    "or": "write || for or",
+    "not": "write ! for not",
+    "`": 'names cannot be quoted: write ["name"]',
+}
+
+
+def _syntax_error(error: UnexpectedInput, text: str) -> ExpressionError:
+    """Say what stands where the parser stopped, and what was probably meant."""
+    if isinstance(error, UnexpectedToken) and error.token.type != "$END":
+        before = text[: error.token.start_pos].split()
+        found = "not" if before[-1:] == ["not"] else str(error.token)
+        return _unexpected(found, Position(error.line, error.column))
+    if isinstance(error, UnexpectedCharacters):
+        position = Position(error.line, error.column)
+        character = text.split("\n")[position.line - 1][position.column - 1]
+        if character in "\"'":
+            return ExpressionError("a string is not closed", position)
+        if character == "\\":
+            return ExpressionError("a backslash stands outside of a string", position)
+        return _unexpected(character, position)
+    end = _position_at(text, len(text.rstrip()))
+    return ExpressionError("the expression ends too early" if text.strip() else "the expression is empty", end)
+
+
+def _unexpected(found: str, position: Position) -> ExpressionError:
+    fix = _COMMON_MISTAKES.get(found)
+    return ExpressionError(f"syntax error at {found!r}" + (f": {fix}" if fix else ""), position)

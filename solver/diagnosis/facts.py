@@ -1,0 +1,237 @@
+"""What can stand in a pod's way on one node, each with the case as it would be without it."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from solver.diagnosis.feasibility_probe import Probe
+from solver.domain import (
+    AllocationMode,
+    Claim,
+    ClaimId,
+    Constraint,
+    ConstraintKind,
+    Request,
+    Taint,
+    TaintEffect,
+    Toleration,
+)
+from solver.explain.unsatisfiable import amount_of
+from solver.problem.node_arrays import PODS
+from solver.problem.problem import PodClass, Problem
+from solver.problem.requests.demand import Verdict
+
+_SHOWN: Final = 3
+
+
+class FactKind(IntEnum):
+    """What a fact is about, in the order in which facts are tried for being beside the point."""
+
+    REQUEST = 0
+    CONSTRAINT = 1
+    RESOURCE = 2
+    TAINT = 3
+    IN_USE = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """Something that holds; `subject` identifies it among those of its kind."""
+
+    kind: FactKind
+    text: str
+    claim: ClaimId | None = None
+    subject: object = None
+
+    def without(self, case: Probe) -> Probe:
+        """Give a case in which it does not hold; others may have been taken away before."""
+        match self.kind:
+            case FactKind.REQUEST:
+                return _changed_claim(case, self.claim, partial(_without_request, name=str(self.subject)))
+            case FactKind.CONSTRAINT:
+                assert isinstance(self.subject, Constraint)  # noqa: S101 - facts of this kind have one
+                return _changed_claim(case, self.claim, partial(_without_constraint, gone=self.subject))
+            case FactKind.RESOURCE:
+                requests = tuple(pair for pair in case.pod.requests if pair[0] != self.subject)
+                return case._replace(pod=msgspec.structs.replace(case.pod, requests=requests))
+            case FactKind.TAINT:
+                assert isinstance(self.subject, Taint)  # noqa: S101 - facts of this kind are made below
+                return tolerating(case, self.subject)
+            case FactKind.IN_USE:
+                return freed(case, holders(case))
+
+
+def facts(case: Probe, problem: Problem, node: int) -> tuple[Fact, ...]:
+    """Give everything that can stand in the way on a node of a case that was cut down to it."""
+    found: list[Fact] = []
+    claims = case.claims()
+    for claim in (claims[each] for each in case.pod.claim_ids if each in claims):
+        if claim.allocation is None:
+            found += _of_claim(claim, entry_of(case, claim.id))
+    pod_class = problem.classes[0]
+    found += _of_resources(pod_class, problem, node)
+    found += _of_taints(problem)
+    users = holders(case)
+    if users:
+        found.append(Fact(kind=FactKind.IN_USE, text=_in_use(case, users)))
+    return tuple(sorted(found, key=lambda fact: fact.kind))
+
+
+def holders(case: Probe) -> tuple[ClaimId, ...]:
+    """Claims of others that hold devices which the case's pod might have."""
+    own = set(case.pod.claim_ids)
+    return tuple(
+        claim.id
+        for claim in case.snapshot.claims
+        if claim.id not in own
+        and claim.allocation is not None
+        and any(not each.admin_access for each in claim.allocation.results)
+    )
+
+
+def freed(case: Probe, claims: Iterable[ClaimId]) -> Probe:
+    """Take the devices of some claims back."""
+    known = case.claims()
+    return case.with_claims({each: msgspec.structs.replace(known[each], allocation=None) for each in claims})
+
+
+def tolerating(case: Probe, taint: Taint) -> Probe:
+    """Let every request of the pod's open claims tolerate a taint."""
+    toleration = Toleration(key=taint.key, operator="Exists", effect=taint.effect)
+    changed: dict[object, Claim] = {}
+    for claim in case.claims().values():
+        if claim.id in case.pod.claim_ids and claim.allocation is None:
+            requests = tuple(_tolerant(request, toleration) for request in claim.requests)
+            changed[claim.id] = msgspec.structs.replace(claim, requests=requests)
+    return case.with_claims(changed)
+
+
+def counting(case: Probe, claim_id: ClaimId, name: str, count: int) -> Probe:
+    """Ask for another number of devices, or for none: then the request is gone."""
+    if count <= 0:
+        return _changed_claim(case, claim_id, partial(_without_request, name=name))
+
+    def changed(claim: Claim) -> Claim:
+        requests = tuple(
+            msgspec.structs.replace(
+                each, alternatives=tuple(msgspec.structs.replace(one, count=count) for one in each.alternatives)
+            )
+            if each.name == name
+            else each
+            for each in claim.requests
+        )
+        return msgspec.structs.replace(claim, requests=requests)
+
+    return _changed_claim(case, claim_id, changed)
+
+
+def users_of(case: Probe, claim: ClaimId) -> str:
+    """Name who uses a claim, as far as it says so."""
+    names = [f"{claim.namespace}/{each.name}" for each in case.claims()[claim].reserved_for]
+    return listed(names) if names else f"claim {claim}"
+
+
+def listed(names: list[str]) -> str:
+    """Give some names, and how many more there are."""
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def short(resource: str, needed: int, left: int) -> str:
+    """Say how much of a node's resource is needed and left."""
+    return f"{amount_of(resource, needed)} needed, {amount_of(resource, max(left, 0))} left"
+
+
+def relation(constraint: Constraint) -> str:
+    """Say what a constraint wants."""
+    word = "the same" if constraint.kind is ConstraintKind.MATCH else "different"
+    over = f" over {', '.join(constraint.requests)}" if constraint.requests else ""
+    return f"{word} {constraint.attribute}{over}"
+
+
+def _changed_claim(case: Probe, claim_id: ClaimId | None, change: Callable[[Claim], Claim]) -> Probe:
+    claim = case.claims().get(claim_id)
+    return case if claim is None else case.with_claims({claim_id: change(claim)})
+
+
+def _without_request(claim: Claim, *, name: str) -> Claim:
+    requests = tuple(each for each in claim.requests if each.name != name)
+    constraints = []
+    for each in claim.constraints:
+        left = tuple(one for one in each.requests if one.partition("/")[0] != name)
+        if left or not each.requests:
+            constraints.append(msgspec.structs.replace(each, requests=left))
+    return msgspec.structs.replace(claim, requests=requests, constraints=tuple(constraints))
+
+
+def _without_constraint(claim: Claim, *, gone: Constraint) -> Claim:
+    """Drop a constraint; some of its requests may have gone before."""
+
+    def is_it(each: Constraint) -> bool:
+        is_alike = (each.kind, each.attribute, bool(each.requests)) == (gone.kind, gone.attribute, bool(gone.requests))
+        return is_alike and set(each.requests) <= set(gone.requests)
+
+    kept = tuple(each for each in claim.constraints if not is_it(each))
+    return msgspec.structs.replace(claim, constraints=kept)
+
+
+def _tolerant(request: Request, toleration: Toleration) -> Request:
+    alternatives = tuple(
+        msgspec.structs.replace(each, tolerations=(*each.tolerations, toleration)) for each in request.alternatives
+    )
+    return msgspec.structs.replace(request, alternatives=alternatives)
+
+
+def entry_of(case: Probe, claim: ClaimId) -> str:
+    """Name the pod's entry of a claim as the lead of what is in it; empty where the pod has but one claim."""
+    entries = (each.entry for each in case.pod.claims if each.claim == claim)
+    return f"claim {next(entries, claim.name)}, " if len(case.pod.claim_ids) > 1 else ""
+
+
+def _of_claim(claim: Claim, place: str) -> Iterator[Fact]:
+    for request in claim.requests:
+        asked = [
+            "all devices" if each.allocation_mode == AllocationMode.ALL else _devices(each.count)
+            for each in request.alternatives
+        ]
+        text = f"{place}request {request.name}: {' or '.join(dict.fromkeys(asked))}"
+        yield Fact(kind=FactKind.REQUEST, text=text, claim=claim.id, subject=request.name)
+    for each in claim.constraints:
+        yield Fact(kind=FactKind.CONSTRAINT, text=place + relation(each), claim=claim.id, subject=each)
+
+
+def _of_resources(pod_class: PodClass, problem: Problem, node: int) -> Iterator[Fact]:
+    for resource, amount in pod_class.requests:
+        left = int(problem.room.of(resource)[node])
+        if amount > left and resource != PODS:
+            yield Fact(kind=FactKind.RESOURCE, text=f"{resource}: {short(resource, amount, left)}", subject=resource)
+
+
+def _of_taints(problem: Problem) -> Iterator[Fact]:
+    """Give the taints of devices that match and are kept from the pod by nothing but them."""
+    tainted = [
+        index
+        for answers in problem.answers
+        for index, verdict in answers.verdicts.items()
+        if verdict is Verdict.TAINTED
+    ]
+    taints: dict[Taint, int] = {}
+    for taint in (taint for index in dict.fromkeys(tainted) for taint in problem.inventory.records[index].taints):
+        if taint.effect in {TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE}:
+            plain = Taint(key=taint.key, value=taint.value, effect=taint.effect)
+            taints[plain] = taints.get(plain, 0) + 1
+    for taint, count in taints.items():
+        yield Fact(kind=FactKind.TAINT, text=f"taint {taint.key} on {_devices(count)}", subject=taint)
+
+
+def _in_use(case: Probe, claims: tuple[ClaimId, ...]) -> str:
+    names = [name for each in claims for name in (users_of(case, each),)]
+    return f"devices in use by {listed(list(dict.fromkeys(names)))}"
+
+
+def _devices(count: int) -> str:
+    return f"{count} device{'s' if count != 1 else ''}"

@@ -1,0 +1,108 @@
+"""Does a pod fit on a node? Solved, with the cluster as it is or with something changed."""
+
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import msgspec
+
+from solver import greedy
+from solver.domain import Batch, Budget, Claim, Pod, Policy, Snapshot
+from solver.problem.prepare import prepare
+from solver.problem.problem import Problem
+from solver.problem.solver_cache import Engine
+from solver.search import stages
+from solver.search.objective_values import best
+from solver.solution import Solution
+
+
+class Probe(NamedTuple):
+    """A pod that is to be placed alone, and the cluster."""
+
+    snapshot: Snapshot
+    pod: Pod
+
+    def claims(self) -> dict[object, Claim]:
+        """Give the cluster's claims by id."""
+        return {claim.id: claim for claim in self.snapshot.claims}
+
+    def with_claims(self, changed: dict[object, Claim]) -> "Probe":
+        """Give the case with some claims replaced."""
+        claims = tuple(changed.get(claim.id, claim) for claim in self.snapshot.claims)
+        return self._replace(snapshot=msgspec.structs.replace(self.snapshot, claims=claims))
+
+
+@dataclass(slots=True, eq=False)
+class Trials:
+    """Tries cases under one policy; whether a pod fits is asked, not how well."""
+
+    policy: Policy
+    budget: Budget
+    engine: Engine = field(default_factory=Engine)
+
+    def prepare(self, case: Probe) -> Problem:
+        """Make a case's problem."""
+        plain = msgspec.structs.replace(self.policy, levels=())
+        return prepare(case.snapshot, Batch(pods=(case.pod,)), plain, self.engine)
+
+    def fits(self, case: Probe, node: str) -> bool | None:
+        """Whether the pod fits on a node; None where the budget did not suffice to tell."""
+        problem = self.prepare(case)
+        index = problem.inventory.node_index.get(node)
+        if index is None or not problem.classes:
+            return False
+        return self.decide(problem.on(index))
+
+    def left(self, case: Probe, node: str, resource: str) -> int:
+        """Give what a node has left of a resource, in the units of `Pod.requests`."""
+        problem = self.prepare(case)
+        return max(int(problem.room.of(resource)[problem.inventory.node_index[node]]), 0)
+
+    def decide(self, problem: Problem) -> bool | None:
+        """Whether a problem's one pod can be placed."""
+        solution, is_known = self._placed(problem)
+        return bool(solution.choices) if is_known else None
+
+    def place(self, case: Probe) -> str:
+        """Name a node on which the pod fits; empty where there is none, or none was found in time."""
+        problem = self.prepare(case)
+        choices = self._placed(problem)[0].choices if problem.classes else ()
+        return problem.inventory.nodes[choices[0].node].name if choices else ""
+
+    def _placed(self, problem: Problem) -> tuple[Solution, bool]:
+        """Place a problem's one pod; and say whether that it could not be is known."""
+        start = best(problem, greedy.candidates(problem))
+        if start.choices:
+            return start, True
+        searched = stages.search(problem, start, replace(self.budget, started=self.budget.clock()))
+        return searched.solution, bool(searched.solution.choices) or searched.levels[0].proven
+
+
+def on_one_node(case: Probe, node: str) -> Probe:
+    """
+    Cut a case down to one node: its devices, those of several nodes, and what uses them.
+
+    What pods elsewhere mean for it (affinity, spread) is not in it: the node is one where that does not matter.
+    """
+    snapshot, pod = case
+    pools = {(each.driver, each.pool) for each in snapshot.slices if each.scope.node_name in {"", node}}
+    slices = tuple(each for each in snapshot.slices if (each.driver, each.pool) in pools)
+    own = set(pod.claim_ids)
+    claims = tuple(
+        claim
+        for claim in snapshot.claims
+        if claim.id in own
+        or (
+            claim.allocation is not None
+            and any((each.device.driver, each.device.pool) in pools for each in claim.allocation.results)
+        )
+    )
+    small = msgspec.structs.replace(
+        snapshot,
+        nodes=tuple(each for each in snapshot.nodes if each.name == node),
+        slices=slices,
+        claims=claims,
+        pods=tuple(each for each in snapshot.pods if each.node_name == node),
+        nominated=(),
+    )
+    alone = msgspec.structs.replace(pod, affinity=(), anti_affinity=(), spread=())
+    return Probe(small, alone)

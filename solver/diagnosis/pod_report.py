@@ -1,0 +1,301 @@
+"""The story of one pod: the plan's answer, the kinds of nodes, what it lost to, and the nearest changes.
+
+How many devices of one node a request could have: those that match, are free, untainted, and agree.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import msgspec
+
+from solver.diagnosis import conflict_model, counterfactuals, facts
+from solver.diagnosis.counterfactuals import Counterfactual
+from solver.diagnosis.feasibility_probe import Probe, Trials, on_one_node
+from solver.domain import (
+    Account,
+    Batch,
+    Budget,
+    ClaimId,
+    ConstraintKind,
+    NearestChange,
+    NodeKind,
+    Plan,
+    Pod,
+    Policy,
+    RequestCount,
+    Snapshot,
+)
+from solver.explain import Explanation
+from solver.explain.device_reasons import Asked
+from solver.explain.hints import HINT
+from solver.feasibility import node_fit
+from solver.feasibility.device_attributes import lookup
+from solver.greedy import placement_state
+from solver.problem.node_arrays import PODS
+from solver.problem.problem import PodClass, Problem
+from solver.problem.requests.component import Component
+from solver.problem.requests.demand import Verdict
+from solver.problem.solver_cache import Engine
+from solver.solve import solve
+
+_ABSENT = frozenset({Verdict.NO, Verdict.FAILED})
+
+
+class Count(NamedTuple):
+    """Numbers of one alternative of a request; `aligned` is None without constraints."""
+
+    request: str
+    short: str
+    claim: ClaimId
+    needed: int
+    matching: int
+    free: int
+    untainted: int
+    aligned: int | None
+
+
+def _counts(explanation: Explanation, pod_class: PodClass, node: int) -> Iterator[Count]:
+    """Count for every alternative of every request that is not allocated yet."""
+    problem = explanation.problem
+    for request, component, position in explanation.requests_of(pod_class):
+        for order, asked in enumerate(request.alternatives):
+            name = f"{request.short}/{asked.name}" if asked.name else request.short
+            label = f"{request.place}{name}"
+            usable = _usable(problem, explanation, asked, node)
+            yield Count(
+                label,
+                request.short,
+                request.claim,
+                asked.ask.needed,
+                usable.matching,
+                usable.free,
+                len(usable.records),
+                _aligned(problem, component, (position, order), usable.records),
+            )
+
+
+class _Usable(NamedTuple):
+    matching: int
+    free: int
+    records: list[int]
+
+
+def _usable(problem: Problem, explanation: Explanation, asked: Asked, node: int) -> _Usable:
+    matching = free = 0
+    records: list[int] = []
+    answers = problem.answers[asked.ask.demand]
+    for index in answers.verdicts:
+        verdict = answers.at(problem.inventory.records[index], node)
+        if verdict in _ABSENT:
+            continue
+        matching += 1
+        if verdict is Verdict.YES:
+            is_free = not explanation.supplies.obstacle(index, asked.ask.demand)
+        else:
+            is_free = not problem.usage.is_held(index)
+        free += is_free
+        if is_free and verdict is Verdict.YES:
+            records.append(index)
+    return _Usable(matching, free, records)
+
+
+def _aligned(problem: Problem, component: Component, member: tuple[int, int], records: list[int]) -> int | None:
+    """Give the most of some devices that agree with every constraint over the request, taken one by one."""
+    found: list[int] = []
+    for link in component.links:
+        if not any(each.request == member[0] and each.alternative in {-1, member[1]} for each in link.members):
+            continue
+        values = Counter(
+            item
+            for index in records
+            for item in lookup(
+                problem.inventory.records[index].id.driver, problem.inventory.records[index].device, link.attribute
+            )
+        )
+        is_match = link.kind is ConstraintKind.MATCH
+        found.append(max(values.values(), default=0) if is_match else len(values))
+    return min(found) if found else None
+
+
+_MOST_KINDS: Final = 12
+"""Kinds of nodes that are looked into one device at a time; the rest is counted."""
+_MOST_CHANGES: Final = 3
+_MOST_WINNERS: Final = 10
+
+
+def explain_pod(snapshot: Snapshot, batch: Batch, pod: Pod, policy: Policy, budget: Budget) -> Account:
+    """
+    Tell what the plan for a batch does with one of its pods, and why.
+
+    Everything that is said to help has been solved with the change made. It takes as long as some dozens of small
+    solves; `budget` is that of each.
+    """
+    engine = Engine()
+    plan = solve(snapshot, batch, policy, budget, engine)
+    placed = {each.pod: each.node for each in plan.placements}
+    reasons = next((each.reasons for each in plan.unplaced if each.pod == pod.id), ())
+    teller = _Teller(Probe(snapshot, pod), Trials(policy, budget, engine))
+    kinds = tuple(teller.kinds())
+    fitting = {name for kind in kinds if kind.fits for name in kind.nodes}
+    waits = pod.id not in placed
+    lost_to = [each for each, node in placed.items() if node in fitting and each != pod.id] if waits else []
+    return Account(
+        pod=pod.id,
+        node=placed.get(pod.id, ""),
+        reasons=reasons,
+        kinds=kinds,
+        lost_to=tuple(lost_to[:_MOST_WINNERS]),
+        is_proven=_is_proven(plan, pod),
+        changes=tuple(teller.changes()) if waits and not fitting else (),
+    )
+
+
+def _is_proven(plan: Plan, pod: Pod) -> bool:
+    """Whether no plan places more pods of the pod's priority."""
+    levels = [each for each in plan.report.levels if each.name.split(":")[:2] == ["placed", str(pod.priority)]]
+    return all(each.proven for each in levels)
+
+
+class _Group(NamedTuple):
+    """Nodes between which nothing that was looked at makes a difference."""
+
+    objections: tuple[str, ...]
+    condition: int
+    way: int
+
+
+@dataclass(slots=True, eq=False)
+class _Teller:
+    """Tells about one pod alone in the cluster; what it finds to change is noted on the way."""
+
+    case: Probe
+    trials: Trials
+    problem: Problem = field(init=False)
+    explanation: Explanation = field(init=False)
+    found: list[tuple[Counterfactual, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.problem = self.trials.prepare(self.case)
+        self.explanation = Explanation(self.problem, placement_state.trackers(self.problem))
+
+    def kinds(self) -> Iterator[NodeKind]:
+        """Give the kinds of nodes, those that fit first, then the most frequent."""
+        if not self.problem.classes:
+            return
+        groups: dict[_Group, list[int]] = {}
+        for node in range(self.problem.node_count):
+            groups.setdefault(self._group(node), []).append(node)
+        ordered = sorted(groups.items(), key=lambda item: (bool(item[0].objections), -len(item[1])))
+        merged: dict[NodeKind, list[int]] = {}
+        for number, (group, nodes) in enumerate(ordered):
+            kind = self._kind(group, nodes[0], is_detailed=number < _MOST_KINDS)
+            merged.setdefault(kind, []).extend(nodes)
+        names = self.problem.inventory.nodes
+        for kind, nodes in sorted(merged.items(), key=lambda item: (not item[0].fits, -len(item[1]))):
+            yield msgspec.structs.replace(kind, nodes=tuple(names[node].name for node in sorted(nodes)))
+
+    def changes(self) -> Iterator[NearestChange]:
+        """Give the nearest changes, solved once more in the whole cluster."""
+        told: set[str] = set()
+        found = [*self.found, *counterfactuals.rule_changes(self.case, self.problem, self.trials)]
+        for change, node in sorted(found, key=lambda pair: pair[0].effort):
+            about = change.about or change.message
+            if about not in told and len(told) < _MOST_CHANGES:
+                told.add(about)
+                yield NearestChange(message=change.message, node=node)
+
+    def _group(self, node: int) -> _Group:
+        ways = [each for each in self.problem.classes if each.verdicts.allowed[node]]
+        if not ways:
+            return _Group(tuple(self._excluded(node)), -1, -1)
+        way = ways[0]
+        objections = [*self._lacking(way, node), *self._rules(way, node)]
+        condition = int(self.explanation.condition_of[node]) if self.problem.parts_of(way) else -1
+        return _Group(tuple(objections), condition, way.index)
+
+    def _excluded(self, node: int) -> Iterator[str]:
+        """Say why a node is out of the question, whatever it has left."""
+        problem, pod = self.problem, self.case.pod
+        selectors = tuple(
+            claim.allocation.node_selector
+            for claim in (problem.claims[each] for each in pod.claim_ids)
+            if claim.allocation is not None and claim.allocation.node_selector is not None
+        )
+        demand = node_fit.demand_of(pod, selectors)
+        reason = node_fit.objection(demand, problem.inventory.nodes[node], problem.inventory.labels[node])
+        if reason is not None:
+            yield reason.message.partition(HINT)[0]
+            return
+        known = ("node(s) were", "node(s) had untolerated", "node(s) didn't match Pod's node aff", "node(s) cannot use")
+        others = [each.message for each in problem.classes[0].verdicts.reasons if not each.message.startswith(known)]
+        yield " or ".join(each.partition(HINT)[0] for each in others) or "the node cannot serve the pod's resources"
+
+    def _lacking(self, way: PodClass, node: int) -> Iterator[str]:
+        room = self.problem.room
+        for resource, amount in ((PODS, 1), *way.requests):
+            left = int(room.of(resource)[node])
+            if amount > 0 and left < amount:
+                yield f"{node_fit.insufficient(resource).message}: {facts.short(resource, amount, left)}"
+
+    def _rules(self, way: PodClass, node: int) -> Iterator[str]:
+        for tracker in self.explanation.trackers:
+            yield from (reason.message for kept, reason in tracker.objections(way) if not kept[node])
+
+    def _kind(self, group: _Group, node: int, *, is_detailed: bool) -> NodeKind:
+        """Look into a kind of nodes at one of them."""
+        name = self.problem.inventory.nodes[node].name
+        if group.way < 0:
+            return NodeKind(nodes=(), fits=False, objections=group.objections)
+        way = self.problem.classes[group.way]
+        small = on_one_node(self.case, name)
+        fits = not group.objections and self.trials.fits(small, name) is True
+        found = list(_counts(self.explanation, way, node))
+        requests = tuple(self._request(small, name, each, fits=fits, is_detailed=is_detailed) for each in found)
+        clash: Sequence[facts.Fact] = ()
+        if not fits and is_detailed:
+            clash = self._clash(small, name)
+            self._note(counterfactuals.changes(self.trials, small, name, clash), small, name)
+        texts = tuple(fact.text for fact in clash)
+        return NodeKind(nodes=(), fits=fits, objections=group.objections, requests=requests, conflict=texts)
+
+    def _clash(self, small: Probe, name: str) -> tuple[facts.Fact, ...]:
+        alone = self.trials.prepare(small)
+        if not alone.classes:
+            return ()
+        return conflict_model.smallest(self.trials, small, name, facts.facts(small, alone, 0))
+
+    def _request(self, small: Probe, name: str, count: Count, *, fits: bool, is_detailed: bool) -> RequestCount:
+        together, owner = (count.needed if fits else 0), self._owner(count)
+        if not fits and is_detailed and owner is not None and count.needed:
+            together = counterfactuals.most(self.trials, small, name, owner, count.short)
+        return RequestCount(
+            request=count.request,
+            needed=count.needed,
+            matching=count.matching,
+            free=count.free,
+            untainted=count.untainted,
+            aligned=count.aligned,
+            together=together,
+        )
+
+    def _owner(self, count: Count) -> ClaimId | None:
+        """Give the claim of a request; None for one that is made for extended resources."""
+        return count.claim if count.claim in self.case.pod.claim_ids else None
+
+    def _note(self, found: Sequence[Counterfactual], small: Probe, name: str) -> None:
+        """Keep changes that also do in the whole cluster."""
+        for change in found:
+            if self.trials.fits(_transferred(change.case, small, self.case), name):
+                self.found.append((change, name))
+
+
+def _transferred(changed: Probe, small: Probe, whole: Probe) -> Probe:
+    """Make in the whole cluster the change that was made in a part of it."""
+    before = small.claims()
+    claims = {key: claim for key, claim in changed.claims().items() if claim is not before.get(key)}
+    pod = whole.pod
+    if changed.pod is not small.pod:
+        pod = msgspec.structs.replace(pod, requests=changed.pod.requests)
+    return whole.with_claims(claims)._replace(pod=pod)

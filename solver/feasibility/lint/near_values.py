@@ -1,0 +1,191 @@
+"""Comparisons that no device meets: which value comes nearest.
+
+Sizes that no device has: which comes nearest, and by how much it misses.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from solver.cel import tree
+from solver.cel.reads import Read, device_field
+from solver.domain import AttributeKind, AttributeValue, Quantity
+from solver.domain.wording import listed, nearest, suggestion
+from solver.feasibility.lint import expressions, published
+from solver.feasibility.lint.expressions import Amount, Comparison
+from solver.feasibility.lint.published import Candidate
+
+_NEAR: Final = 2
+"""Sizes that differ by more than this factor are not proposed in place of each other: another device was meant."""
+
+
+def of_requests(requested: Mapping[str, Quantity], candidates: Sequence[Candidate]) -> str:
+    """Say which of a request's `capacity.requests` no device can give; the candidates match its selectors."""
+    for text, wanted in sorted(requested.items()):
+        domain, slash, name = text.partition("/")
+        read = Read(is_capacity=True, domain=domain if slash else "", name=name if slash else text)
+        found = published.values(candidates, read)
+        if not found and candidates:
+            known = {each for candidate in candidates for _, each in published.names(candidate, is_capacity=True)}
+            near = suggestion(read.name, known, what="capacity")
+            return f"no device that it selects publishes capacity {text}: {near}"
+        largest = max((each.nano for _, each in found if isinstance(each, Quantity)), default=None)
+        if largest is not None and largest < wanted.nano:
+            short = published.size(wanted.nano - largest)
+            return f"the largest {read.name} is {published.size(largest)}, {short} less than the {wanted} requested"
+    return ""
+
+
+def _missed(read: Read, operator: str, wanted: Quantity, candidates: Sequence[Candidate]) -> str:
+    """Say how a comparison of a capacity misses, and what would hold; `operator` is as in `capacity > wanted`."""
+    sizes = [(each, found.nano) for each, found in published.values(candidates, read) if isinstance(found, Quantity)]
+    if not sizes:
+        return ""
+    candidate, nano = min(sizes, key=lambda pair: (abs(pair[1] - wanted.nano), pair[0].id))
+    gap = published.size(abs(nano - wanted.nano))
+    text = dict(candidate.device.capacities)
+    as_published = next(
+        (text[name].value.text for name in (read.name, f"{read.domain}/{read.name}") if name in text), ""
+    )
+    has = as_published or published.size(nano)
+    place = published.written(read)
+    if operator == "==":
+        if nano == wanted.nano:
+            return ""
+        more = "less" if nano < wanted.nano else "more"
+        instead = f'{place}.compareTo(quantity("{published.round_size(min(nano, wanted.nano))}")) >= 0'
+        missed_by = f"no {read.name} is exactly {wanted}: the nearest is {has}, {gap} {more} ({candidate.id})"
+        return missed_by + _write(instead, nano, wanted)
+    if operator in {">=", ">"}:
+        if nano == wanted.nano:
+            return f"no {read.name} is larger than {wanted}, and the largest is just that: write compareTo(…) >= 0"
+        missed_by = f"the largest {read.name} is {has}, {gap} less than {wanted} ({candidate.id})"
+        return missed_by + _write(f'quantity("{published.round_size(nano)}")', nano, wanted)
+    if nano == wanted.nano:
+        return f"no {read.name} is smaller than {wanted}, and the smallest is just that: write compareTo(…) <= 0"
+    missed_by = f"the smallest {read.name} is {has}, {gap} more than {wanted} ({candidate.id})"
+    return missed_by + _write(f'quantity("{has}")', nano, wanted)
+
+
+def _write(instead: str, nano: int, wanted: Quantity) -> str:
+    """Say what to write, where the device's size is near enough to the wanted one to be meant."""
+    is_near = max(nano, wanted.nano) <= _NEAR * min(nano, wanted.nano)
+    return f": write {instead}" if is_near else ""
+
+
+_KINDS: Final = {
+    AttributeKind.STRING: str,
+    AttributeKind.INT: int,
+    AttributeKind.BOOL: bool,
+    AttributeKind.VERSION: Amount,
+}
+_TEXT_METHODS: Final = frozenset({"contains", "startsWith", "endsWith", "matches"})
+_SEARCHES: Final = frozenset({"@in", *_TEXT_METHODS})
+
+
+def of_driver(node: tree.AstNode, candidates: Sequence[Candidate]) -> str:
+    """`device.driver == "nvidia.com"`: the drivers that there are."""
+    if not isinstance(node, tree.Call) or node.function != "_==_":
+        return ""
+    for left, right in (node.arguments, node.arguments[::-1]):
+        name = expressions.constant_of(right)
+        if device_field(left) == "driver" and isinstance(name, str):
+            drivers = {each.driver for each in candidates}
+            if name not in drivers:
+                return f"no driver {name} publishes such devices: {suggestion(name, drivers, what='driver')}"
+    return ""
+
+
+def of_capacity(node: tree.AstNode, candidates: Sequence[Candidate]) -> str:
+    """A size that no device has, or has exactly."""
+    comparison = expressions.comparison_of(node)
+    if comparison is None or not comparison.read.is_capacity:
+        return ""
+    wanted = expressions.quantity_of(comparison.constant)
+    if wanted is None:
+        return ""
+    return _missed(comparison.read, comparison.operator, wanted, candidates)
+
+
+def of_version(node: tree.AstNode, candidates: Sequence[Candidate]) -> str:
+    """A version that is compared as a text, or that none is new enough for."""
+    comparison = expressions.comparison_of(node)
+    if comparison is None or comparison.read.is_capacity:
+        return ""
+    read, operator, constant = comparison
+    versions = [str(each) for each in published.scalars(candidates, read, AttributeKind.VERSION)]
+    if not versions:
+        return ""
+    place = published.written(read)
+    if not isinstance(constant, Amount):
+        text = published.semantic(str(constant))
+        call = f'semver("{text}")'
+        written = {">": f"isGreaterThan({call})", "<": f"isLessThan({call})"}.get(
+            operator, f"compareTo({call}) {operator} 0"
+        )
+        return f"{read.name} is a version (there is {listed(versions)}), not a text: write {place}.{written}"
+    if constant.function != "semver":
+        return f'{read.name} is a version: write semver("…")'
+    return _nearest_version(comparison, constant.text, versions)
+
+
+def _nearest_version(comparison: Comparison, wanted: str, versions: list[str]) -> str:
+    keys = {text: key for text in versions if (key := published.version_key(text)) is not None}
+    malformed = [text for text in versions if text not in keys]
+    if malformed:
+        return f"{comparison.read.name} {malformed[0]} as the driver publishes it is no semantic version"
+    if comparison.operator in {">", ">="}:
+        return f"the newest {comparison.read.name} is {max(keys, key=keys.__getitem__)}, and {wanted} is asked for"
+    if comparison.operator in {"<", "<="}:
+        return f"the oldest {comparison.read.name} is {min(keys, key=keys.__getitem__)}, and {wanted} is asked for"
+    return f"no {comparison.read.name} is {wanted}: there is {listed(keys)}"
+
+
+def of_attribute(node: tree.AstNode, candidates: Sequence[Candidate]) -> str:
+    """A value that no device has: of another type, or nearly so."""
+    comparison = expressions.comparison_of(node) or _search_of(node)
+    if comparison is None or comparison.read.is_capacity:
+        return ""
+    read, operator, constant = comparison
+    found = [each for _, each in published.values(candidates, read) if isinstance(each, AttributeValue)]
+    if not found or isinstance(constant, Amount | Quantity) or operator == "!=":
+        return ""
+    kinds = {kind for each in found for kind, _ in each.items()}
+    if found[0].kind.is_list and operator == "==":
+        return f"{read.name} is a list: write {expressions.shown(constant)} in {published.written(read)}"
+    if operator in _SEARCHES:
+        return _among(comparison, [str(each) for each in published.scalars(candidates, read, AttributeKind.STRING)])
+    known = {kind: python for kind, python in _KINDS.items() if kind in kinds}
+    if known and type(constant) not in known.values():
+        kind = next(iter(known))
+        example = published.scalars(candidates, read, kind)[0]
+        article = "an" if kind is AttributeKind.INT else "a"
+        mistaken = expressions.shown(constant)
+        return f"{read.name} is {article} {kind.value}, and {mistaken} is none: as in {expressions.shown(example)}"
+    if isinstance(constant, str):
+        return _among(comparison, [str(each) for each in published.scalars(candidates, read, AttributeKind.STRING)])
+    kind = AttributeKind.BOOL if isinstance(constant, bool) else AttributeKind.INT
+    others = [expressions.shown(each) for each in published.scalars(candidates, read, kind)]
+    wanted = expressions.shown(constant) if operator == "==" else f"{operator} {expressions.shown(constant)}"
+    return f"no {read.name} is {wanted}: there is {listed(others)}" if others else ""
+
+
+def _search_of(node: tree.AstNode) -> Comparison | None:
+    """Recognise `read in ["a", "b"]` and `read.contains("a")`."""
+    if not isinstance(node, tree.Call) or node.function not in _SEARCHES:
+        return None
+    operands = (*node.arguments, None) if node.target is None else (node.target, *node.arguments)
+    read = expressions.read_of(operands[0]) if operands[0] is not None else None
+    if read is None or operands[1] is None:
+        return None
+    constant = expressions.constant_of(operands[1])
+    return Comparison(read, node.function, constant if isinstance(constant, str) else "")
+
+
+def _among(comparison: Comparison, texts: list[str]) -> str:
+    if not texts:
+        return ""
+    read, operator, constant = comparison
+    close = nearest(constant, texts) if isinstance(constant, str) and constant else ""
+    relation = "is" if operator in {"==", "@in"} else operator
+    told = f"no {read.name} {relation} {expressions.shown(constant) if constant else 'one of these'}"
+    return f'{told}: the nearest is "{close}"' if close else f"{told}: there is {listed(texts, quote=chr(34))}"

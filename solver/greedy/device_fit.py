@@ -1,0 +1,372 @@
+"""Serve some components on one node with what is left there: best fit, with backtracking over options.
+
+A node's condition is a description (its group), the budgets left, the cluster-wide budgets left and whether the
+node is whole. Equal conditions give equal answers, so answers are kept: a batch of thousands of pods on
+thousands of nodes asks a few dozen different questions.
+
+Take devices for the lines of an option from what a node has left, the least valuable first.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from solver.domain import ConstraintKind
+from solver.problem.devices.inventory import Mask
+from solver.problem.devices.layout import GLOBAL, DeviceType, Group, type_at
+from solver.problem.problem import Part, Problem, State
+from solver.problem.requests.component import Component, Line, Option
+from solver.solution import Pick, SharedChoice
+
+_MOST_STEPS: Final = 400
+"""Options tried for one pod on one node before giving up; the exact model has no such limit."""
+
+_MOST_WORK: Final = 200_000
+"""Types looked at for one pod on one node before giving up: steps over many requests and types are long."""
+
+Counts = tuple[tuple[tuple[int, int], ...], ...]
+"""Per line, pairs of type and number of devices."""
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    """One search: budgets left, and steps left."""
+
+    problem: Problem
+    group: Group
+    local: list[int]
+    wide: list[int]
+    steps: int = _MOST_STEPS
+    work: int = _MOST_WORK
+    rank: int = 0
+    opened: int = 0
+    value: int = 0
+    suspects: int = 0
+
+    def step(self) -> bool:
+        """Begin one step more, unless there were enough of them."""
+        self.steps -= 1
+        return self.steps >= 0 and self.work >= 0
+
+    def left(self, budget: int) -> int:
+        """Units left of a budget."""
+        return self.wide[budget - GLOBAL] if budget >= GLOBAL else self.local[budget]
+
+    def take(self, budget: int, amount: int) -> None:
+        """Take units of a budget."""
+        if budget >= GLOBAL:
+            self.wide[budget - GLOBAL] -= amount
+        else:
+            self.local[budget] -= amount
+
+    def most(self, device: DeviceType, demand: int) -> int:
+        """How many devices of a type are left for a demand."""
+        takes = device.takes[demand]
+        if not takes:
+            return device.total
+        most = min(self.left(budget) // amount for budget, amount in takes)
+        if device.fresh >= 0 and self.left(device.fresh) > 0 and device.opens:
+            most = min(most, *(self.left(budget) // amount for budget, amount in device.opens if amount))
+        return min(most, device.total)
+
+    def use(self, device: DeviceType, demand: int, count: int) -> None:
+        """Take devices of a type for a demand; the first use of a shared one opens it."""
+        takes = device.takes[demand]
+        for budget, amount in takes:
+            self.take(budget, amount * count)
+        if takes and device.fresh >= 0 and self.left(device.fresh) > 0:
+            self.take(device.fresh, 1)
+            self.opened += 1
+            for budget, amount in device.opens:
+                self.take(budget, amount)
+        if takes:
+            self.value += device.value * count
+            self.suspects += device.is_suspect * count
+
+    def save(self) -> tuple[list[int], list[int], int, int, int, int]:
+        """Remember where the search stands."""
+        return self.local[:], self.wide[:], self.rank, self.opened, self.value, self.suspects
+
+    def restore(self, saved: tuple[list[int], list[int], int, int, int, int]) -> None:
+        """Go back to where it stood."""
+        local, wide, self.rank, self.opened, self.value, self.suspects = saved
+        self.local[:], self.wide[:] = local, wide
+
+
+def _pick_lines(attempt: Attempt, component: Component, option: Option) -> Counts | None:
+    """Take devices for every line of an option, or give None (what was taken is the caller's to restore)."""
+    if component.needs_identity:
+        return _Singly(attempt, component, option).pick()
+    return _pick_by_type(attempt, option)
+
+
+def _pick_by_type(attempt: Attempt, option: Option) -> Counts | None:
+    """Take counts of types, for lines with the fewest types to choose from first."""
+    taken: dict[int, tuple[tuple[int, int], ...]] = {}
+    for index in sorted(range(len(option.lines)), key=lambda i: (len(option.lines[i].types), i)):
+        counts = _pick_line(attempt, option.lines[index])
+        if counts is None:
+            return None
+        taken[index] = counts
+    return tuple(taken[index] for index in range(len(option.lines)))
+
+
+def _pick_line(attempt: Attempt, line: Line) -> tuple[tuple[int, int], ...] | None:
+    layout = attempt.problem.layout
+    devices = {each: type_at(layout, attempt.group, each) for each in line.types}
+    counts: list[tuple[int, int]] = []
+    needed = line.needed
+    attempt.work -= len(line.types)
+    for each in sorted(line.types, key=lambda each: _eagerness(attempt, devices[each], each, line)):
+        most = attempt.most(devices[each], line.demand)
+        if line.takes_each and most < devices[each].total:
+            return None
+        count = min(most, needed)
+        if count > 0:
+            attempt.use(devices[each], line.demand, count)
+            counts.append((each, count))
+            needed -= count
+        if needed == 0:
+            return tuple(counts)
+    return None
+
+
+def _eagerness(attempt: Attempt, device: DeviceType, reference: int, line: Line) -> tuple[int, ...]:
+    """
+    Which type to take first: no suspect one, the least valuable, the least demanded, a shared one in use, the fullest.
+
+    Of those the one with the fewest left that are enough, else the one with the most, so that others stay whole.
+    """
+    is_fresh = int(device.fresh >= 0 and attempt.left(device.fresh) > 0)
+    remaining = sum(attempt.left(budget) for budget in device.capacities.values())
+    most = 0 if device.is_shareable else attempt.most(device, line.demand)
+    fit = (0, most) if most >= line.needed else (1, -most)
+    return (int(device.is_suspect), is_fresh, device.value, len(device.takes), remaining, *fit, abs(reference))
+
+
+@dataclass(slots=True, eq=False)
+class _Singly:
+    """Pick device by device where rules speak of single ones: distinctAttribute, one result per device."""
+
+    attempt: Attempt
+    component: Component
+    option: Option
+    chosen: list[list[int]] = field(default_factory=list)
+    used: Counter[int] = field(default_factory=Counter)
+    values: defaultdict[int, set[object]] = field(default_factory=lambda: defaultdict(set))
+    distinct: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+
+    def pick(self) -> Counts | None:
+        self.chosen = [[] for _ in self.option.lines]
+        order = sorted(range(len(self.option.lines)), key=lambda i: (len(self.option.lines[i].types), i))
+        slots = [index for index in order for _ in range(self.option.lines[index].needed)]
+        if not self._fill(slots):
+            return None
+        return tuple(tuple(Counter(types).items()) for types in self.chosen)
+
+    def _fill(self, slots: list[int]) -> bool:
+        if not slots:
+            return True
+        line, chosen = self.option.lines[slots[0]], self.chosen[slots[0]]
+        for each in line.types:
+            device = type_at(self.attempt.problem.layout, self.attempt.group, each)
+            # Types of one line are taken in order, so that no set of devices is tried twice.
+            if (chosen and each < chosen[-1]) or not self._may_use(slots[0], each, device):
+                continue
+            if not self.attempt.step():
+                return False
+            saved, values = self.attempt.save(), {key: set(known) for key, known in self.values.items()}
+            self._use(slots[0], each, device)
+            if self._fill(slots[1:]):
+                return True
+            chosen.pop()
+            self.used[each] -= 1
+            self.values = defaultdict(set, values)
+            self.attempt.restore(saved)
+        return False
+
+    def _may_use(self, index: int, each: int, device: DeviceType) -> bool:
+        line = self.option.lines[index]
+        self.attempt.work -= 1
+        if self.attempt.most(device, line.demand) < 1:
+            return False
+        if self.chosen[index].count(each) >= device.total if device.is_shareable else self.used[each] >= device.total:
+            return False
+        return all(
+            self.values[number].isdisjoint(values) for number, values in self._distinct_values(line.request, device)
+        )
+
+    def _use(self, index: int, each: int, device: DeviceType) -> None:
+        line = self.option.lines[index]
+        self.attempt.use(device, line.demand, 1)
+        self.chosen[index].append(each)
+        self.used[each] += 1
+        for number, values in self._distinct_values(line.request, device):
+            self.values[number].update(values)
+
+    def _distinct_values(self, request: int, device: DeviceType) -> list[tuple[int, tuple[object, ...]]]:
+        """Values that no other device of a distinctAttribute may have, by the constraint's number."""
+        if request not in self.distinct:
+            self.distinct[request] = self._links(request)
+        return [(number, device.attributes[position]) for number, position in self.distinct[request]]
+
+    def _links(self, request: int) -> list[tuple[int, int]]:
+        """Give the distinctAttributes of a request: by number, with the position of the attribute."""
+        attributes, alternative = self.attempt.problem.layout.attributes, self.option.alternatives[request]
+        return [
+            (number, attributes.index(link.attribute))
+            for number, link in enumerate(self.component.links)
+            if link.kind is ConstraintKind.DISTINCT
+            and any(each.request == request and each.alternative in {-1, alternative} for each in link.members)
+        ]
+
+
+class Condition(NamedTuple):
+    """Everything about a node that decides how components can be served there."""
+
+    group: int
+    state: State
+    wide: State
+    is_whole: bool
+
+
+class Cost(NamedTuple):
+    """What serving costs, in the order of the policy's levels; smaller is better."""
+
+    rank: int
+    suspects: int
+    opened_nodes: int
+    opened_devices: int
+    value: int
+    leftover: int
+
+
+class DeviceFit(NamedTuple):
+    """Components served: the picks of every part, the condition afterwards, and the cost."""
+
+    picks: tuple[tuple[Pick, ...], ...]
+    after: Condition
+    cost: Cost
+
+
+def serve(problem: Problem, parts: tuple[Part, ...], condition: Condition) -> DeviceFit | None:
+    """Serve all copies of all parts on a node in some condition, or None where no way was found."""
+    group = problem.layout.groups[condition.group]
+    if not all(problem.options(part.component, group) for part in parts):
+        return None
+    attempt = Attempt(problem, group, list(condition.state), list(condition.wide))
+    copies = [
+        (index, _Copy(problem.components[part.component], problem.options(part.component, group)))
+        for index, part in enumerate(parts)
+        for _ in range(part.copies)
+    ]
+    order = sorted(range(len(copies)), key=lambda i: (*_difficulty(copies[i][1]), i))
+    found: dict[int, Pick] = {}
+    if not _serve_rest(attempt, [(position, copies[position][1]) for position in order], found):
+        return None
+    picks: list[list[Pick]] = [[] for _ in parts]
+    for position, (index, _) in enumerate(copies):
+        picks[index].append(found[position])
+    local = tuple(attempt.local)
+    used = local != condition.state
+    after = Condition(condition.group, local, tuple(attempt.wide), condition.is_whole and not used)
+    cost = Cost(
+        attempt.rank,
+        attempt.suspects,
+        int(condition.is_whole and used),
+        attempt.opened,
+        attempt.value,
+        _leftover(group, attempt.local),
+    )
+    return DeviceFit(tuple(tuple(each) for each in picks), after, cost)
+
+
+class _Copy(NamedTuple):
+    """One copy of a component and its options on the node."""
+
+    component: Component
+    options: tuple[Option, ...]
+
+
+def _difficulty(copy: _Copy) -> tuple[bool, int]:
+    """Components without a choice go first, and large ones before small ones."""
+    return len(copy.options) > 1, -max((line.needed for option in copy.options for line in option.lines), default=0)
+
+
+def _leftover(group: Group, local: list[int]) -> int:
+    return sum(local[device.gate] * device.value for device in group.types if not device.is_shareable)
+
+
+def _serve_rest(attempt: Attempt, rest: list[tuple[int, _Copy]], found: dict[int, Pick]) -> bool:
+    if not rest:
+        return True
+    (position, (component, options)), later = rest[0], rest[1:]
+    for index in _by_preference(attempt, options):
+        if not attempt.step():
+            return False
+        saved = attempt.save()
+        lines = _pick_lines(attempt, component, options[index])
+        if lines is not None:
+            attempt.rank += options[index].rank
+            found[position] = Pick(index, lines)
+            if _serve_rest(attempt, later, found):
+                return True
+        attempt.restore(saved)
+    return False
+
+
+def _by_preference(attempt: Attempt, options: tuple[Option, ...]) -> Iterator[int]:
+    """
+    Best rank first, then as the requests stand, then the scarcest devices, so that larger groups stay whole.
+
+    Options come in the first two orders; what is left is counted for those that are equal in both, and only when it is
+    their turn: of thousands of options the first few mostly do.
+    """
+    for _, equal in groupby(range(len(options)), key=lambda index: options[index].alternatives):
+        indices = list(equal)
+        if len(indices) > 1:
+            supplies = {index: _supply(attempt, options[index]) for index in indices}
+            indices.sort(key=lambda index: (supplies[index], index))
+        yield from indices
+
+
+def _supply(attempt: Attempt, option: Option) -> int:
+    """Give what the devices are worth that an option could take."""
+    types = {(each, line.demand) for line in option.lines for each in line.types}
+    attempt.work -= len(types)
+    devices = [(type_at(attempt.problem.layout, attempt.group, each), demand) for each, demand in types]
+    return sum(attempt.most(device, demand) * device.value for device, demand in devices)
+
+
+@dataclass(slots=True, eq=False)
+class Kept:
+    """Answers of `serve`, by what was asked."""
+
+    problem: Problem
+    answers: dict[tuple[tuple[Part, ...], Condition], DeviceFit | None] = field(default_factory=dict)
+
+    def serve(self, parts: tuple[Part, ...], condition: Condition) -> DeviceFit | None:
+        """Serve, or remember how it went."""
+        key = (parts, condition)
+        if key not in self.answers:
+            self.answers[key] = serve(self.problem, parts, condition)
+        return self.answers[key]
+
+
+def reach(problem: Problem, choice: SharedChoice) -> Mask:
+    """Nodes from which a shared claim can be used once allocated as chosen; only its own where they are no site."""
+    layout, every = problem.layout, frozenset(range(problem.node_count))
+    found, here = every, frozenset((choice.node,))
+    for reference in (each for copies in choice.picks for pick in copies for line in pick.lines for each, _ in line):
+        wide = -reference - 1
+        if reference >= 0 or any(problem.inventory.records[i].device.binds_to_node for i in layout.wide_members[wide]):
+            found = here
+            break
+        found &= every if (nodes := layout.wide_nodes[wide]) is None else nodes
+    mask = np.zeros(problem.node_count, dtype=np.bool_)
+    mask[list(found if found == every or found in layout.sites else here)] = True
+    return mask

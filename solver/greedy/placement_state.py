@@ -1,0 +1,343 @@
+"""What the greedy asks besides room and devices: rules among pods, followed while pods are placed one after the other.
+
+Each kind of rule is one tracker. A rule that the model has rows for needs one here too, or the greedy proposes what
+the model refuses.
+
+Rules between pods, followed while pods are placed: anti-affinity, affinity, spread.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from solver.domain import Reason, ReasonCode
+from solver.problem.devices.inventory import Mask
+from solver.problem.inter_pod import exclusions
+from solver.problem.inter_pod.affinity_rules import Apart, SpreadRule, Together
+from solver.problem.inter_pod.rules import Neighbours
+from solver.problem.limits import NO_DOMAIN, Domains, Limit
+from solver.problem.problem import PodClass, Problem
+from solver.solution import Solution
+
+
+@dataclass(slots=True, eq=False)
+class ApartTracker:
+    """Domains that have a pod which holds a term, and domains that have one which it is about."""
+
+    rule: Apart
+    holding: Mask
+    wanted: Mask
+
+    @classmethod
+    def of(cls, rule: Apart) -> "ApartTracker":
+        """Start with nothing placed."""
+        count = rule.topology.count
+        return cls(rule, np.zeros(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_))
+
+    def mask(self, pod_class: PodClass) -> Mask | None:
+        """Nodes in whose domains there is nobody that the class keeps away from, nor anybody that keeps it away."""
+        refused: Mask | None = None
+        if pod_class.index in self.rule.holders:
+            refused = self.rule.topology.nodes_in(self.wanted)
+        if pod_class.index in self.rule.wanted:
+            others = self.rule.topology.nodes_in(self.holding)
+            refused = others if refused is None else refused | others
+        return None if refused is None else ~refused
+
+    def objections(self, pod_class: PodClass) -> Iterator[tuple[Mask, Reason]]:
+        """Give the nodes that are left, with what the others lack."""
+        if pod_class.index in self.rule.holders:
+            yield ~self.rule.topology.nodes_in(self.wanted), self.rule.reason or exclusions.ANTI_AFFINITY
+        if pod_class.index in self.rule.wanted:
+            yield ~self.rule.topology.nodes_in(self.holding), self.rule.reason or exclusions.EXISTING
+
+    def take(self, pod_class: PodClass, node: int) -> None:
+        """Note who is in the node's domain."""
+        domain = self.rule.topology.domain_of[node]
+        if domain != NO_DOMAIN:
+            self.holding[domain] |= pod_class.index in self.rule.holders
+            self.wanted[domain] |= pod_class.index in self.rule.wanted
+
+    def copy(self) -> "ApartTracker":
+        """Copy what is noted."""
+        return ApartTracker(self.rule, self.holding.copy(), self.wanted.copy())
+
+
+@dataclass(slots=True, eq=False)
+class TogetherTracker:
+    """Domains, by term, that have a pod which the members' terms are about."""
+
+    rule: Together
+    supported: tuple[Mask, ...]
+
+    @classmethod
+    def of(cls, rule: Together) -> "TogetherTracker":
+        """Start with running pods."""
+        return cls(rule, tuple(each.copy() for each in rule.supported))
+
+    def mask(self, pod_class: PodClass) -> Mask | None:
+        """Nodes whose domains have such a pod; for the very first one, all that have the labels."""
+        if pod_class.index not in self.rule.members:
+            return None
+        if pod_class.index in self.rule.seeds and not any(each.any() for each in self.supported):
+            return self.rule.with_keys()
+        return self.rule.nodes(self.supported)
+
+    def objections(self, pod_class: PodClass) -> Iterator[tuple[Mask, Reason]]:
+        """Give the nodes that are left, with what the others lack."""
+        mask = self.mask(pod_class)
+        if mask is not None:
+            yield mask, exclusions.AFFINITY
+
+    def take(self, pod_class: PodClass, node: int) -> None:
+        """Note the domains of a pod that the terms are about."""
+        if pod_class.index in self.rule.seeds or pod_class.index in self.rule.supporters:
+            for topology, domains in zip(self.rule.topologies, self.supported, strict=True):
+                domain = topology.domain_of[node]
+                if domain != NO_DOMAIN:
+                    domains[domain] = True
+
+    def copy(self) -> "TogetherTracker":
+        """Copy what is noted."""
+        return TogetherTracker(self.rule, tuple(each.copy() for each in self.supported))
+
+
+@dataclass(slots=True, eq=False)
+class SpreadTracker:
+    """How many pods count in each domain, and which domains have a pod that the constraint binds."""
+
+    rule: SpreadRule
+    counts: Domains
+    bound: Mask
+
+    @classmethod
+    def of(cls, rule: SpreadRule) -> "SpreadTracker":
+        """Start with running pods."""
+        return cls(rule, rule.existing.copy(), np.zeros(rule.topology.count, dtype=np.bool_))
+
+    def mask(self, pod_class: PodClass) -> Mask | None:
+        """Nodes where one pod more breaks the constraint neither for itself nor for pods that are placed already."""
+        rule = self.rule
+        is_bound, is_wanted = pod_class.index in rule.bound, pod_class.index in rule.wanted
+        if not (is_bound or is_wanted) or not rule.eligible.any():
+            return None
+        after = self.counts + int(is_wanted)
+        too_many = after - rule.least(self.counts) > rule.max_skew
+        refused = too_many if is_bound else too_many & self.bound
+        nodes = rule.topology.nodes_in(refused)
+        if is_wanted and not is_bound:
+            nodes = nodes & rule.counted
+        return ~nodes
+
+    def objections(self, pod_class: PodClass) -> Iterator[tuple[Mask, Reason]]:
+        """Give the nodes that are left, with what the others lack."""
+        mask = self.mask(pod_class)
+        if mask is not None:
+            yield mask, exclusions.SPREAD
+
+    def take(self, pod_class: PodClass, node: int) -> None:
+        """Count a pod."""
+        domain = self.rule.topology.domain_of[node]
+        if domain == NO_DOMAIN:
+            return
+        self.bound[domain] |= pod_class.index in self.rule.bound
+        if pod_class.index in self.rule.wanted and self.rule.counted[node]:
+            self.counts[domain] += 1
+
+    def copy(self) -> "SpreadTracker":
+        """Copy the counts."""
+        return SpreadTracker(self.rule, self.counts.copy(), self.bound.copy())
+
+
+@dataclass(slots=True, eq=False)
+class NeighbourTracker:
+    """All rules between pods; of a class only those are asked that concern it."""
+
+    rules: tuple[ApartTracker | TogetherTracker | SpreadTracker, ...]
+    of_class: dict[int, list[int]]
+
+    @classmethod
+    def of(cls, neighbours: Neighbours) -> "NeighbourTracker":
+        """Start with nothing placed."""
+        rules: tuple[tuple[ApartTracker | TogetherTracker | SpreadTracker, frozenset[int]], ...] = (
+            *((ApartTracker.of(each), each.holders | each.wanted) for each in neighbours.apart),
+            *((TogetherTracker.of(each), each.members | each.supporters) for each in neighbours.together),
+            *((SpreadTracker.of(each), each.bound | each.wanted) for each in neighbours.spreads),
+        )
+        of_class: dict[int, list[int]] = {}
+        for position, (_, concerned) in enumerate(rules):
+            for pod_class in concerned:
+                of_class.setdefault(pod_class, []).append(position)
+        return cls(tuple(rule for rule, _ in rules), of_class)
+
+    def mask(self, pod_class: PodClass) -> Mask | None:
+        """Nodes that all rules leave."""
+        found: Mask | None = None
+        for position in self.of_class.get(pod_class.index, ()):
+            kept = self.rules[position].mask(pod_class)
+            if kept is not None:
+                found = kept if found is None else found & kept
+        return found
+
+    def objections(self, pod_class: PodClass) -> Iterator[tuple[Mask, Reason]]:
+        """Give what each rule leaves."""
+        for position in self.of_class.get(pod_class.index, ()):
+            yield from self.rules[position].objections(pod_class)
+
+    def take(self, pod_class: PodClass, node: int) -> None:
+        """Tell those that it concerns."""
+        for position in self.of_class.get(pod_class.index, ()):
+            self.rules[position].take(pod_class, node)
+
+    def copy(self) -> "NeighbourTracker":
+        """Copy all of them."""
+        return NeighbourTracker(tuple(each.copy() for each in self.rules), self.of_class)
+
+
+class Tracker(Protocol):
+    """Follows one kind of rule; `copy` gives an independent one in the same state."""
+
+    def mask(self, pod_class: PodClass) -> Mask | None:
+        """Nodes where one pod more of a class keeps the rule; None where the rule does not concern the class."""
+
+    def objections(self, pod_class: PodClass) -> Iterable[tuple[Mask, Reason]]:
+        """Give masks of nodes where the rule is kept, each with what speaks against the other nodes (one of them)."""
+
+    def take(self, pod_class: PodClass, node: int) -> None:
+        """Note that a pod of a class was placed."""
+
+    def copy(self) -> "Tracker":
+        """Give a tracker in the same state that is changed on its own."""
+
+
+def trackers(problem: Problem) -> list[Tracker]:
+    """Give the trackers that a problem needs, with nothing placed yet."""
+    found: list[Tracker] = []
+    if problem.limits:
+        found.append(LimitTracker.of(problem.limits))
+    if problem.neighbours.concerned:
+        found.append(NeighbourTracker.of(problem.neighbours))
+    return found
+
+
+def after(problem: Problem, solution: Solution) -> list[Tracker]:
+    """Give the trackers of a problem once a solution is placed."""
+    found = trackers(problem)
+    for choice in solution.choices if found else ():
+        for each in found:
+            each.take(problem.classes[choice.pod_class], choice.node)
+    return found
+
+
+def refused(
+    found: Iterable[Tracker], pod_class: PodClass, nodes: Mask, *, leaving: ReasonCode | None = None
+) -> tuple[Mask, Counter[Reason]]:
+    """
+    Give those of some nodes where one pod more keeps every rule, and on how many others which reason comes first.
+
+    Rules whose reason has the code `leaving` are left out.
+    """
+    counts = Counter[Reason]()
+    for tracker in found:
+        for kept, reason in tracker.objections(pod_class):
+            lost = int(np.count_nonzero(nodes & ~kept)) if reason.code is not leaving else 0
+            if lost:
+                counts[reason] += lost
+                nodes = nodes & kept
+    return nodes, counts
+
+
+Left = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True, eq=False)
+class _Beginnings:
+    """What limits leave before anything is taken; worked out once for all that begin alike, such as those of ports."""
+
+    lefts: dict[int, Left] = field(default_factory=dict)
+    masks: dict[tuple[int, int, int], Mask] = field(default_factory=dict)
+    """By the identities of what is the same object in alike limits, and by the amount that is taken."""
+
+    def left(self, limit: Limit) -> Left:
+        """What there is in each domain."""
+        key = id(limit.left)
+        if key not in self.lefts:
+            self.lefts[key] = np.array(limit.left, dtype=np.int64)
+        return self.lefts[key]
+
+    def mask(self, limit: Limit, pod_class: int) -> Mask:
+        """Nodes where a pod of a class fits."""
+        key = _beginning(limit, pod_class)
+        if key not in self.masks:
+            self.masks[key] = limit.open_nodes(self.left(limit), pod_class)
+        return self.masks[key]
+
+
+def _beginning(limit: Limit, pod_class: int) -> tuple[int, int, int]:
+    return id(limit.domain_of), id(limit.left), limit.takes[pod_class]
+
+
+@dataclass(slots=True, eq=False)
+class LimitTracker:
+    """
+    What is left of every limit.
+
+    `first` has one of each kind of a class's limits, as it began; `left` only what something was taken of. So a class
+    of many limits, one per port, costs no more than those of them that others have used.
+    """
+
+    by_class: dict[int, dict[int, Limit]]
+    first: dict[int, list[Limit]]
+    beginnings: _Beginnings
+    left: dict[int, Left]
+
+    @classmethod
+    def of(cls, limits: tuple[Limit, ...]) -> "LimitTracker":
+        """Start with nothing taken."""
+        by_class: dict[int, dict[int, Limit]] = {}
+        for position, limit in enumerate(limits):
+            for pod_class in limit.takes:
+                by_class.setdefault(pod_class, {})[position] = limit
+        first = {
+            pod_class: list({(_beginning(each, pod_class), each.reason): each for each in own.values()}.values())
+            for pod_class, own in by_class.items()
+        }
+        return cls(by_class, first, _Beginnings(), {})
+
+    def mask(self, pod_class: PodClass) -> Mask | None:
+        """Nodes in whose domains enough is left of every limit."""
+        found: Mask | None = None
+        for _, fits in self._open(pod_class.index):
+            found = fits if found is None else found & fits
+        return found
+
+    def objections(self, pod_class: PodClass) -> Iterator[tuple[Mask, Reason]]:
+        """Give the nodes that are left by each limit that has a reason; by limits that are alike at once."""
+        for limit, fits in self._open(pod_class.index):
+            if limit.reason is not None:
+                yield fits, limit.reason
+
+    def _open(self, pod_class: int) -> Iterator[tuple[Limit, Mask]]:
+        for limit in self.first.get(pod_class, ()):
+            yield limit, self.beginnings.mask(limit, pod_class)
+        own = self.by_class.get(pod_class, {})
+        for position in sorted(own.keys() & self.left.keys()):
+            yield own[position], own[position].open_nodes(self.left[position], pod_class)
+
+    def take(self, pod_class: PodClass, node: int) -> None:
+        """Take from every limit of the class."""
+        for position, limit in self.by_class.get(pod_class.index, {}).items():
+            domain = limit.domain_of[node]
+            if domain != NO_DOMAIN:
+                if position not in self.left:
+                    self.left[position] = self.beginnings.left(limit).copy()
+                self.left[position][domain] -= limit.takes[pod_class.index]
+
+    def copy(self) -> "LimitTracker":
+        """Copy what is left."""
+        left = {position: each.copy() for position, each in self.left.items()}
+        return LimitTracker(self.by_class, self.first, self.beginnings, left)

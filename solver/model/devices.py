@@ -1,0 +1,240 @@
+"""Devices are taken from what is left, none of them twice: budgets of nodes and of the cluster."""
+
+from collections import defaultdict
+from typing import NamedTuple
+
+from solver.domain import ConstraintKind
+from solver.model import victims
+from solver.model.form import Expression
+from solver.model.variables import PartAt, Variables
+from solver.problem.devices.layout import GLOBAL, MOST_UNITS, DeviceType, type_at
+from solver.problem.requests.component import Line, Link
+
+
+def supply_pools(variables: Variables) -> None:
+    """Devices of a pool's types are as many as its lines ask for; with one type there is nothing to choose."""
+    for pool, lines in variables.pools.items():
+        variables.form.step(len(lines))
+        asked = Expression()
+        for at, option, line in lines:
+            add_scaled(asked, variables.copies[at][option], line.needed)
+        if len(pool.types) == 1:
+            variables.devices[pool] = {pool.types[0]: asked}
+            continue
+        total = Expression({variable: -coefficient for variable, coefficient in asked.terms.items()})
+        most = sum(coefficient * variables.form.upper[variable] for variable, coefficient in asked.terms.items())
+        variables.devices[pool] = {}
+        for each, takes in zip(pool.types, pool.takes, strict=True):
+            limit = min(most, most_of(variables, pool.cell, type_of(variables, pool.cell, each), takes))
+            variable = variables.form.variable(0, limit)
+            variables.devices[pool][each] = Expression({variable: 1})
+            total.add(variable)
+        variables.form.require(total, "supply", low=0, high=0)
+
+
+def keep_distinct(variables: Variables) -> None:
+    """Devices of one request differ: a shareable device serves a request of several at most once per copy."""
+    for pool, lines in variables.pools.items():
+        if not pool.distinct:
+            continue
+        variables.form.step(len(lines))
+        for each, count in variables.devices[pool].items():
+            if not type_of(variables, pool.cell, each).is_shareable:
+                continue
+            limit = Expression(dict(count.terms))
+            for at, option, _ in lines:
+                add_scaled(limit, variables.copies[at][option], -1)
+            variables.form.require(limit, "distinct devices", high=0)
+
+
+def respect_budgets(variables: Variables) -> None:
+    """Nothing is taken beyond what is left; nodes and shared devices that were untouched count as opened."""
+    local: defaultdict[tuple[int, int], Expression] = defaultdict(Expression)
+    wide: defaultdict[int, Expression] = defaultdict(Expression)
+
+    def take(cell: int, budget: int, amount: int, count: Expression) -> None:
+        add_scaled(wide[budget] if budget >= GLOBAL else local[cell, budget], count, amount)
+
+    for cell, each, demand_takes, count in taken(variables):
+        device = type_of(variables, cell, each)
+        for budget, amount in demand_takes:
+            take(cell, budget, amount, count)
+        if device.fresh >= 0 and demand_takes and left(variables, cell, device.fresh) > 0:
+            opened = _opened_device(variables, cell, each)
+            limit = Expression(dict(count.terms))
+            limit.add(opened, -_most(variables, count))
+            variables.form.require(limit, "opened device", high=0)
+    _open_kept(variables)
+    for (cell, each), opened in variables.opened_devices.items():
+        device = variables.problem.layout.wide_types[-each - 1] if each < 0 else type_of(variables, cell, each)
+        for budget, amount in device.opens:
+            take(cell, budget, amount, Expression({opened: 1}))
+    victims.add_kept_devices(variables, local, wide)
+    for (cell, budget), total in local.items():
+        _require_budget(variables, cell, budget, total)
+    for budget, total in wide.items():
+        units = variables.problem.wide_left(budget)
+        if units <= MOST_UNITS:
+            variables.form.require(total, "budget", high=units)
+
+
+def _opened_device(variables: Variables, cell: int, each: int) -> int:
+    """Count a shareable device as opened; on a whole node that opens the node too."""
+    key = variables.device_key(cell, each)
+    if key not in variables.opened_devices:
+        multiplicity = variables.cell(cell).multiplicity if each >= 0 else 1
+        variables.opened_devices[key] = variables.form.variable(0, multiplicity)
+        if each >= 0 and variables.cell(cell).is_whole:
+            linked = Expression({variables.opened_devices[key]: 1})
+            linked.add(_opened_node(variables, cell), -1)
+            variables.form.require(linked, "opened node", high=0)
+    return variables.opened_devices[key]
+
+
+def _open_kept(variables: Variables) -> None:
+    """Shareable devices that kept claims use are open."""
+    for cell, each, kept in variables.kept_shares:
+        if _is_fresh(variables, cell, each):
+            limit = Expression({kept: 1, _opened_device(variables, cell, each): -1})
+            variables.form.require(limit, "opened device", high=0)
+
+
+def _is_fresh(variables: Variables, cell: int, each: int) -> bool:
+    """Whether nobody uses a shareable device in a cell, or a cluster-wide one (cell -1)."""
+    if each < 0:
+        fresh = variables.problem.layout.wide_types[-each - 1].fresh
+        return fresh >= 0 and variables.problem.wide_left(fresh) > 0
+    fresh = type_of(variables, cell, each).fresh
+    return fresh >= 0 and left(variables, cell, fresh) > 0
+
+
+def _opened_node(variables: Variables, cell: int) -> int:
+    if cell not in variables.opened_nodes:
+        variables.opened_nodes[cell] = variables.form.variable(0, variables.cell(cell).multiplicity)
+    return variables.opened_nodes[cell]
+
+
+def _require_budget(variables: Variables, cell: int, budget: int, total: Expression) -> None:
+    at = variables.cell(cell)
+    units = at.state[budget]
+    if units > MOST_UNITS:
+        return
+    if at.is_whole:
+        total.add(_opened_node(variables, cell), -units)
+        variables.form.require(total, "budget", high=0)
+    elif _most(variables, total) > units * at.multiplicity:
+        variables.form.require(total, "budget", high=units * at.multiplicity)
+
+
+def taken(variables: Variables) -> list[tuple[int, int, tuple[tuple[int, int], ...], Expression]]:
+    """List (cell, type, what one takes, how many) of everything that is taken."""
+    rows = []
+    for pool, counts in variables.devices.items():
+        for each, takes in zip(pool.types, pool.takes, strict=True):
+            rows.append((pool.cell, each, takes, counts[each]))
+    for at, option, line in whole_lines(variables):
+        for each in line.types:
+            device = type_of(variables, at.cell, each)
+            count = Expression()
+            add_scaled(count, variables.copies[at][option], device.total)
+            rows.append((at.cell, each, device.takes[line.demand], count))
+    return rows
+
+
+def whole_lines(variables: Variables) -> list[tuple[PartAt, int, Line]]:
+    """Lines that take every device of their types (allocation mode All)."""
+    return [
+        (at, index, line)
+        for at, options in variables.options.items()
+        for index, option in options
+        for line in option.lines
+        if line.takes_each
+    ]
+
+
+class _Taken(NamedTuple):
+    """Devices of a type that a request of a component takes, in one of its alternatives."""
+
+    request: int
+    alternative: int
+    type: int
+    amount: Expression
+
+
+def keep_identity(variables: Variables) -> None:
+    """Rules about single devices: distinctAttribute pairwise, and one result per device within a claim."""
+    of_part: defaultdict[PartAt, list[_Taken]] = defaultdict(list)
+    for pool, counts in variables.devices.items():
+        if pool.owner is not None:
+            at, request, alternative = pool.owner
+            of_part[at] += [_Taken(request, alternative, each, count) for each, count in counts.items()]
+    for at, option, line in whole_lines(variables):
+        if variables.problem.components[variables.parts(at.owner)[at.part].component].needs_identity:
+            for each in line.types:
+                count = Expression()
+                add_scaled(count, variables.copies[at][option], type_of(variables, at.cell, each).total)
+                of_part[at].append(_Taken(line.request, line.alternative, each, count))
+    for at, taken_by in of_part.items():
+        _each_device_once(variables, at, taken_by)
+        _differ_pairwise(variables, at, taken_by)
+
+
+def _each_device_once(variables: Variables, at: PartAt, taken_by: list[_Taken]) -> None:
+    totals: defaultdict[int, Expression] = defaultdict(Expression)
+    for each in taken_by:
+        if not type_of(variables, at.cell, each.type).is_shareable:
+            add_scaled(totals[each.type], each.amount, 1)
+    for reference, total in totals.items():
+        device = type_of(variables, at.cell, reference)
+        if _most(variables, total) > device.total:
+            variables.form.require(total, "one result per device", high=device.total)
+
+
+def _differ_pairwise(variables: Variables, at: PartAt, taken_by: list[_Taken]) -> None:
+    """For every value of a distinctAttribute at most one device that has it (k/k#140600)."""
+    component = variables.problem.components[variables.parts(at.owner)[at.part].component]
+    attributes = variables.problem.layout.attributes
+    for link in component.links:
+        if link.kind is not ConstraintKind.DISTINCT:
+            continue
+        column = attributes.index(link.attribute)
+        per_value: defaultdict[object, Expression] = defaultdict(Expression)
+        covered = [each for each in taken_by if _covers(link, each.request, each.alternative)]
+        for each in covered:
+            for value in type_of(variables, at.cell, each.type).attributes[column]:
+                add_scaled(per_value[value], each.amount, 1)
+        for total in per_value.values():
+            variables.form.require(total, "distinctAttribute", high=1)
+
+
+def _covers(link: Link, request: int, alternative: int) -> bool:
+    return any(each.request == request and each.alternative in {-1, alternative} for each in link.members)
+
+
+def add_scaled(target: Expression, source: Expression, factor: int) -> None:
+    """Add a multiple of an expression to another."""
+    for variable, coefficient in source.terms.items():
+        target.add(variable, coefficient * factor)
+
+
+def type_of(variables: Variables, cell: int, each: int) -> DeviceType:
+    """Resolve a type reference in a cell."""
+    return type_at(variables.problem.layout, variables.cell(cell).group, each)
+
+
+def left(variables: Variables, cell: int, budget: int) -> int:
+    """Units left of a budget, of one node of the cell or of the cluster."""
+    return variables.problem.wide_left(budget) if budget >= GLOBAL else variables.cell(cell).state[budget]
+
+
+def most_of(variables: Variables, cell: int, device: DeviceType, takes: tuple[tuple[int, int], ...]) -> int:
+    """How many devices of a type a cell can give at most."""
+    multiplicity = variables.cell(cell).multiplicity
+    if not takes:
+        return device.total * multiplicity
+    return min(left(variables, cell, budget) // amount for budget, amount in takes) * multiplicity
+
+
+def _most(variables: Variables, expression: Expression) -> int:
+    upper = variables.form.upper
+    return sum(coefficient * upper[variable] for variable, coefficient in expression.terms.items() if coefficient > 0)

@@ -1,0 +1,157 @@
+"""Groups that are broken, and devices that crowd nodes, as expressions to maximise.
+
+Partitions that a placement spoils, as an expression to maximise.
+"""
+
+from collections import Counter, defaultdict
+from typing import NamedTuple
+
+from solver.model.devices import add_scaled, taken, type_of
+from solver.model.form import Expression
+from solver.model.variables import Variables
+from solver.problem.devices import fragmentation
+from solver.problem.devices.layout import GLOBAL, Partition
+from solver.problem.problem import State
+
+
+def opened_groups(variables: Variables) -> Expression:
+    """Whole groups of nodes of which one is opened; a cell with nodes of several groups counts none."""
+    group_of = fragmentation.node_groups(variables.problem)
+    cost, opened = Expression(), dict[tuple[str, str], tuple[int, list[int]]]()
+    form = variables.form
+    for cell, variable in variables.opened_nodes.items():
+        found = {group_of.get(node) for node in variables.cell(cell).nodes}
+        group = found.pop()
+        if found or group is None:
+            continue
+        if group not in opened:
+            opened[group] = (form.variable(0, 1), [])
+            cost.add(opened[group][0], -1)
+        opened[group][1].append(variable)
+        form.require(Expression({variable: 1, opened[group][0]: -form.upper[variable]}), "opened group", high=0)
+    variables.completions.append(lambda values: _open(values, list(opened.values())))
+    return cost
+
+
+def _open(values: list[int], opened: list[tuple[int, list[int]]]) -> None:
+    for variable, members in opened:
+        values[variable] = int(any(values[each] for each in members))
+
+
+def broken_groups(variables: Variables) -> Expression:
+    """Whole groups within nodes of which a device is taken."""
+    used: defaultdict[tuple[int, int], Expression] = defaultdict(Expression)
+    for cell, each, takes, count in taken(variables):
+        if takes and each >= 0:
+            add_scaled(used[cell, each], count, 1)
+    cost, form = Expression(), variables.form
+    broken: list[tuple[int, Expression]] = []
+    for cell in dict.fromkeys(cell for cell, _ in used):
+        at = variables.cell(cell)
+        for bundle in fragmentation.bundles(variables.problem, at.group, at.state):
+            total = Expression()
+            for each in bundle.types:
+                add_scaled(total, used.get((cell, each), Expression()), 1)
+            if total.terms:
+                variable = form.variable(0, at.multiplicity)
+                broken.append((variable, Expression(dict(total.terms))))
+                total.add(variable, -bundle.total)
+                form.require(total, "broken group", high=0)
+                cost.add(variable, -1)
+    variables.completions.append(lambda values: _break(values, broken))
+    return cost
+
+
+def _break(values: list[int], broken: list[tuple[int, Expression]]) -> None:
+    for variable, total in broken:
+        values[variable] = int(total.value(values) > 0)
+
+
+def crowded_nodes(variables: Variables) -> Expression:
+    """Each further device of a node costs one more, beginning with how many fewer it has free than the freest node."""
+    totals: defaultdict[int, Expression] = defaultdict(Expression)
+    for cell, each, takes, count in taken(variables):
+        if takes and each >= 0:
+            add_scaled(totals[cell], count, 1)
+    most, cost, form = fragmentation.most_free(variables.problem), Expression(), variables.form
+    steps: list[tuple[list[int], Expression]] = []
+    for cell, total in totals.items():
+        at = variables.cell(cell)
+        base = most - fragmentation.free_devices(at.group, at.state)
+        bound = sum(factor * form.upper[each] for each, factor in total.terms.items() if factor > 0)
+        places = [form.variable(0, at.multiplicity) for _ in range(-(-bound // at.multiplicity))]
+        steps.append((places, Expression(dict(total.terms))))
+        for number, place in enumerate(places):
+            cost.add(place, -(base + number))
+        row = Expression(dict.fromkeys(places, 1))
+        add_scaled(row, total, -1)
+        form.require(row, "crowded node", low=0)
+    variables.completions.append(lambda values: _fill(values, steps))
+    return cost
+
+
+def _fill(values: list[int], steps: list[tuple[list[int], Expression]]) -> None:
+    """For cells of one node: a place is one device."""
+    for places, total in steps:
+        count = total.value(values)
+        for number, place in enumerate(places):
+            values[place] = int(number < count)
+
+
+def spoiled(variables: Variables) -> Expression:
+    """Give the value of partitions that cannot be had any more; cells of several nodes are as if those were alike."""
+    used = _used(variables)
+    cost = Expression()
+    spoilt: list[_Spoilt] = []
+    for cell in dict.fromkeys(cell for cell, _ in used):
+        found = [fragmentation.partitions(variables.problem, node) for node in variables.cell(cell).nodes]
+        tables = set({id(table): table for table in found}.values())  # mostly one: then there is little to compare
+        for partition in tables.pop() if len(tables) == 1 else ():
+            drawn = {budget: used[cell, budget] for budget, _ in partition.draws if (cell, budget) in used}
+            spoilt.append(_spoilt(variables, cell, partition, drawn))
+            cost.add(spoilt[-1].variable, -partition.value)
+    variables.completions.append(lambda values: _spoil(values, spoilt))
+    return cost
+
+
+def _spoilt(variables: Variables, cell: int, partition: Partition, drawn: dict[int, Expression]) -> "_Spoilt":
+    """Count the partitions lost: what is used and what is still to be had fit together into each counter."""
+    at, form = variables.cell(cell), variables.form
+    variable = form.variable(0, partition.most * at.multiplicity)
+    for budget, amount in partition.draws:
+        if budget in drawn:
+            row = Expression(dict(drawn[budget].terms))
+            row.add(variable, -amount)
+            most = at.multiplicity * (at.state[budget] - amount * partition.most)
+            form.require(row, "spoiled partition", high=most)
+    return _Spoilt(variable, partition, at.state, {b: Expression(dict(e.terms)) for b, e in drawn.items()})
+
+
+class _Spoilt(NamedTuple):
+    variable: int
+    partition: Partition
+    state: State
+    drawn: dict[int, Expression]
+
+
+def _used(variables: Variables) -> dict[tuple[int, int], Expression]:
+    """Units taken of every counter of every cell."""
+    used: defaultdict[tuple[int, int], Expression] = defaultdict(Expression)
+    for cell, each, takes, count in taken(variables):
+        if each < 0:
+            continue
+        device = type_of(variables, cell, each)
+        for budget, amount in takes:
+            if budget < GLOBAL and budget != device.gate and not device.is_shareable:
+                add_scaled(used[cell, budget], count, amount)
+    for (cell, each), opened in variables.opened_devices.items():
+        for budget, amount in type_of(variables, cell, each).opens if each >= 0 else ():
+            if budget < GLOBAL:
+                used[cell, budget].add(opened, amount)
+    return dict(used)
+
+
+def _spoil(values: list[int], spoilt: list[_Spoilt]) -> None:
+    for each in spoilt:
+        used = Counter({budget: total.value(values) for budget, total in each.drawn.items()})
+        values[each.variable] = each.partition.most - each.partition.left(each.state, used)

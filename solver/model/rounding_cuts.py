@@ -1,0 +1,80 @@
+"""
+What holds for each node of a cell and is lost where nodes are added up.
+
+A node with eight devices serves one pod that needs five, and a hundred such nodes serve a hundred of them, not a
+hundred and sixty. Sums over nodes do not know that; these rows do, and the relaxation bounds the better for it. The
+general model has a cell for each node and finds them itself where it needs them.
+"""
+
+from collections import defaultdict
+
+from solver.model.devices import add_scaled, left
+from solver.model.form import Expression
+from solver.model.variables import DemandPool, PartAt, Variables
+from solver.problem.devices.layout import Takes
+from solver.problem.requests.component import Line
+
+_Asked = tuple[DemandPool, list[tuple[PartAt, int, Line]]]
+"""A pool, and the lines that it serves."""
+
+
+def fit_each_node(variables: Variables) -> None:
+    """Of so many devices of a node, requests for several get no more than go into them whole (Chvátal and Gomory)."""
+    if not variables.cells.is_merged:
+        return
+    of_cell: defaultdict[int, list[_Asked]] = defaultdict(list)
+    for pool, lines in variables.pools.items():
+        if all(each >= 0 for each in pool.types) and all(pool.takes):
+            of_cell[pool.cell].append((pool, lines))
+    for asked in of_cell.values():
+        for types in dict.fromkeys(pool.types for pool, _ in asked):
+            _round_down(variables, [each for each in asked if set(each[0].types) <= set(types)])
+
+
+def _round_down(variables: Variables, asked: list[_Asked]) -> None:
+    """Count requests in multiples of each size that occurs: they all take of the same devices."""
+    cell = asked[0][0].cell
+    most = _most_left(variables, cell, [pool for pool, _ in asked])
+    lines = [(variables.copies[at][option], line.needed) for _, found in asked for at, option, line in found]
+    for size in sorted({needed for _, needed in lines if needed > 1}):
+        variables.form.step(len(lines))
+        if most is None or most % size == 0:
+            continue  # sums know that too
+        total = Expression()
+        for copies, needed in lines:
+            if needed >= size:
+                add_scaled(total, copies, needed // size)
+        _require(variables, cell, total, most // size)
+
+
+def _most_left(variables: Variables, cell: int, pools: list[DemandPool]) -> int | None:
+    """Say how many devices one node of a cell can give to some pools at most; None where nothing limits them."""
+    ways: defaultdict[int, set[Takes]] = defaultdict(set)
+    for pool in pools:
+        for each, takes in zip(pool.types, pool.takes, strict=True):
+            ways[each].add(takes)
+    limits = [_most_given(variables, cell, found) for found in ways.values()]
+    return None if None in limits else sum(filter(None, limits))
+
+
+def _most_given(variables: Variables, cell: int, ways: set[Takes]) -> int | None:
+    """
+    How many devices of a type a node gives at most, however they are taken.
+
+    Only a budget that every way draws on says it: of memory and cores one may take little of the one, another of the
+    other, and more of both fit together than of either alone.
+    """
+    drawn = [dict(takes) for takes in ways]
+    common = [budget for budget in drawn[0] if all(each.get(budget, 0) > 0 for each in drawn)]
+    limits = (left(variables, cell, budget) // min(each[budget] for each in drawn) for budget in common)
+    return min(limits, default=None)
+
+
+def _require(variables: Variables, cell: int, total: Expression, most: int) -> None:
+    """Allow each node of a cell so many; one that nobody uses yet only where it is opened."""
+    at, opened = variables.cell(cell), variables.opened_nodes.get(cell)
+    if at.is_whole and opened is not None:
+        total.add(opened, -most)
+        variables.form.require(total, "whole requests", high=0)
+    else:
+        variables.form.require(total, "whole requests", high=most * at.multiplicity)

@@ -1,0 +1,318 @@
+"""Defragmentation: the fewest pods to move so that some others fit, every one of them with a place again.
+
+The same model as for victims: pods that may be moved are left out and may be kept, and whoever is not kept is placed
+anew among the pods of the problem. So the least number of moves is what the model maximises, and its bound a proof.
+
+Who may be moved by a defragmentation, and what keeps the others where they are.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from msgspec.structs import replace
+
+from solver.domain import (
+    PREEMPTIBLE,
+    Batch,
+    Budget,
+    Claim,
+    ClaimId,
+    Move,
+    Pod,
+    PodClaim,
+    PodId,
+    Policy,
+    Relocation,
+    Snapshot,
+    Staying,
+)
+from solver.engines import cpsat
+from solver.engines.cpsat import Effort, EngineStatus
+from solver.model import build, cells
+from solver.model.form import Expression
+from solver.model.variables import Variables
+from solver.preemption import what_if
+from solver.preemption.cluster_state import Ground
+from solver.preemption.node_ranking import Ranks
+from solver.preemption.pdb_index import Shields
+from solver.preemption.victim_usage import residents
+from solver.preemption.victims import Party
+from solver.preemption.what_if import settled, without
+from solver.problem import node_arrays
+from solver.problem.prepare import prepare
+from solver.problem.problem import Problem
+from solver.problem.solver_cache import Engine
+
+
+@dataclass(slots=True, eq=False)
+class Stays:
+    """Says why pods of a cluster may not be moved for others of a priority."""
+
+    snapshot: Snapshot
+    policy: Policy
+    priority: int
+    shields: Shields = field(init=False)
+    _special: frozenset[tuple[str, str]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.shields = Shields(self.snapshot)
+        self._special = frozenset(
+            (claim.id.namespace, claim.owner_pod_uid) for claim in self.snapshot.claims if claim.is_special
+        )
+
+    def why(self, pod: Pod) -> str:
+        """Give a sentence fragment about a pod that may not be moved; empty for one that may."""
+        if pod.scheduler_name not in self.policy.preemption.scheduler_names:
+            return f"another scheduler placed it: {pod.scheduler_name or 'none is named'}"
+        if pod.controller is None:
+            return "it has no controller that would make it anew"
+        if not pod.is_preemptible:
+            return f'its annotation {PREEMPTIBLE} is "false"'
+        if pod.is_deleting:
+            return "it is being deleted already"
+        if pod.gang is not None:
+            return f"it belongs to gang {pod.gang.namespace}/{pod.gang.name}"
+        if pod.priority > self.priority:
+            return f"its priority {pod.priority} is above {self.priority}"
+        if (pod.id.namespace, pod.uid) in self._special:
+            return "its devices are those of an extended resource"
+        return self._shielded(pod)
+
+    def _shielded(self, pod: Pod) -> str:
+        over = [self.snapshot.budgets[each] for each in dict.fromkeys(self.shields.over(pod))]
+        names = ", ".join(each.name for each in over)
+        if over and self.shields.are_too_long(pod.id.namespace):
+            return "the PodDisruptionBudgets of its namespace have more requirements than are looked at"
+        if len(over) > 1:
+            return f"several PodDisruptionBudgets select it, and the eviction is refused then: {names}"
+        if any(each.is_stale for each in over):
+            return f"PodDisruptionBudget {names} has changed and its status has not followed yet"
+        if any(each.allowed <= 0 for each in over):
+            return f"PodDisruptionBudget {names} allows no disruption now"
+        return ""
+
+
+_MOVED: Final = "<moved>"
+"""Ends the names of pods and claims that will stand for those that are moved; no object can have such a name."""
+_DETERMINISTIC_SECONDS: Final = 60.0
+
+
+def fewest(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget) -> Relocation:
+    """
+    Find the fewest moves that let all pods of a batch in.
+
+    Moved are pods of `policy.preemption.scheduler_names` with a controller, alone (no gangs), of no higher priority
+    than the batch, whose annotation and PodDisruptionBudgets allow an eviction.
+    """
+    search = _Search(snapshot, batch, replace(policy, levels=()), budget, Engine())
+    placed = what_if.place_all(snapshot, batch, search.policy, budget, search.engine)
+    if placed is not None:
+        return Relocation(is_found=True, placements=placed.placements, allocations=placed.allocations, is_proven=True)
+    return search.run()
+
+
+@dataclass(slots=True, eq=False)
+class _Search:
+    snapshot: Snapshot
+    batch: Batch
+    policy: Policy
+    budget: Budget
+    engine: Engine
+    staying: tuple[Staying, ...] = ()
+
+    def run(self) -> Relocation:
+        parties = self._parties()
+        cleared, wanted = self._moved(self.snapshot, parties)
+        problem = prepare(cleared, wanted, self.policy, self.engine)
+        problem.is_whole = problem.is_whole & False
+        if any(problem.pod(position).id in {pod.id for pod in self.batch.pods} for position in problem.rejected):
+            return Relocation(
+                is_found=False, reason="the pods cannot be placed anywhere: their claims are not in order"
+            )
+        self.staying = tuple(self._staying(problem))
+        nodes, are_all = self._nodes(problem, parties)
+        variables = build.build(problem, cells.single(problem, nodes), residents(problem, self.snapshot, parties))
+        if not self._tie(variables, problem, parties):
+            return self._nothing("no moves make enough room", is_proven=are_all)
+        found, least, is_optimal = self._least(variables, len(parties))
+        if found is None:
+            reason = "no moves make enough room" if is_optimal else "no moves were found in the time"
+            return self._nothing(reason, is_proven=is_optimal and are_all)
+        return self._relocation([parties[number] for number in found], least if are_all else 0)
+
+    def _nodes(self, problem: Problem, parties: Sequence[Party]) -> tuple[list[int], bool]:
+        """Give the nodes to look at, the most promising first, and whether those are all."""
+        stock = problem.inventory
+        room = node_arrays.room(stock.nodes, stock.node_index, self.snapshot.pods)
+        ground = Ground.of(stock, self.snapshot, room, self.engine.usage(stock, self.snapshot))
+        ranks = Ranks.of(stock, parties, ground.device_count)
+        return ranks.nodes(problem, ground.room, ground.free_devices)
+
+    def _parties(self) -> tuple[Party, ...]:
+        """Give everybody who may be moved, each a party of one."""
+        stays = self._stays()
+        movable = (pod for pod in self.snapshot.pods if not stays.why(pod))
+        return tuple(Party((pod,), 0, stays.shields.over(pod)) for pod in movable)
+
+    def _stays(self) -> Stays:
+        return Stays(self.snapshot, self.policy, min(pod.priority for pod in self.batch.pods))
+
+    def _staying(self, problem: Problem) -> Iterator[Staying]:
+        """Name who may not be moved on nodes that could be for the pods asked for."""
+        own = {pod.id for pod in self.batch.pods}
+        possible = np.zeros(problem.node_count, dtype=np.bool_)
+        for each in problem.classes:
+            if problem.pod(each.members[0]).id in own:
+                possible |= each.verdicts.allowed
+        names = {problem.inventory.nodes[node].name for node in np.flatnonzero(possible).tolist()}
+        stuck = {problem.pod(position).id for position in problem.rejected}
+        stays = self._stays()
+        for pod in self.snapshot.pods:
+            reason = stays.why(pod) if pod.node_name in names else ""
+            if not reason and _moved_id(pod.id) in stuck:
+                reason = "its claims are not in order: a replacement could not be placed"
+            if reason:
+                yield Staying(pod=pod.id, node=pod.node_name, reason=reason)
+
+    def _nothing(self, reason: str, *, least: int = 0, is_proven: bool = False) -> Relocation:
+        return Relocation(is_found=False, least=least, is_proven=is_proven, reason=reason, staying=self.staying)
+
+    def _moved(self, snapshot: Snapshot, parties: Sequence[Party]) -> tuple[Snapshot, Batch]:
+        """Take pods away and put what will replace them among the pods to be placed, with claims of their own."""
+        pods = [party.pods[0] for party in parties]
+        cleared = without(snapshot, [pod.id for pod in pods], frees_devices=True)
+        known = {claim.id: claim for claim in cleared.claims}
+        made: dict[ClaimId, Claim] = {}
+        replacements = tuple(_replacement(pod, known, made) for pod in pods)
+        gone = {each.claim for pod in pods for each in pod.claims if each.template}
+        claims = (*(claim for claim in cleared.claims if claim.id not in gone), *made.values())
+        cleared = replace(cleared, claims=tuple(sorted(claims, key=lambda claim: claim.id)))
+        return cleared, Batch(pods=(*self.batch.pods, *replacements), gangs=self.batch.gangs)
+
+    def _tie(self, variables: Variables, problem: Problem, parties: Sequence[Party]) -> bool:
+        """Demand that everybody has a place: those asked for, and each other pod its own or a new one."""
+        number_of = {_moved_id(party.pods[0].id): number for number, party in enumerate(parties)}
+        totals: defaultdict[int, Expression] = defaultdict(Expression)
+        for (pod_class, _), variable in variables.pods.items():
+            totals[problem.classes[pod_class].family].add(variable)
+        for family in problem.families:
+            total = totals[family[0].index]
+            for position in family[0].members:
+                number = number_of.get(problem.pod(position).id)
+                if number is not None:
+                    total.add(number)
+            if len(total.terms) == 0:
+                return False
+            variables.form.require(total, "everybody has a place", low=family[0].size, high=family[0].size)
+        for position in problem.rejected:  # what cannot be placed anew is not moved
+            number = number_of.get(problem.pod(position).id)
+            if number is not None:
+                variables.form.require(Expression({number: 1}), "stays", low=1)
+        return True
+
+    def _least(self, variables: Variables, count: int) -> tuple[list[int] | None, int, bool]:
+        """Keep as many as can be; give who is moved, the bound on how few that can be, and whether it is decided."""
+        effort = Effort(
+            seconds=self.budget.remaining_seconds(),
+            deterministic_seconds=max(_DETERMINISTIC_SECONDS, self.budget.deterministic_seconds),
+            seed=self.budget.seed,
+            workers=self.budget.workers,
+            presolve=True,
+        )
+        kept = Expression(dict.fromkeys(range(count), 1))
+        result = cpsat.maximize(variables.form, kept, effort)
+        if result.values is None:
+            return None, 0, result.status is EngineStatus.INFEASIBLE
+        moved = [number for number in range(count) if not result.values[number]]
+        least = count - (result.bound if result.bound is not None else count)
+        return moved, least, result.status is EngineStatus.OPTIMAL
+
+    def _relocation(self, moved: Sequence[Party], least: int) -> Relocation:
+        """Place everybody for real, and find an order in which each step can be taken."""
+        cleared, wanted = self._moved(self.snapshot, moved)
+        found = what_if.place_all(cleared, wanted, self.policy, self.budget, self.engine)
+        if found is None:
+            return self._nothing("moves were found that a rule about other pods refuses", least=least)
+        own = {pod.id for pod in self.batch.pods}
+        node_of = {each.pod: each.node for each in found.placements}
+        moves = [
+            Move(
+                pod=pod.id,
+                pod_uid=pod.uid,
+                source=pod.node_name,
+                target=node_of[_moved_id(pod.id)],
+            )
+            for party in moved
+            for pod in party.pods
+        ]
+        placements = tuple(each for each in found.placements if each.pod in own)
+        claims = {claim for each in placements for claim in each.claims}
+        ordered, is_stepwise = self._ordered(moves)
+        return Relocation(
+            is_found=True,
+            placements=placements,
+            allocations=tuple(each for each in found.allocations if each.claim in claims),
+            moves=ordered,
+            least=least,
+            is_proven=least >= len(moves),
+            is_stepwise=is_stepwise,
+        )
+
+    def _ordered(self, moves: Sequence[Move]) -> tuple[tuple[Move, ...], bool]:
+        """Take those moves first whose replacement fits now; whether all could be taken one by one."""
+        left, ordered, now = list(moves), list[Move](), self.snapshot
+        pods = {pod.id: pod for pod in self.snapshot.pods}
+        while left:
+            for move in left:
+                after = self._step(now, pods[move.pod], move.target)
+                if after is not None:
+                    now = after
+                    ordered.append(move)
+                    left.remove(move)
+                    break
+            else:
+                return (*ordered, *left), False
+        return tuple(ordered), True
+
+    def _step(self, now: Snapshot, pod: Pod, target: str) -> Snapshot | None:
+        """Move one pod to its node, or give None where there is no room yet."""
+        cleared, wanted = self._moved(now, (Party((pod,), 0, ()),))
+        clone = replace(wanted.pods[-1], node_selector=())
+        nodes = tuple(node for node in cleared.nodes if node.name == target)
+        found = what_if.place_all(
+            replace(cleared, nodes=nodes), Batch(pods=(clone,)), self.policy, self.budget, Engine()
+        )
+        return None if found is None else settled(cleared, (clone,), found.placements, found.allocations)
+
+
+def _moved_id(pod: PodId) -> PodId:
+    return PodId(pod.namespace, f"{pod.name}{_MOVED}")
+
+
+def _replacement(pod: Pod, known: dict[ClaimId, Claim], made: dict[ClaimId, Claim]) -> Pod:
+    """Make the pod that its controller will make, with new claims where they come from templates."""
+    uid = f"{pod.uid}{_MOVED}"
+    entries: list[PodClaim] = []
+    for entry in pod.claims:
+        claim = known.get(entry.claim) if entry.claim is not None else None
+        if claim is None or not entry.template:
+            entries.append(entry)
+            continue
+        new = replace(
+            claim,
+            id=ClaimId(claim.id.namespace, f"{claim.id.name}{_MOVED}"),
+            uid=f"{claim.uid}{_MOVED}",
+            allocation=None,
+            reserved_for=(),
+            device_status=(),
+            owner_pod_uid=uid,
+            is_deleting=False,
+        )
+        made[new.id] = new
+        entries.append(replace(entry, claim=new.id))
+    return replace(
+        pod, id=_moved_id(pod.id), uid=uid, node_name="", nominated_node_name="", started=0, claims=tuple(entries)
+    )

@@ -1,0 +1,138 @@
+"""What parties hold of nodes and devices, in the words of a problem that leaves them out."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+
+from solver.domain import Claim, CounterId, DeviceId, DeviceResult, Snapshot
+from solver.model.victims import Draw, PotentialVictims, Tenancy
+from solver.preemption.victims import Party
+from solver.problem.devices.layout import GLOBAL
+from solver.problem.node_arrays import MOST
+from solver.problem.problem import Problem
+
+_Remembered = dict[DeviceId, tuple[tuple[CounterId, int], ...]]
+
+
+def residents(problem: Problem, before: Snapshot, parties: Sequence[Party]) -> PotentialVictims:
+    """Describe parties; `before` is the cluster with them, the problem that without them and their claims."""
+    found = PotentialVictims(count=len(parties))
+    party_of: dict[str, int] = {}
+    for number, party in enumerate(parties):
+        for pod in party.pods:
+            party_of[pod.uid] = number
+            node = problem.inventory.node_index.get(pod.node_name)
+            if node is not None:
+                requests = tuple((resource, min(amount, MOST)) for resource, amount in pod.requests)
+                found.tenancies.append(Tenancy(number, node, requests))
+    remembered = dict(before.draws)
+    for claim in before.claims:
+        left = problem.claims.get(claim.id)
+        if claim.allocation is None or (left is not None and left.allocation is not None):
+            continue
+        consumers = dict.fromkeys(party_of[each.uid] for each in claim.reserved_for if each.uid in party_of)
+        if consumers:
+            found.draws.append(_draw(problem, claim, tuple(consumers), remembered))
+    found.draws = _bounded(problem, found.draws)
+    found.grains = _grains(problem, {each[:2] for draw in found.draws for each in draw.budgets})
+    return found
+
+
+def _bounded(problem: Problem, draws: list[Draw]) -> list[Draw]:
+    """Let what a claim takes beyond everything that there is count as a little more than that: engines can add it."""
+    if all(amount <= MOST for draw in draws for *_, amount in draw.budgets):
+        return draws
+    left = _left(problem)
+
+    def most(node: int, budget: int) -> int:
+        return max(0, left.get((node, budget), MOST)) + 1
+
+    return [
+        draw._replace(
+            budgets=tuple((node, budget, min(amount, most(node, budget))) for node, budget, amount in draw.budgets)
+        )
+        for draw in draws
+    ]
+
+
+def _draw(problem: Problem, claim: Claim, consumers: tuple[int, ...], remembered: _Remembered) -> Draw:
+    """Write a claim down; what it takes of capacities and counters is in their own units, not yet in the layout's."""
+    budgets: defaultdict[tuple[int, int], int] = defaultdict(int)
+    shares: dict[tuple[int, int], None] = {}
+    for result in claim.allocation.results if claim.allocation is not None else ():
+        if result.admin_access:
+            continue
+        is_share = _add_device(problem, result, budgets, shares)
+        if not is_share:
+            for place, amount in _counters(problem, result.device, remembered):
+                budgets[place] += amount
+    return Draw(consumers, tuple((node, budget, amount) for (node, budget), amount in budgets.items()), tuple(shares))
+
+
+def _grains(problem: Problem, places: Collection[tuple[int, int]]) -> dict[tuple[int, int], tuple[int, int]]:
+    """Give the unit of each budget whose unit is not 1, and what is left of it beside whole units."""
+    found = {}
+    unlike = {(node, budget): scale for node, budget in places if (scale := _scale(problem, node, budget)) > 1}
+    if not unlike:
+        return {}
+    left = _left(problem)
+    for place, scale in unlike.items():
+        found[place] = (scale, max(0, left.get(place, 0)) % scale)
+    return found
+
+
+def _left(problem: Problem) -> dict[tuple[int, int], int]:
+    """Give what is left of capacities and counters, in their own units, by node (or -1) and budget."""
+    stock, layout, usage = problem.inventory, problem.layout, problem.usage
+    found = {
+        place: stock.budgets[counter] - usage.drawn.get(counter, 0) for counter, place in layout.counter_place.items()
+    }
+    for record, (node, position) in layout.place_of.items():
+        kind = layout.wide_types[position] if node < 0 else layout.groups[layout.group_of[node]].types[position]
+        consumed = usage.shared.get(record, {})
+        capacities = dict(stock.records[record].device.capacities)
+        for name, budget in kind.capacities.items():
+            found[node, budget] = capacities[name].value.nano - consumed.get(name, 0)
+    return found
+
+
+def _add_device(
+    problem: Problem,
+    result: DeviceResult,
+    budgets: defaultdict[tuple[int, int], int],
+    shares: dict[tuple[int, int], None],
+) -> bool:
+    """
+    Count what a result takes of its device; whether it shares one, which draws counters when it is opened.
+
+    A device that no demand of the batch sees is missed by nobody; one that changed from exclusive to shareable is
+    given back only in the real cluster.
+    """
+    record = problem.inventory.record_of.get(result.device)
+    place = problem.layout.place_of.get(record) if record is not None else None
+    if place is None:
+        return False
+    node, position = place
+    layout = problem.layout
+    kind = layout.wide_types[position] if node < 0 else layout.groups[layout.group_of[node]].types[position]
+    if not kind.is_shareable:
+        budgets[node, kind.gate] += 1
+        return False
+    shares[node, -(position + 1) if node < 0 else position] = None
+    consumed = dict(result.consumed_capacity)
+    for name, budget in kind.capacities.items():
+        if name in consumed:
+            budgets[node, budget] += consumed[name].nano
+    return True
+
+
+def _counters(problem: Problem, device: DeviceId, remembered: _Remembered) -> Iterator[tuple[tuple[int, int], int]]:
+    for counter, amount in remembered.get(device, problem.inventory.draws.get(device, ())):
+        place = problem.layout.counter_place.get(counter)
+        if place is not None:
+            yield place, amount
+
+
+def _scale(problem: Problem, node: int, budget: int) -> int:
+    if budget >= GLOBAL:
+        return problem.layout.wide_budgets[1][budget - GLOBAL]
+    return problem.layout.groups[problem.layout.group_of[node]].scales[budget]

@@ -1,0 +1,166 @@
+"""The cluster as it would be: without some pods, or with what a plan places.
+
+Whether some pods fit a cluster as it would be, all of them, and where.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from msgspec.structs import replace
+
+from solver import greedy
+from solver.domain import (
+    Batch,
+    Budget,
+    Claim,
+    ClaimAllocation,
+    ConsumerReference,
+    DisruptionBudget,
+    Placement,
+    Pod,
+    PodId,
+    Policy,
+    Snapshot,
+    with_burdens,
+)
+from solver.extract import Extracted, extract
+from solver.problem.label_index import LabelIndex
+from solver.problem.prepare import prepare
+from solver.problem.problem import Problem
+from solver.problem.solver_cache import Engine
+from solver.search import stages
+from solver.search.objective_values import best
+from solver.solution import Solution
+
+
+def place_all(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engine: Engine) -> Extracted | None:
+    """Place every pod of a batch, or give None."""
+    problem = prepare(snapshot, batch, policy, engine)
+    found = solution(problem, budget)
+    placed = None if found is None else extract(problem, found)
+    # The limits of volumes are necessary and not sufficient: extraction may drop pods that the model places.
+    return None if placed is None or len(placed.placements) < len(batch.pods) else placed
+
+
+def solution(problem: Problem, budget: Budget) -> Solution | None:
+    """Place every pod of a problem: greedily, and by search where that does not do."""
+    if problem.rejected:
+        return None
+    start = best(problem, greedy.candidates(problem))
+    if _is_whole(problem, start):
+        return start
+    if budget.should_stop():
+        return None
+    found = stages.search(problem, start, budget).solution
+    return found if _is_whole(problem, found) else None
+
+
+def _is_whole(problem: Problem, found: Solution) -> bool:
+    return len(found.choices) == len(problem.batch.pods)
+
+
+FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+"""Without it the claim controller does not deallocate a claim whose consumers are gone."""
+
+
+def without(snapshot: Snapshot, gone: Collection[PodId], *, frees_devices: bool) -> Snapshot:
+    """
+    Take pods away; with `frees_devices` also the allocations that are given up then.
+
+    A claim is deallocated where all consumers are among the pods, none of them is a PodGroup, and the finalizer is set.
+    """
+    if not gone:
+        return snapshot
+    going = frozenset(gone)
+    uids = frozenset(pod.uid for pod in snapshot.pods if pod.id in going)
+    pods = tuple(pod for pod in snapshot.pods if pod.id not in going)
+    claims = tuple(_left(claim, uids) for claim in snapshot.claims) if frees_devices else snapshot.claims
+    return replace(snapshot, pods=pods, claims=claims)
+
+
+def deallocated(snapshot: Snapshot, waiting: Iterable[Pod]) -> Snapshot:
+    """Take allocations away whose consumers are all gone already: the claim controller is about to do that."""
+    alive = frozenset(pod.uid for pod in (*snapshot.pods, *waiting))
+    claims = tuple(
+        replace(claim, allocation=None, reserved_for=(), device_status=())
+        if claim.allocation is not None and is_freed(claim, frozenset(each.uid for each in claim.reserved_for) - alive)
+        else claim
+        for claim in snapshot.claims
+    )
+    return replace(snapshot, claims=claims)
+
+
+def is_freed(claim: Claim, uids: Collection[str]) -> bool:
+    """Whether a claim is really deallocated once the pods of these uids are gone."""
+    return (
+        claim.allocation is not None
+        and bool(claim.reserved_for)
+        and FINALIZER in claim.finalizers
+        and all(each.resource == "pods" and each.uid in uids for each in claim.reserved_for)
+    )
+
+
+def _left(claim: Claim, uids: frozenset[str]) -> Claim:
+    if claim.allocation is None or not any(each.uid in uids for each in claim.reserved_for):
+        return claim
+    if is_freed(claim, uids):
+        return replace(claim, allocation=None, reserved_for=(), device_status=())
+    return replace(claim, reserved_for=tuple(each for each in claim.reserved_for if each.uid not in uids))
+
+
+def settled(
+    snapshot: Snapshot, pods: Iterable[Pod], placements: Iterable[Placement], allocations: Iterable[ClaimAllocation]
+) -> Snapshot:
+    """Put pods where placements say, with their claims allocated and reserved."""
+    by_id = {pod.id: pod for pod in pods}
+    placed = {each.pod: each for each in placements if each.pod in by_id}
+    if not placed:
+        return snapshot
+    made = {each.claim: each.allocation for each in allocations}
+    consumers: dict[object, list[ConsumerReference]] = {}
+    extra: list[Claim] = []
+    seated: list[Pod] = []
+    for placement in placed.values():
+        pod = by_id[placement.pod]
+        apart = placement.special.resources if placement.special is not None else frozenset()
+        requests = tuple((name, amount) for name, amount in pod.requests if name not in apart)
+        seated.append(with_burdens(replace(pod, node_name=placement.node, requests=requests), placement.burdens))
+        reference = ConsumerReference.of(pod.id, pod.uid)
+        for claim in placement.claims:
+            consumers.setdefault(claim, []).append(reference)
+        if placement.special is not None:
+            extra.append(placement.special.stand_in(pod.uid))
+    claims = tuple(
+        replace(
+            claim,
+            allocation=made.get(claim.id, claim.allocation),
+            reserved_for=tuple(dict.fromkeys((*claim.reserved_for, *consumers.get(claim.id, ())))),
+            finalizers=tuple(dict.fromkeys((*claim.finalizers, FINALIZER))),
+        )
+        if claim.id in made or claim.id in consumers
+        else claim
+        for claim in (*snapshot.claims, *extra)
+    )
+    order = sorted((*(pod for pod in snapshot.pods if pod.id not in placed), *seated), key=lambda pod: pod.id)
+    return replace(snapshot, pods=tuple(order), claims=tuple(sorted(claims, key=lambda claim: claim.id)))
+
+
+def spent(snapshot: Snapshot, evicted: Iterable[Pod]) -> Snapshot:
+    """Count evictions against the PodDisruptionBudgets of pods that did not leave before."""
+    labels: defaultdict[str, list[dict[str, str]]] = defaultdict(list)
+    for pod in evicted if snapshot.budgets else ():
+        if not pod.is_deleting:
+            labels[pod.id.namespace].append(dict(pod.labels))
+    if not labels:
+        return snapshot
+    indexes = {namespace: LabelIndex(found) for namespace, found in labels.items()}
+    return replace(snapshot, budgets=tuple(_spent(each, indexes.get(each.namespace)) for each in snapshot.budgets))
+
+
+def _spent(budget: DisruptionBudget, evicted: LabelIndex | None) -> DisruptionBudget:
+    """Count the evicted of its namespace that a budget selects; one that allows none anyway stays as it is."""
+    if evicted is None or budget.selector is None or budget.allowed <= 0:
+        return budget
+    count = evicted.selected(budget.selector).bit_count()
+    return replace(budget, allowed=max(0, budget.allowed - count)) if count else budget

@@ -1,0 +1,296 @@
+"""Preferences that pods, nodes and running pods state, as costs: they go before packing.
+
+Each kind costs at most its weight times `SHARE` for one pod, and nothing on the best node that the pod may use at all,
+as kube-scheduler's normalised scores have it. What pods of one batch prefer of each other is counted as they are
+placed together: crowds for soft spread and for anti-affinity among equals, company for affinity.
+
+Which levels of a policy a batch has something to say about, and the costs behind those of preferences and scores.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from msgspec.structs import replace
+
+from solver.domain import SUSPECT_TAINT, Batch, NodeSelectorTerm, Pod, PodId, PodTerm, Policy, SpreadConstraint, Weights
+from solver.feasibility import node_fit as rules
+from solver.problem.costs import cost_model, scores
+from solver.problem.costs.cost_model import NOTHING, SHARE, AffinityCost, CostContext, SpreadCost, Taste, Tastes
+from solver.problem.devices import fragmentation
+from solver.problem.devices.inventory import Inventory, Mask
+from solver.problem.inter_pod.inter_pod_context import Memory
+from solver.problem.inter_pod.pod_keys import of_spread, of_term
+from solver.problem.limits import NO_DOMAIN
+from solver.problem.node_arrays import Amounts
+from solver.problem.problem import PodClass, Problem
+from solver.problem.solver_cache import Engine
+
+_HARD_AFFINITY = 1
+"""What a running pod's required affinity to a new one counts as a preference (kube-scheduler's default)."""
+
+
+def stated(pod: Pod) -> tuple[object, ...]:
+    """Give what a pod states itself; pods that differ in it are not equal."""
+    if not (pod.preferred_node_affinity or pod.preferred_affinity or pod.preferred_anti_affinity or pod.spread):
+        return ()
+    soft = tuple(each for each in pod.spread if not each.is_required)
+    terms = (pod.preferred_node_affinity, pod.preferred_affinity, pod.preferred_anti_affinity, soft)
+    return terms if any(terms) else ()
+
+
+def looked_at(pods: Sequence[Pod], running: Sequence[Pod]) -> frozenset[str]:
+    """Give the labels by which preferences tell pods apart, of these pods and of those that run."""
+    selectors = [each.selector for pod in pods for each in pod.spread if not each.is_required]
+    selectors += [term.selector for pod in pods for term, _ in _terms(pod)]
+    selectors += [term.selector for pod in running for term, _ in (*_terms(pod), *((each, 1) for each in pod.affinity))]
+    return frozenset(key for selector in selectors if selector is not None for key in selector.keys)
+
+
+def _terms(pod: Pod) -> Iterator[tuple[PodTerm, int]]:
+    """Terms with their weights, below zero where they push away."""
+    yield from ((each.term, each.weight) for each in pod.preferred_affinity)
+    yield from ((each.term, -each.weight) for each in pod.preferred_anti_affinity)
+
+
+class Preferring:
+    """Works out the preferences of the classes of one batch."""
+
+    def __init__(self, around: CostContext, weights: Weights, engine: Engine) -> None:
+        self._around = around
+        self._stock: Inventory = around.stock
+        self._weights = weights
+        self._engine = engine
+        self._pulling: dict[int, dict[tuple[PodTerm, int], list[str]]] = {}
+        self._is_discouraged = any(rules.discouraging(node) for node in around.memory.judge.examples)
+
+    def taste(self, classes: Sequence[PodClass], pods: Mapping[int, Pod]) -> Taste:
+        """Give the costs of all classes; `pods` are one pod of each, by class index."""
+        taste = Taste()
+        self._number(pods.values())
+        for each in classes:
+            costs = self._costs(pods[each.index], each.verdicts.allowed)
+            if costs is not None:
+                taste.of_class[each.index] = costs
+        for each, missing in self._without_domain(classes, pods):
+            before = taste.of_class.get(each.index)
+            taste.of_class[each.index] = missing if before is None else before + missing
+        taste.crowds = (*self._soft_spread(classes, pods), *self._anti_affinity(classes, pods))
+        taste.companies = tuple(self._affinity(classes, pods))
+        return taste
+
+    def _number(self, pods: Iterable[Pod]) -> None:
+        """Note whom terms are about: those of pods of the batch, and those by which running pods pull others."""
+        audiences = self._around.audiences
+        for pod in pods:
+            for term, _ in _terms(pod):
+                audiences.number(of_term(term))
+        for pod in self._around.memory.residents.pulling:
+            for key in (*_terms(pod), *((term, _HARD_AFFINITY) for term in pod.affinity)):
+                of_audience = self._pulling.setdefault(audiences.number(of_term(key[0])), {})
+                of_audience.setdefault(key, []).append(pod.node_name)
+
+    def _costs(self, pod: Pod, allowed: Mask) -> Amounts | None:
+        """Sum up what depends on the node alone; None where all nodes are alike."""
+        total: Amounts | None = None
+        for costs in (self._node_affinity(pod, allowed), self._taints(pod, allowed), self._pull(pod, allowed)):
+            if costs is not None and costs[allowed].any():
+                total = costs if total is None else total + costs
+        return total
+
+    def _node_affinity(self, pod: Pod, allowed: Mask) -> Amounts | None:
+        if not pod.preferred_node_affinity or not self._weights.node_affinity:
+            return None
+        terms = pod.preferred_node_affinity
+        sums = self._engine.per_node(self._stock, terms, lambda: self._affinity_weights(terms))
+        most = int(sums[allowed].max(initial=0))
+        return self._weights.node_affinity * (SHARE - SHARE * sums // most) if most else None
+
+    def _affinity_weights(self, terms: tuple[tuple[int, NodeSelectorTerm], ...]) -> Amounts:
+        """Sum the weights of the preferred terms that hold (core/v1 PreferredSchedulingTerm)."""
+        sums, judge = np.zeros(len(self._stock.nodes), dtype=np.int64), self._engine.judge(self._stock)
+        for weight, term in terms:
+            sums += weight * judge.matching_term(term)
+        return sums
+
+    def _taints(self, pod: Pod, allowed: Mask) -> Amounts | None:
+        if not self._is_discouraged or not self._weights.taint_toleration:
+            return None
+        key = ("PreferNoSchedule", pod.tolerations)
+        counts = self._per_node(key, lambda i: rules.untolerated_count(self._stock.nodes[i], pod.tolerations))
+        most = int(counts[allowed].max(initial=0))
+        return self._weights.taint_toleration * SHARE * counts // most if most else None
+
+    def _per_node(self, key: Hashable, of_node: Callable[[int], int]) -> Amounts:
+        return self._engine.per_node(
+            self._stock, key, lambda: np.array([of_node(i) for i in range(len(self._stock.nodes))], np.int64)
+        )
+
+    def _pull(self, pod: Pod, allowed: Mask) -> Amounts | None:
+        """Pods that run and that this one wants to be near to or far from, and those that want it so."""
+        found = [self._at_nodes(key, per_domain) for key, per_domain in (*self._pulled(pod), *self._pulled_by(pod))]
+        if not found or not self._weights.pod_affinity or not allowed.any():
+            return None
+        sums = sum(found, start=np.zeros(len(self._stock.nodes), dtype=np.int64))
+        low, high = int(sums[allowed].min()), int(sums[allowed].max())
+        return self._weights.pod_affinity * SHARE * (high - sums) // (high - low) if high > low else None
+
+    def _pulled(self, pod: Pod) -> Iterator[tuple[str, Amounts]]:
+        """What a pod's own terms weigh in the domains of their keys."""
+        for term, weight in _terms(pod):
+            yield term.topology_key, weight * self._around.counts(term.topology_key, of_term(term))
+
+    def _pulled_by(self, pod: Pod) -> Iterator[tuple[str, Amounts]]:
+        """What the terms of running pods weigh, added up by topology key: there are few keys, however many terms."""
+        weights: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for number in self._around.audiences.of(pod) & self._pulling.keys():
+            for (term, weight), names in self._pulling[number].items():
+                for name in names:
+                    weights[term.topology_key][name] += weight
+        for key in sorted(weights):
+            yield key, self._around.weighed(key, weights[key])
+
+    def _at_nodes(self, topology_key: str, per_domain: Amounts) -> Amounts:
+        domains = self._around.domain_of(topology_key)
+        if not len(per_domain):
+            return np.zeros(len(domains), dtype=np.int64)
+        return np.where(domains == NO_DOMAIN, 0, per_domain[domains])
+
+    def _soft(self, pod: Pod) -> tuple[SpreadConstraint, ...]:
+        return tuple(each for each in pod.spread if not each.is_required) if self._weights.topology_spread else ()
+
+    def _without_domain(
+        self, classes: Sequence[PodClass], pods: Mapping[int, Pod]
+    ) -> Iterator[tuple[PodClass, Amounts]]:
+        """Nodes that lack a label to spread over are the worst."""
+        for each in classes:
+            keys = [constraint.topology_key for constraint in self._soft(pods[each.index])]
+            lacks = np.zeros(len(self._stock.nodes), dtype=np.bool_)
+            for key in keys:
+                lacks |= self._around.domain_of(key) == NO_DOMAIN
+            if (lacks & each.verdicts.allowed).any():
+                yield each, self._weights.topology_spread * SHARE * lacks.astype(np.int64)
+
+    def _soft_spread(self, classes: Sequence[PodClass], pods: Mapping[int, Pod]) -> Iterator[SpreadCost]:
+        grouped: defaultdict[tuple[tuple[SpreadConstraint, ...], str], list[PodClass]] = defaultdict(list)
+        for each in classes:
+            if self._soft(pods[each.index]):
+                grouped[self._soft(pods[each.index]), pods[each.index].id.namespace].append(each)
+        for (constraints, namespace), members in grouped.items():
+            found = [self._spread(each, namespace) for each in constraints]
+            size = sum(each.size for each in members if each.index == each.family)
+            worst = self._weights.topology_spread * SHARE
+            yield from cost_model.crowds(found, frozenset(each.index for each in members), size, worst)
+
+    def _spread(self, constraint: SpreadConstraint, namespace: str) -> cost_model.SoftSpread:
+        present = self._around.counts(constraint.topology_key, of_spread(constraint, namespace))
+        domains = self._around.domain_of(constraint.topology_key)
+        return cost_model.SoftSpread("soft topology spread", domains, present, constraint.max_skew)
+
+    def _anti_affinity(self, classes: Sequence[PodClass], pods: Mapping[int, Pod]) -> Iterator[SpreadCost]:
+        """Pods that push away their own kind."""
+        grouped: defaultdict[tuple[PodTerm, int], list[int]] = defaultdict(list)
+        audiences = self._around.audiences
+        for each in classes:
+            pod = pods[each.index]
+            for weighted in pod.preferred_anti_affinity if self._weights.pod_affinity else ():
+                if audiences.number(of_term(weighted.term)) in audiences.of(pod):
+                    grouped[weighted.term, weighted.weight].append(each.index)
+        for (term, weight), members in grouped.items():
+            domains = self._around.domain_of(term.topology_key)
+            base = np.zeros(int(domains.max(initial=-1)) + 1, dtype=np.int64)
+            step = np.full_like(base, self._weights.pod_affinity * weight)
+            yield SpreadCost("soft pod anti-affinity", domains, base, step, frozenset(members))
+
+    def _affinity(self, classes: Sequence[PodClass], pods: Mapping[int, Pod]) -> Iterator[AffinityCost]:
+        """Pods that want to be near others of the batch; where some run already, those are who they go to."""
+        grouped: defaultdict[tuple[PodTerm, int], list[int]] = defaultdict(list)
+        for each in classes:
+            for weighted in pods[each.index].preferred_affinity if self._weights.pod_affinity else ():
+                grouped[weighted.term, weighted.weight].append(each.index)
+        audiences, mates_of = self._around.audiences, defaultdict[int, set[int]](set)
+        for each in classes if grouped else ():
+            for number in audiences.of(pods[each.index]):
+                mates_of[number].add(each.index)
+        for (term, weight), members in grouped.items():
+            mates = frozenset(mates_of.get(audiences.number(of_term(term)), ()))
+            if mates and not self._around.counts(term.topology_key, of_term(term)).any():
+                domains = self._around.domain_of(term.topology_key)
+                cost = self._weights.pod_affinity * weight
+                yield AffinityCost("soft pod affinity", domains, cost, frozenset(members), mates)
+
+
+_PREFERENCES: Final = "preferences"
+SCORES: Final = "scores"
+
+
+@dataclass(slots=True, eq=False)
+class Keys:
+    """By what pods of a batch have to be told apart beyond what they demand."""
+
+    policy: Policy
+    overdue: frozenset[PodId] = frozenset()
+    looked_at: frozenset[str] = frozenset()
+    images: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, policy: Policy, batch: Batch, around: Memory) -> "Keys":
+        """Look through a batch and what runs."""
+        keys = cls(policy, frozenset(batch.overdue))
+        if _PREFERENCES in policy.levels:
+            keys.looked_at = looked_at(batch.pods, around.residents.pulling)
+        if SCORES in policy.levels and policy.weights.image_locality:
+            wanted = {text for pod in batch.pods if not pod.claims for text in pod.images}
+            keys.images = around.judge.images & {rules.image_name(text) for text in wanted} if wanted else frozenset()
+        return keys
+
+    def of_pod(self, pod: Pod) -> tuple[object, ...]:
+        """Give what tells a pod apart."""
+        found: tuple[object, ...] = (pod.priority, pod.id in self.overdue)
+        if _PREFERENCES in self.policy.levels:
+            found = (*found, *stated(pod))
+        if self.looked_at:
+            found = (*found, pod.id.namespace, tuple(pair for pair in pod.labels if pair[0] in self.looked_at))
+        if SCORES in self.policy.levels and not pod.claims:
+            found = (*found, *self._scored(pod))
+        return found
+
+    def _scored(self, pod: Pod) -> tuple[object, ...]:
+        replicas = scores.replicas_of(pod) if self.policy.weights.topology_spread else ""
+        images = tuple(sorted(name for name in map(rules.image_name, pod.images) if name in self.images))
+        return (replicas, images) if replicas or images else ()
+
+
+def _applicable(problem: Problem, policy: Policy) -> Policy:
+    """Leave out the levels in which all solutions are alike."""
+    has_suspects = any(rule.taint.key == SUSPECT_TAINT for rule in problem.inventory.taint_rules.rules)
+    says = {
+        _PREFERENCES: bool(problem.tastes.preferences),
+        SCORES: bool(problem.tastes.scores),
+        "opened-groups": _is_grouped(problem),
+        "spoiled-partitions": bool(problem.layout.counter_place),
+        "suspects": has_suspects,
+    }
+    return replace(policy, levels=tuple(each for each in policy.levels if says.get(each, True)))
+
+
+def _is_grouped(problem: Problem) -> bool:
+    """Whether devices are taken and there are whole groups of nodes that this could break."""
+    takes = any(each.parts or each.shared for each in problem.classes)
+    return takes and "opened-groups" in problem.policy.levels and bool(fragmentation.node_groups(problem))
+
+
+def work_out(problem: Problem, engine: Engine) -> None:
+    """Give a problem the costs that its policy asks for; levels about which there is nothing to say are left out."""
+    policy, weights = problem.policy, problem.policy.weights
+    around = CostContext(engine.neighbours(problem.inventory, problem.snapshot.pods), problem.snapshot)
+    pods: Mapping[int, Pod] = {each.index: problem.pod(each.members[0]) for each in problem.classes}
+    preferred, scored = NOTHING, NOTHING
+    if _PREFERENCES in policy.levels:
+        preferred = Preferring(around, weights, engine).taste(problem.classes, pods)
+    if SCORES in policy.levels:
+        scored = scores.Scoring(around, problem.room, weights, engine).taste(problem.classes, pods)
+    problem.tastes = Tastes(preferred, scored)
+    problem.policy = _applicable(problem, policy)

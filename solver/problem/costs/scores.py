@@ -1,0 +1,201 @@
+"""
+Scores of nodes for pods that take no device, as costs: they come last.
+
+kube-scheduler's own: spread over nodes and zones by the cluster's defaults, least allocated, balanced, with the images
+there; and one of ours, that nodes with devices are left to pods that need them. Loads are those before the batch; what
+its pods add is counted by crowds, each pod as large as the average.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from solver.domain import Pod, Weights
+from solver.feasibility import node_fit as rules
+from solver.problem.costs import cost_model
+from solver.problem.costs.cost_model import SHARE, CostContext, SpreadCost, Taste
+from solver.problem.limits import NO_DOMAIN, per_node
+from solver.problem.node_arrays import Amounts, Room, allocatable
+from solver.problem.problem import PodClass
+from solver.problem.solver_cache import Engine
+
+FINE: Final = 100
+"""Costs are hundredths here, so that a small pod on a large node makes a difference."""
+_REPLICATED: Final = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController"})
+_DEFAULT_SPREAD: Final = (("kubernetes.io/hostname", 3), ("topology.kubernetes.io/zone", 5))
+"""kube-scheduler's own default constraints: label and maxSkew."""
+_LEAST: Final = {"cpu": 100, "memory": 200 * 1024 * 1024}
+"""What a pod that asks for nothing counts as: 100m and 200Mi."""
+
+_Shares = npt.NDArray[np.float64]
+
+
+def replicas_of(pod: Pod) -> str:
+    """Give the uid of the controller that a pod is one of several of, empty where there is none."""
+    if pod.controller is None or pod.spread or pod.controller.kind not in _REPLICATED:
+        return ""
+    return pod.controller.uid
+
+
+class Scoring:
+    """Works out the scores of classes without devices."""
+
+    def __init__(self, around: CostContext, room: Room, weights: Weights, engine: Engine) -> None:
+        self._around = around
+        self._room = room
+        self._weights = weights
+        self._engine = engine
+        self._count = len(around.stock.nodes)
+        self._amounts: dict[str, tuple[_Shares, _Shares]] = {}
+        self._gap_now: _Shares | None = None
+
+    def taste(self, classes: Sequence[PodClass], pods: Mapping[int, Pod]) -> Taste:
+        """Give the costs of the classes among these that take no device; `pods` are one of each class."""
+        scored = [each for each in classes if not each.parts and not each.shared]
+        taste = Taste()
+        if not scored or not self._count:
+            return taste
+        common = self._weights.free_of_devices * SHARE * FINE * self._around.stock.has_devices.astype(np.int64)
+        for each in scored:
+            total = common + self._images(pods[each.index]) + self._own_load(each) + self._balance(each)
+            taste.of_class[each.index] = total
+        taste.crowds = (*self._load(scored), *self._replicas(scored, pods))
+        return taste
+
+    def _images(self, pod: Pod) -> Amounts | int:
+        """Fewer bytes to pull are better."""
+        if not self._weights.image_locality or not pod.images:
+            return 0
+        names = tuple(sorted(map(rules.image_name, pod.images)))
+        return self._engine.per_node(
+            self._around.stock, ("images", names, self._weights.image_locality), lambda: self._image_costs(names)
+        )
+
+    def _image_costs(self, names: tuple[str, ...]) -> Amounts:
+        sizes = [dict(node.images) for node in self._around.stock.nodes]
+        spread = {name: sum(name in each for each in sizes) / self._count for name in names}
+        scores = [
+            rules.image_score((int(each.get(name, 0) * spread[name]) for name in names), len(names)) for each in sizes
+        ]
+        return self._weights.image_locality * FINE * (SHARE - np.array(scores, dtype=np.int64))
+
+    def _used(self, resource: str) -> tuple[_Shares, _Shares]:
+        """Amounts in use by node, and allocatable ones, which count as one where there are none."""
+        found = self._amounts.get(resource)
+        if found is None:
+            nodes = self._around.stock.nodes
+            total = self._engine.per_node(
+                self._around.stock,
+                ("allocatable", resource),
+                lambda: allocatable(nodes, resource),
+            )
+            used = (total - self._room.of(resource)).astype(np.float64)
+            found = self._amounts[resource] = used, np.maximum(total.astype(np.float64), 1.0)
+        return found
+
+    def _share(self, amounts: Mapping[str, float]) -> _Shares:
+        """Mean share of cpu and memory of every node that so much of each is."""
+        shares = np.zeros(self._count)
+        for resource, least in _LEAST.items():
+            total = self._used(resource)[1]
+            shares += np.minimum(max(amounts.get(resource, 0.0), least) / total, 1.0) / len(_LEAST)
+        return shares
+
+    def _own_load(self, each: PodClass) -> Amounts | int:
+        if not self._weights.least_allocated:
+            return 0
+        return self._costly(self._share({resource: float(amount) for resource, amount in each.requests}))
+
+    def _costly(self, shares: _Shares) -> Amounts:
+        return np.rint(shares * self._weights.least_allocated * SHARE * FINE).astype(np.int64)
+
+    def _load(self, scored: Sequence[PodClass]) -> list[SpreadCost]:
+        """One more pod makes a node fuller for all that follow."""
+        if not self._weights.least_allocated:
+            return []
+        firsts = [each for each in scored if each.index == each.family] or list(scored)
+        pods = sum(each.size for each in firsts)
+        mean = {
+            resource: sum(each.size * max(dict(each.requests).get(resource, 0), least) for each in firsts)
+            / max(1, pods)
+            for resource, least in _LEAST.items()
+        }
+        now = np.zeros(self._count)
+        for resource in _LEAST:
+            used, total = self._used(resource)
+            now += np.clip(used / total, 0.0, 1.0) / len(_LEAST)
+        nodes, classes = per_node(self._count), frozenset(each.index for each in scored)
+        return [SpreadCost("least allocated", nodes, self._costly(now), self._costly(self._share(mean)), classes)]
+
+    def _balance(self, each: PodClass) -> Amounts | int:
+        """Prefer nodes whose cpu and memory the pod brings closer together (NodeResourcesBalancedAllocation)."""
+        asked = dict(each.requests)
+        if not self._weights.balanced_allocation or not any(asked.get(resource) for resource in _LEAST):
+            return 0
+        if self._gap_now is None:
+            self._gap_now = self._gap({})
+        scores = SHARE / 2 + (SHARE / 2 + (1 - self._gap(asked)) * SHARE - (1 - self._gap_now) * SHARE) / 2
+        return np.rint((SHARE - scores) * self._weights.balanced_allocation * FINE).astype(np.int64)
+
+    def _gap(self, asked: Mapping[str, int]) -> _Shares:
+        """Half the difference between the shares of cpu and of memory in use."""
+        shares: list[_Shares] = []
+        for resource in _LEAST:
+            used, total = self._used(resource)
+            shares.append(np.minimum(np.maximum((used + asked.get(resource, 0)) / total, 0.0), 1.0))
+        gap: _Shares = np.abs(shares[0] - shares[1]) / 2
+        return gap
+
+    def _replicas(self, scored: Sequence[PodClass], pods: Mapping[int, Pod]) -> list[SpreadCost]:
+        """Spread pods of one controller over nodes and zones, as the cluster's default constraints do."""
+        if not self._weights.topology_spread:
+            return []
+        grouped: defaultdict[str, list[PodClass]] = defaultdict(list)
+        for each in scored:
+            if replicas_of(pods[each.index]):
+                grouped[replicas_of(pods[each.index])].append(each)
+        running: defaultdict[str, list[Pod]] = defaultdict(list)
+        for pod in self._around.snapshot.pods if grouped else ():
+            if pod.controller is not None and pod.controller.uid in grouped and not pod.is_deleting:
+                running[pod.controller.uid].append(pod)
+        found: list[SpreadCost] = []
+        for uid, members in grouped.items():
+            constraints = [self._spread(key, skew, running[uid]) for key, skew in _DEFAULT_SPREAD]
+            size = sum(each.size for each in members if each.index == each.family)
+            worst = self._weights.topology_spread * SHARE * FINE
+            found += cost_model.crowds(constraints, frozenset(each.index for each in members), size, worst)
+        return found
+
+    def _spread(self, topology_key: str, max_skew: int, running: list[Pod]) -> cost_model.SoftSpread:
+        domains = self._around.domain_of(topology_key)
+        counts = self._around.weighed(topology_key, Counter(pod.node_name for pod in running))
+        return cost_model.SoftSpread("default spread", domains, counts, max_skew)
+
+
+def best_case(taste: Taste, classes: Sequence[PodClass]) -> int:
+    """
+    Give what all pods of some classes cost at least, each crowd and each class looked at alone.
+
+    Room is not looked at: the cheapest places are as many as are wanted.
+    """
+    total = 0
+    for each in classes:
+        costs, allowed = taste.of_class.get(each.index), each.verdicts.allowed
+        if costs is not None and allowed.any():
+            total += each.size * int(costs[allowed].min())
+    sizes = {each.index: each.size for each in classes}
+    return total + sum(_least(crowd, sum(sizes.get(each, 0) for each in crowd.classes)) for crowd in taste.crowds)
+
+
+def _least(crowd: SpreadCost, count: int) -> int:
+    """Sum the cheapest places of a crowd; where some node is in no domain, none costs anything."""
+    if not count or not len(crowd.base) or (crowd.domain_of == NO_DOMAIN).any():
+        return 0
+    total = 0
+    for price, places in sorted(crowd.cheapest(np.arange(len(crowd.base)), count).items()):
+        total += price * min(places, count)
+        count -= min(places, count)
+    return total

@@ -1,0 +1,254 @@
+"""Devices of several drivers that stand together, such as a GPU and a network card behind one PCIe root.
+
+Claims pair such devices by an attribute that their drivers publish under the same name, which therefore has a domain of
+its own (`resource.kubernetes.io/pcieRoot`). Who needs no partner had better take a device that has none: so a device
+without which a pair fewer could be had is worth more, and of equal ones that is taken which leaves most pairs.
+
+Which nodes are too small for what a device takes of them, with nothing else on them (KEP-5517).
+
+What may be allocated: `devices.owned` against drivers and nodes.
+
+Taints that DeviceTaintRules add to devices (KEP-5055), found by what the rules select.
+"""
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from itertools import product
+from typing import Final, NamedTuple
+
+from solver.domain import AttributeKind, Device, DeviceId, DeviceTaintRule, Node, OwnedDevices, Taint
+from solver.feasibility import capacity, node_fit
+from solver.problem.bounded_cache import MIB, Bounded
+
+_SETS_BYTES: Final = 16 * MIB
+_NODE_BYTES: Final = 64
+
+
+@dataclass(slots=True, eq=False)
+class NodeSizes:
+    """
+    Looks up nodes by what they have; sets of nodes are remembered, since most devices take the same.
+
+    `_ordered` has, by resource, what each node has of it and the node, least first.
+    """
+
+    nodes: tuple[Node, ...]
+    _ordered: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
+    _sets: Bounded[tuple[tuple[tuple[str, int], ...], int], frozenset[int]] = field(
+        default_factory=partial(Bounded, _SETS_BYTES)
+    )
+    """By how many nodes have too little of which resource, and by the identity of the nodes that see the device."""
+
+    def too_small(self, device: Device, consumed: Mapping[str, int], nodes: frozenset[int] | None) -> frozenset[int]:
+        """
+        Give those of some nodes (None: of all) that have less than one allocation of a device takes.
+
+        `consumed` are the nano-units of the device's capacities that the allocation consumes. No pod can have it there,
+        but with admin access. Counted as one that pods could get, it would keep them from all devices of the node.
+        `nodes` are those of a record, which lives as long as this.
+        """
+        amounts = capacity.of_device(device, consumed).items()
+        less = ((resource, self._with_less(resource, capacity.units(resource, nano))) for resource, nano in amounts)
+        counts = tuple((resource, count) for resource, count in less if count)
+        key = (counts, id(nodes))
+        found = self._sets.get(key) if counts else frozenset()
+        if found is None:
+            small = frozenset(index for resource, count in counts for index in self._ordered[resource][1][:count])
+            found = small if nodes is None else small & nodes
+            self._sets.put(key, found, _NODE_BYTES * len(found))
+        return found
+
+    def excess(self, device: Device, consumed: Mapping[str, int], node: int) -> Iterator[tuple[str, int, int]]:
+        """Give the resources of which an allocation takes more than a node has, with both amounts."""
+        there = dict(self.nodes[node].allocatable)
+        for resource, nano in capacity.of_device(device, consumed).items():
+            amount = capacity.units(resource, nano)
+            if amount > there.get(resource, 0):
+                yield resource, amount, there.get(resource, 0)
+
+    def _with_less(self, resource: str, amount: int) -> int:
+        """Count the nodes that have less of a resource than an amount."""
+        if resource not in self._ordered:
+            pairs = sorted((dict(node.allocatable).get(resource, 0), index) for index, node in enumerate(self.nodes))
+            self._ordered[resource] = (tuple(size for size, _ in pairs), tuple(index for _, index in pairs))
+        return bisect_left(self._ordered[resource][0], amount)
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """Answers for a driver and a node; `nodes` is None where every node is owned."""
+
+    drivers: frozenset[str]
+    nodes: frozenset[int] | None
+
+    def includes(self, driver: str, home: int) -> bool:
+        """Whether a device may be allocated; one that is not local to a node (`home` < 0) is its driver's."""
+        if self.drivers and driver not in self.drivers:
+            return False
+        return self.nodes is None or home < 0 or home in self.nodes
+
+
+def resolve(owned: OwnedDevices, nodes: tuple[Node, ...]) -> Ownership:
+    """Evaluate the configuration once for all nodes."""
+    if not owned.node_terms:
+        return Ownership(frozenset(owned.drivers), None)
+    matching = frozenset(
+        index
+        for index, node in enumerate(nodes)
+        if any(node_fit.matches_term(term, node.name, dict(node.labels)) for term in owned.node_terms)
+    )
+    return Ownership(frozenset(owned.drivers), matching)
+
+
+_MANY: Final = 1 << 30
+"""How many devices a driver has to give at a place where they overlap, or are shared."""
+
+Place = tuple[str, int | str]
+"""Where devices of a node stand together: they have this value of this attribute."""
+_NUMBER: Final = AttributeKind.INT
+_TEXT: Final = AttributeKind.STRING
+"""What names places: a number and a text do, a flag or a version does not."""
+
+
+class Sited(NamedTuple):
+    """A device of a node, and its record's index."""
+
+    record: int
+    driver: str
+    device: Device
+
+
+class Look(NamedTuple):
+    """What matters of a device here; nodes whose devices look alike, one by one, are alike."""
+
+    driver: str
+    places: tuple[Place, ...]
+    is_shareable: bool
+    draws: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sites:
+    """The places of nodes that look alike, by the positions of devices: see `Pairing`."""
+
+    places: dict[int, tuple[Place, ...]]
+    members: dict[Place, dict[str, tuple[int, ...]]]
+    worth: Counter[int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pairing:
+    """The places of one node where devices of several drivers stand; `records` are those of all its devices."""
+
+    records: tuple[int, ...]
+    sites: _Sites
+
+    @property
+    def worth(self) -> dict[int, int]:
+        """Say by record at how many places it is scarce: with one fewer of its driver there were a pair fewer."""
+        return {self.records[position]: places for position, places in self.sites.worth.items()}
+
+    def lost(self, record: int, is_free: Callable[[int], bool]) -> int:
+        """Count the places at which a pair fewer can be had of what is free once a record is taken."""
+        count, position = 0, self.records.index(record)
+        for place in self.sites.places.get(position, ()):
+            members = self.sites.members[place]
+            free = {driver: sum(is_free(self.records[each]) for each in there) for driver, there in members.items()}
+            own = next(driver for driver, there in members.items() if position in there)
+            count += free.pop(own) <= max(free.values())
+        return count
+
+
+def pairing(devices: Sequence[Sited]) -> Pairing | None:
+    """Look at the devices of a node; None where no two drivers have any at one place."""
+    sites = _sites(tuple(_look(each) for each in devices))
+    return None if sites is None else Pairing(tuple(each.record for each in devices), sites)
+
+
+@lru_cache(maxsize=256)
+def _sites(looks: tuple[Look, ...]) -> _Sites | None:
+    """Say what stands together on nodes of some look; of these there are few, however many nodes there are."""
+    members: defaultdict[Place, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for position, look in enumerate(looks):
+        for place in look.places:
+            members[place][look.driver].append(position)
+    shared = {place: by_driver for place, by_driver in members.items() if len(by_driver) > 1}
+    if not shared:
+        return None
+    places: defaultdict[int, list[Place]] = defaultdict(list)
+    worth = Counter[int]()
+    for place, by_driver in shared.items():
+        supply = {driver: _supply([looks[each] for each in there]) for driver, there in by_driver.items()}
+        for driver, there in by_driver.items():
+            partners = max(count for other, count in supply.items() if other != driver)
+            spare = max(0, len(there) - partners) if supply[driver] < _MANY else 0
+            worth.update(there[spare:])
+            for each in there:
+                places[each].append(place)
+    return _Sites(
+        {position: tuple(there) for position, there in places.items()},
+        {place: {driver: tuple(there) for driver, there in found.items()} for place, found in shared.items()},
+        worth,
+    )
+
+
+def _look(each: Sited) -> Look:
+    places = tuple(
+        (name, value)
+        for name, published in each.device.attributes
+        if _is_common(each.driver, name)
+        for kind, value in published.items()
+        if kind is _TEXT or kind is _NUMBER
+    )
+    drawn = each.device.consumes_counters
+    draws = tuple((draw.counter_set, counter) for draw in drawn for counter, _ in draw.counters) if drawn else ()
+    return Look(each.driver, places, each.device.allow_multiple_allocations, draws)
+
+
+@lru_cache(maxsize=4096)
+def _is_common(driver: str, name: str) -> bool:
+    """Whether another driver may publish an attribute too: not one without a domain, or with the driver's own."""
+    return "/" in name and not name.startswith(f"{driver}/")
+
+
+def _supply(there: Sequence[Look]) -> int:
+    """How many devices some are at once; of those that are shared, or cut out of one another, as many as need be."""
+    drawn = [draw for look in there for draw in look.draws]
+    is_many = any(look.is_shareable for look in there) or len(set(drawn)) < len(drawn)
+    return _MANY if is_many else len(there)
+
+
+_Selector = tuple[str | None, str | None, str | None]
+"""Driver, pool and device that a rule selects; None: any."""
+
+
+@dataclass(slots=True, eq=False)
+class TaintRules:
+    """Rules in their order; one without a selector selects nothing."""
+
+    rules: tuple[DeviceTaintRule, ...] = ()
+    _filed: dict[_Selector, list[tuple[int, Taint]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """File the rules."""
+        filed: defaultdict[_Selector, list[tuple[int, Taint]]] = defaultdict(list)
+        for number, rule in enumerate(self.rules):
+            if not rule.selects_nothing:
+                filed[rule.driver, rule.pool, rule.device].append((number, rule.taint))
+        self._filed = dict(filed)
+
+    def taints(self, device: DeviceId) -> tuple[Taint, ...]:
+        """Give the taints of the rules that select a device."""
+        if not self._filed:
+            return ()
+        keys = product((None, device.driver), (None, device.pool), (None, device.device))
+        found = [pair for key in keys for pair in self._filed.get(key, ())]
+        found.sort(key=_number)
+        return tuple(taint for _, taint in found)
+
+
+def _number(filed: tuple[int, Taint]) -> int:
+    return filed[0]

@@ -1,0 +1,189 @@
+"""Devices on their way to becoming types: what a batch can see of each, before labels are given.
+
+Sites: sets of nodes that all reach the same devices of several nodes.
+
+A claim that pods share is usable on several nodes at once only as seen from a site, so that whoever places pods has one
+list of them. It is limited: of many scopes that overlap not every combination is one.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final, NamedTuple
+
+from solver.feasibility.device_attributes import AttributeName, Items, lookup
+from solver.problem.devices.inventory import DeviceRecord, Inventory
+from solver.problem.devices.layout import MOST_UNITS, Layout, Sharing
+from solver.problem.requests.demand import Answers, Verdict
+
+Column = dict[int, Items]
+"""What devices, by record index, publish of one attribute, as far as it was read."""
+
+
+class Compared(NamedTuple):
+    """
+    An attribute that makes devices different: for the demands under a constraint on it, or to keep groups whole.
+
+    Devices that only other demands get may have any value.
+    """
+
+    name: AttributeName
+    demands: frozenset[int]
+    is_grouping: bool = False
+
+
+class Draft(NamedTuple):
+    """A record on its way to a type: its key before labels are given, and its raw attribute values."""
+
+    record: DeviceRecord
+    verdicts: tuple[tuple[int, int], ...]
+    sharing: Sharing | None
+    attributes: tuple[Items, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Drafting:
+    """What building a layout needs at hand: the inventory and every device's answers."""
+
+    inventory: Inventory
+    answers: Sequence[Answers]
+    attributes: tuple[Compared, ...]
+    is_admin: tuple[bool, ...]
+    verdicts: defaultdict[int, list[tuple[int, int]]]
+    columns: tuple[Column, ...]
+    labelled: tuple[bool, ...] = ()
+
+    def draft(self, index: int) -> Draft | None:
+        """Describe a record, or None where no demand of the batch can see it."""
+        verdicts = self.verdicts.get(index)
+        if verdicts is None:
+            return None
+        record = self.inventory.records[index]
+        return Draft(record, tuple(verdicts), self._sharing(record, verdicts), self.values(record, verdicts))
+
+    def lost(self, draft: Draft) -> tuple[tuple[int, frozenset[int]], ...]:
+        """Give, by demand, the nodes that see a device and on which no pod gets it for what it takes of them."""
+        asked = (demand for demand, _ in draft.verdicts)
+        return tuple((demand, lost) for demand in asked if (lost := self.answers[demand].lost(draft.record.index)))
+
+    def values(self, record: DeviceRecord, verdicts: Sequence[tuple[int, int]]) -> tuple[Items, ...]:
+        """Give what a device publishes of each attribute; nothing where no demand that gets it is constrained by it."""
+        given = {demand for demand, verdict in verdicts if verdict == Verdict.YES} if self.attributes else ()
+        return tuple(
+            self._items(record, position)
+            if not each.demands.isdisjoint(given) or (each.is_grouping and record.home >= 0)
+            else ()
+            for position, each in enumerate(self.attributes)
+        )
+
+    def _items(self, record: DeviceRecord, position: int) -> Items:
+        """Read an attribute of a device, once."""
+        column = self.columns[position]
+        found = column.get(record.index)
+        if found is None:
+            found = column[record.index] = lookup(record.id.driver, record.device, self.attributes[position].name)
+        return found
+
+    def _sharing(self, record: DeviceRecord, verdicts: list[tuple[int, int]]) -> Sharing | None:
+        if not record.device.allow_multiple_allocations:
+            return None
+        capacities = tuple((name, capacity.value.nano) for name, capacity in record.device.capacities)
+        consumption = tuple((demand, self.answers[demand].consumption.get(record.index)) for demand, _ in verdicts)
+        return Sharing(capacities, consumption)
+
+
+def prepare(
+    inventory: Inventory,
+    answers: Sequence[Answers],
+    is_admin: tuple[bool, ...],
+    attributes: tuple[Compared, ...],
+    columns: tuple[Column, ...],
+) -> Drafting:
+    """
+    Gather, per record, the verdicts of all demands, and find out which labels are local.
+
+    `columns` are what was read of the attributes before.
+    """
+    verdicts: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+    for demand, answer in enumerate(answers):
+        for index, verdict in answer.verdicts.items():
+            verdicts[index].append((demand, int(verdict)))
+    drafting = Drafting(inventory, answers, attributes, is_admin, verdicts, columns)
+    drafting.labelled = _labelled(drafting)
+    return drafting
+
+
+def _labelled(drafting: Drafting) -> tuple[bool, ...]:
+    """Which attributes may be renumbered per node: without lists, and with no value of devices of several nodes."""
+    count = len(drafting.attributes)
+    wide, local = [set[Items]() for _ in range(count)], [set[Items]() for _ in range(count)]
+    for index, verdicts in drafting.verdicts.items() if count else ():
+        record = drafting.inventory.records[index]
+        for values, items in zip(wide if record.home < 0 else local, drafting.values(record, verdicts), strict=True):
+            values.add(items)
+    return tuple(
+        max(map(len, one | other), default=0) <= 1 and not (one & other) - {()}
+        for one, other in zip(wide, local, strict=True)
+    )
+
+
+def scale_of(amounts: Sequence[int], total: int) -> int:
+    """
+    Choose the nano-units of one unit of a budget: the amounts' greatest common divisor, if that is coarse enough.
+
+    Where tiny amounts would make units too many, large amounts still come out whole, and tiny ones are rounded up
+    by the caller: nothing is overcommitted, and what is lost is below `total` / 2^44.
+    """
+    scale = math.gcd(*amounts) or 1
+    if total // scale <= MOST_UNITS:
+        return scale
+    finest = -(-total // MOST_UNITS)
+    scale = math.gcd(*(amount for amount in amounts if amount >= finest)) or 1
+    if scale < finest:
+        return finest
+    while scale % 2 == 0 and total // (scale // 2) <= MOST_UNITS:
+        scale //= 2
+    return scale
+
+
+def units(amount: int, scale: int) -> int:
+    """Give an amount in units, rounded up; one that no budget has is one more than any has."""
+    return min(-(-amount // scale), MOST_UNITS + 1)
+
+
+_MOST_SHARED: Final = 32
+"""Sites that are more than the reach of one device."""
+_MOST_TRIES: Final = 4096
+"""Pairs of sites that are looked at for what they have in common."""
+
+
+def sites(layout: Layout, free: Iterable[int]) -> tuple[frozenset[int], ...]:
+    """
+    Give the sites of cluster-wide types, of which `free` are those that bind no claim to a node.
+
+    First comes what a single one reaches, then where all are that some node sees, then other combinations.
+    """
+    everywhere = frozenset(range(len(layout.group_of)))
+    reaches = {each: everywhere if nodes is None else nodes for each, nodes in enumerate(layout.wide_nodes)}
+    reaches = {each: reaches[each] for each in free}
+    found = dict.fromkeys(filter(None, reaches.values()))
+    most = len(found) + _MOST_SHARED
+    for wide in dict.fromkeys(group.wide for group in layout.groups):
+        seen = {reaches[each] for each in wide if each in reaches}
+        if seen and len(found) < most:
+            found.setdefault(everywhere.intersection(*seen))
+    for shared in islice(_common(found), _MOST_TRIES):
+        if len(found) >= most:
+            break
+        if shared:
+            found.setdefault(shared)
+    return tuple(found)
+
+
+def _common(found: dict[frozenset[int], None]) -> Iterator[frozenset[int]]:
+    """Give what two sites have in common, those among them that are found meanwhile."""
+    for one in list(found):
+        for other in list(found):
+            yield one & other

@@ -1,0 +1,127 @@
+"""Groups of devices that are worth more whole: nodes of one NVLink clique, devices of one PCIe root.
+
+A group of nodes goes by a node label (`Policy.group_labels`) and is whole while no device of its nodes is in use. A
+group within a node goes by a device attribute (`Policy.group_attributes`), has at least two devices, and is whole while
+none of them is in use. A placement that takes the first device of a whole group breaks it.
+
+What cutting a device costs beyond the part that is taken: partitions that cannot be had any more (KEP-4815).
+
+A free partition can be had while the counters that it draws on have enough left. A placement that takes from those
+counters leaves fewer of them. Partitions count whether the batch asks for them or not, at what they are worth, and
+those of a node that draw the same are counted together.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from typing import Final, NamedTuple
+
+from solver.feasibility.device_attributes import AttributeName
+from solver.problem.devices.device_types import units
+from solver.problem.devices.layout import Group, Partition, PartitionTable, Takes
+from solver.problem.problem import Problem, State
+
+
+class Bundle(NamedTuple):
+    """A whole group within a node: its types (positions) and how many devices it has."""
+
+    types: tuple[int, ...]
+    total: int
+
+
+def node_groups(problem: Problem) -> dict[int, tuple[str, str]]:
+    """Give the group of every node that is in a whole one, by label and value."""
+    inventory = problem.inventory
+    found: dict[int, tuple[str, str]] = {}
+    for label in problem.policy.group_labels:
+        members: defaultdict[str, list[int]] = defaultdict(list)
+        for node, labels in enumerate(inventory.labels):
+            if label in labels and inventory.has_devices[node]:
+                members[labels[label]].append(node)
+        for value, nodes in members.items():
+            if len(nodes) > 1 and all(problem.is_whole[node] for node in nodes):
+                found.update((node, (label, value)) for node in nodes if node not in found)
+    return found
+
+
+def bundles(problem: Problem, group: Group, state: State) -> Iterator[Bundle]:
+    """Give the whole groups within a node of some description and state."""
+    attributes = problem.layout.attributes
+    for text in problem.policy.group_attributes:
+        name = AttributeName.parse(text)
+        if name not in attributes:
+            continue
+        column = attributes.index(name)
+        members: defaultdict[object, list[int]] = defaultdict(list)
+        for position, device in enumerate(group.types):
+            if not device.is_shareable and device.attributes[column]:
+                members[device.attributes[column]].append(position)
+        for types in members.values():
+            total = sum(group.types[each].total for each in types)
+            if total > 1 and all(state[group.types[each].gate] == group.types[each].total for each in types):
+                yield Bundle(tuple(types), total)
+
+
+def free_devices(group: Group, state: State) -> int:
+    """Count the devices of a node that nobody uses."""
+    return sum(state[each.fresh if each.is_shareable else each.gate] for each in group.types)
+
+
+def most_free(problem: Problem) -> int:
+    """Give the largest number of free devices of any node."""
+    kinds = Counter(zip(problem.layout.group_of, problem.states, strict=True))
+    return max((free_devices(problem.layout.groups[group], state) for group, state in kinds), default=0)
+
+
+_MOST_STATES: Final = 20_000
+
+
+def partitions(problem: Problem, node: int) -> tuple[Partition, ...]:
+    """Give the partitions of a node that can be had as it is, as far as they draw on what the batch may take."""
+    kept, usage, state = problem.layout.partitions, problem.usage, problem.states[node]
+    if node not in kept.of_node:
+        table = _drawn(problem, node, frozenset())
+        records = frozenset(index for index in problem.inventory.by_home[node] if _is_counted(problem, index))
+        kept.of_node[node] = PartitionTable(kept.numbers.setdefault(table, len(kept.numbers)), table, records)
+    own = kept.of_node[node]
+    held = (own.records & usage.exclusive) | (usage.shared.keys() & own.records)
+    if held:
+        return _left(_drawn(problem, node, held), state)
+    # Equal nodes that are left with equal amounts get the very same answer.
+    if (own.number, state) not in kept.left:
+        if len(kept.left) >= _MOST_STATES:
+            kept.left.clear()
+        kept.left[own.number, state] = _left(own.table, state)
+    return kept.left[own.number, state]
+
+
+def _is_counted(problem: Problem, index: int) -> bool:
+    record = problem.inventory.records[index]
+    return bool(record.counters) and record.is_owned
+
+
+def _drawn(problem: Problem, node: int, held: AbstractSet[int]) -> tuple[Partition, ...]:
+    """Count the devices of a node that draw the same, those that are held apart."""
+    inventory, layout, scales = problem.inventory, problem.layout, problem.group(node).scales
+    found: Counter[tuple[Takes, int]] = Counter()
+    for index in inventory.by_home[node]:
+        if index in held or not _is_counted(problem, index):
+            continue
+        draws: list[tuple[int, int]] = []
+        for counter, amount in inventory.records[index].counters:
+            at, budget = layout.counter_place.get(counter, (-1, -1))
+            if at == node and amount:
+                draws.append((budget, units(amount, scales[budget])))
+        if draws:
+            found[tuple(sorted(draws)), inventory.records[index].value] += 1
+    return tuple(Partition(draws, value, count) for (draws, value), count in found.items())
+
+
+def _left(drawn: tuple[Partition, ...], state: State) -> tuple[Partition, ...]:
+    left = (each._replace(most=each.left(state, {})) for each in drawn)
+    return tuple(each for each in left if each.most)
+
+
+def lost(partition: Partition, state: State, used: Counter[int]) -> int:
+    """Give what the partitions are worth that cannot be had any more when so much is used."""
+    return partition.value * (partition.most - partition.left(state, used))

@@ -1,0 +1,172 @@
+"""
+What single slices came to, so that one that changed does not cost a look at all the others.
+
+Slices are frozen and replaced when they change: what was worked out holds as long as a slice is the very object that
+it was. Nothing here is needed for correctness.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from solver.domain import CounterId, ResourceSlice
+from solver.feasibility.selectors import SelectorFailure
+from solver.problem.bounded_cache import MIB, bytes_of
+
+Drawn = tuple[tuple[CounterId, int], ...]
+Matched = dict[int, bool | SelectorFailure]
+"""By position in the slice; devices that do not match are left out."""
+Selectors = tuple[tuple[str, ...], tuple[str, ...]]
+"""Those of a class and those of a request."""
+
+_MOST_BYTES: Final = 64 * MIB
+_ENTRY: Final = 200
+"""Bytes of what selectors came to on a slice, and for each device that they match."""
+_MATCH: Final = 100
+
+
+class Learned(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    What selectors came to on slices, for another process that has the same slices.
+
+    `results` are, per slice by its position among the snapshot's, the devices that match by position; the text is the
+    failure of one on which the selectors failed, None for a match.
+    """
+
+    class_selectors: tuple[str, ...]
+    selectors: tuple[str, ...]
+    results: tuple[tuple[int, tuple[tuple[int, str | None], ...]], ...]
+
+
+@dataclass(slots=True, eq=False)
+class _Kept:
+    """What some selectors came to, by the slice's identity."""
+
+    slices: dict[int, tuple[ResourceSlice, Matched]] = field(default_factory=dict)
+    bytes: int = 0
+    is_compiled: bool = False
+    fresh: set[int] = field(default_factory=set)
+    """Slices that were worked out since `learned` was called last."""
+
+
+@dataclass(slots=True, eq=False)
+class Recall:
+    """
+    Per slice: what its devices draw of counters, and which of them some selectors match.
+
+    It holds more than `most_bytes` only until `trim`, so that a decision keeps what it uses.
+    """
+
+    most_bytes: int = _MOST_BYTES
+    _drawn: dict[int, tuple[ResourceSlice, tuple[Drawn, ...]]] = field(default_factory=dict)
+    _matched: dict[Selectors, _Kept] = field(default_factory=dict)
+    """The selectors that were used least recently first."""
+
+    def drawn(self, each: ResourceSlice, work_out: Callable[[ResourceSlice], tuple[Drawn, ...]]) -> tuple[Drawn, ...]:
+        """Give what the devices of a slice draw, in their order."""
+        found = self._drawn.get(id(each))
+        if found is None or found[0] is not each:
+            found = self._drawn[id(each)] = (each, work_out(each))
+        return found[1]
+
+    def knows(self, key: Selectors, each: ResourceSlice) -> bool:
+        """Whether it was worked out which devices of a slice selectors match."""
+        kept = self._matched.get(key)
+        return kept is not None and id(each) in kept.slices
+
+    def unknown(self, key: Selectors, slices: Sequence[ResourceSlice]) -> list[ResourceSlice]:
+        """Give those of some slices that selectors were not put to; these selectors count as used."""
+        kept = self._used(key)
+        return [each for each in slices if id(each) not in kept.slices] if len(kept.slices) else list(slices)
+
+    def matched(self, key: Selectors, each: ResourceSlice, work_out: Callable[[ResourceSlice], Matched]) -> Matched:
+        """Give the devices of a slice that selectors match, or fail on."""
+        kept = self._matched.get(key)
+        found = kept.slices.get(id(each)) if kept is not None else None
+        return self.note(key, each, work_out(each)) if found is None else found[1]
+
+    def note(self, key: Selectors, each: ResourceSlice, matched: Matched) -> Matched:
+        """Remember the devices of a slice that selectors match."""
+        kept = self._used(key)
+        if id(each) not in kept.slices:
+            kept.bytes += _ENTRY + _MATCH * len(matched)
+        kept.slices[id(each)] = (each, matched)
+        kept.fresh.add(id(each))
+        return matched
+
+    def match_count(self, key: Selectors) -> int:
+        """Give how many devices selectors match, of those that they were put to."""
+        kept = self._matched.get(key)
+        return (kept.bytes - _ENTRY * len(kept.slices)) // _MATCH if kept is not None else 0
+
+    def is_compiled(self, key: Selectors) -> bool:
+        """Whether selectors were compiled before: it costs nothing again while they are in use."""
+        kept = self._matched.get(key)
+        return kept is not None and kept.is_compiled
+
+    def compiled(self, key: Selectors) -> None:
+        """Note that selectors were compiled."""
+        self._used(key).is_compiled = True
+
+    def keep(self, slices: Iterable[ResourceSlice]) -> None:
+        """Forget slices that are not there any more."""
+        present = {id(each) for each in slices}
+        self._drawn = {key: found for key, found in self._drawn.items() if key in present}
+        for kept in self._matched.values():
+            if kept.slices.keys() <= present:
+                continue
+            kept.slices = {key: found for key, found in kept.slices.items() if key in present}
+            kept.bytes = sum(_ENTRY + _MATCH * len(matched) for _, matched in kept.slices.values())
+
+    @property
+    def bytes(self) -> int:
+        """Estimate the bytes of selectors and of what they came to."""
+        return sum(bytes_of(key) + kept.bytes for key, kept in self._matched.items())
+
+    def trim(self) -> None:
+        """Forget the selectors that were used least recently while there is too much."""
+        sizes = {key: bytes_of(key) + kept.bytes for key, kept in self._matched.items()}
+        total = sum(sizes.values())
+        for key in tuple(self._matched):
+            if total <= self.most_bytes:
+                return
+            total -= sizes[key]
+            del self._matched[key]
+
+    def learned(self, slices: Sequence[ResourceSlice]) -> tuple[Learned, ...]:
+        """Give what was worked out since the last time."""
+        position = {id(each): number for number, each in enumerate(slices)}
+        found = []
+        for key, kept in self._matched.items():
+            fresh = (number for number in kept.slices if number in kept.fresh and number in position)
+            results = tuple((position[number], _written(kept.slices[number][1])) for number in fresh)
+            kept.fresh.clear()
+            if results:
+                found.append(Learned(class_selectors=key[0], selectors=key[1], results=results))
+        return tuple(found)
+
+    def learn(self, learned: Iterable[Learned], slices: Sequence[ResourceSlice]) -> None:
+        """Take over what another process worked out on the same slices."""
+        for each in learned:
+            key = (each.class_selectors, each.selectors)
+            for number, matched in each.results:
+                self.note(key, slices[number], _read(matched))
+            self._used(key).fresh.clear()
+
+    def _used(self, key: Selectors) -> _Kept:
+        kept = self._matched.pop(key, None) or _Kept()
+        self._matched[key] = kept
+        return kept
+
+
+def _written(matched: Matched) -> tuple[tuple[int, str | None], ...]:
+    return tuple(
+        (position, outcome.message if isinstance(outcome, SelectorFailure) else None)
+        for position, outcome in matched.items()
+    )
+
+
+def _read(matched: tuple[tuple[int, str | None], ...]) -> Matched:
+    return {position: True if text is None else SelectorFailure(text) for position, text in matched}

@@ -1,0 +1,259 @@
+"""
+Gangs of a batch in dense form: which classes belong to one, how many of its pods at least, in which domains.
+
+A domain is a value of a node label, or of an attribute of the devices that the members use; a level of a gang is a
+partition of the nodes into domains. Pods whose requests no device with the attribute can serve are not bound by a level
+of devices, unless that would leave nobody bound. A node is in a domain of devices if all devices that a pod could get
+there and that publish the attribute agree on it, and some request can only be served by such devices; where one node
+has several values, its pods are of a class for each of them (see `splits`).
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from solver.domain import Batch, Claim, ClaimId, Gang, GangId, GangLevel, Pod, Reason, ReasonCode, Snapshot
+from solver.feasibility.device_attributes import AttributeName
+from solver.problem import node_arrays
+from solver.problem.devices.inventory import Inventory, Mask
+from solver.problem.gang_domains import DeviceDomains, value_of
+from solver.problem.gang_rules import GangRule, TopologyLevel
+from solver.problem.limits import NO_DOMAIN, Domains
+from solver.problem.requests.component import Component
+from solver.problem.requests.demand import Answers, DemandKey
+
+
+def running(snapshot: Snapshot) -> dict[GangId, list[Pod]]:
+    """Give the members that hold a node and are not being deleted, by gang."""
+    found: defaultdict[GangId, list[Pod]] = defaultdict(list)
+    for pod in snapshot.pods:
+        if pod.gang is not None and not pod.is_deleting:
+            found[pod.gang].append(pod)
+    return found
+
+
+def objections(snapshot: Snapshot, batch: Batch) -> dict[int, tuple[Reason, ...]]:
+    """Say why pods cannot be decided for their gangs' sake, by position in the batch."""
+    gangs = {each.id: each for each in batch.gangs}
+    if not gangs:
+        return {}
+    present = Counter(pod.gang for pod in batch.pods if pod.gang is not None)
+    there = running(snapshot)
+    reasons = {key: _objection(gang, present[key] + len(there.get(key, ()))) for key, gang in gangs.items()}
+    return {
+        position: (reason,)
+        for position, pod in enumerate(batch.pods)
+        if pod.gang is not None and (reason := reasons.get(pod.gang)) is not None
+    }
+
+
+def held_up(
+    snapshot: Snapshot, batch: Batch, rejected: Mapping[int, tuple[Reason, ...]]
+) -> dict[int, tuple[Reason, ...]]:
+    """
+    Set pods aside whose gang is too few without members that no node can help, by position in the batch.
+
+    They wait for what these wait for, and say so by the same codes: no node would let them in.
+    """
+    found: dict[int, tuple[Reason, ...]] = {}
+    short = {pod.gang for pod in map(batch.pods.__getitem__, rejected) if pod.gang is not None}
+    members: defaultdict[GangId | None, list[int]] = defaultdict(list)
+    for position, pod in enumerate(batch.pods) if short else ():
+        members[pod.gang].append(position)
+    there = running(snapshot) if short else {}
+    for gang in (each for each in batch.gangs if each.id in short):
+        own = members[gang.id]
+        ready = [position for position in own if position not in rejected]
+        late = [position for position in own if position in rejected]
+        if len(ready) + len(there.get(gang.id, ())) >= gang.min_count:
+            continue
+        told: dict[ReasonCode, Reason] = {}
+        for name, why in ((batch.pods[position].id.name, why) for position in late for why in rejected[position]):
+            lead = f"gang {gang.id.name} waits for {_what(why.code)}{len(late)} of its pods"
+            message = f"{lead}: pod {name} cannot be placed: {why.message}"
+            told.setdefault(why.code, Reason(code=why.code, message=message))
+        found.update(dict.fromkeys(ready, tuple(told.values())))
+    return found
+
+
+def _what(code: ReasonCode) -> str:
+    return "claims of " if code is ReasonCode.CLAIM_MISSING else ""
+
+
+def _objection(gang: Gang, present: int) -> Reason | None:
+    if gang.invalid:
+        code = ReasonCode.GANG_INCOMPLETE if gang.is_absent else ReasonCode.GANG_INVALID
+        return Reason(code=code, message=gang.invalid)
+    if present >= gang.min_count:
+        return None
+    exist = max(present, gang.member_count)
+    if exist < gang.min_count:
+        message = f"gang {gang.id.name} waits for members: {exist} of {gang.min_count} exist"
+    else:
+        message = (
+            f"gang {gang.id.name} waits for members: {exist} exist, and {present} of the {gang.min_count} that have to "
+            "run together can be decided now"
+        )
+    return Reason(code=ReasonCode.GANG_INCOMPLETE, message=message)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassView:
+    """What this part of the problem has to know of a class of pods: its gang, its components, its first pod."""
+
+    index: int
+    pod: Pod
+    size: int
+    components: tuple[Component, ...]
+    is_first: bool
+    """Whether it is the first of its family: others stand for the same pods."""
+
+
+@dataclass(slots=True, eq=False)
+class GangRules:
+    """Works out the rules of the gangs of one batch."""
+
+    inventory: Inventory
+    snapshot: Snapshot
+    claims: Mapping[ClaimId, Claim]
+    demands: tuple[DemandKey, ...]
+    answers: tuple[Answers, ...]
+
+    def rules(self, gangs: Iterable[Gang], classes: Iterable[ClassView]) -> tuple[GangRule, ...]:
+        """Give the rule of every gang that has classes and ties its pods in some way."""
+        members: defaultdict[GangId, list[ClassView]] = defaultdict(list)
+        for each in classes:
+            if each.pod.gang is not None:
+                members[each.pod.gang].append(each)
+        there = running(self.snapshot) if members else {}
+        found = []
+        for gang in gangs:
+            own = members.get(gang.id, [])
+            if not own or not (gang.min_count or gang.levels):
+                continue
+            rule = GangRule(
+                gang=gang,
+                classes=tuple(each.index for each in own),
+                size=sum(each.size for each in own if each.is_first),
+                running=len(there.get(gang.id, ())),
+                levels=tuple(self._level(level, own, there.get(gang.id, ())) for level in gang.levels),
+            )
+            if rule.need or rule.levels:
+                found.append(rule)
+        return tuple(found)
+
+    def _level(self, level: GangLevel, own: Sequence[ClassView], there: Sequence[Pod]) -> TopologyLevel:
+        numbers: dict[str, int] = {}
+        if level.node_label:
+            labels = self.inventory.labels
+            domains = np.array(
+                [_number(numbers, labels[node].get(level.node_label)) for node in range(len(labels))], dtype=np.int64
+            )
+            domain_of = dict.fromkeys((each.index for each in own), domains)
+            at = (self.inventory.node_index.get(pod.node_name, -1) for pod in there)
+            held = {int(domains[node]) for node in at if node >= 0}
+        else:
+            attribute = AttributeName.parse(level.device_attribute)
+            values = (value for pod in there for value in self.held_values(pod, attribute))
+            held = {_number(numbers, value) for value in values}
+            domain_of = self._device_domains(attribute, own, numbers)
+            if not domain_of and not held:
+                domain_of = dict.fromkeys((each.index for each in own), self._nowhere())
+        return TopologyLevel(level, names=list(numbers), domain_of=domain_of, held=frozenset(held - {NO_DOMAIN}))
+
+    def _device_domains(
+        self, attribute: AttributeName, own: Sequence[ClassView], numbers: dict[str, int]
+    ) -> dict[int, Domains]:
+        found: dict[int, Domains] = {}
+        known: dict[tuple[Component, ...], tuple[Domains, bool]] = {}
+        for each in own:
+            if each.components not in known:
+                known[each.components] = self._domains(attribute, each.components, numbers)
+            domains, is_published = known[each.components]
+            fixed = set(self.held_values(each.pod, attribute))
+            if fixed:
+                number = _number(numbers, min(fixed)) if len(fixed) == 1 else NO_DOMAIN
+                agrees = (domains == number) if is_published else np.ones(len(domains), dtype=np.bool_)
+                domains = np.where(agrees, number, NO_DOMAIN)
+            if is_published or fixed:
+                found[each.index] = domains
+        return found
+
+    def _nowhere(self) -> Domains:
+        return np.full(len(self.inventory.nodes), NO_DOMAIN, dtype=np.int64)
+
+    def _domains(
+        self, attribute: AttributeName, components: tuple[Component, ...], numbers: dict[str, int]
+    ) -> tuple[Domains, bool]:
+        """Domain of every node for pods that need these components, and whether any device they match publishes it."""
+        values = DeviceDomains(self.inventory, self.demands, self.answers.__getitem__).values(attribute, components)
+        domains = self._nowhere()
+        for node in np.flatnonzero(values.is_covered).tolist():
+            value = values.at(node)
+            if value:
+                domains[node] = _number(numbers, value)
+        return domains, values.is_published
+
+    def held_values(self, pod: Pod, attribute: AttributeName) -> Iterator[str]:
+        """Give the values of an attribute over the devices that a pod's claims hold today."""
+        for claim_id in pod.claim_ids:
+            claim = self.claims.get(claim_id)
+            allocation = claim.allocation if claim is not None else None
+            for result in allocation.results if allocation is not None else ():
+                record = self.inventory.record_of.get(result.device)
+                if record is None or result.admin_access:
+                    continue
+                value = value_of(self.inventory.records[record], attribute)
+                if value:
+                    yield value
+
+
+def _number(numbers: dict[str, int], value: str | None) -> int:
+    return NO_DOMAIN if value is None else numbers.setdefault(value, len(numbers))
+
+
+def narrowed(
+    rule: GangRule, verdicts: Mapping[int, node_arrays.NodeVerdicts], families: Mapping[int, int]
+) -> dict[int, node_arrays.NodeVerdicts]:
+    """
+    Take nodes away from classes of a gang that are in no domain of a required level, or in one that is not held.
+
+    The first of a family says why of the nodes that its others lost.
+    """
+    found = {index: _narrowed(rule, index, each) for index, each in verdicts.items()}
+    used: dict[int, Mask] = {}
+    for index, family in families.items():
+        used[family] = found[index].allowed | used.get(family, np.zeros_like(found[index].allowed))
+    for index, family in families.items():
+        lost = verdicts[index].allowed & ~found[index].allowed & ~used[family]
+        if index != family and lost.any():
+            used[family] |= lost
+            told = _narrowed(rule, index, node_arrays.NodeVerdicts(lost, found[family].reasons))
+            found[family] = node_arrays.NodeVerdicts(found[family].allowed, told.reasons)
+    return found
+
+
+def _narrowed(rule: GangRule, pod_class: int, verdicts: node_arrays.NodeVerdicts) -> node_arrays.NodeVerdicts:
+    for level in rule.required:
+        domains = level.domain_of.get(pod_class)
+        if domains is None:
+            continue
+        outside = {node: _no_domain(rule, level) for node in np.flatnonzero(domains == NO_DOMAIN).tolist()}
+        if level.held:
+            wrong = ~np.isin(domains, list(level.held)) & (domains != NO_DOMAIN)
+            outside.update((node, _not_held(rule, level)) for node in np.flatnonzero(wrong).tolist())
+        verdicts = node_arrays.narrowed(verdicts, outside)
+    return verdicts
+
+
+def _no_domain(rule: GangRule, level: TopologyLevel) -> Reason:
+    message = f"node(s) without {level.level} that gang {rule.gang.id.name} has to share"
+    return Reason(code=ReasonCode.GANG_TOPOLOGY, message=message)
+
+
+def _not_held(rule: GangRule, level: TopologyLevel) -> Reason:
+    names = ", ".join(sorted(level.names[each] for each in level.held)) if level.is_told else "of the nodes"
+    message = f"node(s) outside of {level.level} {names}, where members of gang {rule.gang.id.name} run"
+    return Reason(code=ReasonCode.GANG_TOPOLOGY, message=message)

@@ -1,0 +1,90 @@
+"""What running pods, and the labels of nodes, rule out for a pod: nodes, with the reason in kube-scheduler's words."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from solver.domain import PodTerm, Reason, ReasonCode
+from solver.problem.devices.inventory import Mask
+from solver.problem.inter_pod.inter_pod_context import InterPodContext
+from solver.problem.inter_pod.pod_keys import Stance, of_term
+from solver.problem.node_arrays import NodeVerdicts
+
+
+def _reason(code: ReasonCode, message: str) -> Reason:
+    return Reason(code=code, message=message, node_count=1)
+
+
+PORTS: Final = _reason(ReasonCode.NODE_PORTS, "node(s) didn't have free ports for the requested pod ports")
+AFFINITY: Final = _reason(ReasonCode.POD_AFFINITY, "node(s) didn't match pod affinity rules")
+ANTI_AFFINITY: Final = _reason(ReasonCode.POD_ANTI_AFFINITY, "node(s) didn't match pod anti-affinity rules")
+EXISTING: Final = _reason(ReasonCode.POD_ANTI_AFFINITY, "node(s) didn't satisfy existing pods anti-affinity rules")
+SPREAD: Final = _reason(ReasonCode.TOPOLOGY_SPREAD, "node(s) didn't match pod topology spread constraints")
+UNLABELLED: Final = _reason(
+    ReasonCode.TOPOLOGY_LABEL, "node(s) didn't match pod topology spread constraints (missing required label)"
+)
+
+
+class Refusal(NamedTuple):
+    """Nodes that are ruled out, and why."""
+
+    nodes: Mask
+    reason: Reason
+
+
+def refusals(stance: Stance, around: InterPodContext, held: dict[int, list[PodTerm]]) -> Iterator[Refusal]:
+    """
+    Give what is ruled out whatever the batch does, in the order in which kube-scheduler looks.
+
+    `held` are the terms by which running pods keep others away, by the number of whom they are about.
+    """
+    if stance.host_ports:
+        yield Refusal(_ports_taken(stance, around), PORTS)
+    for constraint in stance.spread:
+        yield Refusal(~around.topologies.of(constraint.topology_key).has_key, UNLABELLED)
+    for term in stance.affinity:
+        yield Refusal(~around.topologies.of(term.topology_key).has_key, AFFINITY)
+    for term in stance.anti_affinity:
+        topology = around.topologies.of(term.topology_key)
+        yield Refusal(topology.nodes_in(topology.of_nodes(around.counts(of_term(term)).all > 0)), ANTI_AFFINITY)
+    for key, nodes in _held(stance, around, held).items():
+        topology = around.topologies.of(key)
+        yield Refusal(topology.nodes_in(topology.of_nodes(nodes)), EXISTING)
+
+
+def narrowed(verdicts: NodeVerdicts, found: Iterable[Refusal]) -> NodeVerdicts:
+    """Take nodes away; each counts for the first reason against it."""
+    allowed, counts = verdicts.allowed, dict[Reason, int]()
+    for nodes, reason in found:
+        lost = int(np.count_nonzero(allowed & nodes))
+        if lost:
+            counts[reason] = counts.get(reason, 0) + lost
+            allowed = allowed & ~nodes
+    if not counts:
+        return verdicts
+    added = tuple(
+        Reason(code=each.code, message=each.message, node_count=count)
+        for each, count in sorted(counts.items(), key=lambda item: (-item[1], item[0].message))
+    )
+    return NodeVerdicts(allowed, (*verdicts.reasons, *added))
+
+
+def _ports_taken(stance: Stance, around: InterPodContext) -> Mask:
+    mask = np.zeros(len(around.residents.node_index), dtype=np.bool_)
+    mask[list(around.residents.ports.nodes(stance.host_ports))] = True
+    return mask
+
+
+def _held(stance: Stance, around: InterPodContext, held: dict[int, list[PodTerm]]) -> dict[str, Mask]:
+    """Give the nodes of running pods that keep a pod away, by topology key: there are few keys, however many terms."""
+    found: defaultdict[str, set[int]] = defaultdict(set)
+    for number in stance.audiences & held.keys():
+        for term in held[number]:
+            found[term.topology_key] |= around.residents.holders[term]
+    masks = {}
+    for key in sorted(found):
+        masks[key] = np.zeros(len(around.residents.node_index), dtype=np.bool_)
+        masks[key][list(found[key])] = True
+    return masks

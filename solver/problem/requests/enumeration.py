@@ -1,0 +1,140 @@
+"""
+Ways to serve the components of a problem, enumerated before anything is placed, and paid from the allowance.
+
+Alternatives and constraints of one claim multiply. Those whose number is small come first; one that is found to need
+more than half of what the allowance has left is given up, unless it is the last. What was enumerated stays known.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from solver.domain import Budget, Claim, PodId, Reason
+from solver.problem import skipped_pods
+from solver.problem.prefilter import combinations_of, spec_of
+from solver.problem.problem import PodClass, Problem
+from solver.problem.requests.component import Component
+from solver.problem.requests.options import MOST_OPTIONS, TooCostlyError
+from solver.problem.solver_cache import Engine
+
+_STAGE: Final = "combinations"
+_WALL_SHARE: Final = 0.6
+_OWN_SHARE: Final = 0.125
+_MUCH: Final = 50_000
+"""Units after which it is a component that takes long, and not the machine that is slow."""
+_GLANCE: Final = 64
+"""Payments between two looks at the clock."""
+
+
+def left_out(problem: Problem, engine: Engine, budget: Budget) -> skipped_pods.Reasons:
+    """Enumerate the ways of all components on the nodes that they may use; give the pods for which that is too much."""
+    before = skipped_pods.recorded(budget, _STAGE)
+    reasons = before
+    if reasons is None:
+        failed = _enumerated(problem, budget.until(_WALL_SHARE).at_least(_OWN_SHARE))
+        reasons = dict(_blamed(problem, failed, engine))
+    reasons = skipped_pods.whole(problem.batch, reasons)
+    skipped_pods.noted(budget, _STAGE, reasons)
+    return reasons
+
+
+class _GivenUp(NamedTuple):
+    """A component that was given up: because of the time alone, or after so many units, which are not enough."""
+
+    is_late: bool
+    units: int
+
+
+def _enumerated(problem: Problem, budget: Budget) -> dict[int, _GivenUp]:
+    """Enumerate; give the components that were given up."""
+    wanted = sorted(_wanted(problem), key=lambda index: (_expected(problem.components[index]), index))
+    groups = _groups(problem, frozenset(wanted))
+    failed: dict[int, _GivenUp] = {}
+    for number, index in enumerate(wanted, start=1):
+        allowed = budget.units_left if number == len(wanted) else budget.units_left // 2
+        purse = _Purse(budget, allowed)
+        try:
+            for group in sorted(groups[index]):
+                problem.options(index, problem.layout.groups[group], purse.pay)
+        except TooCostlyError:
+            spent = allowed - purse.left
+            failed[index] = _GivenUp(purse.is_late and spent < _MUCH, spent if purse.is_late else allowed)
+    return failed
+
+
+@dataclass(slots=True, eq=False)
+class _Purse:
+    """What one component may cost."""
+
+    budget: Budget
+    left: int
+    looks: int = 0
+    is_late: bool = False
+
+    def pay(self, units: int) -> None:
+        """Pay, or raise `TooCostlyError`."""
+        self.looks += 1
+        if self.looks % _GLANCE == 0 and self.budget.remaining_seconds() <= 0.0:
+            self.is_late = True
+        if self.is_late or units > self.left:
+            raise TooCostlyError
+        self.left -= units
+        self.budget.spend(units)
+
+
+def _wanted(problem: Problem) -> Iterator[int]:
+    """Components that can be served in more than one way."""
+    used = {part.component for each in problem.classes for part in problem.parts_of(each)}
+    for index in used:
+        requests = problem.components[index].requests
+        if len(requests) > 1 or any(len(row) > 1 for row in requests) or problem.components[index].links:
+            yield index
+
+
+def _expected(component: Component) -> int:
+    """Units that are to be expected, from what is seen without enumerating."""
+    ways = min(MOST_OPTIONS, prod(len(row) for row in component.requests))
+    return ways * len(component.requests) * (1 + len(component.links))
+
+
+def _groups(problem: Problem, wanted: frozenset[int]) -> Mapping[int, set[int]]:
+    """Kinds of nodes on which components may be needed."""
+    found: defaultdict[int, set[int]] = defaultdict(set)
+    group_of = np.array(problem.layout.group_of, dtype=np.int64) if wanted else None
+    for each in problem.classes:
+        parts = wanted.intersection(part.component for part in problem.parts_of(each))
+        if parts and group_of is not None:
+            allowed = set(np.unique(group_of[each.verdicts.allowed]).tolist())
+            for index in parts:
+                found[index] |= allowed
+    return found
+
+
+def _blamed(problem: Problem, failed: Mapping[int, _GivenUp], engine: Engine) -> Iterator[tuple[PodId, Reason]]:
+    """Give the pods of components that were given up, and remember what was not enough."""
+    for each in problem.classes if failed else ():
+        for place, position in enumerate(each.members):
+            found = _first_failed(problem, each, place, failed)
+            if found is None:
+                continue
+            given_up, claim = found
+            engine.costs[spec_of(claim)] = max(given_up.units, engine.costs.get(spec_of(claim), 0))
+            yield problem.pod(position).id, skipped_pods.NOT_REACHED if given_up.is_late else combinations_of(claim)
+
+
+def _first_failed(
+    problem: Problem, pod_class: PodClass, place: int, failed: Mapping[int, _GivenUp]
+) -> tuple[_GivenUp, Claim] | None:
+    """Give the claim of a pod that needs a component which was given up, and the units that were not enough."""
+    for part, sources in zip(pod_class.parts, pod_class.sources[place], strict=True):
+        if part.component in failed:
+            return failed[part.component], problem.claims[sources[0].claim]
+    for shared in (problem.shared[each] for each in pod_class.shared):
+        for part in shared.parts:
+            if part.component in failed:
+                return failed[part.component], shared.claim
+    return None

@@ -1,0 +1,232 @@
+"""
+Pods' requests, widened by what their devices take of the node's own resources (KEP-5517).
+
+Which devices a pod gets is not known before the search, so it is asked for as much as any device that it can get on
+the node takes: exact where the devices of a node that answer a request are alike in this, else on the safe side. Where
+nodes differ, a class becomes a family with a class for each of them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from solver.domain import Allocation, Claim, ClaimId, Pod, Reason, ReasonCode
+from solver.feasibility import capacity
+from solver.problem import node_arrays
+from solver.problem.devices.inventory import Inventory
+from solver.problem.limits import Limit, one_domain
+from solver.problem.node_arrays import NodeVerdicts
+from solver.problem.problem import PodClass, Problem
+from solver.problem.requests.component import Ask
+
+Amounts = npt.NDArray[np.int64]
+ByNode = dict[str, Amounts]
+"""Units per node, by resource."""
+
+
+@dataclass(slots=True, eq=False)
+class NodeAllocatable:
+    """What is known before classes are formed; there is none where no device takes of its node's resources."""
+
+    stock: Inventory
+    claims: Mapping[ClaimId, Claim]
+
+    @classmethod
+    def of(cls, stock: Inventory, claims: Mapping[ClaimId, Claim]) -> "NodeAllocatable | None":
+        """Give it for a cluster, None where it is not needed."""
+        return cls(stock, claims) if stock.has_burdens else None
+
+    def objections(self, pod: Pod) -> Iterator[Reason]:
+        """Refuse a claim that takes of its node's resources and is another pod's."""
+        for claim_id, _ in self._allocated(pod):
+            claim = self.claims[claim_id]
+            if claim.reserved_for and not claim.is_reserved_for(pod.uid, pod.pod_group):
+                message = f"claim {claim_id.name} takes resources of its node, and is used by another pod already"
+                yield Reason(code=ReasonCode.CLAIM_FULL, message=message)
+
+    def key(self, pod: Pod) -> tuple[object, ...]:
+        """Give what tells pods apart for this."""
+        return (self._allocated(pod), unreferenced(pod), pod.level_slack)
+
+    def fixed(self, pod: Pod) -> dict[str, int]:
+        """Give the units that claims take which are allocated already."""
+        return capacity.summed(dict(amounts) for _, amounts in self._allocated(pod))
+
+    def _allocated(self, pod: Pod) -> tuple[tuple[ClaimId, tuple[tuple[str, int], ...]], ...]:
+        found = []
+        for claim_id in pod.claim_ids:
+            allocation = self.claims[claim_id].allocation
+            amounts = of_allocation(self.stock, allocation) if allocation is not None else {}
+            if amounts:
+                pairs = tuple(sorted((name, capacity.units(name, nano)) for name, nano in amounts.items()))
+                found.append((claim_id, pairs))
+        return tuple(found)
+
+
+def of_allocation(stock: Inventory, allocation: Allocation) -> dict[str, int]:
+    """Give nano-units by resource that the devices of an allocation take; admin access takes nothing."""
+    results = (result for result in allocation.results if not result.admin_access)
+    taking = ((result, stock.burdening.get(result.device)) for result in results)
+    return capacity.summed(
+        capacity.of_device(device, {name: amount.nano for name, amount in result.consumed_capacity})
+        for result, device in taking
+        if device is not None
+    )
+
+
+def unreferenced(pod: Pod) -> tuple[ClaimId, ...]:
+    """Give the claims of a pod that none of its containers uses: the kubelet could not charge anybody for them."""
+    used = {name for container in pod.containers for name in container.claims}
+    return tuple(entry.claim for entry in pod.claims if entry.claim is not None and entry.entry not in used)
+
+
+def widen(problem: Problem, known: NodeAllocatable) -> None:
+    """Widen the requests of every class; classes that come to differ between nodes are split."""
+    asked = {index: _by_node(problem, index) for index in range(len(problem.demands))}
+    for each in tuple(problem.classes):
+        pod = problem.pod(each.members[0])
+        total, refused = _total(problem, each, asked, pod)
+        for resource, amount in known.fixed(pod).items():
+            total[resource] = _bounded(total.get(resource, _none(problem)) + min(amount, node_arrays.MOST + 1))
+        total, uncovered = _covered(total, pod)
+        if refused.any():
+            message = "node(s) would charge a claim to no container: none of the pod's containers uses it"
+            _refuse(each, refused, Reason(code=ReasonCode.NODE_RESOURCES, message=message))
+        if uncovered is not None and uncovered.any():
+            message = "node(s) have devices that take more than the pod-level requests cover"
+            _refuse(each, uncovered, Reason(code=ReasonCode.NODE_RESOURCES, message=message))
+        _apply(problem, each, total)
+    problem.limits += tuple(_one_pod_each(problem, asked))
+
+
+def _none(problem: Problem) -> Amounts:
+    return np.zeros(problem.node_count, dtype=np.int64)
+
+
+def _bounded(amounts: Amounts) -> Amounts:
+    """Cut amounts that no node has to one that none has: a driver may publish any number, and sums stay in 64 bits."""
+    bounded: Amounts = np.minimum(amounts, node_arrays.MOST + 1)
+    return bounded
+
+
+@dataclass(slots=True, eq=False)
+class _Taken:
+    """What devices that the same nodes see take of them, by resource: the most that one does, and all together."""
+
+    most: dict[str, int] = field(default_factory=dict)
+    every: dict[str, int] = field(default_factory=dict)
+
+    def add(self, nano_units: Mapping[str, int]) -> None:
+        """Add a device."""
+        for name, nano in nano_units.items():
+            amount = min(capacity.units(name, nano), node_arrays.MOST + 1)
+            self.most[name] = max(self.most.get(name, 0), amount)
+            self.every[name] = min(self.every.get(name, 0) + amount, node_arrays.MOST + 1)
+
+
+def _by_node(problem: Problem, demand: int) -> dict[bool, ByNode]:
+    """
+    Give for a demand the most that one device takes on each node, and (key True) what all of them take together.
+
+    No pod gets a device on a node that has less than it takes.
+    """
+    answers, found = problem.answers[demand], {False: ByNode(), True: ByNode()}
+    taken: dict[tuple[frozenset[int] | None, frozenset[int]], _Taken] = {}
+    reaches: dict[tuple[frozenset[int] | None, frozenset[int]], Sequence[int]] = {}
+    for index, verdict in answers.verdicts.items() if not problem.demands[demand].is_admin else ():
+        record = problem.inventory.records[index]
+        if record.device.node_allocatable and verdict.name == "YES":
+            key = (record.nodes, answers.lost(index))
+            if key not in taken:
+                taken[key], reaches[key] = _Taken(), sorted(answers.reach(record, problem.node_count))
+            taken[key].add(capacity.of_device(record.device, dict(answers.consumption.get(index, ()))))
+    for key, each in taken.items():
+        for name, amount in each.most.items():
+            most = found[False].setdefault(name, _none(problem))
+            most[reaches[key]] = np.maximum(most[reaches[key]], amount)
+            every = found[True].setdefault(name, _none(problem))
+            every[reaches[key]] = _bounded(every[reaches[key]] + each.every[name])
+    return found
+
+
+def _of_ask(ask: Ask, asked: Mapping[int, dict[bool, ByNode]]) -> ByNode:
+    if not ask.needed:
+        return asked[ask.demand][True]
+    return {name: _bounded(amounts * ask.needed) for name, amounts in asked[ask.demand][False].items()}
+
+
+def _total(
+    problem: Problem, each: PodClass, asked: Mapping[int, dict[bool, ByNode]], pod: Pod
+) -> tuple[ByNode, npt.NDArray[np.bool_]]:
+    """Add up a pod's parts; also give the nodes where a claim takes something that no container uses."""
+    total: ByNode = {}
+    refused = np.zeros(problem.node_count, dtype=np.bool_)
+    lonely = {*unreferenced(pod), *(special.id for special in each.specials[:1] if special is not None)}
+    owners = [(each.parts, each.sources[0])]
+    owners += [(shared.parts, shared.sources) for shared in map(problem.shared.__getitem__, each.shared)]
+    for part, copies in ((part, rows) for parts, sources in owners for part, rows in zip(parts, sources, strict=True)):
+        taken = _of_component(problem, part.component, asked)
+        for name, amounts in taken.items():
+            total[name] = _bounded(total.get(name, _none(problem)) + _bounded(amounts * part.copies))
+            if any(source.claim in lonely for source in copies):
+                refused |= amounts > 0
+    return total, refused
+
+
+def _of_component(problem: Problem, component: int, asked: Mapping[int, dict[bool, ByNode]]) -> ByNode:
+    total: ByNode = {}
+    for alternatives in problem.components[component].requests:
+        ways = [_of_ask(ask, asked) for ask in alternatives]
+        for name in {name for way in ways for name in way}:
+            most = np.maximum.reduce([way.get(name, _none(problem)) for way in ways])
+            total[name] = _bounded(total.get(name, _none(problem)) + most)
+    return total
+
+
+def _covered(total: ByNode, pod: Pod) -> tuple[ByNode, npt.NDArray[np.bool_] | None]:
+    """Take away what pod-level requests hold already, and give the nodes where that is not enough."""
+    slack, uncovered = dict(pod.level_slack), None
+    for name in [name for name in total if name in slack]:
+        short = total.pop(name) > slack[name]
+        uncovered = short if uncovered is None else uncovered | short
+    return total, uncovered
+
+
+def _refuse(each: PodClass, nodes: npt.NDArray[np.bool_], reason: Reason) -> None:
+    lost = int(np.count_nonzero(each.verdicts.allowed & nodes))
+    if lost:
+        counted = Reason(code=reason.code, message=reason.message, node_count=lost)
+        each.verdicts = NodeVerdicts(each.verdicts.allowed & ~nodes, (*each.verdicts.reasons, counted))
+
+
+def _apply(problem: Problem, each: PodClass, total: ByNode) -> None:
+    """Add the amounts to the class's requests, in a class for each kind of node."""
+    names = sorted(name for name, amounts in total.items() if amounts.any())
+    if not names:
+        return
+    rows = np.stack([total[name] for name in names], axis=1)
+    kinds = np.unique(rows[each.verdicts.allowed], axis=0) if each.verdicts.allowed.any() else rows[:1]
+    verdicts, requests = each.verdicts, dict(each.requests)
+    for number, kind in enumerate(kinds):
+        mask = (rows == kind).all(axis=1)
+        widened = dict(requests)
+        for name, amount in zip(names, kind.tolist(), strict=True):
+            widened[name] = widened.get(name, 0) + amount
+        mine = verdicts.within(mask)
+        pairs = tuple(sorted(pair for pair in widened.items() if pair[1] > 0))
+        if number == 0:
+            each.verdicts, each.requests = mine, pairs
+        else:
+            problem.classes.append(replace(each, index=len(problem.classes), verdicts=mine, requests=pairs))
+
+
+def _one_pod_each(problem: Problem, asked: Mapping[int, dict[bool, ByNode]]) -> Iterator[Limit]:
+    """Let one pod of the batch have a shared claim that may take of its node's resources."""
+    for shared in problem.shared:
+        if any(_of_component(problem, part.component, asked) for part in shared.parts):
+            takes = {each.index: 1 for each in problem.classes if shared.index in each.shared}
+            message = f"node(s) would share claim {shared.claim.id.name}, which takes resources of its node"
+            reason = Reason(code=ReasonCode.CLAIM_FULL, message=message, node_count=1)
+            yield Limit("burdened-claim", one_domain(problem.node_count), (1,), takes, reason)

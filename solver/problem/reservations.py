@@ -1,0 +1,72 @@
+"""
+Nodes that are kept for pods which were passed over for too long (see `domain.Hold`), as masks and limits.
+
+Who goes before the pods of a hold is not concerned: a higher priority, or the pods themselves. Of all others those
+that take devices stay away from the node where the hold is about devices, and the rest takes only what is left of cpu,
+memory and so on beside what the pods of the hold ask for.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from solver.domain import Hold, Reason, ReasonCode
+from solver.problem.limits import NO_DOMAIN, Limit
+from solver.problem.node_arrays import PODS, narrowed
+from solver.problem.problem import PodClass, Problem
+
+HELD: Final = Reason(
+    code=ReasonCode.NODE_HELD,
+    message="node(s) were held for a pod that has waited longer",
+    node_count=1,
+)
+
+
+def apply(problem: Problem) -> None:
+    """Keep the nodes of the batch's holds free of who comes later."""
+    for hold in problem.batch.holds:
+        nodes = [problem.inventory.node_index[name] for name in hold.nodes if name in problem.inventory.node_index]
+        if not nodes:
+            continue
+        concerned = [each for each in problem.classes if not _goes_before(problem, each, hold)]
+        takers = [each for each in concerned if hold.takes_devices and _takes_devices(problem, each)]
+        for each in takers:
+            lost = {node for node in nodes if each.verdicts.allowed[node]}
+            problem.held[each.index] = problem.held.get(each.index, frozenset()) | lost
+            each.verdicts = narrowed(each.verdicts, dict.fromkeys(nodes, HELD))
+        rest = [each for each in concerned if each not in takers]
+        problem.limits += tuple(_limits(problem, hold, nodes, rest))
+
+
+def _goes_before(problem: Problem, pod_class: PodClass, hold: Hold) -> bool:
+    if pod_class.priority > hold.priority:
+        return True
+    return any(problem.pod(position).uid in hold.uids for position in pod_class.members)
+
+
+def _takes_devices(problem: Problem, pod_class: PodClass) -> bool:
+    """Whether a pod takes any device from others; admin access does not."""
+    asks = (
+        ask
+        for part in problem.parts_of(pod_class)
+        for alternatives in problem.components[part.component].requests
+        for ask in alternatives
+    )
+    return any(not problem.demands[ask.demand].is_admin for ask in asks)
+
+
+def _limits(problem: Problem, hold: Hold, nodes: list[int], rest: list[PodClass]) -> Iterator[Limit]:
+    """What is left of each resource beside what the hold asks for."""
+    domain_of = np.full(problem.node_count, NO_DOMAIN, dtype=np.int64)
+    domain_of[nodes] = np.arange(len(nodes))
+    for resource, amount in ((PODS, 1), *hold.requests):
+        takes = {
+            each.index: taken
+            for each in rest
+            if (taken := 1 if resource == PODS else dict(each.requests).get(resource, 0)) > 0
+        }
+        if takes:
+            free = problem.room.of(resource)
+            left = tuple(max(0, int(free[node]) - amount) for node in nodes)
+            yield Limit("hold", domain_of, left, takes, reason=HELD)

@@ -1,0 +1,102 @@
+"""Pods that a decision leaves out because of what it may use: their reasons, gangs whole.
+
+A replay leaves out those that were left out before, for the reasons that were recorded.
+
+What goes wrong with one object stays its own: the solver goes on without it, and reports the error.
+
+A pod on which the solver fails is no part of the plan and says so; nothing else of the batch is lost.
+"""
+
+import traceback
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Final
+
+from solver.domain import Batch, Budget, LeftOut, Pod, PodId, Quarantined, Reason, ReasonCode
+
+NOT_REACHED: Final = Reason(
+    code=ReasonCode.BUDGET, message="the time for the decision ended before the pod was reached; it is tried again soon"
+)
+
+CODES: Final = frozenset({ReasonCode.BUDGET, ReasonCode.TOO_COSTLY})
+"""Codes of pods that want a solve of their own."""
+
+Reasons = dict[PodId, Reason]
+
+
+def recorded(budget: Budget, stage: str) -> Reasons | None:
+    """Give the pods that a stage left out in the decision that is repeated; None where none is."""
+    before = budget.work.recorded
+    if before is None:
+        return None
+    return {each.pod: each.reason for stop in before if stop.stage == stage for each in stop.left}
+
+
+def whole(batch: Batch, found: Mapping[PodId, Reason]) -> Reasons:
+    """Add the other members of gangs one of which is left out, for the same reason, and bring all into batch order."""
+    if not found:
+        return {}
+    of_gang = {pod.gang: found[pod.id] for pod in batch.pods if pod.gang is not None and pod.id in found}
+    reasons: Reasons = {}
+    for pod in batch.pods:
+        reason = found.get(pod.id) or (of_gang.get(pod.gang) if pod.gang is not None else None)
+        reasons.update({} if reason is None else {pod.id: reason})
+    return reasons
+
+
+def noted(budget: Budget, stage: str, found: Mapping[PodId, Reason]) -> None:
+    """Record what a stage leaves out."""
+    if found:
+        budget.work.leave(stage, tuple(LeftOut(pod=key, reason=reason) for key, reason in found.items()))
+
+
+_LONGEST: Final = 500
+
+
+class guarded:  # noqa: N801 - reads as the verb that it is: with guarded(...)
+    """Notes what goes wrong in its block with an object, and goes on; but for memory that ends, which no object is."""
+
+    def __init__(self, budget: Budget, subject: str) -> None:
+        """Name the object."""
+        self._budget = budget
+        self._subject = subject
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        """End, and take the error in."""
+        if not isinstance(error, Exception) or isinstance(error, MemoryError):
+            return False
+        note(self._budget, self._subject, error)
+        return True
+
+
+def note(budget: Budget, subject: str, error: Exception) -> None:
+    """Report what went wrong with an object; the first error counts."""
+    budget.work.quarantined.setdefault(subject, Quarantined(subject=subject, error=told(error)))
+
+
+def told(error: Exception) -> str:
+    """Say what was raised, and where."""
+    frames = traceback.extract_tb(error.__traceback__)
+    at = f" ({frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}"[:_LONGEST] + at
+
+
+def subject_of(pod: Pod) -> str:
+    """Name a pod in a report."""
+    return f"pod {pod.id}"
+
+
+def is_in(budget: Budget, pod: Pod) -> bool:
+    """Whether something went wrong with a pod."""
+    return subject_of(pod) in budget.work.quarantined
+
+
+def failed(pod: Pod) -> Reason:
+    """Say to a pod that the solver failed on it."""
+    message = f"the solver failed on pod {pod.id.name}, which is left out; the error is in the scheduler's log"
+    return Reason(code=ReasonCode.SOLVER_FAILED, message=message)

@@ -1,0 +1,308 @@
+"""
+What the core remembers between solves, so that a cycle costs what changed and not what exists.
+
+Everything in it is derived from frozen values and kept under their identity: a warm solve gives the same plan as
+a cold one. Nothing here is needed for correctness.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from solver.domain import Budget, DeviceTaintRule, Node, OwnedDevices, Pod, ResourceSlice, Snapshot
+from solver.feasibility import node_fit
+from solver.feasibility.device_attributes import AttributeName
+from solver.problem import gang_domains, node_arrays
+from solver.problem.bounded_cache import MIB, Bounded
+from solver.problem.devices import device_properties, device_types, incremental, inventory, node_groups, usage
+from solver.problem.devices.device_types import Column, Compared, Drafting
+from solver.problem.devices.inventory import DeviceRecord, Inventory
+from solver.problem.devices.layout import Layout
+from solver.problem.devices.slice_cache import Learned, Recall, Selectors
+from solver.problem.devices.usage import Holding, Usage
+from solver.problem.inter_pod.inter_pod_context import Memory, RunningPods, Topologies
+from solver.problem.node_matching import Judge
+from solver.problem.requests import demand, evaluation
+from solver.problem.requests.component import Ways
+from solver.problem.requests.demand import Answers, DemandKey
+from solver.problem.requests.evaluation import Asker, Unfinished
+
+_MOST_LAYOUTS: Final = 8
+_ANSWERS_BYTES: Final = 64 * MIB
+_NODES_BYTES: Final = 32 * MIB
+"""What was found out about nodes: who may use them, and amounts per node."""
+_WAYS_BYTES: Final = 64 * MIB
+_COSTS_BYTES: Final = 4 * MIB
+_ATTRIBUTES_BYTES: Final = 32 * MIB
+_ITEMS: Final = 150
+"""Bytes of what one device publishes of an attribute."""
+_VERDICT: Final = 50
+"""Bytes of the answer of one device, and the same for what is taken of it."""
+
+_Basis = tuple[tuple[Node, ...], tuple[ResourceSlice, ...], tuple[DeviceTaintRule, ...], OwnedDevices]
+_LayoutKey = tuple[tuple[DemandKey, ...], tuple[Compared, ...], tuple[int, ...]]
+"""Demands, attributes, and how many devices are asked for, where that decides which of them are given."""
+
+
+@dataclass(slots=True, eq=False)
+class Engine:
+    """A solver's memory; one per process, never shared between threads."""
+
+    _basis: _Basis | None = None
+    _inventory: Inventory | None = None
+    _answers: Bounded[DemandKey, Answers] = field(default_factory=partial(Bounded, _ANSWERS_BYTES, patient=True))
+    _stale: dict[DemandKey, tuple[Answers, frozenset[int]]] = field(default_factory=dict)
+    """Answers of inventories before this one, with the records that were replaced since."""
+    _layouts: dict[_LayoutKey, tuple[Layout, tuple[Answers, ...]]] = field(default_factory=dict)
+    _outdated: dict[_LayoutKey, tuple[Layout, dict[int, DeviceRecord]]] = field(default_factory=dict)
+    """Layouts of inventories before this one, with the records that were replaced since, as they were."""
+    _by_value: Bounded[tuple[DemandKey, tuple[AttributeName, ...]], dict[tuple[str, ...], Answers]] = field(
+        default_factory=partial(Bounded, _ANSWERS_BYTES)
+    )
+    _columns: Bounded[AttributeName, Column] = field(default_factory=partial(Bounded, _ATTRIBUTES_BYTES, patient=True))
+    _verdicts: Bounded[node_fit.NodeDemand, node_arrays.NodeVerdicts] = field(
+        default_factory=partial(Bounded, _NODES_BYTES)
+    )
+    _judge: Judge | None = None
+    _holdings: dict[int, Holding] = field(default_factory=dict)
+    _neighbours: Memory | None = None
+    _recall: Recall = field(default_factory=Recall)
+    _nodes: tuple[Node, ...] = ()
+    _per_node: Bounded[Hashable, node_arrays.Amounts] = field(default_factory=partial(Bounded, _NODES_BYTES))
+    _ways: Bounded[Hashable, Ways] = field(default_factory=partial(Bounded, _WAYS_BYTES, patient=True))
+    costs: Bounded[Hashable, int] = field(default_factory=partial(Bounded, _COSTS_BYTES))
+    """Cost units that are known not to be enough, by what needs them; as long as the devices are the same."""
+    paid_units: int = 0
+    """Cost units of all decisions so far (`Budget.cost_units`)."""
+
+    def inventory(self, snapshot: Snapshot, owned_devices: OwnedDevices) -> Inventory:
+        """Give the devices as published; rebuilt when nodes, slices or taint rules changed."""
+        basis = (snapshot.nodes, snapshot.slices, snapshot.taint_rules, owned_devices)
+        if (self._inventory is None or not self._is_current(basis)) and not self._restock(basis):
+            nodes = self._sorted(snapshot.nodes)
+            ownership = device_properties.resolve(owned_devices, nodes)
+            self._inventory = inventory.take_stock(
+                nodes, snapshot.slices, snapshot.taint_rules, ownership, self._recall
+            )
+            self._recall.keep(snapshot.slices)
+            self._basis = basis
+            self._answers.clear()
+            self._stale.clear()
+            self._by_value.clear()
+            self._columns.clear()
+            self.costs.clear()
+            self._layouts.clear()
+            self._outdated.clear()
+            self._holdings.clear()
+            self._neighbours = None
+        return self._known()
+
+    @property
+    def caches(self) -> list["Bounded[Any, Any] | Recall"]:
+        """Give what is bounded in bytes and grows with what users write."""
+        found: list[Bounded[Any, Any] | Recall] = [self._answers, self._by_value, self._ways, self.costs, self._recall]
+        found.append(self._columns)
+        return [*found, self._verdicts, self._per_node, *(self._judge.caches if self._judge is not None else ())]
+
+    def trim(self) -> None:
+        """Forget what was used least recently, beyond what may be remembered: before a decision, never in one."""
+        self._answers.trim()
+        self._columns.trim()
+        self._ways.trim()
+        self._recall.trim()
+
+    def _known(self) -> Inventory:
+        if self._inventory is None:
+            raise AssertionError("no stock was taken")
+        return self._inventory
+
+    def _restock(self, basis: _Basis) -> bool:
+        """Take over what only some slices and taint rules changed; whether nothing else did."""
+        was = self._basis
+        if self._inventory is None or was is None or was[3] != basis[3]:
+            return False
+        if was[0] is not basis[0]:
+            return False
+        found = incremental.restock(self._inventory, was[1], basis[1], basis[2])
+        if found is None:
+            return False
+        wanted = {key for demands, *_ in (*self._layouts, *self._outdated) for key in demands if not key.within}
+        stale = {key: (answers, changed.union(found.replaced)) for key, (answers, changed) in self._stale.items()}
+        stale |= {key: (answers, frozenset(found.replaced)) for key, answers in self._answers.items()}
+        self._stale = {key: each for key, each in stale.items() if key in wanted}
+        self._answers.clear()
+        self.costs.clear()
+        outdated = {key: (layout, found.replaced | old) for key, (layout, old) in self._outdated.items()}
+        outdated |= {key: (layout, found.replaced) for key, (layout, _) in self._layouts.items()}
+        self._outdated = dict(list(outdated.items())[-_MOST_LAYOUTS:])
+        self._layouts.clear()
+        self._by_value.clear()
+        for index in found.replaced:
+            for column in self._columns.values():
+                column.pop(index, None)
+        self._neighbours = None
+        self._inventory, self._basis = found.inventory, basis
+        self._recall.keep(basis[1])
+        return True
+
+    def _sorted(self, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+        """Bring nodes into order; what is kept under the result holds while no node changes."""
+        if self._basis is not None and self._inventory is not None and self._basis[0] is nodes:
+            return self._inventory.nodes
+        self._verdicts.clear()
+        self._judge = None
+        return tuple(sorted(nodes, key=lambda node: node.name))
+
+    def _is_current(self, basis: _Basis) -> bool:
+        if self._basis is None:
+            return False
+        return all(old is new for old, new in zip(self._basis[:3], basis[:3], strict=True)) and (
+            self._basis[3] == basis[3]
+        )
+
+    def answers(self, stock: Inventory, key: DemandKey) -> Answers:
+        """Give what the devices of an inventory answer to a demand."""
+        found = self._answers.get(key)
+        if found is None:
+            found = self._narrowed(stock, key) if key.within else self._asked(stock, key)
+            self._answers.put(key, found, _VERDICT * (len(found.verdicts) + len(found.consumption)))
+        return found
+
+    def _asked(self, stock: Inventory, key: DemandKey) -> Answers:
+        """Put a demand to all devices, or to those that were replaced where it was put to the others before."""
+        before, changed = self._stale.pop(key, (None, frozenset[int]()))
+        if before is None:
+            return demand.ask(stock, key, self._recall)
+        return demand.ask_again(stock, key, before, changed, self._recall)
+
+    def knows_demand(self, key: DemandKey) -> bool:
+        """Whether a demand was put to the devices, but for those that were replaced since."""
+        return key in self._answers or key in self._stale
+
+    def knows_attribute(self, name: AttributeName) -> bool:
+        """Whether an attribute was read from the devices."""
+        return name in self._columns
+
+    def match_count(self, key: DemandKey) -> int:
+        """Give how many devices the selectors of a demand match, of those that they were put to."""
+        return self._recall.match_count((key.class_selectors, key.selectors))
+
+    def evaluate(self, stock: Inventory, wanted: Mapping[Selectors, Collection[Asker]], budget: Budget) -> Unfinished:
+        """Put selectors to all devices as far as a budget reaches; give those that did not come to an end."""
+        return evaluation.evaluate(stock, self._recall, wanted, budget)
+
+    def learned(self) -> tuple[Learned, ...]:
+        """
+        Give what selectors came to since this was called last, for a process that has the same snapshot.
+
+        A forked child calls it when it begins, to leave out what its parent knows, and when it ends.
+        """
+        return self._recall.learned(self._basis[1] if self._basis is not None else ())
+
+    def learn(self, learned: Iterable[Learned], slices: Sequence[ResourceSlice]) -> None:
+        """Take over what another process learned on slices, in the order of its snapshot; some may be gone."""
+        self._recall.learn(learned, slices)
+
+    def _narrowed(self, stock: Inventory, key: DemandKey) -> Answers:
+        """Sort the devices of the demand as it was before by their values, once for all of these."""
+        everything = self.answers(stock, key._replace(within=()))
+        attributes = tuple(name for name, _ in key.within)
+        by_value = self._by_value.get((key._replace(within=()), attributes))
+        if by_value is None:
+            by_value = gang_domains.sorted_by_value(stock, everything, attributes)
+            size = _VERDICT * sum(len(each.verdicts) for each in by_value.values())
+            self._by_value.put((key._replace(within=()), attributes), by_value, size)
+        return by_value.get(tuple(value for _, value in key.within), Answers())
+
+    def layout(
+        self,
+        stock: Inventory,
+        demands: tuple[DemandKey, ...],
+        attributes: tuple[Compared, ...],
+        needed: tuple[int, ...] = (),
+    ) -> tuple[Layout, tuple[Answers, ...]]:
+        """
+        Give the cluster as a batch with these demands and constrained attributes sees it, and what devices answer.
+
+        `needed` says how many devices are asked for by each demand, where some take resources of their nodes.
+        """
+        new = (key for key in demands if key not in self._answers and key not in self._stale and not key.within)
+        demand.look_ahead(stock, new, self._recall)
+        answers = tuple(self.answers(stock, key) for key in demands)
+        key = (demands, attributes, needed)
+        found = self._layouts.pop(key, None) or self._laid(key, stock, answers)
+        found[0].ways = self._ways
+        self._layouts[key] = found
+        if len(self._layouts) > _MOST_LAYOUTS:
+            del self._layouts[next(iter(self._layouts))]
+        return found if needed else (found[0], answers)
+
+    def _laid(
+        self, key: _LayoutKey, stock: Inventory, answers: tuple[Answers, ...]
+    ) -> tuple[Layout, tuple[Answers, ...]]:
+        demands, attributes, needed = key
+        if needed:
+            counted = zip(demands, answers, needed, strict=True)
+            answers = tuple(demand.sparing(stock, each, answer, count) for each, answer, count in counted)
+        found = self._laid_again(key, stock, answers)
+        if found is None:
+            is_admin, columns = tuple(each.is_admin for each in demands), self._read(stock, attributes)
+            found = node_groups.lay_out(device_types.prepare(stock, answers, is_admin, attributes, columns))
+        return found, answers if needed else ()
+
+    def _read(self, stock: Inventory, attributes: tuple[Compared, ...]) -> tuple[Column, ...]:
+        """Give what was read of attributes so far."""
+        for name in (each.name for each in attributes):
+            if name not in self._columns:
+                self._columns.put(name, {}, _ITEMS * len(stock.records))
+        return tuple(self._columns[each.name] for each in attributes)
+
+    def _laid_again(self, key: _LayoutKey, stock: Inventory, answers: tuple[Answers, ...]) -> Layout | None:
+        """Lay a layout of an inventory before this one again where devices changed since."""
+        layout, replaced = self._outdated.pop(key, (None, {}))
+        if layout is None or stock.has_burdens:  # a device that changed decides whether others are spared
+            return None
+        is_admin = tuple(each.is_admin for each in key[0])
+        columns = self._read(stock, key[1])
+        fresh = Drafting(stock, answers, key[1], is_admin, defaultdict(list), columns)
+        return incremental.lay_again(layout, fresh, replaced)
+
+    def usage(self, stock: Inventory, snapshot: Snapshot) -> Usage:
+        """Give what is in use of an inventory."""
+        return usage.count(stock, snapshot, self._holdings)
+
+    def per_node(
+        self, stock: Inventory, key: Hashable, work_out: Callable[[], node_arrays.Amounts]
+    ) -> node_arrays.Amounts:
+        """Give an amount per node that follows from the nodes alone; worked out once while those stay as they are."""
+        if self._nodes is not stock.nodes:
+            self._per_node.clear()
+            self._nodes = stock.nodes
+        found = self._per_node.get(key)
+        if found is None:
+            found = self._per_node[key] = work_out()
+        return found
+
+    def neighbours(self, stock: Inventory, pods: tuple[Pod, ...]) -> Memory:
+        """Give nodes and running pods as rules between pods look at them; running pods anew when one has changed."""
+        found = self._neighbours
+        if found is None:
+            residents = RunningPods.of(pods, stock.node_index)
+            found = self._neighbours = Memory(stock, self.judge(stock), Topologies(stock.labels), residents)
+        elif found.residents.pods is not pods:
+            found.residents = RunningPods.of(pods, stock.node_index)
+        return found
+
+    def judge(self, stock: Inventory) -> Judge:
+        """Give what was found out about nodes and their labels."""
+        self._judge = self._judge or Judge(stock.nodes, stock.labels)
+        return self._judge
+
+    def node_verdicts(self, stock: Inventory, wanted: node_fit.NodeDemand) -> node_arrays.NodeVerdicts:
+        """Give the nodes that a pod may use whatever else runs there."""
+        found = self._verdicts.get(wanted)
+        if found is None:
+            found = self._verdicts[wanted] = self.judge(stock).verdicts(wanted)
+        return found

@@ -1,0 +1,254 @@
+"""What volumes make pods of a batch take from each other, as limits.
+
+They are necessary, and enough where volumes are nested (each claim's are all of those that a larger one can have) and
+no pod shares a volume with others of the batch: `settling` drops who goes beyond what is there after all.
+
+Volume claims without volume that several pods of a batch share: all of them go where one volume can be reached.
+
+For a gang the claim is one more level that has to be kept, whose domains are the nodes that one volume can serve. Pods
+of no gang that share claims are tied in the same way, only that any number of them may be left out. Domains do not
+overlap: of volumes whose reaches do, the wider one has the nodes that both reach. Which volume it is shows when they
+are handed out (`solver.volume_matching`).
+
+Pods of different gangs, or of one and of none, do not share the decision: those of one go first.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, islice, zip_longest
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from solver.domain import Gang, GangId, Reason, ReasonCode, VolumeClaimId
+from solver.problem.devices.inventory import Mask
+from solver.problem.gang_rules import GangRule, TopologyLevel
+from solver.problem.inter_pod.affinity_rules import Apart
+from solver.problem.inter_pod.inter_pod_context import Topology
+from solver.problem.label_index import Bits
+from solver.problem.limits import NO_DOMAIN, Domains, Limit, one_domain, per_node
+from solver.problem.node_arrays import MOST
+from solver.problem.volumes.volume_index import Store, disk_key
+from solver.problem.volumes.volume_topology import Terms
+
+_OTHERS_FIRST: Final = Reason(
+    code=ReasonCode.VOLUME_NONE, message="node(s) whose volume pods of another gang wait for too", node_count=1
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimLevel:
+    """All pods that use a claim where its one volume can be reached."""
+
+    claim: VolumeClaimId
+    is_required: bool = True
+
+    def __str__(self) -> str:
+        """As messages name it."""
+        return f"nodes of volume claim {self.claim.name}:"
+
+
+@dataclass(frozen=True, slots=True)
+class Sharer:
+    """A class of pods that share claims: the family that counts them, how many they are, and their gang if any."""
+
+    index: int
+    family: int
+    size: int
+    gang: GangId | None
+    claims: tuple[VolumeClaimId, ...]
+
+
+def tied(rules: Iterable[GangRule], sharers: Sequence[Sharer], store: Store) -> tuple[GangRule, ...]:
+    """Add levels of shared claims to the rules of gangs, and rules for pods that are in none of them."""
+    known = list(rules)
+    rule_of = {index: number for number, rule in enumerate(known) for index in rule.classes}
+    crews: defaultdict[int, list[Sharer]] = defaultdict(list)
+    free: list[Sharer] = []
+    for each in sharers:
+        if each.index in rule_of:
+            crews[rule_of[each.index]].append(each)
+        else:
+            free.append(each)
+    for number, crew in crews.items():
+        known[number] = replace(known[number], levels=(*known[number].levels, *_levels(crew, store)))
+    for crew in _crews(free):
+        size = sum(each.size for each in crew if each.index == each.family)
+        gang = Gang(id=crew[0].gang or GangId(*min(crew[0].claims), source=""))
+        classes = tuple(each.index for each in crew)
+        known.append(GangRule(gang=gang, classes=classes, size=size, running=0, levels=_levels(crew, store)))
+    return tuple(known)
+
+
+def apart(rules: Iterable[GangRule], sharers: Sequence[Sharer], count: int) -> list[Apart]:
+    """Keep pods of different rules from using one claim in one plan; `count` is the number of nodes."""
+    rule_of = {index: number for number, found in enumerate(rules) for index in found.classes}
+    users: defaultdict[VolumeClaimId, defaultdict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
+    for each in sharers:
+        for claim in each.claims:
+            users[claim][rule_of[each.index]].add(each.index)
+    everywhere = Topology(np.zeros(count, dtype=np.int64), 1)
+    return [
+        Apart(everywhere, frozenset(one), frozenset(other), _OTHERS_FIRST)
+        for found in users.values()
+        for one, other in combinations(found.values(), 2)
+    ]
+
+
+def _crews(free: Iterable[Sharer]) -> list[list[Sharer]]:
+    """Bring classes together that are of one gang, or of none and share claims, directly or through others."""
+    crews: list[tuple[set[object], list[Sharer]]] = []
+    for each in free:
+        marks: set[object] = {each.gang} if each.gang is not None else set(each.claims)
+        crew = [each]
+        for known in [known for known in crews if known[0] & marks]:
+            crews.remove(known)
+            marks |= known[0]
+            crew = [*known[1], *crew]
+        crews.append((marks, crew))
+    return [crew for _, crew in crews]
+
+
+def _levels(crew: Sequence[Sharer], store: Store) -> tuple[TopologyLevel, ...]:
+    users: defaultdict[VolumeClaimId, list[int]] = defaultdict(list)
+    for each in crew:
+        for claim in each.claims:
+            users[claim].append(each.index)
+    return tuple(_level(claim, users[claim], store) for claim in sorted(users))
+
+
+def _level(claim: VolumeClaimId, users: Iterable[int], store: Store) -> TopologyLevel:
+    domains, names = _domains(claim, store)
+    return TopologyLevel(ClaimLevel(claim), names=names, domain_of=dict.fromkeys(users, domains))
+
+
+def _domains(claim_id: VolumeClaimId, store: Store) -> tuple[Domains, list[str]]:
+    """Divide the nodes among what the claim may get, the widest first; a volume that is there before one to be made."""
+    claim = store.claims[claim_id]
+    supply = store.stock.supplies[store.stock.shape_of(claim)]
+    provisioner = store.classes[claim.storage_class].provisioner
+    reaches: dict[tuple[int, ...], str] = {nodes: f"volume {found[0].name}" for nodes, found in supply.wide}
+    reaches |= {(node,): f"volume {found[0].name}" for node, found in supply.local.items()}
+    made = store.stock.access.groups(provisioner, np.flatnonzero(supply.makes).tolist())
+    ends = [(len(nodes), 1, nodes, name) for nodes, name in reaches.items()]
+    node_names = {index: name for name, index in store.stock.node_index.items()}
+    ends += [(len(nodes), 0, nodes, f"one made for {name or f'node {node_names[nodes[0]]}'}") for nodes, name in made]
+    domains: Domains = np.full(len(supply.counts), NO_DOMAIN, dtype=np.int64)
+    names: list[str] = []
+    for _, _, nodes, name in sorted(ends, key=lambda each: (-each[0], -each[1], each[2])):
+        left = [node for node in nodes if domains[node] == NO_DOMAIN]
+        if left:
+            domains[left] = len(names)
+            names.append(name)
+    return domains, names
+
+
+MOST_SHAPES: Final = 64
+"""Shapes of claims for which there are limits: they would fill the model."""
+
+
+class VolumeDemand(NamedTuple):
+    """A class of pods: its number, their namespace, how many there are, and what they ask of volumes."""
+
+    number: int
+    namespace: str
+    size: int
+    terms: Terms
+
+
+def limits(store: Store, asking: Sequence[VolumeDemand]) -> Iterator[Limit]:
+    """Give the limits that can bind."""
+    yield from _alone(store, asking)
+    yield from _disks(store, asking)
+    yield from _attachments(store, asking)
+    yield from _supplies(store, asking)
+
+
+def _alone(store: Store, asking: Sequence[VolumeDemand]) -> Iterator[Limit]:
+    takes: defaultdict[object, dict[int, int]] = defaultdict(dict)
+    for each in asking:
+        for claim in each.terms.alone:
+            takes[claim][each.number] = 1
+    nodes = len(store.reach.labels)
+    for found in takes.values():
+        yield Limit("volume claim of one pod", one_domain(nodes), (1,), found)
+
+
+def _disks(store: Store, asking: Sequence[VolumeDemand]) -> Iterator[Limit]:
+    """A pod that writes to a disk takes the whole of it on its node, one that reads it a share."""
+    users: defaultdict[tuple[str, str], list[tuple[VolumeDemand, bool]]] = defaultdict(list)
+    for each in asking:
+        for disk in each.terms.disks:
+            users[disk_key(disk)].append((each, disk.is_read_only))
+    nodes = len(store.reach.labels)
+    for found in users.values():
+        whole = sum(each.size for each, _ in found)
+        takes: dict[int, int] = {}
+        for each, is_read_only in found:
+            takes[each.number] = max(takes.get(each.number, 0), 1 if is_read_only else whole)
+        yield Limit("disk of a node", per_node(nodes), (whole,) * nodes, takes)
+
+
+def _attachments(store: Store, asking: Sequence[VolumeDemand]) -> Iterator[Limit]:
+    takes: defaultdict[str, dict[int, int]] = defaultdict(dict)
+    for each in asking:
+        for driver, plugin, count in each.terms.drivers:
+            if not plugin:
+                takes[driver][each.number] = count
+    sizes = {each.number: each.size for each in asking}
+    for driver, found in sorted(takes.items()):
+        left = store.attached.left(driver)
+        wanted = sum(count * sizes[index] for index, count in found.items())
+        if wanted > left.min():
+            domains = np.where(store.attached.limits[driver] < MOST, per_node(len(left)), NO_DOMAIN)
+            yield Limit("volume attachments", domains, tuple(left.tolist()), found)
+
+
+def _supplies(store: Store, asking: Sequence[VolumeDemand]) -> Iterator[Limit]:
+    """Nodes, and nodes that reach volumes together, give no more than they have where none can be made."""
+    wanting = [(each, Counter(each.terms.own_shapes)) for each in asking]
+    for shape in _scarce(store, wanting):
+        supply = store.stock.supplies[shape]
+        scarce: Mask = ~supply.makes
+        takes = {each.number: count for each, own in wanting if (count := _taken(store, own, shape))}
+        wanted = sum(each.size * takes.get(each.number, 0) for each in asking)
+        if wanted > supply.counts[scarce].min():
+            own = np.where(scarce, per_node(len(scarce)), NO_DOMAIN)
+            yield Limit("volumes of a node", own, tuple(supply.counts.tolist()), takes)
+        regions = supply.regions()
+        if regions is not None and wanted > min(regions[1]):
+            yield Limit("volumes", np.where(scarce, regions[0], NO_DOMAIN), regions[1], takes)
+
+
+def _scarce(store: Store, wanting: Sequence[tuple[VolumeDemand, Counter[int]]]) -> list[int]:
+    """
+    Give the shapes whose volumes may be too few.
+
+    Where those are very many, namespaces take turns, and the shapes that most of their claims have come first.
+    """
+    wanted: defaultdict[str, Counter[int]] = defaultdict(Counter)
+    for each, own in wanting:
+        wanted[each.namespace].update({shape: each.size * count for shape, count in own.items()})
+    found: dict[tuple[Bits, Bits], int] = {}
+    equal: dict[int, int] = {}
+    for shape in sorted(set[int]().union(*wanted.values())):
+        supply = store.stock.supplies[shape]
+        if supply.is_open and not supply.makes.all():
+            equal[shape] = found.setdefault((supply.members, supply.made_on), shape)
+    by_namespace = (
+        [equal[shape] for shape, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])) if shape in equal]
+        for counts in wanted.values()
+    )
+    in_turns = (shape for turn in zip_longest(*by_namespace) for shape in turn if shape is not None)
+    return sorted(islice(dict.fromkeys(in_turns), MOST_SHAPES))
+
+
+def _taken(store: Store, own: Mapping[int, int], shape: int) -> int:
+    """Count the claims of a pod that only volumes which fit a shape can serve where none are made for that."""
+    made_on = store.stock.supplies[shape].made_on
+    return sum(
+        count
+        for each, count in own.items()
+        if store.is_below(each, shape) and not store.stock.supplies[each].made_on & ~made_on
+    )

@@ -1,0 +1,229 @@
+"""Wishes of a batch's pods, and the limits that they set each other."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+
+import numpy as np
+
+from solver.domain import (
+    Batch,
+    InlineDisk,
+    Pod,
+    PodVolume,
+    Reason,
+    Snapshot,
+    StorageClass,
+    Volume,
+    VolumeClaim,
+    VolumeClaimId,
+)
+from solver.feasibility import volumes
+from solver.problem.devices.inventory import Inventory, Mask
+from solver.problem.inter_pod.exclusions import Refusal
+from solver.problem.label_index import Bits, mask_of
+from solver.problem.volumes.attachments import Attachable, Attachments, Disks
+from solver.problem.volumes.volume_supply import Shelf, Stock
+from solver.problem.volumes.volume_topology import Reach, Terms, TopologySegments, Wish
+
+
+@dataclass(slots=True, eq=False)
+class Store:
+    """
+    Everything that is known of storage, indexed for one batch.
+
+    `users` counts the pods of the batch by claim, `holders` are claims that a pod uses already that holds a node.
+    """
+
+    claims: Mapping[VolumeClaimId, VolumeClaim]
+    volumes: Mapping[str, Volume]
+    classes: Mapping[str, StorageClass]
+    inventory: Inventory
+    reach: Reach
+    stock: Stock
+    attached: Attachments
+    users: Counter[VolumeClaimId]
+    holders: frozenset[VolumeClaimId]
+    disks: Disks
+    contested: frozenset[tuple[str, str]]
+    _zone_masks: dict[object, Mask] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, batch: Batch, inventory: Inventory) -> "Store | None":
+        """Index a snapshot; None where no pod of the batch has a volume, at the cost of a look at each."""
+        if not any(pod.volumes for pod in batch.pods):
+            return None
+        found = {each.name: each for each in snapshot.volumes}
+        reach = Reach(inventory.reaches.index)
+        users = Counter(claim for pod in batch.pods for claim in pod.volume_claims)
+        claims = {each.id: each for each in snapshot.volume_claims}
+        joint = frozenset(key for key, count in users.items() if count > 1 and not _is_exclusive(claims.get(key)))
+        classes = {each.name: each for each in snapshot.storage_classes}
+        is_any_waiting = any(volumes.waits(claims[key], classes) for key in users if key in claims)
+        free, kept = _unbound(snapshot.volumes if is_any_waiting else ())
+        stock = Stock(
+            reach=reach,
+            shelf=Shelf.of(free, chain.from_iterable(kept.values()), reach),
+            kept=kept,
+            classes=classes,
+            drivers={each.name: each for each in snapshot.storage_drivers},
+            capacities=snapshot.storage_capacities,
+            node_index=dict(inventory.node_index),
+            access=TopologySegments.of(snapshot.node_drivers, inventory.node_index, inventory.labels),
+            joint=joint,
+        )
+        running = [pod for pod in snapshot.pods if pod.volumes]
+        store = cls(
+            claims=claims,
+            volumes=found,
+            classes=classes,
+            inventory=inventory,
+            reach=reach,
+            stock=stock,
+            attached=Attachments.of_limits(snapshot.node_drivers, inventory.node_index),
+            users=users,
+            holders=frozenset(each.claim for pod in running for each in pod.volumes if each.claim and _is_plain(each)),
+            disks=Disks.of(running, inventory.node_index),
+            contested=_contested(batch),
+        )
+        if store.attached.limits:
+            store.attached.count(running, inventory.node_index, store.attachable)
+            store.attached.count_attached(snapshot.attachments, inventory.node_index, found)
+        return store
+
+    def objections(self, pod: Pod) -> tuple[Reason, ...]:
+        """Say what keeps a pod from every node."""
+        return volumes.objections(pod, self.claims, self.classes) if pod.volumes else ()
+
+    def wish(self, pod: Pod) -> Wish | None:
+        """Work out what a pod asks of volumes; None where it has none. Its claims have to be there."""
+        if not pod.volumes:
+            return None
+        claims = [self.claims[each] for each in pod.volume_claims]
+        waiting = self.waiting(pod)
+        shapes = tuple(self.stock.shape_of(each) for each in waiting)
+        attachable = {claim.id: each for claim in claims if (each := self._limited(claim)) is not None}
+        refusals = tuple(each for each in self._refusals(pod, claims, shapes, attachable.values()) if each.nodes.any())
+        named = {claim for claim, each in attachable.items() if self.users[claim] > 1 or self.attached.is_there(each)}
+        rest = Counter((each.driver, each.plugin) for claim, each in attachable.items() if claim not in named)
+        terms = Terms(
+            refused=tuple((each.nodes.tobytes(), each.reason.message) for each in refusals),
+            shapes=shapes,
+            joint=tuple(each.id if each.id in self.stock.joint else None for each in waiting),
+            alone=tuple(each.id for each in claims if self.users[each.id] > 1 and _is_exclusive(each)),
+            disks=tuple(each.disk for each in pod.volumes if each.disk and disk_key(each.disk) in self.contested),
+            named=tuple(attachable[claim] for claim in attachable if claim in named),
+            drivers=tuple((driver, plugin, count) for (driver, plugin), count in sorted(rest.items())),
+        )
+        return Wish(refusals, terms)
+
+    def waiting(self, pod: Pod) -> tuple[VolumeClaim, ...]:
+        """Give the claims that wait for a pod, the smaller ones first; equal pods give theirs in the same order."""
+        claims = (self.claims[each] for each in pod.volume_claims)
+        found = (each for each in claims if volumes.waits(each, self.classes))
+        return tuple(sorted(found, key=self._place_of))
+
+    def _place_of(self, claim: VolumeClaim) -> tuple[object, ...]:
+        return (claim.request or 0, self.stock.shape_of(claim), claim.id not in self.stock.joint, claim.id)
+
+    def attachable(self, claim_id: VolumeClaimId) -> Attachable | None:
+        """Give what the volume of a claim counts as; None where it counts nowhere."""
+        claim = self.claims.get(claim_id)
+        if claim is None:
+            return None
+        found = volumes.attached_as(claim, self.volumes.get(claim.volume), self.classes)
+        return Attachable(*found) if found is not None else None
+
+    def _limited(self, claim: VolumeClaim) -> Attachable | None:
+        if not self.attached.limits:
+            return None
+        found = self.attachable(claim.id)
+        return found if found is not None and found.driver in self.attached.limits else None
+
+    def _refusals(
+        self, pod: Pod, claims: Iterable[VolumeClaim], shapes: tuple[int, ...], attachable: Iterable[Attachable]
+    ) -> Iterator[Refusal]:
+        """In the order in which kube-scheduler asks: restrictions, limits, binding, zones."""
+        disks = [each.disk for each in pod.volumes if each.disk is not None]
+        if disks:
+            yield Refusal(self.reach.mask(sorted(self.disks.excluding(disks))), volumes.DISK_IN_USE)
+        claims = tuple(claims)
+        plain = {each.claim for each in pod.volumes if not each.is_ephemeral}
+        if any(
+            volumes.EXCLUSIVE_MODE in each.access_modes and each.id in self.holders and each.id in plain
+            for each in claims
+        ):
+            yield Refusal(self._all(), volumes.EXCLUSIVE_IN_USE)
+        yield Refusal(self.attached.refused(attachable), volumes.TOO_MANY)
+        bound = [self.volumes.get(each.volume) for each in claims if each.is_bound]
+        if None in bound:
+            yield Refusal(self._all(), volumes.MISSING)
+        for volume in bound:
+            if volume is not None and volume.node_affinity is not None:
+                yield Refusal(~self.reach.mask(self.reach.of(volume.node_affinity)), volumes.ELSEWHERE)
+        yield from self._unbindable(shapes)
+        for volume in bound:
+            if volume is not None and (wanted := volumes.zones(volume)):
+                yield Refusal(~self._in_zones(wanted), volumes.OTHER_ZONE)
+
+    def _unbindable(self, shapes: tuple[int, ...]) -> Iterator[Refusal]:
+        """Nodes where the claims that wait get no volume: too few are free there, and none can be made."""
+        counts = Counter(shapes)
+        for shape in counts:
+            supply = self.stock.supplies[shape]
+            makers = Counter[Bits]()
+            for other, count in counts.items():
+                if self.is_below(other, shape):
+                    makers[self.stock.supplies[other].made_on] += count
+            needed = np.zeros(len(supply.counts), dtype=np.int64)
+            for made_on, count in makers.items():
+                needed += count * ~mask_of(made_on, len(needed))
+            short = ~supply.makes & (supply.counts < needed)
+            yield Refusal(short & ~supply.can_make, volumes.NONE_TO_BIND)
+            yield Refusal(short & supply.can_make, volumes.TOO_LITTLE)
+
+    def is_below(self, one: int, other: int) -> bool:
+        """Whether every volume that fits claims of one shape fits those of the other too."""
+        below, above = self.stock.supplies[one].members, self.stock.supplies[other].members
+        return one == other or (below != 0 and not below & ~above)
+
+    def _all(self) -> Mask:
+        return np.ones(len(self.reach.labels), dtype=np.bool_)
+
+    def _in_zones(self, wanted: tuple[tuple[str, tuple[str, ...]], ...]) -> Mask:
+        if wanted not in self._zone_masks:
+            found = [node for node, labels in enumerate(self.reach.labels) if volumes.is_in_zones(wanted, labels)]
+            self._zone_masks[wanted] = self.reach.mask(found)
+        return self._zone_masks[wanted]
+
+
+def _unbound(every: Iterable[Volume]) -> tuple[list[Volume], dict[object, list[Volume]]]:
+    """Give the volumes that are for any claim, and those that are kept for one, by the claim."""
+    free, kept = list[Volume](), dict[object, list[Volume]]()
+    for each in every:
+        if each.claim is None and each.phase == "Available":
+            free.append(each)
+        elif each.claim is not None and each.phase != "Bound":
+            kept.setdefault(each.claim, []).append(each)
+    return free, kept
+
+
+def _is_exclusive(claim: VolumeClaim | None) -> bool:
+    return claim is not None and volumes.EXCLUSIVE_MODE in claim.access_modes
+
+
+def _is_plain(each: PodVolume) -> bool:
+    """Whether a volume is a claim of the namespace and not one that is made for the pod."""
+    return each.claim is not None and not each.is_ephemeral
+
+
+def _contested(batch: Batch) -> frozenset[tuple[str, str]]:
+    """Disks, by kind and name, that several pods of a batch use."""
+    used = Counter(key for pod in batch.pods for key in {disk_key(each.disk) for each in pod.volumes if each.disk})
+    return frozenset(key for key, count in used.items() if count > 1)
+
+
+def disk_key(disk: InlineDisk) -> tuple[str, str]:
+    """Say which disk it is, apart from how it is used."""
+    return disk.kind, disk.name

@@ -1,0 +1,314 @@
+"""PersistentVolumes that claims of a batch could get, by the shape of the claim: how many there are on each node.
+
+A shape is what a claim can get, and not what it asks for: with as many selectors as a user may write there are no more
+shapes than there are sets of volumes that differ.
+
+PersistentVolumes that no claim is bound to: which of them fit a claim, and which nodes reach them.
+"""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from solver.domain import (
+    StorageCapacity,
+    StorageClass,
+    StorageDriver,
+    Volume,
+    VolumeClaim,
+    VolumeClaimId,
+)
+from solver.domain.disjoint_sets import DisjointSets
+from solver.feasibility import volumes
+from solver.problem.devices.inventory import Mask
+from solver.problem.label_index import Bits, LabelIndex, bits_of, mask_of, positions_of
+from solver.problem.limits import NO_DOMAIN, Domains
+from solver.problem.node_arrays import Amounts
+from solver.problem.volumes.volume_topology import Reach, TopologySegments
+
+_Kind = tuple[str, str, str]
+"""Volume mode, attributes class and storage class."""
+
+
+@dataclass(slots=True, eq=False)
+class Shelf:
+    """
+    Volumes, the smallest first, and sets of them by what a claim asks for; claims are answered by intersecting these.
+
+    `volumes` are also those that are kept for a claim; only the others fit one that asks for any.
+    """
+
+    volumes: Sequence[Volume]
+    node_count: int
+    index: LabelIndex
+    place_of: dict[str, int] = field(default_factory=dict)
+    wide: dict[tuple[int, ...], Bits] = field(default_factory=dict)
+    """Volumes by the several nodes that reach them."""
+    _capacities: list[int] = field(default_factory=list)
+    _of_kind: dict[_Kind, Bits] = field(default_factory=dict)
+    _with_mode: dict[str, Bits] = field(default_factory=dict)
+    _home: Amounts = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    _local: dict[int, Bits] = field(default_factory=dict)
+    """Volumes by the only node that reaches them."""
+
+    @classmethod
+    def of(cls, free: Iterable[Volume], kept: Iterable[Volume], reach: Reach) -> "Shelf":
+        """Sort volumes that are for any claim, and those that are kept for one."""
+        found = sorted([*free, *kept], key=lambda volume: (volume.capacity, volume.name))
+        shelf = cls(found, len(reach.labels), LabelIndex([dict(each.labels) for each in found]))
+        shelf.place_of = {each.name: place for place, each in enumerate(found)}
+        shelf._capacities = [each.capacity for each in found]
+        shelf._sort_by_kind()
+        shelf._sort_by_node(reach)
+        return shelf
+
+    def _sort_by_kind(self) -> None:
+        kinds: defaultdict[_Kind, list[int]] = defaultdict(list)
+        modes: defaultdict[str, list[int]] = defaultdict(list)
+        for place, each in enumerate(self.volumes):
+            if each.claim is None and each.phase == "Available" and not each.is_deleting:
+                kinds[each.mode, each.attributes_class, each.storage_class].append(place)
+                for mode in set(each.access_modes):
+                    modes[mode].append(place)
+        self._of_kind = {kind: bits_of(places, len(self.volumes)) for kind, places in kinds.items()}
+        self._with_mode = {mode: bits_of(places, len(self.volumes)) for mode, places in modes.items()}
+
+    def _sort_by_node(self, reach: Reach) -> None:
+        self._home = np.full(len(self.volumes), -1, dtype=np.int64)
+        together: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
+        for place, each in enumerate(self.volumes):
+            together[reach.of(each.node_affinity)].append(place)
+        for nodes, places in together.items():
+            if len(nodes) == 1:
+                self._local[nodes[0]] = bits_of(places, len(self.volumes))
+                self._home[places] = nodes[0]
+            elif nodes:
+                self.wide[nodes] = bits_of(places, len(self.volumes))
+
+    def fitting(self, claim: VolumeClaim) -> Bits:
+        """Give the volumes for any claim that fit one (`feasibility.volumes.fits`)."""
+        found = self._of_kind.get((claim.mode, claim.attributes_class, claim.storage_class), 0)
+        for mode in claim.access_modes:
+            found &= self._with_mode.get(mode, 0)
+        if found and claim.selector is not None:
+            found &= self.index.selected(claim.selector)
+        too_small = bisect_left(self._capacities, claim.request or 0)
+        return found >> too_small << too_small
+
+    def listed(self, members: Bits) -> list[Volume]:
+        """List volumes, the smallest first."""
+        return [self.volumes[place] for place in positions_of(members, len(self.volumes))]
+
+    def counts(self, members: Bits) -> Amounts:
+        """Count for every node how many of some volumes it reaches."""
+        homes = self._home[positions_of(members, len(self.volumes))] if members else self._home[:0]
+        found: Amounts = np.bincount(homes[homes >= 0], minlength=self.node_count).astype(np.int64)
+        for nodes, each in self.wide_of(members):
+            found[list(nodes)] += each.bit_count()
+        return found
+
+    def on(self, members: Bits, node: int) -> Bits:
+        """Give those of some volumes that a node reaches."""
+        found = self._local.get(node, 0) & members
+        for nodes, each in self.wide_of(members):
+            if node in nodes:
+                found |= each
+        return found
+
+    def wide_of(self, members: Bits) -> Iterator[tuple[tuple[int, ...], Bits]]:
+        """Give those of some volumes that several nodes reach, by these nodes."""
+        for nodes, each in self.wide.items():
+            if each & members:
+                yield nodes, each & members
+
+    def local_of(self, members: Bits) -> Iterator[tuple[int, Bits]]:
+        """Give those of some volumes that one node reaches, by this node."""
+        for node, each in self._local.items():
+            if each & members:
+                yield node, each & members
+
+
+@dataclass(slots=True, eq=False)
+class VolumeSupply:
+    """
+    What there is for claims of one shape.
+
+    `members` are all volumes that fit, `counts` says how many of them each node reaches. A volume can be made where
+    `can_make` holds and, if the storage tells how much it has, there is room: `makes`, and `made_on` as a set.
+    """
+
+    shelf: Shelf
+    members: Bits
+    counts: Amounts
+    can_make: Mask
+    makes: Mask
+    made_on: Bits
+    is_open: bool
+    """Whether other claims may want the same volumes: none is kept for the claim, and no node is selected."""
+
+    @property
+    def local(self) -> dict[int, list[Volume]]:
+        """The volumes that only one node reaches, by this node."""
+        return {node: self.shelf.listed(each) for node, each in self.shelf.local_of(self.members)}
+
+    @property
+    def wide(self) -> list[tuple[tuple[int, ...], list[Volume]]]:
+        """The volumes that several nodes reach, by these nodes."""
+        return [(nodes, self.shelf.listed(each)) for nodes, each in self.shelf.wide_of(self.members)]
+
+    def on(self, node: int) -> list[Volume]:
+        """Give the volumes that a node reaches, smallest first."""
+        return self.shelf.listed(self.shelf.on(self.members, node))
+
+    def regions(self) -> tuple[Domains, tuple[int, ...]] | None:
+        """Join nodes that reach a volume together to domains, with the volumes of each; None where none do."""
+        wide = list(self.shelf.wide_of(self.members))
+        if not wide:
+            return None
+        domains: Domains = np.full(len(self.counts), NO_DOMAIN, dtype=np.int64)
+        joined = DisjointSets[int]()
+        for nodes, _ in wide:
+            joined.join(nodes)
+        numbers: dict[int, int] = {}
+        for node in dict.fromkeys(node for nodes, _ in wide for node in nodes):
+            domains[node] = numbers.setdefault(joined.find(node), len(numbers))
+        left = [0] * len(numbers)
+        for nodes, each in wide:
+            left[int(domains[nodes[0]])] += each.bit_count()
+        for node, own in self.shelf.local_of(self.members):
+            if domains[node] != NO_DOMAIN:
+                left[int(domains[node])] += own.bit_count()
+        return domains, tuple(left)
+
+
+Wants = tuple[object, ...]
+"""What decides which volumes fit a claim."""
+Offer = tuple[Bits, Bits, Bits, bool]
+"""Volumes that fit, nodes for which one can be made, those that have room for it, and whether others may want them."""
+
+
+@dataclass(slots=True, eq=False)
+class Stock:
+    """Finds supplies, each shape's once; `joint` are claims that several pods of the batch use."""
+
+    reach: Reach
+    shelf: Shelf
+    kept: dict[object, list[Volume]]
+    classes: dict[str, StorageClass]
+    drivers: dict[str, StorageDriver]
+    capacities: tuple[StorageCapacity, ...]
+    node_index: dict[str, int]
+    access: TopologySegments
+    joint: frozenset[VolumeClaimId] = frozenset()
+    supplies: list[VolumeSupply] = field(default_factory=list)
+    _shapes: dict[Wants, int] = field(default_factory=dict)
+    _numbers: dict[Offer, int] = field(default_factory=dict)
+    _allowed: dict[str, Bits] = field(default_factory=dict)
+    _rooms: dict[str, "_Rooms"] = field(default_factory=dict)
+
+    def shape_of(self, claim: VolumeClaim) -> int:
+        """Give the number of a claim's shape."""
+        kept = tuple(each.name for each in self.kept.get(claim.id, ()) if volumes.fits(each, claim))[:1]
+        terms = (claim.storage_class, claim.request, claim.access_modes, claim.mode, claim.attributes_class)
+        selected = (claim.selected_node, claim.selected_node is not None and claim.id in self.joint)
+        wants = (*terms, claim.selector, selected, kept)
+        if wants not in self._shapes:
+            self._shapes[wants] = self._number(self._offer(claim, kept))
+        return self._shapes[wants]
+
+    def _offer(self, claim: VolumeClaim, kept: tuple[str, ...]) -> Offer:
+        """A volume that is kept for the claim is the only one; where a node is selected already one is made there."""
+        members = 0
+        if kept:
+            members = 1 << self.shelf.place_of[kept[0]]
+        elif claim.selected_node is None:
+            members = self.shelf.fitting(claim)
+        can_make = self._can_make(claim)
+        return members, can_make, can_make & self._has_room(claim), not kept and claim.selected_node is None
+
+    def _number(self, offer: Offer) -> int:
+        if offer not in self._numbers:
+            members, can_make, made_on, is_open = offer
+            count = len(self.reach.labels)
+            supply = VolumeSupply(
+                shelf=self.shelf,
+                members=members,
+                counts=self.shelf.counts(members),
+                can_make=mask_of(can_make, count),
+                makes=mask_of(made_on, count),
+                made_on=made_on,
+                is_open=is_open,
+            )
+            self._numbers[offer] = len(self.supplies)
+            self.supplies.append(supply)
+        return self._numbers[offer]
+
+    def _can_make(self, claim: VolumeClaim) -> Bits:
+        """
+        Nodes for which the claim's class makes volumes (allowedTopologies); only the selected one if one is.
+
+        Of pods that share the claim others may be on nodes that reach whatever is made there.
+        """
+        found = self.classes[claim.storage_class]
+        if not found.provisions:
+            return 0
+        allowed = self._allowed_for(found)
+        if claim.selected_node is None:
+            return allowed
+        index = self.node_index.get(claim.selected_node)
+        nodes = [] if index is None else [index]
+        if nodes and claim.id in self.joint:
+            nodes = self.access.around(found.provisioner, nodes[0])
+        return allowed & bits_of(nodes, len(self.reach.labels))
+
+    def _allowed_for(self, found: StorageClass) -> Bits:
+        if not found.allowed_topologies:
+            return self.reach.index.everything
+        if found.name not in self._allowed:
+            nodes = [node for node in range(len(self.reach.labels)) if self._is_allowed(found, node)]
+            self._allowed[found.name] = bits_of(nodes, len(self.reach.labels))
+        return self._allowed[found.name]
+
+    def _is_allowed(self, found: StorageClass, node: int) -> bool:
+        labels = self.reach.labels[node]
+        return any(term and all(labels.get(key) in values for key, values in term) for term in found.allowed_topologies)
+
+    def _has_room(self, claim: VolumeClaim) -> Bits:
+        """Nodes whose storage has room for the claim, as far as its driver tells (CSIStorageCapacity)."""
+        driver = self.drivers.get(self.classes[claim.storage_class].provisioner)
+        if claim.request is None or driver is None or not driver.tracks_capacity:
+            return self.reach.index.everything
+        if claim.storage_class not in self._rooms:
+            own = [each for each in self.capacities if each.storage_class == claim.storage_class]
+            self._rooms[claim.storage_class] = _Rooms.of(own, self.reach)
+        return self._rooms[claim.storage_class].at_least(claim.request)
+
+
+@dataclass(slots=True, eq=False)
+class _Rooms:
+    """Nodes by the most that one volume there may have: `nodes[i]` have room for at least `sizes[i]`."""
+
+    sizes: list[int]
+    nodes: list[Bits]
+
+    @classmethod
+    def of(cls, capacities: list[StorageCapacity], reach: Reach) -> "_Rooms":
+        """Put together what the storage of one class says."""
+        found: defaultdict[int, Bits] = defaultdict(int)
+        for each in capacities:
+            if each.most is not None and each.topology is not None:
+                found[each.most] |= reach.selected(each.topology)
+        rooms, nodes = cls(sorted(found), []), 0
+        for size in reversed(rooms.sizes):
+            nodes |= found[size]
+            rooms.nodes.append(nodes)
+        rooms.nodes.reverse()
+        return rooms
+
+    def at_least(self, size: int) -> Bits:
+        """Give the nodes that have room for a volume of a size."""
+        place = bisect_left(self.sizes, size)
+        return self.nodes[place] if place < len(self.nodes) else 0

@@ -1,0 +1,149 @@
+"""Nodes that reach the same volumes of a driver, whichever of them a volume is made for (CSI topology).
+
+A CSI driver says per node which labels decide that (CSINode, `topologyKeys`): nodes with the same values reach the
+same volumes, and without any key all nodes of the driver do. Nothing is known of other provisioners: there every node
+stands alone.
+
+Where node selectors over labels lead, found by index: a cluster of local volumes has a selector per node.
+
+What one pod asks of volumes, and what is refused it whatever the batch does.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from solver.domain import InlineDisk, LabelSelector, NodeDrivers, NodeSelector, NodeSelectorTerm, VolumeClaimId
+from solver.feasibility import volumes
+from solver.problem.devices.inventory import Mask
+from solver.problem.inter_pod.exclusions import Refusal
+from solver.problem.label_index import Bits, LabelIndex, bits_of, mask_of, positions_of
+from solver.problem.volumes.attachments import Attachable
+
+Segment = tuple[tuple[str, str], ...]
+"""Labels with their values, by label."""
+_ANYWHERE: Final[Segment] = ()
+
+
+@dataclass(slots=True, eq=False)
+class TopologySegments:
+    """`segments[driver][node]` is what a node says of a driver; nodes that say nothing of it are left out."""
+
+    count: int
+    segments: dict[str, dict[int, Segment]] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, drivers: Iterable[NodeDrivers], node_index: Mapping[str, int], labels: Sequence[Mapping[str, str]]
+    ) -> "TopologySegments":
+        """Read what nodes say of their drivers."""
+        found: defaultdict[str, dict[int, Segment]] = defaultdict(dict)
+        for each in drivers:
+            node = node_index.get(each.node)
+            for driver, keys in each.topology_keys if node is not None else ():
+                if node is not None and all(key in labels[node] for key in keys):
+                    found[driver][node] = tuple((key, labels[node][key]) for key in keys)
+        return cls(len(labels), dict(found))
+
+    def around(self, provisioner: str, node: int) -> list[int]:
+        """Give the nodes that reach what is made for a node, itself among them, in order."""
+        segments = self._segments(provisioner)
+        if node not in segments:
+            return [node]
+        return sorted(other for other, segment in segments.items() if segment == segments[node])
+
+    def groups(self, provisioner: str, nodes: Iterable[int]) -> list[tuple[tuple[int, ...], str]]:
+        """Divide nodes into those that reach the same volumes, each with a name of what they have in common."""
+        segments = self._segments(provisioner)
+        together: defaultdict[Segment, list[int]] = defaultdict(list)
+        alone: list[int] = []
+        for node in nodes:
+            if node in segments:
+                together[segments[node]].append(node)
+            else:
+                alone.append(node)
+        joined = [(tuple(found), _name(segment)) for segment, found in sorted(together.items())]
+        return [*joined, *(((node,), "") for node in alone)]
+
+    def _segments(self, provisioner: str) -> Mapping[int, Segment]:
+        return self.segments.get(volumes.driver_of(provisioner), {})
+
+
+def _name(segment: Segment) -> str:
+    return ", ".join(f"{key} {value}" for key, value in segment) if segment != _ANYWHERE else "any node"
+
+
+@dataclass(slots=True, eq=False)
+class Reach:
+    """Nodes by selector; every selector is worked out once."""
+
+    index: LabelIndex
+    _known: dict[NodeSelector, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def labels(self) -> Sequence[Mapping[str, str]]:
+        """The labels of every node."""
+        return self.index.labels
+
+    def of(self, affinity: NodeSelector | None) -> tuple[int, ...]:
+        """Give the nodes, in order, that a volume's affinity allows; all of them where it has none."""
+        if affinity is None:
+            return tuple(range(len(self.labels)))
+        if affinity not in self._known:
+            found = 0
+            for term in affinity.terms:
+                found |= self._of_term(term)
+            self._known[affinity] = tuple(positions_of(found, len(self.labels)))
+        return self._known[affinity]
+
+    def selected(self, selector: LabelSelector) -> Bits:
+        """Give the nodes whose labels a selector matches."""
+        return self.index.selected(selector)
+
+    def mask(self, nodes: Collection[int]) -> Mask:
+        """Mark some nodes."""
+        return mask_of(bits_of(nodes, len(self.labels)), len(self.labels))
+
+    def _of_term(self, term: NodeSelectorTerm) -> Bits:
+        if not term.match_fields:
+            return self.index.matching_term(term)
+        found = [node for node, labels in enumerate(self.labels) if volumes.allows(term, labels)]
+        return bits_of(found, len(self.labels))
+
+
+class Terms(NamedTuple):
+    """
+    What makes pods of one class equal in what their volumes ask of others of the batch.
+
+    `shapes` are those of the claims that wait for the pod, in the order of `Store.waiting`; at the same places `joint`
+    has those that pods of the batch share, None for the pod's own. `alone` are claims of which only one pod of the
+    batch is placed at a time. `disks` are those that other pods of the batch use too. `named` are volumes that are
+    attached somewhere or that several pods of the batch use, `drivers` counts the others by driver.
+    """
+
+    refused: tuple[tuple[bytes, str], ...]
+    shapes: tuple[int, ...] = ()
+    joint: tuple[VolumeClaimId | None, ...] = ()
+    alone: tuple[VolumeClaimId, ...] = ()
+    disks: tuple[InlineDisk, ...] = ()
+    named: tuple[Attachable, ...] = ()
+    drivers: tuple[tuple[str, str, int], ...] = ()
+
+    @property
+    def own_shapes(self) -> tuple[int, ...]:
+        """Shapes of the claims that no other pod of the batch uses."""
+        return tuple(shape for shape, claim in zip(self.shapes, self.joint, strict=True) if claim is None)
+
+    @property
+    def shared(self) -> tuple[VolumeClaimId, ...]:
+        """Claims that wait and that other pods of the batch use too."""
+        return tuple(claim for claim in self.joint if claim is not None)
+
+
+@dataclass(slots=True, eq=False)
+class Wish:
+    """A pod's volumes: nodes that are refused, in kube-scheduler's order of reasons, and what it asks of others."""
+
+    refusals: tuple[Refusal, ...]
+    terms: Terms

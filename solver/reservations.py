@@ -1,0 +1,286 @@
+"""
+Which nodes to hold for pods that were passed over too long and have no place in the plan either.
+
+A pod is given the node that lacks the fewest devices for it once the plan is carried out, of those on which it would
+fit if everything that ends by itself had ended; what a controller keeps on every node (a DaemonSet's pods) and static
+pods stay. A gang is given as many nodes as it takes, in the same order. A hold that was there already stays while it
+can still come true. No more than a share of the nodes is held at once, and for one namespace (`domain.HoldBounds`).
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from msgspec import structs
+
+from solver import extract
+from solver.domain import (
+    PASSED_OVER,
+    Batch,
+    Budget,
+    Claim,
+    Hold,
+    HoldBounds,
+    Plan,
+    Pod,
+    PodId,
+    Reason,
+    ReasonCode,
+    Snapshot,
+    wording,
+)
+from solver.extract import Extracted
+from solver.greedy import Greedy, Order, units
+from solver.greedy.device_fit import Kept
+from solver.problem.devices.layout import GLOBAL, type_at
+from solver.problem.node_arrays import PODS
+from solver.problem.prepare import prepare
+from solver.problem.problem import Part, PodClass, Problem, State
+from solver.problem.requests.component import Line
+from solver.problem.solver_cache import Engine
+from solver.solution import Choice, Solution
+
+_MOST_IN_VAIN: Final = 8
+_MOST_IN_VAIN_OF_ALL: Final = 64
+"""Pods and gangs that are tried in vain for one namespace, and for all, before the rest waits for another decision."""
+_LASTING: Final = frozenset({"DaemonSet", "Node"})
+"""Kinds of owners whose pods do not end by themselves."""
+_NEVER: Final = 1 << 30
+
+
+def extended(
+    plan: Plan, problem: Problem, solution: Solution, extracted: Extracted, engine: Engine, *, budget: Budget
+) -> Plan:
+    """Add the holds for overdue pods that a plan leaves waiting, and say so among their reasons."""
+    overdue = frozenset(problem.batch.overdue)
+    waiting = {each.pod for each in plan.unplaced if each.pod in overdue}
+    if not waiting:
+        return plan
+    after = extract.after(problem, solution, extracted)
+    holds = _chosen(after, [pod for pod in problem.batch.pods if pod.id in waiting], engine, budget)
+    tells_nodes = problem.policy.tells_inventory
+    reasons = {uid: _told(hold, tells_nodes=tells_nodes) for hold in holds for uid in hold.uids}
+    unplaced = tuple(
+        structs.replace(each, reasons=(*each.reasons, reasons[each.pod_uid])) if each.pod_uid in reasons else each
+        for each in plan.unplaced
+    )
+    return structs.replace(plan, unplaced=unplaced, holds=holds)
+
+
+def _told(hold: Hold, *, tells_nodes: bool) -> Reason:
+    noun = "node" if len(hold.nodes) == 1 else "nodes"
+    shown = f"{noun} {wording.listed(sorted(hold.nodes))}" if tells_nodes else f"{len(hold.nodes)} {noun}"
+    message = f"{PASSED_OVER}: {shown} held for it until it fits there"
+    return Reason(code=ReasonCode.HOLDING, message=message)
+
+
+def _chosen(after: Problem, waiting: Sequence[Pod], engine: Engine, budget: Budget) -> tuple[Hold, ...]:
+    """
+    Give the holds of overdue pods that wait, in their order; those that time does not reach keep what they hold.
+
+    `after` is the problem as the plan leaves it, `waiting` are those pods in queue order.
+    """
+    groups = _groups([pod for pod in waiting if not pod.invalid])
+    mine = {pod.uid for group in groups for pod in group}
+    before = {hold.uids[0]: hold for hold in after.batch.holds if set(hold.uids) & mine}
+    others = [hold for hold in after.batch.holds if not set(hold.uids) & mine]
+    shares = _Shares(after.policy.holds, after.node_count)
+    for hold in others:
+        shares.take(hold)
+    found: list[Hold] = []
+    for group in groups:
+        earlier = _earlier(before, group)
+        if not shares.is_open(group[0].id.namespace, is_known=earlier is not None):
+            continue
+        chosen = earlier if budget.should_stop() else _hold(after, group, (*others, *found), engine, earlier)
+        if chosen is not None and shares.fits(chosen):
+            shares.take(chosen)
+            found.append(chosen)
+        else:
+            shares.in_vain[group[0].id.namespace] += 1
+    return tuple(found)
+
+
+@dataclass(slots=True, eq=False)
+class _Shares:
+    """What is held of the nodes, by namespace, and which pods were tried in vain: each costs a problem of its own."""
+
+    bounds: HoldBounds
+    node_count: int
+    held: Counter[str] = field(default_factory=Counter)
+    in_vain: Counter[str] = field(default_factory=Counter)
+
+    def is_open(self, namespace: str, *, is_known: bool) -> bool:
+        """Whether one more node might be held for a namespace; who held one before is always asked again."""
+        is_full = self.held.total() >= self.bounds.most(self.node_count) or self.held[
+            namespace
+        ] >= self.bounds.most_of_namespace(self.node_count)
+        is_spent = self.in_vain[namespace] >= _MOST_IN_VAIN or self.in_vain.total() >= _MOST_IN_VAIN_OF_ALL
+        return not is_full and (is_known or not is_spent)
+
+    def fits(self, hold: Hold) -> bool:
+        """Whether a hold is within the bounds, or a gang's and the only one."""
+        if len(hold.nodes) > 1 and not self.held:
+            return len(hold.nodes) <= self.bounds.most_of_gang(self.node_count)
+        namespace, count = hold.pod.namespace, len(hold.nodes)
+        return self.held.total() + count <= self.bounds.most(self.node_count) and self.held[
+            namespace
+        ] + count <= self.bounds.most_of_namespace(self.node_count)
+
+    def take(self, hold: Hold) -> None:
+        """Count a hold."""
+        self.held[hold.pod.namespace] += len(hold.nodes)
+
+
+def _groups(pods: Sequence[Pod]) -> list[tuple[Pod, ...]]:
+    """Bring the pods of each gang together, where its first one stands."""
+    groups: dict[object, list[Pod]] = {}
+    for pod in pods:
+        groups.setdefault(pod.id if pod.gang is None else pod.gang, []).append(pod)
+    return [tuple(each) for each in groups.values()]
+
+
+def _earlier(before: Mapping[str, Hold], group: tuple[Pod, ...]) -> Hold | None:
+    uids = {pod.uid for pod in group}
+    return next((hold for hold in before.values() if set(hold.uids) & uids), None)
+
+
+def _hold(
+    after: Problem, group: tuple[Pod, ...], others: tuple[Hold, ...], engine: Engine, earlier: Hold | None
+) -> Hold | None:
+    snapshot = _drained(after.snapshot, group)
+    ids = {pod.id for pod in group}
+    gangs = tuple(gang for gang in after.batch.gangs if gang.id == group[0].gang)
+    batch = Batch(pods=group, gangs=gangs, overdue=tuple(ids), holds=others)
+    drained = prepare(snapshot, batch, after.policy, engine)
+    if not drained.classes:
+        return None
+    order = _order(after, _as_stands(after, ids))
+    known = after.inventory.node_index
+    if earlier is not None:
+        kept = [known[name] for name in earlier.nodes if name in known]
+        order = [*kept, *(node for node in order if node not in kept)]
+    choices = _fitting(drained, order)
+    if not choices:
+        return None
+    nodes = sorted({choice.node for choice in choices})
+    return Hold(
+        pod=group[0].id,
+        uids=tuple(pod.uid for pod in group),
+        priority=min(pod.priority for pod in group),
+        nodes=tuple(after.inventory.nodes[node].name for node in nodes),
+        requests=_most_asked(drained, choices),
+        takes_devices=any(drained.parts_of(each) for each in drained.classes),
+    )
+
+
+def _drained(snapshot: Snapshot, group: tuple[Pod, ...]) -> Snapshot:
+    """Give the cluster as it will be once everything has ended that ends by itself."""
+    own = {claim for pod in group for claim in pod.claim_ids}
+    ending = {pod.uid for pod in snapshot.pods if not (pod.controller is not None and pod.controller.kind in _LASTING)}
+    return structs.replace(
+        snapshot,
+        pods=tuple(pod for pod in snapshot.pods if pod.uid not in ending),
+        claims=tuple(claim for claim in snapshot.claims if claim.id in own or not _is_let_go(claim, ending)),
+    )
+
+
+def _is_let_go(claim: Claim, ending: set[str]) -> bool:
+    return bool(claim.reserved_for) and all(each.uid in ending for each in claim.reserved_for)
+
+
+def _as_stands(after: Problem, ids: set[PodId]) -> list[PodClass]:
+    """Classes of the problem that hold these pods."""
+    return [each for each in after.classes if any(after.pod(position).id in ids for position in each.members)]
+
+
+def _fitting(drained: Problem, order: list[int]) -> list[Choice]:
+    """Place the pods on the first nodes that do, taking twice as many nodes each time."""
+    if sum(family[0].size for family in drained.families) == 1:
+        return _first_fitting(drained, drained.families[0], order)
+    count = 1
+    while count < 2 * len(order):
+        mask = np.zeros(drained.node_count, dtype=np.bool_)
+        mask[order[:count]] = True
+        run = Greedy(drained.within(mask), Kept(drained), Order.QUEUE_BEST_FIT).start()
+        for unit in units.units(run.problem, [family for family in run.problem.families for _ in family[0].members]):
+            units.place(run, unit)
+        if run.solution.choices:
+            return run.solution.choices
+        count *= 2
+    return []
+
+
+def _first_fitting(drained: Problem, family: tuple[PodClass, ...], order: list[int]) -> list[Choice]:
+    run = Greedy(drained, Kept(drained), Order.QUEUE_BEST_FIT).start()
+    for node in order:
+        mask = np.zeros(drained.node_count, dtype=np.bool_)
+        mask[node] = True
+        if run.place(family, {each.index: mask for each in family}):
+            return run.solution.choices
+    return []
+
+
+def _most_asked(problem: Problem, choices: Sequence[Choice]) -> tuple[tuple[str, int], ...]:
+    """The most that pods placed on one node ask of it together, resource by resource."""
+    asked: dict[int, Counter[str]] = {}
+    for choice in choices:
+        asked.setdefault(choice.node, Counter()).update(dict(problem.classes[choice.pod_class].requests))
+    resources = sorted({resource for each in asked.values() for resource in each})
+    return tuple((resource, max(each[resource] for each in asked.values())) for resource in resources)
+
+
+def _order(after: Problem, classes: Sequence[PodClass]) -> list[int]:
+    """Order the nodes by what they lack for a pod: devices, then other room, then how many pods would have to end."""
+    lacking = _Lacking(after)
+    running = Counter(pod.node_name for pod in after.snapshot.pods)
+    ranked = []
+    for node in range(after.node_count):
+        devices = min((lacking.devices(after.parts_of(each), node) for each in classes), default=_NEVER)
+        if devices < _NEVER:
+            room = min(lacking.room(each, node) for each in classes)
+            ranked.append((devices, room, running[after.inventory.nodes[node].name], node))
+    return [node for *_, node in sorted(ranked)]
+
+
+@dataclass(slots=True, eq=False)
+class _Lacking:
+    """What nodes lack, as they stand; nodes that look alike are looked at once."""
+
+    problem: Problem
+    known: dict[tuple[tuple[Part, ...], int, State], int] = field(default_factory=dict)
+
+    def devices(self, parts: tuple[Part, ...], node: int) -> int:
+        """How many devices are missing for some components; very many where they can never be served."""
+        key = (parts, self.problem.layout.group_of[node], self.problem.states[node])
+        if key not in self.known:
+            self.known[key] = min(_NEVER, sum(part.copies * self._component(part.component, node) for part in parts))
+        return self.known[key]
+
+    def room(self, pod_class: PodClass, node: int) -> int:
+        """How many percent of what the pod asks for are missing, over all resources."""
+        return sum(
+            100 * min(amount, max(0, amount - int(self.problem.room.of(resource)[node]))) // amount
+            for resource, amount in ((PODS, 1), *pod_class.requests)
+            if amount > 0
+        )
+
+    def _component(self, component: int, node: int) -> int:
+        options = self.problem.options(component, self.problem.group(node))
+        return min((sum(self._line(line, node) for line in option.lines) for option in options), default=_NEVER)
+
+    def _line(self, line: Line, node: int) -> int:
+        return max(0, line.needed - sum(self._free(line, each, node) for each in line.types))
+
+    def _free(self, line: Line, reference: int, node: int) -> int:
+        """How many devices of a type are left for a line."""
+        problem = self.problem
+        device = type_at(problem.layout, problem.group(node), reference)
+        takes = device.takes[line.demand]
+        state = problem.states[node]
+        left = (
+            (problem.wide_left(budget) if budget >= GLOBAL else state[budget]) // amount for budget, amount in takes
+        )
+        return min(device.total, *left) if takes else device.total

@@ -1,0 +1,363 @@
+"""The stage of patterns: bound level after level over kinds of nodes, and dive where a level is open.
+
+From fractions of patterns to a plan: take patterns, price anew for what is left, again and again.
+
+What the relaxation of the rest is still worth tells at once whether a pattern was a mistake: it is taken back then,
+and the next one is tried (a dive with limited backtracking). Only patterns whose pods are all left count, so that the
+relaxation does not promise what the rest cannot give.
+
+The best mix of the patterns known, in whole numbers: what the master would say if it could not halve nodes.
+
+Patterns that were priced in for the relaxation mostly hold a plan that is as good, or nearly (the restricted master
+heuristic). A pattern may promise pods that another one places already: it is taken without them.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from solver.domain import Budget
+from solver.engines import cpsat
+from solver.engines.cpsat import Effort
+from solver.model.form import Expression, IntegerForm
+from solver.model.objective import decides_pods
+from solver.problem.problem import Problem
+from solver.search import neighbourhoods, packing_budget, patterns, subproblem
+from solver.search.bound import Bounds
+from solver.search.exact import levels_from_bounds
+from solver.search.objective_values import Values, most, names, values
+from solver.search.patterns import Columns, Master, Pattern
+from solver.solution import Choice, Solution
+
+_FEW_VARIABLES: Final = 400
+"""Nodes with so many variables may be left to the exact model."""
+_FEW_NODES: Final = 4
+"""So many may be left to it whatever their size."""
+_MOST_TRIES: Final = 8
+"""So many patterns are tried in one place; then the best of them stands."""
+_MOST_MISTAKES: Final = 60
+"""So many are taken back in one dive."""
+_NO_CEILING: Final = 1 << 50
+_ROUNDING: Final = 1e-6
+
+
+class Dived(NamedTuple):
+    """A solution, and the nodes that were filled last: worth a closer look where something was lost on the way."""
+
+    solution: Solution
+    few: list[int]
+
+
+@dataclass(slots=True, eq=False)
+class _Dive:
+    """A solution in the making: what levels have to reach yet, nodes still free by kind, pods left by family."""
+
+    columns: Columns
+    known: Values
+    free: list[list[int]]
+    left: Counter[int]
+    choices: list[Choice] = field(default_factory=list)
+
+    def after(self, patterns: Mapping[Pattern, int]) -> "_Dive":
+        """What it is with some patterns taken."""
+        free, left = [list(nodes) for nodes in self.free], Counter(self.left)
+        state = _Dive(self.columns, self.known, free, left, list(self.choices))
+        for pattern, count in patterns.items():
+            for _ in range(count):
+                state.take(pattern)
+        return state
+
+    def nodes(self) -> list[int]:
+        """Nodes that are free."""
+        return sorted(node for nodes in self.free for node in nodes)
+
+    def is_small(self) -> bool:
+        """Whether the exact model of the free nodes would be."""
+        pods = sum(1 for count in self.left.values() if count)
+        pairs = list(zip(self.columns.kinds, self.free, strict=True))
+        size = sum(len(nodes) * (pods + kind.others()) for kind, nodes in pairs)
+        return size <= _FEW_VARIABLES or sum(len(nodes) for _, nodes in pairs) <= _FEW_NODES
+
+    def priced(self, level: int) -> Master:
+        """Solve the master of what is left."""
+        rest = replace(self.columns, nodes=[len(nodes) for nodes in self.free], pods=self.left)
+        found = rest.bound(level, self.known, _NO_CEILING)
+        self.columns.spent = rest.spent
+        return found
+
+    def total(self, master: Master) -> int:
+        """What is left to reach, less what the relaxation of the rest can reach: the larger the better."""
+        return math.floor(master.score + _ROUNDING) - self.known[master.level]
+
+    def take(self, pattern: Pattern) -> bool:
+        """Put a pattern on a free node, as far as its pods are left; False where there is no node or no pod."""
+        taken, held = Counter[int](), []
+        for choice in self.columns.choices(pattern) if self.free[pattern.kind] else ():
+            family = self.columns.problem.classes[choice.pod_class].family
+            if taken[family] < self.left[family]:
+                taken[family] += 1
+                held.append(choice._replace(node=self.free[pattern.kind][0]))
+        if held:
+            self.free[pattern.kind].pop(0)
+            self.left -= taken
+            self.choices += held
+            is_whole = taken == Counter(dict(pattern.counts))
+            worth = pattern.worth if is_whole else values(self.columns.problem, Solution(held))
+            self.known = tuple(value - placed for value, placed in zip(self.known, worth, strict=True))
+        return bool(held)
+
+
+def dive(columns: Columns, master: Master, kept: Solution) -> Dived:
+    """
+    Make a solution of a solved master.
+
+    `kept` holds the choices that are not for the columns to decide.
+    """
+    state = _Dive(columns, master.known, [list(kind.nodes) for kind in columns.kinds], Counter(columns.pods))
+    target, mistakes, few = state.total(master), 0, None
+    while master.used and not columns.is_spent():
+        if few is None and state.is_small():
+            few = state.nodes()
+        tried: list[tuple[int, _Dive, Master]] = []
+        for move in _moves(master):
+            after = state.after(move)
+            rest = after.priced(master.level)
+            tried.append((after.total(rest), after, rest))
+            if tried[-1][0] >= target or mistakes >= _MOST_MISTAKES or columns.is_spent():
+                break
+            mistakes += 1
+        reached, state, master = max(tried, key=lambda each: each[0])
+        target = min(target, reached)
+    few = state.nodes() if few is None else few
+    for pattern, _ in _in_order(master):
+        while state.take(pattern):
+            pass
+    return Dived(Solution(kept.choices + state.choices, kept.shared), few)
+
+
+def laid_out(columns: Columns, known: Values, used: Mapping[Pattern, int], kept: Solution) -> Solution:
+    """Make a solution of patterns, each used so many times; pods that were placed already are left out."""
+    state = _Dive(columns, known, [list(kind.nodes) for kind in columns.kinds], Counter(columns.pods)).after(used)
+    return Solution(kept.choices + state.choices, kept.shared)
+
+
+def _moves(master: Master) -> Iterator[Mapping[Pattern, int]]:
+    """What can be taken next: all that is used at least once, as often; else single patterns, most used first."""
+    ordered = _in_order(master)
+    whole = {pattern: math.floor(count + _ROUNDING) for pattern, count in ordered if count + _ROUNDING >= 1}
+    if whole:
+        yield whole
+    yield from ({pattern: 1} for pattern, _ in ordered[:_MOST_TRIES])
+
+
+def _in_order(master: Master) -> list[tuple[Pattern, float]]:
+    """Patterns by how much they are used, most first; the same on every machine."""
+    order = sorted(master.used.items(), key=lambda item: (item[0].kind, item[0].counts, item[0].worth))
+    return sorted(order, key=lambda item: -round(item[1], 6))
+
+
+_SECONDS: Final = 0.1
+_OVERHEAD_SECONDS: Final = 0.002
+_MOST_PATTERNS: Final = 4_000
+
+
+def mixed(columns: Columns, master: Master, hint: Counter[Pattern], ceiling: int) -> Counter[Pattern]:
+    """
+    Choose how often each pattern is used, so that a level is worth most and earlier ones keep their values.
+
+    `hint` is such a choice, `ceiling` a bound of the level. Empty where none was found, or where there is too much.
+    """
+    patterns = list(columns.patterns.values())
+    if columns.is_spent() or len(patterns) > _MOST_PATTERNS:
+        return Counter()
+    form, levels, used = _form(columns, patterns, master.level)
+    for expression, value in zip(levels[:-1], master.known, strict=False):
+        form.require(expression, "earlier level", low=value)
+    values = [hint[pattern] for pattern in patterns]
+    served: Counter[int] = Counter()
+    for pattern in patterns:
+        for family, count in pattern.counts:
+            served[family] += count * hint[pattern]
+    values += [min(served[family], columns.pods[family]) for family in used]
+    budget = columns.budget
+    effort = Effort(
+        seconds=budget.remaining_seconds(),
+        deterministic_seconds=min(_SECONDS, budget.deterministic_seconds - columns.spent),
+        seed=budget.seed,
+        workers=budget.workers,
+        presolve=True,
+    )
+    result = cpsat.maximize(form, levels[-1], effort, hint=values, cutoff=ceiling)
+    columns.spent += result.deterministic_seconds + _OVERHEAD_SECONDS
+    found = result.values or []
+    return Counter({pattern: count for pattern, count in zip(patterns, found, strict=False) if count})
+
+
+def _form(columns: Columns, patterns: list[Pattern], level: int) -> tuple[IntegerForm, list[Expression], list[int]]:
+    """Count patterns, then pods by family, who are served by the patterns used; the levels up to one; the families."""
+    form = IntegerForm()
+    nodes: defaultdict[int, Expression] = defaultdict(Expression)
+    served: defaultdict[int, Expression] = defaultdict(Expression)
+    levels = [Expression() for _ in range(level + 1)]
+    placed = columns.problem.placed_levels
+    for pattern in patterns:
+        variable = form.variable(0, columns.nodes[pattern.kind])
+        nodes[pattern.kind].add(variable)
+        for family, count in pattern.counts:
+            served[family].add(variable, -count)
+        for index in range(len(placed), level + 1):
+            if pattern.worth[index]:
+                levels[index].add(variable, pattern.worth[index])
+    for kind, total in nodes.items():
+        form.require(total, "nodes of a kind", high=columns.nodes[kind])
+    for family, total in served.items():
+        variable = form.variable(0, columns.pods[family])
+        total.add(variable)
+        form.require(total, "each pod once", high=0)
+        for expression, (_, worth) in zip(levels, placed, strict=False):
+            if worth.get(family):
+                expression.add(variable, worth[family])
+    return form, levels, list(served)
+
+
+_MOST_KINDS: Final = 64
+_REST_SECONDS: Final = 0.15
+"""Deterministic seconds in which the last nodes of a dive are solved exactly, without presolve and with it."""
+_JOINT: Final = frozenset({"opened-groups"})
+"""Levels that are no sum over nodes: neither they nor what comes after them can be bounded by patterns of nodes."""
+_DONE: Final = -(1 << 60)
+"""A bound that every value meets."""
+_MOST_REST: Final = 24
+_REPAIR_SECONDS: Final = 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnsResult:
+    """The best solution, the bounds that hold for it, and deterministic seconds spent."""
+
+    solution: Solution
+    bounds: Bounds
+    deterministic_seconds: float
+
+
+def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -> ColumnsResult | None:
+    """Bound and improve until a level stays open; None where nodes are of too many kinds or hang together."""
+    taste = problem.tastes.preferences
+    if problem.wide_state or taste.crowds or taste.companies:
+        return None
+    fixed = subproblem.fixed_nodes(problem, start)
+    nodes = [node for node in range(problem.node_count) if node not in fixed]
+    kept = Solution([choice for choice in start.choices if choice.node in fixed], start.shared)
+    part = subproblem.restricted(problem, kept, nodes)
+    if names(part) != names(problem):  # a level about rules among pods: patterns of single nodes do not see it
+        return None
+    found = patterns.kinds(part, nodes, _MOST_KINDS, budget.should_stop)
+    if not found:
+        return None
+    pods = Counter({family[0].family: family[0].size for family in part.families})
+    columns = Columns(part, found, [len(kind.nodes) for kind in found], pods, budget)
+    columns.learn(start)
+    known = values(problem, start)
+    packs = packing_budget.only_packs(problem, levels_from_bounds(problem, known, bounds))
+    search = _Search(problem, columns, kept, start, known, list(bounds.levels), packs)
+    is_whole = not any(problem.is_tied(each) for each in problem.classes)
+    while not columns.is_spent() and search.level(is_whole=is_whole):
+        pass
+    return ColumnsResult(search.best, Bounds(tuple(search.limits), bounds.size), columns.spent)
+
+
+@dataclass(slots=True, eq=False)
+class _Search:
+    """The best solution so far and what bounds it."""
+
+    problem: Problem
+    columns: Columns
+    kept: Solution
+    best: Solution
+    known: Values
+    limits: list[int | None]
+    packs: bool = False
+
+    def level(self, *, is_whole: bool) -> bool:
+        """Work on the first level that is open; whether it was closed and another one is open."""
+        level = self._first_open()
+        if level is None:
+            return False
+        if not decides_pods(names(self.problem)[level]):
+            self._only_pack()
+        ceiling = self.limits[level]
+        trivial = most(self.problem, names(self.problem)[level])
+        kept = values(self.problem, self.kept)
+        known = tuple(value - fixed for value, fixed in zip(self.known, kept, strict=True))
+        master = self.columns.bound(level, known, (trivial if ceiling is None else ceiling) - kept[level])
+        bound = master.bound + kept[level]
+        if is_whole:
+            self.limits[level] = bound
+        if bound > self.known[level] and master.used:
+            self._mix(master)
+        if bound > self.known[level] and master.used:
+            self._dive(level, dive(self.columns, master, self.kept))
+        return is_whole and self.known[level] >= bound
+
+    def _first_open(self) -> int | None:
+        """Give the first open level, unless one that patterns cannot add up comes before it."""
+        for index, name in enumerate(names(self.problem)):
+            limit = self.limits[index]
+            if name in _JOINT:
+                return None
+            if limit is None or limit > self.known[index]:
+                return index
+        return None
+
+    def _only_pack(self) -> None:
+        """From now on spend half of what packing may cost at most: the rest of it is for the exact model."""
+        columns = self.columns
+        if not self.packs:
+            self.packs = True
+            left = replace(columns.budget, deterministic_seconds=columns.budget.deterministic_seconds - columns.spent)
+            rest = packing_budget.for_packing(self.problem, left)
+            seconds = columns.spent + rest.deterministic_seconds / 2
+            columns.budget = replace(rest, deterministic_seconds=seconds)
+
+    def _mix(self, master: Master) -> None:
+        """Take the best mix of the patterns known, if it is better."""
+        used = mixed(self.columns, master, self.columns.learn(self.best), master.bound)
+        if used:
+            self._adopt(laid_out(self.columns, master.known, used, self.kept))
+
+    def _dive(self, level: int, found: Dived) -> None:
+        """Solve the last nodes of a dive exactly and keep what is better."""
+        solution, few = found
+        for presolve in (False, True):
+            if not few or len(few) > _MOST_REST or self.columns.is_spent():
+                break
+            effort = subproblem.effort(self.columns.budget, _REST_SECONDS, presolve=presolve)
+            solved = subproblem.solve(
+                self.problem, solution, few, effort, levels=level + 1, stop=self.columns.budget.should_stop
+            )
+            self.columns.spent += solved.deterministic_seconds
+            solution = solved.solution
+            if solved.is_optimal:
+                break
+        self._adopt(self._repaired(level, solution))
+
+    def _adopt(self, solution: Solution) -> None:
+        """Go on with a solution if it is better."""
+        reached = values(self.problem, solution)
+        if reached > self.known:
+            gained = [index for index, (new, old) in enumerate(zip(reached, self.known, strict=True)) if new != old]
+            self.best, self.known = solution, reached
+            self.limits[gained[0] + 1 :] = [None] * (len(self.limits) - gained[0] - 1)
+            self.columns.learn(solution)
+
+    def _repaired(self, level: int, solution: Solution) -> Solution:
+        """Bring back what rounding lost, a few nodes at a time: earlier levels count more than the one dived for."""
+        budget = self.columns.budget
+        seconds = min(self.columns.spent + _REPAIR_SECONDS, budget.deterministic_seconds) - self.columns.spent
+        later = len(self.limits) - level - 1
+        limits = Bounds((*self.limits[: level + 1], *(_DONE,) * later), (0, 0))
+        found = neighbourhoods.improve(self.problem, solution, limits, replace(budget, deterministic_seconds=seconds))
+        self.columns.spent += found.deterministic_seconds
+        return found.solution

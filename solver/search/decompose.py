@@ -1,0 +1,201 @@
+"""Parts of a batch that share nothing: neither a node, nor a device, nor a claim, nor a rule.
+
+Such parts are solved one by one, each with a budget of its own, so that what is easy is proven whatever else is hard;
+what they come to adds up, level by level.
+
+Which pods are hard to decide about, and share nothing with those that are not.
+
+A part of a batch is hard while its bound leaves open who of it can be placed, or how. Who asks for a plan can have the
+rest first: what is cheap need not wait until a search has ended that has nothing to do with it.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from solver.domain import Budget, Level
+from solver.domain.disjoint_sets import DisjointSets
+from solver.model import build
+from solver.problem.devices import fragmentation
+from solver.problem.devices.layout import GLOBAL, Group, type_at
+from solver.problem.inter_pod.rules import Neighbours
+from solver.problem.problem import PodClass, Problem
+from solver.search import bound, exact
+from solver.search.bound import Bounds
+from solver.search.objective_values import Values, names, values
+from solver.search.packing_budget import only_packs
+from solver.solution import Solution
+
+_MOST_PIECES: Final = 128
+
+
+class Piece(NamedTuple):
+    """A part of a problem, in which all other classes are empty, and what a solution holds of it."""
+
+    problem: Problem
+    start: Solution
+
+
+def divide(problem: Problem, start: Solution) -> tuple[Piece, ...]:
+    """Give the parts, in the order of their first classes; one where everything hangs together."""
+    sets = _few(_hanging_together(problem))
+    if len(sets) <= 1:
+        return (Piece(problem, start),)
+    empty = [replace(each, members=[], sources=[]) for each in problem.classes]
+    return tuple(_piece(problem, start, classes, empty) for classes in sets)
+
+
+def added(problem: Problem, parts: Iterable[tuple[Level, ...]]) -> tuple[Level, ...]:
+    """Add up what is known of parts: a level is proven where it is for every part."""
+    values, bounds = Counter[str](), Counter[str]()
+    is_open: set[str] = set()
+    for levels in parts:
+        for level in levels:
+            values[level.name] += level.value
+            bounds[level.name] += level.bound
+            if not level.proven:
+                is_open.add(level.name)
+    return tuple(
+        Level(name=name, value=values[name], bound=bounds[name], proven=name not in is_open) for name in names(problem)
+    )
+
+
+def _few(sets: list[frozenset[int]]) -> list[frozenset[int]]:
+    """Bring neighbouring parts together where there are very many: each costs a look at the whole problem."""
+    size = -(-len(sets) // _MOST_PIECES)
+    return [frozenset().union(*sets[first : first + size]) for first in range(0, len(sets), size)] if sets else []
+
+
+def _hanging_together(problem: Problem) -> list[frozenset[int]]:
+    """Classes that hang together, directly or through others."""
+    joined = DisjointSets[int]()
+    for members in (*_on_nodes(problem), *_by_rules(problem)):
+        joined.join(members)
+    found: dict[int, set[int]] = {}
+    for index in (pod_class.index for pod_class in problem.classes if pod_class.size):
+        found.setdefault(joined.find(index), set()).add(index)
+    return [frozenset(members) for members in found.values()]
+
+
+def _on_nodes(problem: Problem) -> Iterable[set[int]]:
+    """Classes that can use the same node; a class that no device there can serve does not use it."""
+    wanted = [each for each in problem.classes if each.size]
+    if not wanted:
+        return
+    allowed = np.array([each.verdicts.allowed for each in wanted], dtype=np.bool_)
+    packed = np.ascontiguousarray(np.packbits(allowed, axis=0).T)
+    groups_of_nodes = fragmentation.node_groups(problem) if "opened-groups" in problem.policy.levels else {}
+    for members in _of_groups(groups_of_nodes):
+        yield {each.index for each, mask in zip(wanted, allowed, strict=True) if mask[members].any()}
+    looks = {
+        (row.tobytes(), group): node
+        for node, (row, group) in enumerate(zip(packed, problem.layout.group_of, strict=True))
+    }
+    by_node = np.ascontiguousarray(allowed.T)
+    for (_, number), node in looks.items():
+        group = problem.layout.groups[number]
+        open_to = [wanted[position] for position in np.flatnonzero(by_node[node]).tolist()]
+        yield {each.index for each in open_to if _can_use(problem, each, group)}
+
+
+def _of_groups(group_of: Mapping[int, object]) -> Iterable[list[int]]:
+    """Nodes of each group that is worth more whole."""
+    found: dict[object, list[int]] = {}
+    for node, group in group_of.items():
+        found.setdefault(group, []).append(node)
+    return found.values()
+
+
+def _can_use(problem: Problem, pod_class: PodClass, group: Group) -> bool:
+    return all(problem.options(part.component, group) for part in pod_class.parts)
+
+
+def _by_rules(problem: Problem) -> Iterable[set[int]]:
+    """Classes that share pods, claims, cluster-wide devices or rules."""
+    for family in problem.families:
+        yield {each.index for each in family}
+    for shared in problem.shared:
+        yield {each.index for each in problem.classes if shared.index in each.shared}
+    for limit in problem.limits:
+        yield set(limit.takes)
+    for gang in problem.gangs:
+        yield set(gang.classes)
+    taste = problem.tastes.preferences
+    for crowd in taste.crowds:
+        yield set(crowd.classes)
+    for company in taste.companies:
+        yield set(company.classes | company.mates)
+    yield set(problem.neighbours.concerned)
+    yield {each.index for each in problem.classes if each.volumes is not None}
+    if problem.layout.wide_types or problem.wide_state:
+        yield {each.index for each in problem.classes if each.shared or _reaches_wide(problem, each)}
+
+
+def _reaches_wide(problem: Problem, pod_class: PodClass) -> bool:
+    """Whether anything that could serve a class is, or draws on, what several nodes share."""
+    for group in problem.layout.groups:
+        for part in pod_class.parts:
+            lines = [line for option in problem.options(part.component, group) for line in option.lines]
+            if any(_is_wide(problem, group, line.demand, each) for line in lines for each in line.types):
+                return True
+    return False
+
+
+def _is_wide(problem: Problem, group: Group, demand: int, each: int) -> bool:
+    device = type_at(problem.layout, group, each)
+    return each < 0 or any(budget >= GLOBAL for budget, _ in (*device.takes[demand], *device.opens))
+
+
+def _piece(problem: Problem, start: Solution, classes: frozenset[int], empty: list[PodClass]) -> Piece:
+    """Leave the other classes empty and drop the rules that only they are in."""
+    kept = empty.copy()
+    for index in classes:
+        kept[index] = problem.classes[index]
+    shared = {number for index in classes for number in problem.classes[index].shared}
+    rules: dict[str, Any] = {
+        "limits": tuple(limit for limit in problem.limits if classes & limit.takes.keys()),
+        "gangs": tuple(rule for rule in problem.gangs if classes & set(rule.classes)),
+        "neighbours": problem.neighbours if classes & problem.neighbours.concerned else Neighbours(),
+    }
+    choices = [choice for choice in start.choices if choice.pod_class in classes]
+    held = {number: choice for number, choice in start.shared.items() if number in shared}
+    return Piece(replace(problem, classes=kept, **rules), Solution(choices, held))
+
+
+_SMALL_TERMS: Final = 2_000
+"""Estimated size up to which a search is short: small hard parts need not wait for large ones either."""
+
+
+def hard(problem: Problem, start: Solution, budget: Budget) -> frozenset[int]:
+    """
+    Give the classes that are to be left for a solve of their own; none where all are alike.
+
+    The first answer is without any hard part, the next one without the large ones. `start` is the best solution known.
+    """
+    known = values(problem, start)
+    if only_packs(problem, exact.levels_from_bounds(problem, known, _nothing(known))):
+        return frozenset()
+    pieces = divide(problem, start)
+    if len(pieces) == 1:
+        return frozenset()
+    hard_ones = [piece for piece in pieces if _is_hard(piece, budget)]
+    if len(hard_ones) == len(pieces):
+        hard_ones = [piece for piece in pieces if build.estimated_terms(piece.problem) > _SMALL_TERMS]
+    if len(hard_ones) == len(pieces):
+        return frozenset()
+    return frozenset(each.index for piece in hard_ones for each in piece.problem.classes if each.size)
+
+
+def _is_hard(piece: Piece, budget: Budget) -> bool:
+    known = values(piece.problem, piece.start)
+    if only_packs(piece.problem, exact.levels_from_bounds(piece.problem, known, _nothing(known))):
+        return False
+    limits = bound.bounds(piece.problem, known, budget)
+    return not only_packs(piece.problem, exact.levels_from_bounds(piece.problem, known, limits))
+
+
+def _nothing(known: Values) -> Bounds:
+    return Bounds((None,) * len(known), (0, 0))

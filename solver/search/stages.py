@@ -1,0 +1,321 @@
+"""The stages of a search, each entered only while the one before has not proven the solution.
+
+Pods that no node can take, even one at a time.
+
+The relaxation spreads a pod over all nodes and may leave open whether it could be placed; a search would then look for
+its place until the time is up, and the pods decided with it would wait. One pod on one node is decided in milliseconds.
+
+Gangs that wait although they have room: placed before pods that came first, where those fit elsewhere too.
+
+Queue order and priority let single pods choose first, and one pod in each domain keeps every gang out. Here a gang
+chooses first, and the others after it in their order; that counts only where the whole is worth more by level, so a
+pod of higher priority never loses its place to a gang. Cheap beside the search, which moves a few nodes at a time.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from msgspec import structs
+
+from solver.domain import Budget, Level
+from solver.engines import cpsat
+from solver.engines.cpsat import Effort, EngineStatus
+from solver.greedy import Greedy, Order
+from solver.greedy.device_fit import Kept
+from solver.greedy.units import PlacementUnit, place, units
+from solver.model import build, cells
+from solver.model.form import OutOfTimeError
+from solver.model.objective import decides_pods
+from solver.problem.node_arrays import PODS
+from solver.problem.problem import PodClass, Problem
+from solver.search import bound, column_generation, decompose, exact, neighbourhoods, packing_budget
+from solver.search.bound import Bounds
+from solver.search.decompose import Piece
+from solver.search.objective_values import values
+from solver.solution import Solution
+
+_SECONDS: Final = 0.05
+"""Deterministic seconds for one pod on one node."""
+_MOST_TRIED: Final = 64
+_PARTS: Final = 4
+"""Of what is left of the wall time it takes one of so many parts at most."""
+
+
+def without_hopeless(problem: Problem, solution: Solution, budget: Budget) -> Problem:
+    """
+    Rule the nodes out for the classes that a solution places nowhere, where it is shown that none can take one pod.
+
+    Gives the problem itself where nothing was shown. A solution of the one is a solution of the other.
+    """
+    if sum(each.size for each in problem.classes) <= 1 or problem.has_burdens:
+        return problem  # devices that take of their node make every node its own kind
+    placed = Counter(choice.pod_class for choice in solution.choices)
+    left = budget.remaining_seconds()
+    watch = replace(budget, seconds=budget.seconds - left + left / _PARTS, stage="alone")
+    nowhere = np.zeros(problem.node_count, dtype=np.bool_)
+    classes, tried = problem.classes.copy(), 0
+    for each in problem.classes:
+        if placed[each.index] or not _depends_on_devices(problem, each):
+            continue
+        nodes = list(_kinds(problem, each))
+        tried += len(nodes)
+        if tried > _MOST_TRIED or watch.should_stop():
+            break
+        if all(_is_impossible(problem, each, node, watch) for node in nodes):
+            classes[each.index] = replace(each, verdicts=each.verdicts.within(nowhere))
+    return replace(problem, classes=classes) if classes != problem.classes else problem
+
+
+def _depends_on_devices(problem: Problem, pod_class: PodClass) -> bool:
+    """Whether nothing but devices tells nodes apart that may take a pod of a class, and have room for one more pod."""
+    is_free = not pod_class.volumes and pod_class.index not in problem.held and not problem.is_tied(pod_class)
+    return bool(pod_class.size and pod_class.parts) and is_free
+
+
+def _kinds(problem: Problem, pod_class: PodClass) -> Iterator[int]:
+    """Give one node of each kind that a class may use: those with the same devices, of which the same is left."""
+    seen = set()
+    for node in np.flatnonzero(pod_class.verdicts.allowed & (problem.room.of(PODS) > 0)).tolist():
+        kind = (problem.layout.group_of[node], problem.states[node], bool(problem.is_whole[node]))
+        if kind not in seen:
+            seen.add(kind)
+            yield node
+
+
+def _is_impossible(problem: Problem, pod_class: PodClass, node: int, budget: Budget) -> bool:
+    """Whether it is proven that a node cannot give one pod of a class its devices, whatever else the pod asks for."""
+    others = [replace(each, members=[], sources=[]) for each in problem.classes]
+    others[pod_class.index] = replace(
+        pod_class,
+        family=pod_class.index,  # as many pods as a family's first class has are placed of it: here that has none
+        requests=(),
+        members=pod_class.members[:1],
+        sources=pod_class.sources[:1],
+    )
+    policy = structs.replace(problem.policy, levels=(), sums_priorities=False)
+    one = replace(problem, classes=others, policy=policy, gangs=()).on(node)
+    try:
+        form = build.build(one, cells.single(one, [node]), stop=budget.should_stop).form
+    except OutOfTimeError:
+        return False
+    names = {each.name for each in one.placed_levels if pod_class.index in each.worth}
+    (level,) = (each for each in form.levels if each.name in names)
+    form.require(level.expression, "the pod is placed", low=1)
+    effort = Effort(
+        seconds=max(budget.remaining_seconds(), 0.01),
+        deterministic_seconds=_SECONDS,
+        seed=budget.seed,
+        workers=1,
+        presolve=True,
+    )
+    return cpsat.maximize(form, None, effort).status is EngineStatus.INFEASIBLE
+
+
+_MOST_RUNS: Final = 16
+"""Greedy runs for all gangs together: those of the highest priority come first."""
+
+
+def improve(problem: Problem, start: Solution, budget: Budget) -> Solution:
+    """Let one gang after the other choose before all others; never worse than the start."""
+    if not problem.gangs:
+        return start
+    best, known, first = start, values(problem, start), frozenset[int]()
+    kept = Kept(problem)
+    left = _MOST_RUNS
+    for gang in _waiting(problem, start, kept, budget):
+        for order in (Order.QUEUE_BEST_FIT, Order.LARGE_BEST_FIT):
+            if left == 0 or budget.should_stop():
+                return best
+            left -= 1
+            found = Greedy(problem, kept, order, first=first | {gang}).run(budget.should_stop)
+            reached = values(problem, found)
+            if reached > known:
+                best, known, first = found, reached, first | {gang}
+                break
+    return best
+
+
+def _waiting(problem: Problem, start: Solution, kept: Kept, budget: Budget) -> Iterator[int]:
+    """Give the first classes of gangs without any place that would have one if they were alone, by priority."""
+    placed = {choice.pod_class for choice in start.choices}
+    if all(placed & set(rule.classes) for rule in problem.gangs):
+        return
+    for unit in units(problem, Greedy(problem, kept, Order.QUEUE_BEST_FIT).sequence()):
+        if budget.should_stop():
+            return
+        if unit.rule is not None and not placed & set(unit.rule.classes) and _fits_alone(problem, unit, kept, budget):
+            yield unit.rule.classes[0]
+
+
+def _fits_alone(problem: Problem, unit: PlacementUnit, kept: Kept, budget: Budget) -> bool:
+    alone = Greedy(problem, kept, Order.QUEUE_BEST_FIT, stop=budget.should_stop).start()
+    place(alone, unit)
+    return bool(alone.solution.choices)
+
+
+_MOST_EXACT_TERMS: Final = 120_000
+"""Estimated size up to which the general model is built at once."""
+_TERMS_PER_SECOND: Final = 60_000
+"""Estimated size that can be built and looked at in a second of wall time; what is larger gets no time to be solved."""
+_TINY_TERMS: Final = 1_000
+"""Estimated size up to which the exact search is so quick that nothing else is tried before."""
+_TINY_PACKING_TERMS: Final = 300
+"""The same where only packing is open: patterns prove that sooner."""
+_SMALL_TERMS: Final = 10_000
+"""Estimated size from which the exact search leaves half of the budget to neighbourhoods."""
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """The best solution, what is proven of it, what ran, and what it took; `size` is (variables, rows)."""
+
+    solution: Solution
+    levels: tuple[Level, ...]
+    stages: tuple[str, ...]
+    size: tuple[int, int]
+    deterministic_seconds: float = 0.0
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether every level is."""
+        return all(level.proven for level in self.levels)
+
+
+def search(problem: Problem, start: Solution, budget: Budget) -> Searched:
+    """Bound the start; take patterns where nodes are alike, the exact model where it is small, neighbourhoods else."""
+    best, limits = _bounded(problem, start, budget)
+    if not packing_budget.only_packs(problem, best.levels):
+        better = improve(problem, start, budget)
+        if better is not start:
+            best, limits = _bounded(problem, better, budget)
+    if not packing_budget.only_packs(problem, best.levels):
+        narrowed = without_hopeless(problem, best.solution, budget)
+        if narrowed is not problem:
+            problem = narrowed
+            best, limits = _bounded(problem, best.solution, budget)
+    if best.is_proven or budget.should_stop():
+        return best
+    pieces = decompose.divide(problem, best.solution)
+    return _one_by_one(problem, pieces, budget) if len(pieces) > 1 else _staged(problem, best, limits, budget)
+
+
+def _bounded(problem: Problem, solution: Solution, budget: Budget) -> tuple[Searched, Bounds]:
+    """Say what the relaxation proves of a solution."""
+    known = values(problem, solution)
+    limits = bound.bounds(problem, known, budget)
+    return Searched(solution, exact.levels_from_bounds(problem, known, limits), ("relaxation",), limits.size), limits
+
+
+def _one_by_one(problem: Problem, pieces: tuple[Piece, ...], budget: Budget) -> Searched:
+    """Search parts that share nothing, small ones first; each gets an equal share of what those before it left."""
+    order = sorted(range(len(pieces)), key=lambda index: (build.estimated_terms(pieces[index].problem), index))
+    found: dict[int, Searched] = {}
+    spent = 0.0
+    for position, index in enumerate(order):
+        piece, left = pieces[index], len(order) - position
+        known = values(piece.problem, piece.start)
+        limits = bound.bounds(piece.problem, known, budget)
+        levels = exact.levels_from_bounds(piece.problem, known, limits)
+        best = Searched(piece.start, levels, ("relaxation",), limits.size)
+        if not best.is_proven and not budget.should_stop():
+            rest = replace(budget, deterministic_seconds=max(0.0, budget.deterministic_seconds - spent))
+            best = _staged(piece.problem, best, limits, _share(rest, left))
+        found[index] = best
+        spent += best.deterministic_seconds
+    parts = [found[index] for index in range(len(pieces))]
+    return Searched(
+        Solution(
+            [choice for part in parts for choice in part.solution.choices],
+            {number: choice for part in parts for number, choice in part.solution.shared.items()},
+        ),
+        decompose.added(problem, [part.levels for part in parts]),
+        tuple(dict.fromkeys(stage for part in parts for stage in part.stages)),
+        (max(part.size[0] for part in parts), max(part.size[1] for part in parts)),
+        spent,
+    )
+
+
+def _staged(problem: Problem, best: Searched, limits: Bounds, budget: Budget) -> Searched:
+    """Go through the stages until everything is proven or the budget ends."""
+    is_settled = packing_budget.only_packs(problem, best.levels)
+    if is_settled:
+        budget = packing_budget.for_packing(problem, budget)
+    terms = build.estimated_terms(problem)
+    if terms > (_TINY_PACKING_TERMS if is_settled else _TINY_TERMS):
+        best, limits = _in_patterns(problem, best, limits, budget)
+        if best.is_proven or budget.should_stop():
+            return best
+    if terms > _MOST_EXACT_TERMS or not budget.has_seconds(terms / _TERMS_PER_SECOND):
+        return _in_neighbourhoods(problem, best, limits, budget)
+    is_small = terms <= _SMALL_TERMS
+    rest = _rest(budget, best)
+    if not is_settled and packing_budget.only_packs(problem, best.levels):
+        rest = _half(packing_budget.for_packing(problem, rest))
+    found = exact.improve(problem, best.solution, limits, rest if is_small else _half(rest))
+    exactly = Searched(
+        found.solution,
+        found.levels,
+        (*best.stages, "exact"),
+        found.size,
+        best.deterministic_seconds + found.deterministic_seconds,
+    )
+    if is_small or all(level.proven or not decides_pods(level.name) for level in found.levels):
+        return exactly
+    return _in_neighbourhoods(problem, exactly, _as_bounds(found.levels, limits), budget)
+
+
+def _in_patterns(problem: Problem, before: Searched, limits: Bounds, budget: Budget) -> tuple[Searched, Bounds]:
+    """Work with patterns of whole nodes, for half of the budget at most."""
+    improved = column_generation.improve(problem, before.solution, limits, _half(budget))
+    if improved is None:
+        return before, limits
+    known = values(problem, improved.solution)
+    found = Searched(
+        improved.solution,
+        exact.levels_from_bounds(problem, known, improved.bounds),
+        (*before.stages, "patterns"),
+        before.size,
+        before.deterministic_seconds + improved.deterministic_seconds,
+    )
+    return found, improved.bounds
+
+
+def _rest(budget: Budget, before: Searched) -> Budget:
+    """What is left of the deterministic seconds."""
+    return replace(budget, deterministic_seconds=budget.deterministic_seconds - before.deterministic_seconds)
+
+
+def _half(budget: Budget) -> Budget:
+    """Half of what is left of a budget."""
+    return _share(budget, 2)
+
+
+def _share(budget: Budget, parts: int) -> Budget:
+    """One of so many equal shares of what is left of a budget."""
+    spent = budget.seconds - budget.remaining_seconds()
+    seconds = spent + budget.remaining_seconds() / parts
+    return replace(budget, seconds=seconds, deterministic_seconds=budget.deterministic_seconds / parts)
+
+
+def _as_bounds(levels: tuple[Level, ...], limits: Bounds) -> Bounds:
+    """Keep the bounds of levels before which everything is proven: later ones hold under a condition."""
+    kept: list[int | None] = []
+    is_open = False
+    for level in levels:
+        kept.append(None if is_open else level.bound)
+        is_open = is_open or not level.proven
+    return Bounds(tuple(kept), limits.size)
+
+
+def _in_neighbourhoods(problem: Problem, before: Searched, limits: Bounds, budget: Budget) -> Searched:
+    improved = neighbourhoods.improve(problem, before.solution, limits, _rest(budget, before))
+    return Searched(
+        improved.solution,
+        exact.levels_from_bounds(problem, values(problem, improved.solution), improved.bounds),
+        (*before.stages, "neighbourhoods"),
+        before.size,
+        before.deterministic_seconds + improved.deterministic_seconds,
+    )

@@ -1,0 +1,160 @@
+"""Parts of a problem: some nodes, while everything elsewhere stays as it is; and solving such a part exactly."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from solver.domain import Budget
+from solver.engines import cpsat
+from solver.engines.cpsat import Effort, EngineStatus
+from solver.model import assignment, build, cells
+from solver.model.form import Expression, ObjectiveLevel, OutOfTimeError
+from solver.problem.devices.layout import GLOBAL, type_at
+from solver.problem.gang_rules import GangRule
+from solver.problem.inter_pod.rules import Neighbours
+from solver.problem.problem import PodClass, Problem
+from solver.search.objective_values import taken
+from solver.solution import Choice, Solution
+
+_MOST_WEIGHT: Final = 2**52
+"""Objective values stay exact in an engine's doubles."""
+_BUILD_SECONDS: Final = 5e-6
+"""What building a model counts as, per term: engines measure only their own work."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubproblemResult:
+    """What came of a part: the whole solution with the part in it, whether the part is proven, and the work."""
+
+    solution: Solution
+    is_optimal: bool
+    deterministic_seconds: float
+
+
+def fixed_nodes(problem: Problem, solution: Solution) -> set[int]:
+    """Nodes that have to stay as they are: a shared claim, or a pod that depends on where others are, is there."""
+    fixed = {shared.node for shared in solution.shared.values()}
+    return fixed | {each.node for each in solution.choices if problem.is_tied(problem.classes[each.pod_class])}
+
+
+def waiting(problem: Problem, choices: Iterable[Choice]) -> Counter[int]:
+    """Pods without a place by class, those apart that depend on others; a family's classes stand for the same pods."""
+    placed = _by_family(problem, choices)
+    return Counter(
+        {
+            each.index: each.size - placed[each.family]
+            for each in problem.classes
+            if each.size > placed[each.family] and not problem.is_tied(each)
+        }
+    )
+
+
+def restricted(
+    problem: Problem, solution: Solution, nodes: Collection[int], gangs: Collection[GangRule] = ()
+) -> Problem:
+    """
+    The problem of some nodes: pods without a place and those released there compete for them, rules apart.
+
+    `gangs` are those that take part, each with all of its pods: none of them may be placed outside.
+    """
+    inside = set(nodes)
+    released = _by_family(problem, (choice for choice in solution.choices if choice.node in inside))
+    left = waiting(problem, solution.choices)
+    for each in (problem.classes[index] for rule in gangs for index in rule.classes):
+        left[each.index] = each.size - released[each.family]
+    classes = [_limited(each, released[each.family] + left[each.index]) for each in problem.classes]
+    outside = [choice for choice in solution.choices if choice.node not in inside]
+    wide = _wide_left(problem, Solution(outside, solution.shared))
+    nothing: dict[str, Any] = {"shared": [], "limits": (), "gangs": tuple(gangs), "neighbours": Neighbours()}
+    return replace(problem, classes=classes, wide_state=wide, **nothing)
+
+
+def solve(
+    problem: Problem,
+    solution: Solution,
+    nodes: list[int],
+    effort: Effort,
+    *,
+    levels: int | None = None,
+    gangs: Collection[GangRule] = (),
+    stop: Callable[[], bool] | None = None,
+) -> SubproblemResult:
+    """
+    Solve some nodes (and gangs) exactly, all levels at once (or only so many of the first), from what they hold.
+
+    Nothing changes where `stop` says, while the model is written, that the time is up.
+    """
+    part = restricted(problem, solution, nodes, gangs)
+    try:
+        variables = build.build(part, cells.single(part, nodes), stop=stop)
+    except OutOfTimeError:
+        return SubproblemResult(solution, is_optimal=False, deterministic_seconds=0.0)
+    hint = assignment.values_of(variables, solution)
+    result = cpsat.maximize(
+        variables.form, weighted(variables.form.levels[:levels], variables.form.upper), effort, hint=hint
+    )
+    is_optimal = result.status is EngineStatus.OPTIMAL
+    spent = result.deterministic_seconds + variables.form.term_count * _BUILD_SECONDS
+    if result.values is None or result.values == hint:
+        return SubproblemResult(solution, is_optimal, spent)
+    inside = set(nodes)
+    kept = [choice for choice in solution.choices if choice.node not in inside]
+    found = assignment.solution_of(variables, result.values)
+    return SubproblemResult(Solution(kept + found.choices, solution.shared), is_optimal, spent)
+
+
+def effort(budget: Budget, seconds: float, *, presolve: bool) -> Effort:
+    """So many deterministic seconds within a budget."""
+    return Effort(
+        seconds=budget.remaining_seconds(),
+        deterministic_seconds=seconds,
+        seed=budget.seed,
+        workers=budget.workers,
+        presolve=presolve,
+    )
+
+
+def weighted(levels: Sequence[ObjectiveLevel], upper: Sequence[int]) -> Expression:
+    """Fold levels into one expression in which no later level outweighs an earlier one."""
+    weights: list[int] = []
+    total = 0
+    for level in reversed(levels):
+        spread = sum(abs(each) * upper[variable] for variable, each in level.expression.terms.items())
+        weight = total + 1
+        if (total + spread * weight) >= _MOST_WEIGHT:
+            weights = [0] * len(weights)
+            total, weight = 0, 1
+        weights.append(weight)
+        total += spread * weight
+    folded = Expression()
+    for level, weight in zip(levels, reversed(weights), strict=True):
+        for variable, coefficient in level.expression.terms.items() if weight else ():
+            folded.add(variable, coefficient * weight)
+    return folded
+
+
+def _by_family(problem: Problem, choices: Iterable[Choice]) -> Counter[int]:
+    return Counter(problem.classes[choice.pod_class].family for choice in choices)
+
+
+def _limited(pod_class: PodClass, size: int) -> PodClass:
+    """The same class with fewer members."""
+    return replace(pod_class, members=pod_class.members[:size], sources=pod_class.sources[:size])
+
+
+def _wide_left(problem: Problem, outside: Solution) -> tuple[int, ...]:
+    """What pods elsewhere, and shared claims, leave of the cluster-wide budgets."""
+    left = list(problem.wide_state)
+    if not left:
+        return ()
+    opened: set[int] = set()
+    for _, group, line, each, count in taken(problem, outside):
+        device = type_at(problem.layout, group, each)
+        for budget, amount in device.takes[line.demand]:
+            if budget >= GLOBAL:
+                left[budget - GLOBAL] -= amount * count
+        if device.fresh >= GLOBAL and device.fresh not in opened:
+            opened.add(device.fresh)
+            left[device.fresh - GLOBAL] = 0
+    return tuple(left)

@@ -1,0 +1,279 @@
+"""
+Which PersistentVolume each claim gets, and who has to go because there are fewer than the limits let through.
+
+The limits of volumes are exact in the ordinary case (see `problem.volumes.limits`); where they are not, a choice that
+cannot be served is dropped here, its pod comes again with the next batch, and the others are decided without it.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import msgspec
+
+from solver.domain import (
+    Placement,
+    Pod,
+    Reason,
+    ReasonCode,
+    Volume,
+    VolumeBinding,
+    VolumeClaim,
+    VolumeClaimId,
+)
+from solver.problem.inter_pod import exclusions
+from solver.problem.problem import PodClass, Problem, SharedClaim
+from solver.problem.volumes.attachments import Attachable
+from solver.problem.volumes.volume_index import Store
+from solver.problem.volumes.volume_topology import Terms
+from solver.solution import Solution
+
+CONTENDED: Final = Reason(
+    code=ReasonCode.VOLUME_CONTENDED,
+    message="other pods that were decided with it got the volumes or attachments that it needs; it is tried again soon",
+)
+"""Why a pod waits that is dropped here."""
+Names = tuple[str, ...]
+"""The volume of each claim that waits for a pod, in the order of `Store.waiting`; empty where one is to be made."""
+
+
+@dataclass(slots=True, eq=False)
+class Settled:
+    """
+    A solution of choices that can all be served, with the volumes of each; and the families that lost some.
+
+    `made_on` are the nodes for which volumes are made that several pods share.
+    """
+
+    solution: Solution
+    names: list[Names]
+    losers: frozenset[int] = frozenset()
+    made_on: Mapping[VolumeClaimId, str] = field(default_factory=dict)
+
+
+def settle(problem: Problem, solution: Solution) -> Settled:
+    """Hand out volumes in the order of the choices, to each claim the smallest that fits."""
+    if problem.store is None:
+        return Settled(solution, [()] * len(solution.choices))
+    hands = _Hands(problem.store)
+    hands.share(problem, solution)
+    served = [(choice, hands.serve(problem.classes[choice.pod_class], choice.node)) for choice in solution.choices]
+    lost = {choice.pod_class for choice, names in served if names is None}
+    if not lost:
+        return Settled(solution, [names for _, names in served if names is not None], made_on=hands.made_on)
+    left = Counter(choice.pod_class for choice, names in served if names is not None)
+    bound = _bound(problem, lost, left)
+    kept = [(choice, names) for choice, names in served if names is not None and choice.pod_class not in bound]
+    used = {shared for choice, _ in kept for shared in problem.classes[choice.pod_class].shared}
+    shared = {key: each for key, each in solution.shared.items() if key in used}
+    losers = frozenset(problem.classes[index].family for index in lost | bound)
+    settled = Solution([choice for choice, _ in kept], shared)
+    return Settled(settled, [names for _, names in kept], losers, hands.made_on)
+
+
+def _bound(problem: Problem, lost: set[int], left: Counter[int]) -> frozenset[int]:
+    """
+    Give the classes that go with classes that lost pods; `left` counts the pods of each that have their volumes.
+
+    A gang goes that has too few pods left. So do all pods that share a claim for all devices: the node of one of them
+    says what all devices are, and that may be the pod that goes.
+    """
+    together = [(frozenset(rule.classes), rule.need) for rule in problem.gangs]
+    for shared in problem.shared:
+        if _takes_all(problem, shared):
+            users = frozenset(each.index for each in problem.classes if shared.index in each.shared)
+            together.append((users, left.total() + 1))
+    bound = frozenset[int]()
+    while True:
+        broken = (
+            classes
+            for classes, need in together
+            if classes & (lost | bound) and sum(left[each] for each in classes - bound) < need
+        )
+        more = bound.union(*broken)
+        if more == bound:
+            return bound
+        bound = more
+
+
+def _takes_all(problem: Problem, shared: SharedClaim) -> bool:
+    """Whether a claim may ask for all devices."""
+    requests = (row for part in shared.parts for row in problem.components[part.component].requests)
+    return any(not ask.needed for row in requests for ask in row)
+
+
+def lost(problem: Problem, settled: Settled) -> frozenset[int]:
+    """Give the positions of the pods that others got the volumes of."""
+    if not settled.losers:
+        return frozenset()
+    waiting = _waiting(problem, settled)
+    return frozenset(each for family in settled.losers for each in waiting[family])
+
+
+def waiting(problem: Problem, settled: Settled) -> frozenset[int]:
+    """Give the positions of all pods without a place."""
+    return frozenset(each for members in _waiting(problem, settled).values() for each in members)
+
+
+def _waiting(problem: Problem, settled: Settled) -> dict[int, list[int]]:
+    placed = Counter(problem.classes[choice.pod_class].family for choice in settled.solution.choices)
+    return {family[0].family: family[0].members[placed[family[0].family] :] for family in problem.families}
+
+
+def bindings(
+    store: Store, pod: Pod, node: str, names: Names, made_on: Mapping[VolumeClaimId, str]
+) -> tuple[VolumeBinding, ...]:
+    """Say for a pod on a node what becomes of its claims that waited."""
+    return tuple(
+        VolumeBinding(
+            claim=claim.id,
+            claim_uid=claim.uid,
+            volume=name,
+            volume_uid=store.volumes[name].uid if name else "",
+            node=elsewhere if not name and (elsewhere := made_on.get(claim.id, node)) != node else "",
+        )
+        for claim, name in zip(store.waiting(pod), names, strict=True)
+    )
+
+
+def taken(problem: Problem, placements: Sequence[Placement]) -> list[PodClass]:
+    """Give the classes of a problem as their last pods see it after `placements`; for explanations only."""
+    if problem.store is None:
+        return problem.classes
+    bound = {each.claim: (each, placement.node) for placement in placements for each in placement.volumes}
+    by_name = {each.volume: each for each, _ in bound.values() if each.volume}
+    made = {pod.id: pod for pod in problem.batch.pods}
+    snapshot = msgspec.structs.replace(
+        problem.snapshot,
+        pods=(
+            *problem.snapshot.pods,
+            *(msgspec.structs.replace(made[each.pod], node_name=each.node) for each in placements),
+        ),
+        volumes=tuple(_kept(each, by_name.get(each.name)) for each in problem.snapshot.volumes),
+        volume_claims=tuple(_selected(each, bound) for each in problem.snapshot.volume_claims),
+    )
+    store = Store.of(snapshot, problem.batch, problem.inventory)
+    return [_narrowed(problem, each, store) for each in problem.classes]
+
+
+def _kept(volume: Volume, binding: VolumeBinding | None) -> Volume:
+    if binding is None:
+        return volume
+    return msgspec.structs.replace(volume, claim=binding.claim, claim_uid=binding.claim_uid)
+
+
+def _selected(claim: VolumeClaim, bound: Mapping[VolumeClaimId, tuple[VolumeBinding, str]]) -> VolumeClaim:
+    binding, node = bound.get(claim.id, (None, ""))
+    if binding is None or binding.volume:
+        return claim
+    return msgspec.structs.replace(claim, selected_node=binding.made_on(node))
+
+
+def _narrowed(problem: Problem, pod_class: PodClass, store: Store | None) -> PodClass:
+    wish = store.wish(problem.pod(pod_class.members[-1])) if store is not None and pod_class.volumes else None
+    if wish is None:
+        return pod_class
+    return replace(pod_class, verdicts=exclusions.narrowed(pod_class.verdicts, wish.refusals))
+
+
+@dataclass(slots=True, eq=False)
+class _Hands:
+    """
+    Volumes handed out and attached so far.
+
+    `joint` are the volumes of claims that several pods share, empty where they are made, then on `made_on`.
+    """
+
+    store: Store
+    joint: dict[VolumeClaimId, str] = field(default_factory=dict)
+    made_on: dict[VolumeClaimId, str] = field(default_factory=dict)
+    taken: set[str] = field(default_factory=set)
+    added: Counter[tuple[str, int]] = field(default_factory=Counter)
+    there: set[tuple[str, int]] = field(default_factory=set)
+    lists: dict[tuple[int, int], list[str]] = field(default_factory=dict)
+
+    def share(self, problem: Problem, solution: Solution) -> None:
+        """Choose the volumes of claims that several pods share, before those that only one of them wants."""
+        users: dict[VolumeClaimId, list[int]] = {}
+        for choice in solution.choices:
+            terms = problem.classes[choice.pod_class].volumes
+            for each in terms.shared if terms is not None else ():
+                users.setdefault(each, []).append(choice.node)
+        for claim_id in sorted(users):
+            claim, nodes = self.store.claims[claim_id], users[claim_id]
+            shape = self.store.stock.shape_of(claim)
+            reached = set(self._on(shape, nodes[0])).intersection(*(self._on(shape, node) for node in nodes[1:]))
+            fitting = (name for name in self._on(shape, nodes[0]) if name in reached - self.taken)
+            name = next(fitting, "")
+            if name or self._is_made(claim, shape, nodes):
+                self.joint[claim_id] = name
+                self.taken.add(name)
+            if not name:
+                self.made_on[claim_id] = claim.selected_node or problem.inventory.nodes[nodes[0]].name
+
+    def _is_made(self, claim: VolumeClaim, shape: int, nodes: Sequence[int]) -> bool:
+        """Whether one volume can be made that some nodes reach."""
+        stock = self.store.stock
+        around = stock.access.around(stock.classes[claim.storage_class].provisioner, nodes[0])
+        return bool(stock.supplies[shape].makes[nodes].all()) and set(nodes) <= set(around)
+
+    def serve(self, pod_class: PodClass, node: int) -> Names | None:
+        """Serve a pod of a class on a node; None, and nothing taken, where that cannot be done."""
+        terms = pod_class.volumes
+        if terms is None:
+            return ()
+        if not self._can_attach(terms, node):
+            return None
+        names = self._names(terms, node)
+        if names is not None:
+            self.taken.update(name for name in names if name)
+            self._attach(terms, node)
+        return names
+
+    def _names(self, terms: Terms, node: int) -> Names | None:
+        """Claims for which no volume can be made choose first; those that pods share have their volumes."""
+        supplies = self.store.stock.supplies
+        if not all(claim in self.joint for claim in terms.shared):
+            return None
+        found = ["" if claim is None else self.joint[claim] for claim in terms.joint]
+        used = set(found)
+        own = (index for index, claim in enumerate(terms.joint) if claim is None)
+        for index in sorted(own, key=lambda i: bool(supplies[terms.shapes[i]].makes[node])):
+            shape = terms.shapes[index]
+            free = (name for name in self._on(shape, node) if name not in self.taken and name not in used)
+            found[index] = next(free, "")
+            used.add(found[index])
+            if not found[index] and not supplies[shape].makes[node]:
+                return None
+        return tuple(found)
+
+    def _on(self, shape: int, node: int) -> list[str]:
+        key = (shape, node)
+        if key not in self.lists:
+            self.lists[key] = [each.name for each in self.store.stock.supplies[shape].on(node)]
+        return self.lists[key]
+
+    def _new(self, terms: Terms, node: int) -> Counter[str]:
+        """Count by driver what a pod would add to a node."""
+        attached = self.store.attached
+        found = Counter[str]()
+        for driver, plugin, count in terms.drivers:
+            if attached.counts_on(Attachable(driver, "", plugin), node):
+                found[driver] += count
+        for each in terms.named:
+            is_there = node in attached.nodes_of.get(each.name, ()) or (each.name, node) in self.there
+            if attached.counts_on(each, node) and not is_there:
+                found[each.driver] += 1
+        return found
+
+    def _can_attach(self, terms: Terms, node: int) -> bool:
+        left = self.store.attached.left
+        return all(
+            self.added[driver, node] + count <= left(driver)[node] for driver, count in self._new(terms, node).items()
+        )
+
+    def _attach(self, terms: Terms, node: int) -> None:
+        for driver, count in self._new(terms, node).items():
+            self.added[driver, node] += count
+        self.there.update((each.name, node) for each in terms.named)

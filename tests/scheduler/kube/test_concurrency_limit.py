@@ -1,0 +1,233 @@
+"""The limit follows the server's answers, and the slots follow the limit."""
+
+import asyncio
+
+from scheduler.kube.concurrency_limit import ConcurrencyLimit, Pace, TurnLimiter
+from tests.support.shell_clock import VirtualClock
+
+
+def answer(limit: ConcurrencyLimit, seconds: float, *, windows: int = 1, used: int | None = None) -> None:
+    for _ in range(windows):
+        size = max(limit.value, 16)
+        for _ in range(size):
+            limit.answered(seconds, limit.value if used is None else used, 0.0)
+
+
+def test_the_limit_grows_by_one_a_window_while_latency_is_flat() -> None:
+    limit = ConcurrencyLimit(start=16, most=64)
+
+    answer(limit, 0.01, windows=5)
+
+    assert limit.value == 21
+
+
+def test_the_limit_never_exceeds_what_is_configured() -> None:
+    limit = ConcurrencyLimit(start=16, most=18)
+
+    answer(limit, 0.01, windows=10)
+
+    assert limit.value == 18
+
+
+def test_a_configured_limit_below_the_start_is_kept_from_the_first_request() -> None:
+    assert ConcurrencyLimit(start=16, most=2).value == 2
+
+
+def test_the_limit_stays_while_latency_is_raised_a_little() -> None:
+    limit = ConcurrencyLimit(start=16, most=64)
+    answer(limit, 0.01)
+
+    answer(limit, 0.025, windows=5)
+
+    assert limit.value == 17
+
+
+def test_the_limit_halves_when_latency_is_inflated() -> None:
+    limit = ConcurrencyLimit(start=16, most=64)
+    answer(limit, 0.01)
+
+    answer(limit, 0.06)
+
+    assert limit.value == 8
+
+
+def test_the_latency_of_an_idle_server_does_not_count() -> None:
+    limit = ConcurrencyLimit(start=16, most=64)
+
+    answer(limit, 0.001, windows=3, used=1)
+    answer(limit, 0.02, windows=3)
+
+    assert limit.value == 19
+
+
+def test_a_server_that_stays_slower_becomes_the_new_normal() -> None:
+    limit = ConcurrencyLimit(start=16, most=64)
+    answer(limit, 0.01, windows=2)
+    slower = limit.value
+
+    answer(limit, 0.02, windows=60)
+
+    assert limit.value > slower
+
+
+def test_a_refusal_for_load_halves_the_limit() -> None:
+    limit = ConcurrencyLimit(start=16, most=64)
+
+    limit.refused(1.0, now=0.0)
+
+    assert limit.value == 8
+
+
+def test_refusals_of_requests_that_were_under_way_together_count_once() -> None:
+    limit = ConcurrencyLimit(start=16, most=64)
+
+    for _ in range(16):
+        limit.refused(1.0, now=0.0)
+
+    assert limit.value == 8
+
+
+def test_the_limit_keeps_a_few_slots_however_often_it_is_refused() -> None:
+    limit = ConcurrencyLimit(start=16, most=64)
+
+    for second in range(0, 100, 10):
+        limit.refused(1.0, now=float(second))
+
+    assert limit.value == 8
+
+
+def test_nothing_starts_before_the_server_allows_it_again() -> None:
+    limit = ConcurrencyLimit()
+
+    limit.refused(3.0, now=10.0)
+
+    assert (limit.pause_seconds(11.0), limit.pause_seconds(13.5)) == (2.0, 0.0)
+
+
+async def test_no_more_slots_are_held_than_the_limit_allows() -> None:
+    pace, most, held = Pace(ConcurrencyLimit(start=4, most=4, least=4)), 0, 0
+
+    async def request() -> None:
+        nonlocal most, held
+        async with pace.slot():
+            held += 1
+            most = max(most, held)
+            await asyncio.sleep(0)
+            held -= 1
+
+    await asyncio.gather(*(request() for _ in range(40)))
+
+    assert (most, held) == (4, 0)
+
+
+async def test_status_traffic_holds_a_small_share_of_the_slots() -> None:
+    pace, most, held = Pace(ConcurrencyLimit(start=20, most=20)), 0, 0
+
+    async def request() -> None:
+        nonlocal most, held
+        async with pace.slot(is_status=True):
+            held += 1
+            most = max(most, held)
+            await asyncio.sleep(0)
+            held -= 1
+
+    await asyncio.gather(*(request() for _ in range(40)))
+
+    assert most == 2
+
+
+async def test_status_traffic_gets_its_share_while_writes_wait() -> None:
+    pace = Pace(ConcurrencyLimit(start=4, most=4, least=4))
+    order: list[str] = []
+
+    async def request(name: str, *, is_status: bool) -> None:
+        async with pace.slot(is_status=is_status):
+            order.append(name)
+            await asyncio.sleep(0)
+
+    writes = [request("write", is_status=False) for _ in range(20)]
+    await asyncio.gather(*writes, request("status", is_status=True))
+
+    assert order.index("status") < 12
+
+
+async def test_a_request_waits_out_the_pause_that_the_server_asked_for() -> None:
+    clock = VirtualClock()
+    pace = Pace(ConcurrencyLimit(), clock, clock.sleep)
+    pace.refused(2.0)
+
+    async with pace.slot():
+        pass
+
+    assert clock.slept == [2.0]
+
+
+async def test_a_request_that_is_cancelled_while_it_waits_takes_no_slot_along() -> None:
+    pace = Pace(ConcurrencyLimit(start=1, most=1, least=1))
+    async with pace.slot():
+        waiting = asyncio.create_task(pace.slot().__aenter__())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+
+    async with asyncio.timeout(1), pace.slot():
+        pass
+
+
+async def test_a_request_that_is_cancelled_as_it_gets_its_slot_gives_it_back() -> None:
+    pace = Pace(ConcurrencyLimit(start=1, most=1, least=1))
+    async with pace.slot():
+        waiting = asyncio.create_task(pace.slot().__aenter__())
+        await asyncio.sleep(0)
+    waiting.cancel()  # its turn has come, and it has not run since
+    await asyncio.gather(waiting, return_exceptions=True)
+
+    async with asyncio.timeout(1), pace.slot():
+        pass
+
+
+async def test_units_take_turns_and_those_that_have_begun_are_finished_first() -> None:
+    turns, order = TurnLimiter(lambda: 2), list[str]()
+
+    async def unit(name: str) -> None:
+        async with turns:
+            for step in ("allocate", "bind"):
+                order.append(f"{name} {step}")
+                await asyncio.sleep(0)
+
+    await asyncio.gather(*(unit(name) for name in "abc"))
+
+    assert order.index("a bind") < order.index("c allocate")
+
+
+async def test_more_turns_are_given_as_soon_as_the_capacity_grows() -> None:
+    capacity, running = 1, 0
+    turns = TurnLimiter(lambda: capacity)
+
+    async def unit() -> None:
+        nonlocal running
+        async with turns:
+            running += 1
+            await asyncio.sleep(0.01)
+
+    first = asyncio.create_task(unit())
+    rest = [asyncio.create_task(unit()) for _ in range(3)]
+    await asyncio.sleep(0)
+    capacity = 3
+    await first
+    await asyncio.sleep(0)
+
+    assert running == 4
+    await asyncio.gather(*rest)
+
+
+async def test_a_unit_that_is_cancelled_in_its_turn_lets_the_next_begin() -> None:
+    turns = TurnLimiter(lambda: 1)
+    async with turns:
+        waiting = asyncio.create_task(turns.__aenter__())
+        await asyncio.sleep(0)
+    waiting.cancel()  # its turn has come, and it has not run since
+    await asyncio.gather(waiting, return_exceptions=True)
+
+    async with asyncio.timeout(1), turns:
+        pass

@@ -1,0 +1,138 @@
+"""One request: through the gate, bounded by it, and again only where it certainly did not act."""
+
+import pytest
+
+from scheduler.kube.concurrency_limit import ConcurrencyLimit, Pace
+from scheduler.kube.errors import AnswerLost, Conflict, KubeError, TooManyRequests, Unreachable
+from scheduler.kube.writer import GateClosedError, Writer
+from tests.support.shell_clock import VirtualClock
+
+
+class Door:
+    """A gate that allows so many seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def write_seconds(self) -> float:
+        return self.seconds
+
+
+class Server:
+    """Answers with what it was given, one after the other, and notes the time it was allowed."""
+
+    def __init__(self, *answers: KubeError | str) -> None:
+        self.answers = list(answers)
+        self.allowed: list[float] = []
+
+    async def __call__(self, seconds: float) -> str:
+        self.allowed.append(seconds)
+        answer = self.answers.pop(0)
+        if isinstance(answer, KubeError):
+            raise answer
+        return answer
+
+
+def writer(gate: Door, clock: VirtualClock) -> Writer:
+    return Writer(Pace(ConcurrencyLimit(), clock, clock.sleep), gate, 10.0, clock, clock.sleep)
+
+
+async def test_no_write_starts_when_the_gate_is_closed() -> None:
+    server = Server("written")
+
+    with pytest.raises(GateClosedError):
+        await writer(Door(0.0), VirtualClock()).write(server)
+
+    assert server.allowed == []
+
+
+async def test_a_write_has_to_end_before_the_gate_closes() -> None:
+    server = Server("written")
+
+    await writer(Door(4.0), VirtualClock()).write(server)
+
+    assert server.allowed == [4.0]
+
+
+async def test_a_write_has_to_end_within_the_configured_time() -> None:
+    server = Server("written")
+
+    await writer(Door(60.0), VirtualClock()).write(server)
+
+    assert server.allowed == [10.0]
+
+
+async def test_the_gate_is_asked_again_before_every_try() -> None:
+    gate = Door(60.0)
+
+    class Closing(Server):
+        async def __call__(self, seconds: float) -> str:
+            gate.seconds = 0.0
+            return await super().__call__(seconds)
+
+    server = Closing(TooManyRequests(429), "written")
+
+    with pytest.raises(GateClosedError):
+        await writer(gate, VirtualClock()).write(server)
+
+    assert len(server.allowed) == 1
+
+
+@pytest.mark.parametrize("error", [TooManyRequests(429, retry_after_seconds=3.0), Unreachable("nobody there")])
+async def test_what_certainly_did_not_act_is_tried_again(error: KubeError) -> None:
+    server = Server(error, error, "written")
+
+    assert await writer(Door(60.0), VirtualClock()).write(server) == "written"
+
+
+async def test_the_pause_that_the_server_asks_for_is_kept() -> None:
+    clock = VirtualClock()
+
+    await writer(Door(60.0), clock).write(Server(TooManyRequests(429, retry_after_seconds=3.0), "written"))
+
+    assert clock.now >= 1003.0
+
+
+@pytest.mark.parametrize("error", [AnswerLost("no answer"), Conflict(409)])
+async def test_what_may_have_acted_or_was_refused_is_for_the_caller_to_judge(error: KubeError) -> None:
+    server = Server(error, "written")
+
+    with pytest.raises(type(error)):
+        await writer(Door(60.0), VirtualClock()).write(server)
+
+    assert len(server.allowed) == 1
+
+
+async def test_patience_ends() -> None:
+    server = Server(*(Unreachable("nobody there") for _ in range(20)))
+
+    with pytest.raises(Unreachable):
+        await writer(Door(60.0), VirtualClock()).write(server)
+
+    assert len(server.allowed) == 6
+
+
+async def test_a_live_read_does_not_need_the_gate() -> None:
+    assert await writer(Door(0.0), VirtualClock()).read(Server("read")) == "read"
+
+
+async def test_a_write_that_may_act_twice_is_made_until_its_answer_is_known() -> None:
+    server = Server(AnswerLost("no answer"), AnswerLost("no answer"), "written")
+
+    assert await writer(Door(60.0), VirtualClock()).insist(server) == "written"
+
+
+async def test_what_certainly_did_not_act_is_not_insisted_on() -> None:
+    server = Server(Conflict(409), "written")
+
+    with pytest.raises(Conflict):
+        await writer(Door(60.0), VirtualClock()).insist(server)
+
+    assert server.answers == ["written"]
+
+
+async def test_insisting_ends_with_the_last_error() -> None:
+    server = Server(*(AnswerLost(f"try {number}") for number in range(6)))
+
+    with pytest.raises(AnswerLost, match="try 4"):
+        await writer(Door(60.0), VirtualClock()).insist(server)

@@ -1,0 +1,108 @@
+"""What an autoscaler takes for a call, and what it must not."""
+
+from pathlib import Path
+
+import pytest
+
+from scheduler.status.conditions import CONDITION, ConditionReason, condition_reason, leading
+from solver.domain import Reason, ReasonCode
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "conditions.md"
+NODE_COULD_HELP = {
+    ReasonCode.NO_NODES,
+    ReasonCode.NODE_UNSCHEDULABLE,
+    ReasonCode.NODE_TAINT,
+    ReasonCode.NODE_AFFINITY,
+    ReasonCode.NODE_RESOURCES,
+    ReasonCode.CLAIM_OUT_OF_REACH,
+    ReasonCode.DEVICES_NONE,
+    ReasonCode.DEVICES_IN_USE,
+    ReasonCode.DEVICES_TAINTED,
+    ReasonCode.DEVICES_CAPACITY,
+    ReasonCode.DEVICES_COUNTERS,
+    ReasonCode.DEVICES_CONSTRAINT,
+    ReasonCode.POOL_INCOMPLETE,
+    ReasonCode.POOL_INVALID,
+    ReasonCode.GANG_UNPLACED,
+    ReasonCode.GANG_TOPOLOGY,
+}
+"""Written out a second time: of these codes alone a pod is unschedulable."""
+NO_NODE_HELPS = {
+    ReasonCode.POD_INVALID,
+    ReasonCode.CLAIM_MISSING,
+    ReasonCode.CLAIM_NOT_OWNED,
+    ReasonCode.CLAIM_DELETING,
+    ReasonCode.CLAIM_INVALID,
+    ReasonCode.CLAIM_FULL,
+    ReasonCode.CLAIM_ELSEWHERE,
+    ReasonCode.CLAIM_TAINTED,
+    ReasonCode.CLAIM_TOO_LARGE,
+    ReasonCode.CLASS_MISSING,
+    ReasonCode.SELECTOR_INVALID,
+    ReasonCode.SELECTOR_FAILED,
+    ReasonCode.DEVICES_AVOIDED,
+    ReasonCode.DEVICES_NOT_OWNED,
+    ReasonCode.DEVICES_OFFERED_TWICE,
+    ReasonCode.GANG_INCOMPLETE,
+    ReasonCode.GANG_INVALID,
+    ReasonCode.OUTRANKED,
+    ReasonCode.BUDGET,
+    ReasonCode.TOO_COSTLY,
+    ReasonCode.SOLVER_FAILED,
+    ReasonCode.BINDING_FAILED,
+    ReasonCode.CONFLICT,
+    ReasonCode.API_ERROR,
+}
+
+
+def of(*codes: ReasonCode) -> tuple[Reason, ...]:
+    return tuple(Reason(code=code, message=code, node_count=1) for code in codes)
+
+
+def test_every_code_has_a_condition() -> None:
+    assert set(CONDITION) == set(ReasonCode)
+
+
+@pytest.mark.parametrize("code", sorted(NODE_COULD_HELP))
+def test_a_pod_that_one_more_node_could_help_is_unschedulable(code: ReasonCode) -> None:
+    assert condition_reason(of(code)) == "Unschedulable"
+
+
+@pytest.mark.parametrize("code", sorted(NO_NODE_HELPS))
+def test_a_pod_that_no_node_could_help_calls_for_none(code: ReasonCode) -> None:
+    assert condition_reason(of(code)) != "Unschedulable"
+
+
+@pytest.mark.parametrize("code", sorted(NO_NODE_HELPS - {ReasonCode.OUTRANKED, ReasonCode.BUDGET}))
+def test_what_no_node_removes_decides_wherever_it_stands(code: ReasonCode) -> None:
+    beside = (ReasonCode.NODE_TAINT, ReasonCode.DEVICES_IN_USE)
+
+    assert condition_reason(of(code, *beside)) == condition_reason(of(*beside, code)) == CONDITION[code]
+
+
+@pytest.mark.parametrize("code", [ReasonCode.OUTRANKED, ReasonCode.BUDGET])
+def test_a_pod_that_lost_and_still_has_room_waits_for_it(code: ReasonCode) -> None:
+    assert condition_reason(of(code)) == "WaitingForRoom"
+
+
+@pytest.mark.parametrize("code", [ReasonCode.OUTRANKED, ReasonCode.BUDGET])
+def test_a_pod_that_lost_what_it_needs_is_unschedulable(code: ReasonCode) -> None:
+    assert condition_reason(of(code, ReasonCode.DEVICES_IN_USE)) == "Unschedulable"
+
+
+def test_losing_a_device_and_finding_it_taken_is_the_same_state() -> None:
+    lost = of(ReasonCode.OUTRANKED, ReasonCode.DEVICES_IN_USE)
+
+    assert leading(lost) == leading(of(ReasonCode.DEVICES_IN_USE)) == ReasonCode.DEVICES_IN_USE
+
+
+def test_a_pod_that_only_lost_is_told_so() -> None:
+    assert leading(of(ReasonCode.BUDGET)) is ReasonCode.BUDGET
+
+
+def test_the_document_has_every_reason_once() -> None:
+    rows = [
+        line.split("`")[1] for line in DOCUMENT.read_text().partition("## ")[0].splitlines() if line.startswith("| `")
+    ]
+
+    assert rows == [each.value for each in ConditionReason]

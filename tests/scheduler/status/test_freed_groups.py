@@ -1,0 +1,172 @@
+"""What a PodGroup has reserved is given free when the whole group failed, and only then."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from scheduler.cluster import Unit
+from scheduler.commit.bindings import PodBinder
+from scheduler.commit.claims import Own
+from scheduler.commit.rollback import Withdrawal
+from scheduler.commit.stale_allocations import Repairs
+from scheduler.kube import writes
+from scheduler.kube.client import Client
+from scheduler.kube.writer import Writer
+from scheduler.observe.metrics import Metrics
+from scheduler.queue import Pending
+from scheduler.status.reports import Reports
+from solver.domain import Claim, ConsumerReference, Pod, PodGroup, PodId, Reason, ReasonCode
+from tests.support import builders as b
+from tests.support.cluster_builders import cluster_of
+
+SOURCE = "scheduling.k8s.io"
+GANG = b.gang_id("g", source=SOURCE)
+ENTRY = ConsumerReference(api_group=SOURCE, resource="podgroups", name="g", uid="uid-g")
+GROUP = PodGroup(id=GANG, uid="uid-g", min_count=2)
+ALLOCATION = b.allocation(b.result("r", "gpu-0", "n1"), node_name="n1")
+CLAIM = b.claim("c", allocation=ALLOCATION, reserved_for=(ENTRY,))
+
+
+def member(name: str, node_name: str = "") -> Pod:
+    return msgspec.structs.replace(b.pod(name, b.entry("c"), node_name=node_name), gang=GANG, pod_group="g")
+
+
+class Slots:
+    """Writes and reads at once, and rests for no time."""
+
+    async def write(self, request: Callable[[float], Awaitable[Any]], **_: object) -> object:
+        return await request(1.0)
+
+    read = write
+
+    async def pause(self, _: int) -> None:
+        """Rest for no time."""
+
+
+class Server:
+    """A claim and pods as live reads show them, and what was released: uids, and whether the allocation went."""
+
+    def __init__(self, claim: Claim, *pods: Pod) -> None:
+        self.claim = claim
+        self.pods = {pod.id: pod for pod in pods}
+        self.released: list[tuple[tuple[str, ...], bool]] = []
+
+    async def read(self, pod: PodId) -> Pod | None:
+        return self.pods.get(pod)
+
+    def withdrawal(self, monkeypatch: pytest.MonkeyPatch) -> Withdrawal:
+        async def read_claim(*_: object, **__: object) -> Claim:
+            return self.claim
+
+        async def release(_: object, claim: Claim, uids: tuple[str, ...], *, deallocate: bool, **__: object) -> Claim:
+            self.released.append((uids, deallocate))
+            return claim
+
+        monkeypatch.setattr(writes, "read_claim", read_claim)
+        monkeypatch.setattr(writes, "release", release)
+        return Withdrawal(cast("Client", None), cast("Writer", Slots()), cast("PodBinder", self), Own(), lambda _: None)
+
+
+def unit_of(*pods: Pod) -> Unit:
+    placements = tuple(b.placement(pod, "n1") for pod in pods)
+    return Unit(placements=placements, for_groups=tuple((pod.id, CLAIM.id, ENTRY) for pod in pods))
+
+
+def idle(unit: Unit, given_up: tuple[Pod, ...], *members: Pod) -> frozenset[str]:
+    return unit.idle_groups({each.id for each in given_up}, lambda gang: members if gang == GANG else ())
+
+
+ONE, TWO = member("one"), member("two")
+
+
+def test_a_group_is_idle_when_all_of_its_pods_are_given_up() -> None:
+    assert idle(unit_of(ONE, TWO), (ONE, TWO), ONE, TWO) == {"uid-g"}
+
+
+def test_a_group_is_not_idle_while_another_of_its_pods_runs() -> None:
+    assert idle(unit_of(ONE), (ONE,), ONE, member("two", "n1")) == frozenset()
+
+
+def test_a_pod_that_is_given_up_does_not_count_though_it_is_believed_to_have_a_node() -> None:
+    assert idle(unit_of(ONE), (ONE,), member("one", "n1"), TWO) == {"uid-g"}
+
+
+def test_a_group_is_not_idle_though_the_pod_that_is_given_up_is_gone() -> None:
+    assert idle(unit_of(ONE), (ONE,), member("two", "n1")) == frozenset()
+
+
+def test_pods_that_are_not_given_up_do_not_free_their_group() -> None:
+    assert idle(unit_of(ONE, TWO), (), ONE, TWO) == frozenset()
+
+
+async def take_back(server: Server, monkeypatch: pytest.MonkeyPatch, *pods: Pod, groups: set[str]) -> bool:
+    """Whether everything was taken back."""
+    named = tuple((pod.id, pod.uid) for pod in pods)
+    kept = await server.withdrawal(monkeypatch).take_back((CLAIM.id,), named, (CLAIM.id,), groups=frozenset(groups))
+    return not kept
+
+
+async def test_the_entry_of_an_idle_group_goes_with_the_allocation(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server(CLAIM, ONE, TWO)
+    assert await take_back(server, monkeypatch, ONE, TWO, groups={"uid-g"})
+    assert server.released == [(("uid-g",), True)]
+
+
+async def test_the_entry_of_a_group_stays_where_one_pod_is_bound_after_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server(CLAIM, ONE, member("two", "n1"))
+    assert not await take_back(server, monkeypatch, ONE, TWO, groups={"uid-g"})
+    assert server.released == []
+
+
+async def test_the_entry_of_a_group_that_is_not_idle_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server(CLAIM, ONE)
+    assert await take_back(server, monkeypatch, ONE, groups=set())
+    assert server.released == []
+
+
+async def test_an_allocation_that_others_share_stays_when_an_idle_group_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = msgspec.structs.replace(CLAIM, reserved_for=(ENTRY, b.consumer("other")))
+    server = Server(shared, ONE)
+    assert await take_back(server, monkeypatch, ONE, groups={"uid-g"})
+    assert server.released == [(("uid-g",), False)]
+
+
+def repairs(server: Server, monkeypatch: pytest.MonkeyPatch, *believed: Pod) -> Repairs:
+    cluster = cluster_of(b.node("n1"), GROUP, server.claim, *believed)
+    withdrawal = server.withdrawal(monkeypatch)
+    return Repairs(cluster, cast("Pending", None), withdrawal, cast("Reports", None), Metrics())
+
+
+STUCK = (Reason(code=ReasonCode.CLAIM_ELSEWHERE, message="the claim is allocated elsewhere"),)
+
+
+@pytest.mark.parametrize(
+    ("believed", "live", "released"),
+    [
+        pytest.param((ONE, TWO), (ONE, TWO), [(("uid-g",), True)], id="nobody runs"),
+        pytest.param((ONE, member("two", "n1")), (ONE, TWO), [], id="one is believed to run"),
+        pytest.param((ONE, TWO), (ONE, member("two", "n1")), [], id="one runs by a live read"),
+        pytest.param((ONE, TWO), (ONE,), [(("uid-g",), True)], id="one is gone"),
+    ],
+)
+async def test_what_a_group_left_behind_is_given_free_where_nobody_of_it_runs(
+    monkeypatch: pytest.MonkeyPatch,
+    believed: tuple[Pod, ...],
+    live: tuple[Pod, ...],
+    released: list[tuple[tuple[str, ...], bool]],
+) -> None:
+    server = Server(CLAIM, *live)
+    found = repairs(server, monkeypatch, *believed)
+    found.loosen(ONE, STUCK)
+    await found.give_free()
+    assert server.released == released
+
+
+async def test_what_a_stranger_shares_with_a_group_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server(msgspec.structs.replace(CLAIM, reserved_for=(ENTRY, b.consumer("other"))), ONE, TWO)
+    found = repairs(server, monkeypatch, ONE, TWO)
+    found.loosen(ONE, STUCK)
+    await found.give_free()
+    assert server.released == []

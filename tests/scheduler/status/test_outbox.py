@@ -1,0 +1,332 @@
+"""What is told about waiting pods, in which order and how often."""
+
+import datetime as dt
+
+import pytest
+
+from scheduler.status import conditions
+from scheduler.status.events import Narrator
+from scheduler.status.fair_queue import ByteRate
+from scheduler.status.reports import Allowance
+from scheduler.status.status_queue import Outbox, Telling
+from solver.domain import Pod, Reason, ReasonCode
+from tests.support.builders import pod
+
+P, Q = pod("p"), pod("q")
+CPU = Reason(code=ReasonCode.NODE_RESOURCES, message="Insufficient cpu", node_count=4)
+LOST = Reason(code=ReasonCode.OUTRANKED, message="alone it would fit")
+
+
+def gpus(free: int) -> Reason:
+    return Reason(code=ReasonCode.DEVICES_IN_USE, message=f"request gpus: 12 match, {free} free", node_count=4)
+
+
+def outbox() -> Outbox:
+    return Outbox(Narrator("host"))
+
+
+def told(box: Outbox, now: float, *, may_pay: bool = True) -> list[Telling]:
+    """Empty what may be told now."""
+    found = []
+    while (telling := box.next(now, may_pay=may_pay)) is not None:
+        found.append(telling)
+    return found
+
+
+def texts(tellings: list[Telling]) -> list[str]:
+    return [each.told.message for each in tellings if each.told is not None]
+
+
+def test_the_first_word_is_free() -> None:
+    box = outbox()
+    box.waits(P, (gpus(1),), 4)
+
+    (telling,) = told(box, 0.0, may_pay=False)
+
+    assert telling.told is not None
+    assert telling.told.reason == "Unschedulable"
+    assert telling.event is not None
+    assert telling.event.reason == "FailedScheduling"
+
+
+def test_the_same_is_not_told_twice() -> None:
+    box = outbox()
+    box.waits(P, (gpus(1),), 4)
+    told(box, 0.0)
+    box.waits(P, (gpus(1),), 4)
+
+    assert texts(told(box, 500.0)) == []
+
+
+def test_other_numbers_wait_for_a_minute() -> None:
+    box = outbox()
+    box.waits(P, (gpus(1),), 4)
+    told(box, 0.0)
+    box.waits(P, (gpus(2),), 4)
+
+    assert told(box, 59.9) == []
+    assert "2 free" in texts(told(box, 60.0))[0]
+
+
+def test_numbers_that_came_back_within_the_minute_are_no_write() -> None:
+    box = outbox()
+    box.waits(P, (gpus(1),), 4)
+    told(box, 0.0)
+    box.waits(P, (gpus(2),), 4)
+    box.waits(P, (gpus(1),), 4)
+
+    assert texts(told(box, 60.0)) == []
+
+
+def test_a_lost_pod_that_finds_its_device_taken_is_told_nothing_new() -> None:
+    box = outbox()
+    box.waits(P, (gpus(1),), 4)
+    told(box, 0.0)
+    box.waits(P, (LOST, gpus(1)), 4)
+
+    assert told(box, 1.0) == []
+
+
+def test_another_cause_is_told_at_once_where_it_may_be() -> None:
+    box = outbox()
+    box.waits(P, (gpus(1),), 4)
+    told(box, 0.0)
+    box.waits(P, (CPU,), 4)
+
+    assert told(box, 0.1, may_pay=False) == []
+    assert "Insufficient cpu" in texts(told(box, 0.1))[0]
+
+
+def test_a_cause_that_went_and_came_back_before_it_was_told_is_no_news() -> None:
+    box = outbox()
+    box.waits(P, (gpus(1),), 4)
+    told(box, 0.0)
+    box.waits(P, (CPU,), 4)
+    box.waits(P, (gpus(1),), 4)
+
+    assert told(box, 1.0) == []
+
+
+def test_failed_attempts_are_counted_on_in_one_event() -> None:
+    box = outbox()
+    box.waits(P, (gpus(1),), 4)
+    (first,) = told(box, 0.0)
+    for _ in range(5):
+        box.waits(P, (gpus(1),), 4)
+
+    (again,) = told(box, 60.0)
+
+    assert first.event is not None
+    assert again.told is None
+    assert again.event is not None
+    assert (again.event.name, again.event.count) == (first.event.name, 6)
+
+
+def test_another_cause_is_another_event() -> None:
+    box = outbox()
+    box.waits(P, (gpus(1),), 4)
+    (first,) = told(box, 0.0)
+    box.waits(P, (CPU,), 4)
+
+    (second,) = told(box, 1.0)
+
+    assert first.event is not None
+    assert second.event is not None
+    assert (second.event.name != first.event.name, second.event.count) == (True, 1)
+
+
+def test_after_a_change_of_cause_the_minute_runs_anew() -> None:
+    box = outbox()
+    box.waits(P, (gpus(1),), 4)
+    told(box, 0.0)
+    box.waits(P, (gpus(2),), 4)
+    box.waits(P, (CPU,), 4)
+    told(box, 50.0)
+    box.waits(P, (msg := Reason(code=CPU.code, message="Insufficient cpu", node_count=3),), 4)
+
+    assert msg.node_count == 3
+    assert texts(told(box, 60.0)) == []
+    assert texts(told(box, 110.0)) == ["0/4 nodes are available: 3 Insufficient cpu."]
+
+
+def test_events_of_bound_pods_and_news_take_turns() -> None:
+    box = outbox()
+    narrator = Narrator("host")
+    for each in (P, Q):
+        box.waits(each, (gpus(1),), 4)
+    now = told(box, 0.0)[0].event
+    assert now is not None
+    for each in (P, Q):
+        box.waits(each, (CPU,), 4)
+        box.add(narrator.scheduled(each, "n1", now.first_seen))
+
+    order = ["news" if each.told else "event" for each in told(box, 1.0)]
+
+    assert order in (["news", "event"] * 2, ["event", "news"] * 2)
+
+
+def test_a_pod_whose_condition_could_not_be_written_is_told_again() -> None:
+    box = outbox()
+    box.waits(P, (gpus(1),), 4)
+    told(box, 0.0)
+    box.untold(P.uid)
+    box.waits(P, (gpus(1),), 4)
+
+    assert len(texts(told(box, 1.0))) == 1
+
+
+def test_what_is_due_is_known_beforehand() -> None:
+    box = outbox()
+    assert box.due_in(0.0, 0.0) is None
+    box.waits(P, (gpus(1),), 4)
+    assert box.due_in(0.0, 0.0) == 0.0
+    told(box, 5.0)
+    box.waits(P, (gpus(2),), 4)
+
+    assert box.due_in(25.0, 0.0) == 40.0
+
+
+def test_ten_thousand_waiting_pods_stay_below_the_share_while_a_device_is_freed_a_second() -> None:
+    """
+    Every second one pod is bound (three writes) and everybody else is tried again, in vain and with other numbers.
+
+    Counted after everybody was told once. A run without limits would tell ten thousand pods a minute.
+    """
+    share, seconds, now = 0.5, 40, 0.0
+    box, narrator = outbox(), Narrator("host")
+    allowance = Allowance(share, lambda: now)
+    pods = [pod(f"p{index}") for index in range(10_000)]
+    for each in pods:
+        box.waits(each, (gpus(0),), 4)
+    first = told(box, now)
+    placing = telling = 0
+    for second in range(seconds):
+        now += 4.0  # the minute comes and goes
+        bound = pods.pop()
+        for _ in range(3):
+            placing += 1
+            allowance.earn(box.event_count)
+        box.forget(bound.uid)
+        assert first[0].event is not None
+        box.add(narrator.scheduled(bound, "n1", first[0].event.first_seen))
+        reasons = ((LOST, gpus(second)), (gpus(second),), (CPU,))[second % 3]
+        for each in pods:
+            box.waits(each, reasons, 4)
+        while allowance.wait_seconds() <= 0 and (next_one := box.next(now, may_pay=True)) is not None:
+            allowance.spend(next_one.cost)
+            telling += next_one.cost
+
+    assert len(first) == 10_000
+    start = 20
+    assert telling - start - 1 <= placing * share / (1 - share)
+    assert telling >= seconds, "those who are bound are told of it all the same"
+
+
+@pytest.mark.parametrize("code", [code for code in ReasonCode if code in conditions.WITHOUT])
+def test_without_inventory_what_the_shell_finds_is_told_by_its_code(code: ReasonCode) -> None:
+    reason = Reason(code=code, message="device gpu.example.com/secret-node/gpu-0 is held by claim a/b")
+    for tells_inventory in (True, False):
+        box = Outbox(Narrator("host", tells_inventory=tells_inventory))
+        box.waits(P, [reason], 3)
+        (telling,) = told(box, 0.0)
+        assert telling.told is not None
+        assert telling.event is not None
+        for text in (telling.told.message, telling.event.note):
+            assert ("secret-node" in text) == tells_inventory
+
+
+def test_pods_that_are_gone_do_not_pile_up_while_there_is_no_credit() -> None:
+    """What is due is looked at when it may be paid for; until then pods come and go."""
+    box = outbox()
+    for number in range(5000):
+        each = pod(f"p{number}")
+        box.waits(each, (gpus(1),), 3)
+        assert box.next(0.0, may_pay=False) is not None
+        box.waits(each, (gpus(2),), 3)
+        box.forget(each.uid)
+    there = pod("there")
+    box.waits(there, (gpus(1),), 3)
+    assert box.next(0.0, may_pay=False) is not None
+    box.waits(there, (gpus(2),), 3)
+
+    assert len(box._due) < 200  # noqa: SLF001 - what it holds is the subject
+    assert texts(told(box, 61.0)) != []
+
+
+# However much one namespace has to be told
+
+
+def crowd(namespace: str, count: int) -> list[Pod]:
+    return [pod(f"{namespace}-{number}", namespace=namespace) for number in range(count)]
+
+
+def names(tellings: list[Telling]) -> list[str]:
+    return [each.pod.id.name for each in tellings if each.pod is not None]
+
+
+def test_the_first_word_about_a_pod_waits_for_one_of_each_other_namespace() -> None:
+    box = outbox()
+    for each in (*crowd("many", 50), *crowd("few", 2)):
+        box.waits(each, (gpus(1),), 4)
+    assert names(told(box, 0.0))[:5] == ["many-0", "few-0", "many-1", "few-1", "many-2"]
+
+
+def test_news_have_one_turn_in_four_while_first_words_wait() -> None:
+    box = outbox()
+    box.waits(P, (gpus(1),), 4)
+    told(box, 0.0)
+    for each in crowd("many", 50):
+        box.waits(each, (gpus(1),), 4)
+    box.waits(P, (CPU,), 4)
+    found = [box.next(1.0, may_pay=True) for _ in range(5)]
+    assert names([each for each in found if each])[3] == "p"
+    assert [each.is_free for each in found if each] == [True, True, True, False, True]
+
+
+def test_news_that_nobody_may_pay_for_hold_up_no_first_word() -> None:
+    box = outbox()
+    box.waits(P, (gpus(1),), 4)
+    told(box, 0.0)
+    box.waits(P, (CPU,), 4)
+    for each in crowd("many", 9):
+        box.waits(each, (gpus(1),), 4)
+    assert len(told(box, 1.0, may_pay=False)) == 9
+
+
+def test_of_too_many_events_those_of_the_namespace_with_most_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.status.status_queue._MOST_EVENTS", 10)
+    box, narrator, now = outbox(), Narrator("host"), dt.datetime.now(dt.UTC)
+    box.add(narrator.failed(P, "why", now))
+    for each in crowd("many", 50):
+        box.add(narrator.failed(each, "why", now))
+    regarding = [each.event.regarding.name for each in told(box, 0.0) if each.event is not None]
+    assert ("p" in regarding, len(regarding), box.dropped) == (True, 10, 41)
+
+
+def test_first_words_about_large_pods_wait_for_the_rate_of_their_namespace_and_no_other() -> None:
+    """Writing into a large pod takes the API server long: a tenant with many of them had all of its time."""
+    box, size = outbox(), 64 * 1024
+    for index in range(100):
+        box.waits(pod(f"large-{index}", namespace="large"), (gpus(1),), 4)
+    for index in range(100):
+        box.waits(pod(f"p-{index}", namespace="usual"), (gpus(1),), 4)
+    at, now = list[tuple[str, float]](), 0.0
+    while now < 20.0:
+        telling = box.next(now, may_pay=False)
+        if telling is None or telling.pod is None:
+            now += max(0.001, box.due_in(now, 60.0) or 20.0)
+            continue
+        box.spend(telling.pod, size if telling.pod.id.namespace == "large" else 4096, now)
+        at.append((telling.pod.id.namespace, now))
+
+    assert len(at) == 200
+    assert {when for namespace, when in at if namespace == "usual"} == {0.0}
+    assert 5.0 < at[-1][1] < 10.0
+
+
+def test_a_namespace_whose_writes_are_paid_for_is_forgotten() -> None:
+    rate = ByteRate()
+    for number in range(1000):
+        rate.spend(f"n{number}", 1024, float(number))
+    assert rate.in_debt(1000.0) == frozenset()
+    assert len(vars(rate)["_paid_at"]) < 100

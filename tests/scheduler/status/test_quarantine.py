@@ -1,0 +1,99 @@
+"""How many objects are in quarantine, and what is told of them."""
+
+import pytest
+from structlog.testing import capture_logs
+
+from scheduler.change import Change, Kind
+from scheduler.kube.encode import ObjectReference
+from scheduler.kube.errors import DecodeError
+from scheduler.observe import logs
+from scheduler.observe.metrics import Metrics
+from scheduler.status.unreadable_objects import Quarantine
+from tests.support.builders import pod
+from tests.support.shell_clock import VirtualClock
+
+POD = pod("hostile")
+
+
+class Telling:
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.events: list[tuple[ObjectReference, str]] = []
+        self.metrics = Metrics()
+        self.quarantine = Quarantine(self.metrics, lambda *event: self.events.append(event), self.clock)
+
+    def count(self, kind: Kind) -> float | None:
+        return self.metrics.registry.get_sample_value("dovetail_quarantined_objects", {"kind": kind.value})
+
+    def unreadable(
+        self, name: str = "hostile", kind: Kind = Kind.CLAIMS, message: str = "no int", namespace: str = "ml"
+    ) -> None:
+        problem = DecodeError(kind.value, f"{namespace}/{name}", "spec.devices", message, "uid-1")
+        self.quarantine.unreadable(kind, problem)
+
+
+@pytest.fixture
+def telling() -> Telling:
+    return Telling()
+
+
+def test_a_series_counts_them_by_kind_from_the_start(telling: Telling) -> None:
+    assert all(telling.count(kind) == 0 for kind in Kind)
+    telling.unreadable("a")
+    telling.unreadable("a")
+    telling.unreadable("b")
+    assert (telling.count(Kind.CLAIMS), telling.count(Kind.PODS)) == (2, 0)
+    telling.quarantine.readable(Kind.CLAIMS, "ml/a")
+    assert telling.count(Kind.CLAIMS) == 1
+
+
+def test_each_version_has_a_line_in_the_log_and_so_has_the_end(telling: Telling) -> None:
+    with capture_logs() as lines:
+        telling.unreadable()
+        telling.unreadable(message="x" * 100_000)
+        telling.quarantine.readable(Kind.CLAIMS, "ml/hostile")
+    unreadable, readable = logs.OBJECT_UNREADABLE, logs.OBJECT_READABLE
+    assert [each["event"] for each in lines] == [unreadable, unreadable, readable]
+    assert all(each["key"] == "ml/hostile" for each in lines)
+    assert max(len(each.get("error", "")) for each in lines) <= 500
+
+
+def test_an_object_is_told_by_an_event_on_it_once_in_a_while(telling: Telling) -> None:
+    for _ in range(100):
+        telling.unreadable()
+    ((reference, message),) = telling.events
+    assert reference == ObjectReference(
+        api_version="resource.k8s.io/v1", kind="ResourceClaim", namespace="ml", name="hostile", uid="uid-1"
+    )
+    assert message.startswith("Dovetail cannot read this object, and does not use it until it changes: spec.devices:")
+    telling.clock.now += 601
+    telling.unreadable()
+    assert len(telling.events) == 2
+
+
+def test_events_of_many_objects_are_bounded(telling: Telling) -> None:
+    for index in range(3000):
+        telling.unreadable(f"hostile-{index}")
+    assert len(telling.events) == 100
+    assert telling.count(Kind.CLAIMS) == 3000
+
+
+def test_one_namespaces_objects_leave_the_others_their_events(telling: Telling) -> None:
+    for namespace in range(20):
+        for index in range(150):
+            telling.unreadable(f"hostile-{index}", namespace=f"team-{namespace}")
+    assert len(telling.events) == 1000
+
+
+def test_an_object_that_raises_where_it_is_seen_is_counted_and_stops_nothing(telling: Telling) -> None:
+    def see(_: object) -> None:
+        raise KeyError("a defect")
+
+    change = Change(kind=Kind.PODS, key=str(POD.id), value=POD)
+    telling.quarantine.isolate(change, see)
+    telling.quarantine.unreadable(Kind.PODS, DecodeError("pods", str(POD.id), "spec", "no int"))
+    assert telling.count(Kind.PODS) == 1
+    telling.quarantine.usable(change)
+    assert telling.count(Kind.PODS) == 1, "it still cannot be read"
+    telling.quarantine.readable(Kind.PODS, str(POD.id))
+    assert telling.count(Kind.PODS) == 0

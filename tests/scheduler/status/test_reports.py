@@ -1,0 +1,297 @@
+"""What is told, what is dropped, and what is held back; the writer stands still until a test lets it go."""
+
+import asyncio
+import datetime as dt
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import cast
+
+import msgspec
+import pytest
+
+from scheduler.kube import writes
+from scheduler.kube.client import Client
+from scheduler.kube.encode import EventRecord
+from scheduler.kube.errors import ServerError
+from scheduler.kube.writer import Writer
+from scheduler.observe.metrics import Metrics
+from scheduler.status.events import Narrator
+from scheduler.status.reports import Allowance, Reports
+from solver.domain import Pod, Reason, ReasonCode
+from tests.support.builders import pod
+from tests.support.shell_clock import Ahead
+
+FULL = Reason(code=ReasonCode.NODE_RESOURCES, message="Insufficient cpu", node_count=3)
+MISSING = Reason(code=ReasonCode.CLAIM_MISSING, message="claim default/c does not exist yet")
+P = pod("p")
+
+
+class Slow:
+    """Stands where slots are given: every write waits until it is let through."""
+
+    def __init__(self) -> None:
+        self.is_open = asyncio.Event()
+
+    async def write(self, request: Callable[[float], Awaitable[None]], *, is_status: bool = False) -> None:
+        assert is_status, "nobody waits for a report: it must not take the place of a write"
+        await self.is_open.wait()
+        await request(5.0)
+
+
+class Desk:
+    """Reports over a slow writer, with what reached the wire."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.slots = Slow()
+        self.metrics = Metrics()
+        self.conditions: list[tuple[str, str]] = []
+        self.nominations: list[str | None] = []
+        self.since: list[dt.datetime] = []
+        self.events: list[str] = []
+        self.is_failing, self.broken, self.size = False, "", 4096
+        self.is_taken = asyncio.Event()
+        self.reports = Reports(
+            cast("Client", None),
+            cast("Writer", self.slots),
+            self.metrics,
+            Narrator("host"),
+            Allowance(0.5),
+            clock=lambda: 0.0,
+        )
+        monkeypatch.setattr(writes, "write_pod_condition", self._take_condition)
+        monkeypatch.setattr(writes, "write_event", self._take_event)
+
+    async def _take_condition(
+        self,
+        _: Client,
+        on: Pod,
+        *,
+        reason: str,
+        message: str,
+        nominated_node_name: str | None,
+        since: dt.datetime,
+        timeout_seconds: float,
+    ) -> int:
+        assert timeout_seconds == 5.0
+        self.since.append(since)
+        self.is_taken.set()
+        await asyncio.sleep(0)
+        if self.is_failing:
+            raise ServerError(500)
+        if on.id.name == self.broken:
+            raise RuntimeError("a defect")
+        self.conditions.append((on.id.name, f"{reason}: {message}"))
+        self.nominations.append(nominated_node_name)
+        return self.size
+
+    async def _take_event(self, _: Client, event: EventRecord, *, timeout_seconds: float) -> None:
+        assert timeout_seconds == 5.0
+        self.events.append(event.reason)
+
+    async def let_go(self) -> None:
+        self.slots.is_open.set()
+        await settle()
+
+
+@asynccontextmanager
+async def desk(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
+    made = Desk(monkeypatch)
+    task = asyncio.create_task(made.reports.run())
+    try:
+        await settle()
+        yield made
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def settle() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_a_waiting_pod_gets_a_condition_and_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with desk(monkeypatch) as at:
+        at.reports.waits(P, (FULL,), 3)
+        await at.let_go()
+
+    assert at.conditions == [("p", "Unschedulable: 0/3 nodes are available: 3 Insufficient cpu.")]
+    assert at.events == ["FailedScheduling"]
+
+
+async def test_a_pod_is_not_told_the_same_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with desk(monkeypatch) as at:
+        for _ in range(3):
+            at.reports.waits(P, (FULL,), 3)
+            await at.let_go()
+
+    assert len(at.conditions) == 1
+
+
+async def test_a_condition_that_could_not_be_written_is_written_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with desk(monkeypatch) as at:
+        at.is_failing = True
+        at.reports.waits(P, (FULL,), 3)
+        await at.let_go()
+        at.is_failing = False
+
+        at.reports.waits(P, (FULL,), 3)
+        await at.let_go()
+
+    assert len(at.conditions) == 1
+
+
+async def test_a_pod_whose_commit_has_begun_is_not_told_that_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with desk(monkeypatch) as at:
+        at.reports.waits(P, (FULL,), 3)
+        await settle()
+
+        await at.reports.hush((P.uid,))
+        await at.let_go()
+
+    assert at.conditions == []
+
+
+async def test_a_commit_waits_for_a_condition_that_is_on_the_wire(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with desk(monkeypatch) as at:
+        at.reports.waits(P, (FULL,), 3)
+        at.slots.is_open.set()
+        await at.is_taken.wait()
+
+        await at.reports.hush((P.uid,))
+
+        assert len(at.conditions) == 1
+
+
+async def test_a_claim_that_is_missing_for_a_moment_is_not_worth_a_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with desk(monkeypatch) as at:
+        at.reports.waits(P, (MISSING,), 3)
+        await at.let_go()
+        at.reports.bound(P, "n1")
+        at.reports.forget(P.uid)
+        await settle()
+
+    assert (at.conditions, at.events) == ([], ["Scheduled"])
+
+
+async def test_a_claim_that_stays_missing_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Ahead()
+    async with desk(monkeypatch) as at:
+        at.reports.waits(P, (MISSING,), 3)
+        await clock.sleep(2.0)
+        await at.let_go()
+
+    assert "does not exist yet" in at.conditions[0][1]
+
+
+async def test_of_too_many_events_the_oldest_are_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.status.status_queue._MOST_EVENTS", 10)
+    async with desk(monkeypatch) as at:
+        await settle()
+        for _ in range(15):
+            at.reports.bound(P, "n1")
+        await at.let_go()
+
+    assert len(at.events) == 10
+    assert at.metrics.registry.get_sample_value("dovetail_events_dropped_total") == 5
+
+
+async def test_a_pod_whose_devices_get_ready_shows_its_node_and_one_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with desk(monkeypatch) as at:
+        at.reports.awaits(P, "n1", "waits for a and b", is_first=True)
+        await at.let_go()
+        at.reports.awaits(P, "n1", "waits for b", is_first=False)
+        await at.let_go()
+
+    pending = "BindingConditionsPending"
+    assert at.conditions == [("p", f"{pending}: waits for a and b"), ("p", f"{pending}: waits for b")]
+    assert at.nominations == ["n1", "n1"]
+    assert at.events == [pending]
+
+
+async def test_a_pod_whose_devices_did_not_get_ready_loses_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with desk(monkeypatch) as at:
+        at.reports.awaits(P, "n1", "waits for a", is_first=True)
+        await at.let_go()
+        at.reports.waits(P, (FULL,), 3)
+        await at.let_go()
+
+    assert at.nominations == ["n1", ""]
+
+
+@pytest.mark.parametrize(
+    "code", [ReasonCode.API_ERROR, ReasonCode.CONFLICT, ReasonCode.SOLVER_FAILED, ReasonCode.BUDGET]
+)
+async def test_a_pod_about_which_nothing_was_decided_keeps_its_node(
+    monkeypatch: pytest.MonkeyPatch, code: ReasonCode
+) -> None:
+    preemptor = msgspec.structs.replace(P, nominated_node_name="n1")
+    async with desk(monkeypatch) as at:
+        at.reports.waits(preemptor, (Reason(code=code, message="not now"),), 3)
+        await at.let_go()
+        at.reports.waits(preemptor, (FULL,), 3)
+        await at.let_go()
+
+    assert at.nominations == [None, ""]
+
+
+async def test_a_pod_that_has_no_node_keeps_the_field_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with desk(monkeypatch) as at:
+        at.reports.waits(P, (FULL,), 3)
+        await at.let_go()
+
+    assert at.nominations == [None]
+
+
+async def test_what_a_pod_waits_for_is_written_again_only_where_it_could_not_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with desk(monkeypatch) as at:
+        at.is_failing = True
+        at.reports.awaits(P, "n1", "waits for a", is_first=True)
+        await at.let_go()
+        at.is_failing = False
+        for _ in range(3):
+            at.reports.awaits(P, "n1", "waits for a", is_first=False)
+            await at.let_go()
+
+    assert at.conditions == [("p", "BindingConditionsPending: waits for a")]
+
+
+async def test_since_when_a_pod_waits_stays_when_the_reason_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with desk(monkeypatch) as at:
+        at.reports.earn()
+        at.reports.waits(P, (FULL,), 3)
+        await at.let_go()
+        at.reports.waits(P, (Reason(code=ReasonCode.NODE_AFFINITY, message="none"),), 3)
+        for _ in range(9):
+            at.reports.earn()
+        await settle()
+
+    assert len(at.since) == 2
+    assert at.since[0] == at.since[1]
+
+
+async def test_since_when_a_pod_waits_is_taken_over_from_the_scheduler_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    async with desk(monkeypatch) as at:
+        at.reports.recall(P.uid, before)
+        at.reports.waits(P, (FULL,), 3)
+        await at.let_go()
+        at.reports.forget(P.uid)
+        at.reports.waits(P, (FULL,), 3)
+        await settle()
+
+    assert at.since[0] == before
+    assert at.since[1] > before
+
+
+async def test_a_defect_at_one_pod_keeps_no_other_from_being_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with desk(monkeypatch) as at:
+        at.broken = "bad"
+        at.reports.waits(pod("bad"), (FULL,), 3)
+        at.reports.waits(P, (FULL,), 3)
+        await at.let_go()
+
+    assert [name for name, _ in at.conditions] == ["p"]
+    assert at.metrics.registry.get_sample_value("dovetail_defects_total", {"part": "reports"}) == 1

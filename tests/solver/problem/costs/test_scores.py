@@ -1,0 +1,167 @@
+"""Scores place pods without devices as kube-scheduler's users expect it, after everything else."""
+
+from collections import Counter
+
+import pytest
+from msgspec.structs import replace
+
+from solver.domain import Plan, Pod, Policy, Weights
+from solver.feasibility.node_fit import image_name, image_score
+from solver.problem.costs.scores import best_case
+from solver.search import scoring
+from solver.search.objective_values import values
+from solver.solution import Choice, Solution
+from tests.support import builders as b
+from tests.support import solver_problems as s
+from tests.support import tastes as t
+
+MIB = 1024 * 1024
+GPU = b.gpu_class()
+
+
+def nodes_of(*objects: s.Objects, pods: list[Pod], policy: Policy | None = None) -> dict[str, str]:
+    return {each.pod.name: each.node for each in planned(*objects, pods=pods, policy=policy).placements}
+
+
+def planned(*objects: s.Objects, pods: list[Pod], policy: Policy | None = None) -> Plan:
+    return s.plan(*objects, pods=pods, policy=policy)
+
+
+def weighing(**weights: int) -> Policy:
+    silent = dict.fromkeys(("least_allocated", "balanced_allocation", "image_locality", "free_of_devices"), 0)
+    return Policy(weights=Weights(**{**silent, "topology_spread": 0, **weights}))
+
+
+def test_the_emptier_node_is_better() -> None:
+    running = replace(b.pod("r", cpu=32, memory="128Gi"), node_name="a")
+    assert nodes_of(b.node("a"), b.node("b"), running, pods=[b.pod("p", cpu=1)]) == {"p": "b"}
+
+
+def test_pods_of_a_batch_fill_equal_nodes_evenly() -> None:
+    machines = [b.node(f"n{i}") for i in range(4)]
+    found = nodes_of(machines, pods=[b.pod(f"p{i}", cpu=1, memory="1Gi") for i in range(12)])
+    assert sorted(Counter(found.values()).values()) == [3, 3, 3, 3]
+
+
+def test_a_larger_node_takes_more() -> None:
+    machines = [b.node("small", cpu=16, memory="64Gi"), b.node("large", cpu=64, memory="256Gi")]
+    found = Counter(nodes_of(machines, pods=[b.pod(f"p{i}", cpu=1, memory="4Gi") for i in range(10)]).values())
+    assert found["large"] > 2 * found["small"]
+
+
+def test_a_node_whose_cpu_and_memory_come_closer_together_is_better() -> None:
+    running = [
+        replace(b.pod("r1", cpu=32), node_name="a"),
+        replace(b.pod("r2", memory="128Gi"), node_name="b"),
+    ]
+    policy = weighing(balanced_allocation=1)
+    assert nodes_of(b.node("a"), b.node("b"), running, pods=[b.pod("p", cpu=8)], policy=policy) == {"p": "b"}
+    assert nodes_of(b.node("a"), b.node("b"), running, pods=[b.pod("p", memory="32Gi")], policy=policy) == {"p": "a"}
+
+
+def test_a_node_that_has_the_image_is_better() -> None:
+    machines = [b.node("a"), t.with_images(b.node("b"), web=800 * MIB)]
+    pod = replace(b.pod("p"), images=("web",))
+    assert nodes_of(machines, pods=[pod], policy=weighing(image_locality=1)) == {"p": "b"}
+
+
+def test_nodes_with_devices_are_left_to_those_that_need_them() -> None:
+    running = replace(b.pod("r", cpu=50), node_name="plain")
+    objects = (b.node("gpu"), b.node("plain"), b.gpu_slice("gpu"), GPU, running)
+    assert nodes_of(*objects, pods=[b.pod("p", cpu=1)]) == {"p": "plain"}
+    assert nodes_of(*objects, pods=[b.pod("p", cpu=1)], policy=weighing(least_allocated=1)) == {"p": "gpu"}
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet", "ReplicationController"])
+def test_replicas_spread_over_nodes_by_default(kind: str) -> None:
+    machines = [b.node("n1", cpu=64, memory="256Gi"), b.node("n2", cpu=8, memory="32Gi")]
+    pods = [t.replica(b.pod(f"p{i}", cpu=1, memory="1Gi"), "uid-1", kind) for i in range(4)]
+    assert Counter(nodes_of(machines, pods=pods, policy=weighing(topology_spread=2)).values()) == {"n1": 2, "n2": 2}
+
+
+def test_replicas_spread_over_zones_and_beside_those_that_run() -> None:
+    machines = [b.node(f"n{i}", labels={t.ZONE: "aab"[i]}) for i in range(3)]
+    running = [replace(t.replica(b.pod(f"r{i}"), "uid-1"), node_name=f"n{i}") for i in range(2)]
+    found = nodes_of(machines, running, pods=[t.replica(b.pod("p"), "uid-1")], policy=weighing(topology_spread=2))
+    assert found == {"p": "n2"}
+
+
+def test_pods_of_jobs_are_not_spread_by_default() -> None:
+    machines = [b.node("n1"), b.node("n2")]
+    running = replace(t.replica(b.pod("r"), "uid-1", "Job"), node_name="n1")
+    pod = t.replica(b.pod("p"), "uid-1", "Job")
+    assert nodes_of(machines, running, pods=[pod], policy=weighing(topology_spread=2)) == {"p": "n1"}
+
+
+def test_pods_with_devices_have_no_scores() -> None:
+    found = planned(b.node("n"), b.gpu_slice("n"), GPU, b.claim("c"), pods=[b.pod("p", "c")])
+    assert "scores" not in {level.name for level in found.report.levels}
+
+
+def test_scores_come_last_and_are_proven_where_the_cheapest_places_are_taken() -> None:
+    machines = [b.node(f"n{i}") for i in range(3)]
+    level = planned(machines, pods=[b.pod(f"p{i}", cpu=1, memory="4Gi") for i in range(6)]).report.levels[-1]
+    assert (level.name, level.proven) == ("scores", True)
+
+
+def test_scores_are_proven_where_room_forbids_the_cheapest_places() -> None:
+    machines = [b.node("a", cpu=1), b.node("b", cpu=64)]
+    running = replace(b.pod("r", cpu=60, memory="200Gi"), node_name="b")
+    pods = [b.pod(f"p{i}", cpu=1) for i in range(4)]
+    problem = s.problem(machines, running, pods=pods)
+    level = planned(machines, running, pods=pods).report.levels[-1]
+    assert level.proven
+    assert level.value < -best_case(problem.tastes.scores, problem.classes)
+
+
+def test_the_bound_is_never_above_the_best_placing() -> None:
+    machines = [b.node("a", cpu=8), b.node("b", cpu=16), b.node("c", cpu=64)]
+    pods = [b.pod(f"p{i}", cpu=1 + i % 2) for i in range(4)]
+    problem = s.problem(machines, pods=pods)
+    limit = best_case(problem.tastes.scores, problem.classes)
+    owners = [each.index for each in problem.classes for _ in each.members]
+    costs = [
+        -values(problem, Solution([Choice(each, (code // 3**i) % 3, ()) for i, each in enumerate(owners)]))[-1]
+        for code in range(3 ** len(owners))
+    ]
+    assert limit <= min(costs)
+    assert min(costs) < max(costs)
+
+
+def test_pods_without_devices_are_scored_around_pods_that_a_search_has_moved() -> None:
+    machines = [b.node(f"g{i}") for i in range(2)] + [b.node(f"n{i}") for i in range(2)]
+    slices = [b.gpu_slice(f"g{i}", count=4) for i in range(2)]
+    claims = [b.claim(f"c{i}", b.request(count=count)) for i, count in enumerate((1, 3, 3, 1))]
+    pods = [b.pod(f"p{i}", f"c{i}") for i in range(4)] + [b.pod(f"w{i}", cpu=1, memory="4Gi") for i in range(4)]
+    found = nodes_of(machines, slices, GPU, claims, pods=pods)
+    assert Counter(node for name, node in found.items() if name.startswith("w")) == {"n0": 2, "n1": 2}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "count", "score"),
+    [((), 1, 0), ((23 * MIB,), 1, 0), ((1000 * MIB,), 1, 100), ((5000 * MIB,), 1, 100), ((500 * MIB,), 1, 48)],
+    ids=["none", "small", "large", "huge", "half"],
+)
+def test_an_image_is_worth_its_size_within_bounds(sizes: tuple[int, ...], count: int, score: int) -> None:
+    assert image_score(sizes, count) == score
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("web", "web:latest"), ("r:5000/web", "r:5000/web:latest"), ("web:1", "web:1"), ("a/b@sha256:0", "a/b@sha256:0")],
+)
+def test_an_image_has_a_tag(text: str, name: str) -> None:
+    assert image_name(text) == name
+
+
+def test_a_search_that_has_moved_things_leaves_pods_without_devices_well_scored() -> None:
+    machines = [b.node("g0"), *(b.node(f"n{i}") for i in range(2))]
+    pods = [b.pod("p0", "c0"), *(b.pod(f"w{i}", cpu=1, memory="4Gi") for i in range(4))]
+    problem = s.problem(machines, b.gpu_slice("g0"), GPU, b.claim("c0"), pods=pods)
+    plain = next(each.index for each in problem.classes if not each.parts)
+    poor = Solution([Choice(plain, 1, ()) for _ in range(4)])
+
+    found = scoring.search(problem, poor, s.PATIENT)
+
+    assert Counter(choice.node for choice in found.solution.choices if choice.pod_class == plain) == {1: 2, 2: 2}
+    assert found.stages[-1] == "scores"

@@ -46,6 +46,10 @@ def _containers(chance: Chance, spec: Json) -> None:
                 each["restartPolicy"] = "Always"
         if inits:
             spec["initContainers"] = inits
+    if chance.some("declared features", 0.5):
+        exits = {"operator": "In", "values": [42]}
+        rule = {"action": "RestartAllContainers", "exitCodes": exits}
+        spec["containers"][0] |= {"restartPolicy": "Never", "restartPolicyRules": [rule]}
     if chance.some("pod-level", 0.4):
         # No container may ask for more than the pod as a whole does.
         for each in (*spec["containers"], *spec.get("initContainers", ())):

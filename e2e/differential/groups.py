@@ -24,6 +24,7 @@ WEIGHTS: Final[Mapping[str, float]] = {
     "fields": 0.5,
     "taints": 0.35,
     "unschedulable": 0.25,
+    "declared features": 0.25,
     "gates": 0.2,
     **residents.WEIGHTS,
     **neighbours.WEIGHTS,

@@ -8,6 +8,8 @@ ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"
 EXTENDED = "example.com/dongle"
 HUGE = "hugepages-2Mi"
+RESTART_ALL = "RestartAllContainersOnContainerExits"
+"""A feature that nodes declare and pods with the rule `RestartAllContainers` require (1.36 and newer)."""
 TAINTS: tuple[Json, ...] = (
     {"key": "dedicated", "value": "ml", "effect": "NoSchedule"},
     {"key": "dedicated", "value": "web", "effect": "NoSchedule"},
@@ -38,6 +40,7 @@ def _node(chance: Chance, name: str) -> Manifest:
         spec["taints"] = list(taints.values())
     if chance.some("unschedulable", 0.25):
         spec["unschedulable"] = True
+    declared = {"declaredFeatures": [RESTART_ALL]} if chance.some("declared features", 0.5) else {}
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -47,6 +50,7 @@ def _node(chance: Chance, name: str) -> Manifest:
             "capacity": (amounts := _allocatable(chance)),
             "allocatable": amounts,
             "conditions": [{"type": "Ready", "status": "True"}],
+            **declared,
         },
     }
 

@@ -66,6 +66,9 @@ def _about_node(mirror: Mirror, placement: Placement) -> Iterator[str]:
             yield f"node {node.name} offers {resource} itself now, and devices were planned for it"
     if not node_fit.selects(pod, node):
         yield f"node {node.name} does not match the node selector or affinity of pod {pod.id} any more"
+    for feature in pod.required_features:
+        if feature not in node.declared_features:
+            yield f"node {node.name} does not declare the feature {feature} any more, which pod {pod.id} requires"
 
 
 def _about_room(mirror: Mirror, unit: Unit) -> Iterator[str]:

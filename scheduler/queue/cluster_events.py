@@ -40,6 +40,8 @@ class ClusterEvent(StrEnum):
     NODE_RESOURCE_CHANGED_HANDS = "NodeResourceChangedHands"
     """A node began or ceased to offer an extended resource itself: a device plugin serves it there, or devices do."""
     NODE_LABELS_CHANGED = "NodeLabelsChanged"
+    NODE_FEATURES_DECLARED = "NodeFeaturesDeclared"
+    """A node declares a feature that it did not declare (`status.declaredFeatures`)."""
     NODE_TAINT_REMOVED = "NodeTaintRemoved"
     """A taint is gone or was changed."""
     NODE_TAINT_ADDED = "NodeTaintAdded"
@@ -248,6 +250,7 @@ def _node_facts(before: Node | None, after: Node) -> set[ClusterEvent]:
     found = {
         ClusterEvent.NODE_ALLOCATABLE_GREW: any(amount > had.get(name, 0) for name, amount in after.allocatable),
         ClusterEvent.NODE_RESOURCE_CHANGED_HANDS: _offered(before) != _offered(after),
+        ClusterEvent.NODE_FEATURES_DECLARED: not set(after.declared_features).issubset(before.declared_features),
         ClusterEvent.NODE_LABELS_CHANGED: before.labels != after.labels,
         ClusterEvent.NODE_TAINT_REMOVED: _lost(before.taints, after.taints),
         ClusterEvent.NODE_TAINT_ADDED: _lost(after.taints, before.taints),

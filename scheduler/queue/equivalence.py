@@ -207,6 +207,7 @@ def spec(pod: Pod) -> tuple[Hashable, ...]:
         pod.level_slack,
         pod.node_selector,
         pod.required_affinity,
+        pod.required_features,
         pod.tolerations,
         pod.host_ports,
     )

@@ -65,6 +65,7 @@ _ANY_NODE: Final = (
             ReasonCode.NODE_UNSCHEDULABLE,
             ReasonCode.NODE_TAINT,
             ReasonCode.NODE_AFFINITY,
+            ReasonCode.NODE_FEATURES,
             ReasonCode.NODE_RESOURCES,
             ReasonCode.NODE_TOO_SMALL,
             ReasonCode.NODE_HELD,
@@ -126,6 +127,7 @@ _SINGLE: Final[dict[ClusterEvent, frozenset[ReasonCode]]] = {
     | {ReasonCode.NODE_AFFINITY, ReasonCode.OUTRANKED}
     | _NEIGHBOURS_NODE
     | _ALLOCATED_AWAY,
+    ClusterEvent.NODE_FEATURES_DECLARED: frozenset({ReasonCode.NODE_FEATURES, ReasonCode.OUTRANKED}),
     # One domain more may be as many as a constraint wants before it looks at the least of them.
     ClusterEvent.NODE_TAINT_REMOVED: frozenset(
         {ReasonCode.NODE_TAINT, ReasonCode.TOPOLOGY_SPREAD, ReasonCode.OUTRANKED}

@@ -84,6 +84,7 @@ CONDITION: Final[dict[ReasonCode, ConditionReason]] = {
     ReasonCode.NODE_UNSCHEDULABLE: ConditionReason.UNSCHEDULABLE,
     ReasonCode.NODE_TAINT: ConditionReason.UNSCHEDULABLE,
     ReasonCode.NODE_AFFINITY: ConditionReason.UNSCHEDULABLE,
+    ReasonCode.NODE_FEATURES: ConditionReason.UNSCHEDULABLE,
     ReasonCode.NODE_RESOURCES: ConditionReason.UNSCHEDULABLE,
     ReasonCode.NODE_TOO_SMALL: ConditionReason.UNSCHEDULABLE,
     ReasonCode.NODE_PORTS: ConditionReason.UNSCHEDULABLE,

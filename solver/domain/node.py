@@ -20,7 +20,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     A node.
 
     `allocatable` is sorted by resource name: cpu in millicores, everything else in whole units (bytes, pods,
-    devices). `labels` is sorted by key.
+    devices). `labels` is sorted by key, and so is `declared_features` (`status.declaredFeatures`, KEP-5328).
     """
 
     name: str
@@ -30,3 +30,4 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     is_unschedulable: bool = False
     allocatable: tuple[tuple[str, int], ...] = ()
     images: tuple[tuple[str, int], ...] = ()
+    declared_features: tuple[str, ...] = ()

@@ -146,6 +146,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     containers: tuple[ContainerRequests, ...] = ()
     node_selector: tuple[tuple[str, str], ...] = ()
     required_affinity: NodeSelector | None = None
+    required_features: tuple[str, ...] = ()
+    """Features of the kubelet that the pod's spec uses and its node has to declare (KEP-5328), sorted."""
     preferred_node_affinity: tuple[tuple[int, NodeSelectorTerm], ...] = ()
     host_ports: tuple[HostPort, ...] = ()
     affinity: tuple[PodTerm, ...] = ()

@@ -47,6 +47,8 @@ class ReasonCode(StrEnum):
     """The node has a taint that the pod does not tolerate."""
     NODE_AFFINITY = "NodeAffinity"
     """The node does not match the pod's nodeSelector or required node affinity."""
+    NODE_FEATURES = "NodeFeatures"
+    """The node does not declare a feature that the pod requires (NodeDeclaredFeatures, KEP-5328)."""
     NODE_RESOURCES = "NodeResources"
     """The node has too little of a resource left (cpu, memory, pods, extended resources)."""
     NODE_TOO_SMALL = "NodeTooSmall"

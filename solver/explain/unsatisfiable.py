@@ -58,6 +58,9 @@ class Never:
                 yield _told(ReasonCode.NODE_AFFINITY, f"nodeSelector {key}={value}: {self.instead(key, (value,))}")
         if pod.required_affinity is not None:
             yield from self._of_affinity(pod.required_affinity)
+        for feature in pod.required_features:
+            if not any(feature in node.declared_features for node in self.problem.inventory.nodes):
+                yield _told(ReasonCode.NODE_FEATURES, f"no node declares the feature {feature}, which the pod requires")
         yield from self._too_large(pod_class)
 
     def labels(self) -> dict[str, dict[str, str]]:

@@ -120,6 +120,7 @@ class NodeDemand(NamedTuple):
     tolerations: tuple[Toleration, ...]
     claim_selectors: tuple[NodeSelector, ...]
     """Node selectors of the claims that are allocated already."""
+    required_features: tuple[str, ...] = ()
 
 
 _ELSEWHERE: Final = (
@@ -131,7 +132,7 @@ _HOSTNAME: Final = "kubernetes.io/hostname"
 
 def demand_of(pod: Pod, claim_selectors: tuple[NodeSelector, ...]) -> NodeDemand:
     """Extract it from a pod."""
-    return NodeDemand(pod.node_selector, pod.required_affinity, pod.tolerations, claim_selectors)
+    return NodeDemand(pod.node_selector, pod.required_affinity, pod.tolerations, claim_selectors, pod.required_features)
 
 
 def objection(demand: NodeDemand, node: Node, labels: Mapping[str, str]) -> Reason | None:
@@ -143,6 +144,8 @@ def objection(demand: NodeDemand, node: Node, labels: Mapping[str, str]) -> Reas
         return UNFIT
     if demand.required_affinity is not None and not matches(demand.required_affinity, node.name, labels):
         return UNFIT
+    if not set(demand.required_features).issubset(node.declared_features):
+        return FEATURES
     away = [each for each in demand.claim_selectors if not matches(each, node.name, labels)]
     if away:
         return ELSEWHERE if any(names_nodes(each) for each in away) else OUT_OF_REACH
@@ -181,6 +184,7 @@ def insufficient(resource: str, *, is_too_small: bool = False) -> Reason:
     return _reason(ReasonCode.NODE_TOO_SMALL if is_too_small else ReasonCode.NODE_RESOURCES, message)
 
 
+FEATURES: Final = _reason(ReasonCode.NODE_FEATURES, "node(s) didn't match Pod's required features")
 UNFIT: Final = _reason(ReasonCode.NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector")
 ELSEWHERE: Final = _reason(ReasonCode.CLAIM_ELSEWHERE, _ELSEWHERE)
 OUT_OF_REACH: Final = _reason(ReasonCode.CLAIM_OUT_OF_REACH, _ELSEWHERE)

@@ -37,6 +37,7 @@ class Judge:
     """One node of each sort: cordoned or not, and with which taints."""
     _index: LabelIndex = field(init=False)
     _images: frozenset[str] | None = None
+    _declared: dict[str, Mask] = field(default_factory=dict, init=False)
     _sort_of: npt.NDArray[np.int64] = field(init=False)
     _unwelcome: Bounded[tuple[Toleration, ...], tuple[Mask, Counter[Reason]]] = field(
         default_factory=partial(Bounded, _MOST_BYTES)
@@ -66,6 +67,8 @@ class Judge:
         refused, unwelcome = self._refused(demand.tolerations)
         allowed, counts = ~refused, unwelcome.copy()
         counts += _taken_from(allowed, ~self.suiting(demand.node_selector, demand.required_affinity), node_fit.UNFIT)
+        for feature in demand.required_features:
+            counts += _taken_from(allowed, ~self._declaring(feature), node_fit.FEATURES)
         away, pinned = np.zeros_like(allowed), np.zeros_like(allowed)
         for selector in demand.claim_selectors:
             outside = ~self.matching(selector)
@@ -92,6 +95,14 @@ class Judge:
     def matching_term(self, term: NodeSelectorTerm) -> Mask:
         """Nodes for which every requirement of a term holds; none where it has no requirement."""
         return mask_of(self._index.matching_term(term), len(self.nodes))
+
+    def _declaring(self, feature: str) -> Mask:
+        """Nodes that declare a feature; there are a handful of features that a pod can require."""
+        known = self._declared.get(feature)
+        if known is None:
+            declares = [feature in node.declared_features for node in self.nodes]
+            known = self._declared[feature] = np.array(declares, dtype=np.bool_)
+        return known
 
     def _refused(self, tolerations: tuple[Toleration, ...]) -> tuple[Mask, Counter[Reason]]:
         """Nodes that want no pods with these tolerations, and why."""

@@ -155,7 +155,7 @@ def node_violations(plan: Plan, picture: Picture) -> Iterator[Violation]:
 
 
 def suits(pod: Pod, node: Node) -> Iterator[Violation]:
-    """Check what does not depend on other pods: cordon, taints, nodeSelector and required affinity."""
+    """Check what does not depend on other pods: cordon, taints, nodeSelector, required affinity and features."""
     if node.is_unschedulable and any(matching.untolerated((CORDON,), pod.tolerations)):
         yield broken(Rule.NODE_UNSCHEDULABLE, pod.id, f"node {node.name} is cordoned")
     for taint in matching.untolerated(node.taints, pod.tolerations):
@@ -167,6 +167,9 @@ def suits(pod: Pod, node: Node) -> Iterator[Violation]:
             yield broken(Rule.NODE_AFFINITY, pod.id, f"node {node.name} does not have the label {key}={value}")
     if pod.required_affinity is not None and not matching.selects(pod.required_affinity, node):
         yield broken(Rule.NODE_AFFINITY, pod.id, f"no term of its required node affinity holds on node {node.name}")
+    for feature in pod.required_features:
+        if feature not in node.declared_features:
+            yield broken(Rule.NODE_FEATURES, pod.id, f"node {node.name} does not declare the feature {feature}")
 
 
 def _has_room(node: Node, arriving: list[Pod], running: list[Pod], picture: Picture) -> Iterator[Violation]:

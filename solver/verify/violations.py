@@ -52,6 +52,8 @@ class Rule(StrEnum):
     """The node has a NoSchedule or NoExecute taint that the pod does not tolerate."""
     NODE_AFFINITY = "NodeAffinity"
     """The node does not match nodeSelector or required node affinity."""
+    NODE_FEATURES = "NodeFeatures"
+    """The node does not declare a feature that the pod requires."""
     NODE_RESOURCES = "NodeResources"
     """The node's pods would take more of a resource than it has."""
     NODE_PODS = "NodePods"

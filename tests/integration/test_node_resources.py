@@ -1,4 +1,9 @@
-"""Devices that take of their node's own resources (KEP-5517): counted with requests, and said in the status."""
+"""
+What nodes are and have.
+
+Devices that take of their node's own resources (KEP-5517) are counted with requests and said in the status. Features
+that a pod requires are declared by its node (KEP-5328).
+"""
 
 import pytest
 
@@ -37,3 +42,22 @@ def test_what_devices_take_is_counted_and_said_before_the_pod_is_bound(world: Wo
 
     world.delete_pod(next(iter(world.bound())))
     wait_until(lambda: waiting in world.bound())
+
+
+def test_a_pod_waits_for_a_node_that_declares_what_it_requires(world: World, start: Start) -> None:
+    feature = "RestartAllContainersOnContainerExits"
+    world.add_nodes(2, devices=1)
+    world.template()
+    start()
+    rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}
+    container = {"name": "main", "image": "example.com/none", "restartPolicy": "Never", "restartPolicyRules": [rule]}
+    world.pod("p", containers=[container | {"resources": {"claims": [{"name": "devices"}]}}])
+
+    wait_until(lambda: f"no node declares the feature {feature}" in str(world.condition("p").get("message", "")))
+    assert "2 node(s) didn't match Pod's required features" in world.condition("p")["message"]
+
+    status = {"status": {"declaredFeatures": [feature]}}
+    node = world.nodes[1]
+    world.plane.request("PATCH", f"/api/v1/nodes/{node}/status", status, content="application/merge-patch+json")
+    wait_until(lambda: world.bound() == {"p": node})
+    assert world.problems() == []

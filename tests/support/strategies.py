@@ -134,6 +134,7 @@ def _nodes(draw: Draw, features: frozenset[Feature]) -> list[Node]:
             each,
             is_unschedulable=draw(_seldom()),
             taints=(b.taint("dedicated"),) if draw(_seldom()) else (),
+            declared_features=("Declared",) if draw(st.booleans()) else (),
             allocatable=tuple(sorted({"cpu": 1000 * draw(st.integers(1, 3)), "pods": draw(st.integers(1, 3))}.items())),
         )
         for each in nodes
@@ -451,5 +452,6 @@ def _pod(draw: Draw, name: str, claim: str, features: frozenset[Feature]) -> Pod
             required_affinity=b.node_selector(b.expressions(b.requirement("rack", "NotIn", "a")))
             if draw(_seldom())
             else None,
+            required_features=("Declared",) if draw(_seldom()) else (),
         )
     return made

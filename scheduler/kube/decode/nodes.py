@@ -26,6 +26,7 @@ class _Image(Wire, frozen=True):
 class _NodeStatus(Wire, frozen=True):
     allocatable: dict[str, str] | None = None
     images: list[_Image] | None = None
+    declared_features: list[str] | None = None
 
 
 class NodeWire(Wire, frozen=True):
@@ -57,6 +58,7 @@ def decode_node(raw: bytes | msgspec.Raw) -> Node:
         is_unschedulable=wire.spec.unschedulable,
         allocatable=_allocatable(wire.status.allocatable or {}),
         images=_images(wire.status.images or ()),
+        declared_features=tuple(sorted(set(wire.status.declared_features or ()))),
     )
 
 

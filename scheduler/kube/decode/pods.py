@@ -33,10 +33,20 @@ class _Resources(Wire, frozen=True):
     claims: list[_ContainerClaim] | None = None
 
 
+class _RestartRule(Wire, frozen=True):
+    action: str = ""
+
+
+class _Mount(Wire, frozen=True):
+    bind_mount_options: list[str] | None = None
+
+
 class _Container(Wire, frozen=True):
     name: str
     resources: _Resources = _Resources()
     restart_policy: str | None = None
+    restart_policy_rules: list[_RestartRule] | None = None
+    volume_mounts: list[_Mount] | None = None
     ports: list[PortWire] | None = None
     image: str = ""
 
@@ -91,6 +101,8 @@ class _Spec(Wire, frozen=True):
     scheduling_group: _Group | None = None
     topology_spread_constraints: list[SpreadWire] | None = None
     volumes: list[VolumeWire] | None = None
+    host_network: bool = False
+    host_users: bool | None = None
 
 
 class _Health(Wire, frozen=True):
@@ -189,6 +201,7 @@ def _convert(wire: PodWire) -> Pod:
         containers=_containers(spec),
         node_selector=labels(spec.node_selector),
         required_affinity=node_selector(node_affinity.required),
+        required_features=tuple(_required_features(spec)),
         preferred_node_affinity=inter_pod.preferred_nodes(node_affinity.preferred or ()),
         host_ports=inter_pod.host_ports(_lasting_ports(spec)),
         affinity=inter_pod.affinity(affinity.pod_affinity, subject),
@@ -212,6 +225,22 @@ def _convert(wire: PodWire) -> Pod:
         has_failed=_has_failed(status),
         unhealthy=tuple(_unhealthy(status)),
     )
+
+
+def _required_features(spec: _Spec) -> Iterator[str]:
+    """
+    Give the features that a pod's node has to declare, in the order of their names.
+
+    The API server does not say which ones a pod requires: kube-scheduler infers them from the spec, and so does this
+    (`k8s.io/component-helpers/nodedeclaredfeatures`, those of 1.37 that decide where a pod may run).
+    """
+    containers = (*(spec.containers or ()), *(spec.init_containers or ()))
+    if any(rule.action == "RestartAllContainers" for each in containers for rule in each.restart_policy_rules or ()):
+        yield "RestartAllContainersOnContainerExits"
+    if spec.host_network and spec.host_users is False:
+        yield "UserNamespacesHostNetworkSupport"
+    if any(mount.bind_mount_options for each in containers for mount in each.volume_mounts or ()):
+        yield "VolumeBindMountOptions"
 
 
 def _images(spec: _Spec) -> Iterator[str]:

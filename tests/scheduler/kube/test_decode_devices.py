@@ -269,6 +269,7 @@ def test_a_node_is_read_with_cpu_in_millicores_and_the_rest_in_units() -> None:
         "spec": {"unschedulable": True, "taints": [{"key": "k", "effect": "NoExecute", "value": "v"}]},
         "status": {
             "allocatable": {"cpu": "3920m", "memory": "16Gi", "pods": "110", "example.com/gpu": "8"},
+            "declaredFeatures": ["Two", "One"],
             "images": [
                 {"names": ["busybox:1"], "sizeBytes": 1},
                 {"names": ["web@sha256:0", "web:1"], "sizeBytes": 90_000_000},
@@ -284,6 +285,7 @@ def test_a_node_is_read_with_cpu_in_millicores_and_the_rest_in_units() -> None:
         is_unschedulable=True,
         allocatable=(("cpu", 3920), ("example.com/gpu", 8), ("memory", 16 * 2**30), ("pods", 110)),
         images=(("web:1", 90_000_000), ("web@sha256:0", 90_000_000)),
+        declared_features=("One", "Two"),
     )
 
 

@@ -26,6 +26,9 @@ def decoded(**fields: Any) -> Pod:
     return found
 
 
+RESTART_ALL = ("RestartAllContainersOnContainerExits",)
+
+
 def test_a_pod_is_read_with_all_that_decides() -> None:
     found = decoded(
         name="train-0",
@@ -115,6 +118,37 @@ MADE = {"name": "gpu", "resourceClaimTemplateName": "template"}
 )
 def test_claims_are_resolved_through_the_status(entry: Any, statuses: Any, expected: PodClaim) -> None:
     assert decoded(resourceClaims=[entry], status={"resourceClaimStatuses": statuses}).claims == (expected,)
+
+
+RESTARTS = {"restartPolicyRules": [{"action": "Restart"}, {"action": "RestartAllContainers"}]}
+OPTIONS = {"volumeMounts": [{"name": "data"}, {"name": "data", "bindMountOptions": ["noexec"]}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "features"),
+    [
+        pytest.param({"containers": [container("a") | RESTARTS]}, RESTART_ALL, id="restart of all containers"),
+        pytest.param({"initContainers": [container("a") | RESTARTS]}, RESTART_ALL, id="by an init container"),
+        pytest.param(
+            {"containers": [container("a") | {"restartPolicyRules": [{"action": "Restart"}]}]}, (), id="restart of one"
+        ),
+        pytest.param(
+            {"hostNetwork": True, "hostUsers": False}, ("UserNamespacesHostNetworkSupport",), id="host network"
+        ),
+        pytest.param({"hostNetwork": True}, (), id="host network with the host's users"),
+        pytest.param({"hostUsers": False}, (), id="own users and network"),
+        pytest.param({"containers": [container("a") | OPTIONS]}, ("VolumeBindMountOptions",), id="mount options"),
+        pytest.param(
+            {"containers": [container("a") | OPTIONS | RESTARTS], "hostNetwork": True, "hostUsers": False},
+            (*RESTART_ALL, "UserNamespacesHostNetworkSupport", "VolumeBindMountOptions"),
+            id="all of them",
+        ),
+    ],
+)
+def test_features_that_the_node_must_declare_are_inferred_from_the_spec(
+    spec: dict[str, Any], features: tuple[str, ...]
+) -> None:
+    assert decoded(**spec).required_features == features
 
 
 @pytest.mark.parametrize(

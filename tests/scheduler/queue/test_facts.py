@@ -225,6 +225,15 @@ def other(each: Object, **fields: object) -> Object:
             id="nominated pod bound elsewhere",
         ),
         pytest.param(WAITING, NOMINATED, set(), id="node nominated"),
+        pytest.param(
+            NODE,
+            msgspec.structs.replace(NODE, declared_features=("A",)),
+            {ClusterEvent.NODE_FEATURES_DECLARED},
+            id="node declares a feature",
+        ),
+        pytest.param(
+            msgspec.structs.replace(NODE, declared_features=("A",)), NODE, set(), id="node declares a feature no more"
+        ),
         pytest.param(None, Namespace(name="x"), {ClusterEvent.NAMESPACE_CHANGED}, id="namespace added"),
         pytest.param(Namespace(name="x"), None, {ClusterEvent.NAMESPACE_CHANGED}, id="namespace deleted"),
         pytest.param(

@@ -57,6 +57,7 @@ WOKEN_BY: dict[ReasonCode, set[ClusterEvent]] = {
     ReasonCode.NODE_UNSCHEDULABLE: {ClusterEvent.NODE_ADDED, ClusterEvent.NODE_UNCORDONED},
     ReasonCode.NODE_TAINT: {ClusterEvent.NODE_ADDED, ClusterEvent.NODE_TAINT_REMOVED},
     ReasonCode.NODE_AFFINITY: {ClusterEvent.NODE_ADDED, ClusterEvent.NODE_LABELS_CHANGED},
+    ReasonCode.NODE_FEATURES: {ClusterEvent.NODE_ADDED, ClusterEvent.NODE_FEATURES_DECLARED},
     ReasonCode.NODE_RESOURCES: {
         ClusterEvent.NODE_ADDED,
         ClusterEvent.NODE_ALLOCATABLE_GREW,
@@ -108,6 +109,7 @@ WOKEN_BY: dict[ReasonCode, set[ClusterEvent]] = {
     | {ClusterEvent.HOLD_RELEASED}
     | {
         ClusterEvent.NODE_ALLOCATABLE_GREW,
+        ClusterEvent.NODE_FEATURES_DECLARED,
         ClusterEvent.NODE_TAINT_REMOVED,
         ClusterEvent.NODE_UNCORDONED,
         ClusterEvent.NODE_ROOM_FREED,
@@ -126,6 +128,7 @@ WOKEN_BY: dict[ReasonCode, set[ClusterEvent]] = {
     | {ClusterEvent.HOLD_RELEASED}
     | {
         ClusterEvent.NODE_ALLOCATABLE_GREW,
+        ClusterEvent.NODE_FEATURES_DECLARED,
         ClusterEvent.NODE_TAINT_REMOVED,
         ClusterEvent.NODE_UNCORDONED,
         ClusterEvent.NODE_ROOM_FREED,

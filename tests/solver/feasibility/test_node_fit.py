@@ -1,6 +1,7 @@
 """What keeps a pod from a node, in the words that kube-scheduler uses."""
 
 import pytest
+from msgspec.structs import replace
 
 from solver.domain import Node, NodeSelector, Pod, ReasonCode
 from solver.feasibility import node_fit
@@ -47,6 +48,14 @@ REFUSED: tuple[tuple[str, Pod, Node, tuple[NodeSelector, ...], ReasonCode, str],
         (),
         ReasonCode.NODE_AFFINITY,
         AFFINITY_MESSAGE,
+    ),
+    (
+        "a feature that it does not declare",
+        replace(b.pod("p"), required_features=("One", "Two")),
+        replace(b.node("n1"), declared_features=("Two",)),
+        (),
+        ReasonCode.NODE_FEATURES,
+        "node(s) didn't match Pod's required features",
     ),
     (
         "a claim that is allocated elsewhere",

@@ -98,6 +98,12 @@ BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
         {Rule.NODE_TAINT},
     ),
     (
+        "the node does not declare a feature",
+        c.whole_cards,
+        c.both(c.node("n1", declared_features=("One",)), c.pod("placed", required_features=("One", "Two"))),
+        {Rule.NODE_FEATURES},
+    ),
+    (
         "nodeSelector does not match",
         c.whole_cards,
         c.pod("placed", node_selector=(("zone", "b"),)),

@@ -7,6 +7,7 @@ from e2e.audit.reading import Finding, Json, key_of
 from e2e.audit.selectors import labels_of
 
 KEEPS_OUT = ("NoSchedule", "NoExecute")
+RESTART_ALL = "RestartAllContainersOnContainerExits"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -23,6 +24,16 @@ def place_findings(pod: Json, node: Json) -> Iterator[Finding]:
     for taint in node["spec"].get("taints") or () if "spec" in node else ():
         if taint["effect"] in KEEPS_OUT and not is_tolerated(pod, taint):
             yield Finding("taint", subject, f"it does not tolerate {taint['key']} of {name}")
+    declared = (node.get("status") or {}).get("declaredFeatures") or ()
+    if _restarts_all(pod) and RESTART_ALL not in declared:
+        yield Finding("features", subject, f"{name} does not declare {RESTART_ALL}")
+
+
+def _restarts_all(pod: Json) -> bool:
+    """Say whether a container restarts all others by a rule; of features to declare the only one that ships enabled."""
+    containers = (*pod["spec"]["containers"], *(pod["spec"].get("initContainers") or ()))
+    rules = (rule for each in containers for rule in each.get("restartPolicyRules") or ())
+    return any(rule["action"] == "RestartAllContainers" for rule in rules)
 
 
 def is_tolerated(pod: Json, taint: Json) -> bool:

@@ -109,6 +109,11 @@ WRONG: tuple[tuple[str, Change, set[str]], ...] = (
         {"place"},
     ),
     ("a taint is not tolerated", put(*SPEC, "tolerations", value=[]), {"taint"}),
+    (
+        "a feature is not declared",
+        put(*SPEC, "containers", 0, "restartPolicyRules", value=[{"action": "RestartAllContainers"}]),
+        {"features"},
+    ),
     ("a toleration has another value", put(*SPEC, "tolerations", 0, "value", value="db"), {"taint"}),
     ("a toleration has another effect", put(*SPEC, "tolerations", 0, "effect", value="NoExecute"), {"taint"}),
     ("two pods are where one may be", put("pods", 1, "spec", "nodeName", value="n3"), {"apart", "port", "volume"}),

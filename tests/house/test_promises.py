@@ -3,6 +3,7 @@
 import ast
 import os
 import re
+import runpy
 import subprocess
 
 import msgspec
@@ -69,7 +70,11 @@ def test_every_event_is_logged() -> None:
 
 
 SETTINGS = yaml.safe_load((house.ROOT / "config" / "default.yaml").read_text(encoding="utf-8"))
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{each.name}" for each in (house.ROOT / "docs").iterdir())]
+DOCUMENTS = [
+    "README.md",
+    "CONTRIBUTING.md",
+    *sorted(f"docs/{each.name}" for each in (house.ROOT / "docs").glob("*.md")),
+]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -106,6 +111,12 @@ def test_documents_link_to_what_is_there(document: str) -> None:
     path = house.ROOT / document
     targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8"))
     assert [each for each in targets if not (path.parent / each).exists()] == []
+
+
+def test_the_picture_is_what_its_source_says() -> None:
+    script = house.ROOT / "docs" / "architecture.py"
+    drawn = runpy.run_path(str(script))["svg"]()
+    assert script.with_suffix(".svg").read_text(encoding="utf-8") == drawn, "run: python docs/architecture.py"
 
 
 def test_the_readme_leads_to_every_document() -> None:

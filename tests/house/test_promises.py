@@ -5,6 +5,7 @@ import os
 import re
 import runpy
 import subprocess
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -109,8 +110,16 @@ def _is_setting(name: str) -> bool:
 @pytest.mark.parametrize("document", [*DOCUMENTS, "CHANGELOG.md", "examples/README.md"])
 def test_documents_link_to_what_is_there(document: str) -> None:
     path = house.ROOT / document
-    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8"))
-    assert [each for each in targets if not (path.parent / each).exists()] == []
+    links = re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", path.read_text(encoding="utf-8"))
+    assert [target for target, _ in links if not (path.parent / target).exists()] == []
+    sections = {(path.parent / target if target else path, name) for target, name in links if name}
+    assert [(place.name, name) for place, name in sections if name not in _anchors(place)] == []
+
+
+def _anchors(document: Path) -> set[str]:
+    """The names by which links reach the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", document.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_the_picture_is_what_its_source_says() -> None:

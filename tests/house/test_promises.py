@@ -3,7 +3,9 @@
 import ast
 import os
 import re
+import runpy
 import subprocess
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -69,7 +71,11 @@ def test_every_event_is_logged() -> None:
 
 
 SETTINGS = yaml.safe_load((house.ROOT / "config" / "default.yaml").read_text(encoding="utf-8"))
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{each.name}" for each in (house.ROOT / "docs").iterdir())]
+DOCUMENTS = [
+    "README.md",
+    "CONTRIBUTING.md",
+    *sorted(f"docs/{each.name}" for each in (house.ROOT / "docs").glob("*.md")),
+]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -104,8 +110,22 @@ def _is_setting(name: str) -> bool:
 @pytest.mark.parametrize("document", [*DOCUMENTS, "CHANGELOG.md", "examples/README.md"])
 def test_documents_link_to_what_is_there(document: str) -> None:
     path = house.ROOT / document
-    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8"))
-    assert [each for each in targets if not (path.parent / each).exists()] == []
+    links = re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", path.read_text(encoding="utf-8"))
+    assert [target for target, _ in links if not (path.parent / target).exists()] == []
+    sections = {(path.parent / target if target else path, name) for target, name in links if name}
+    assert [(place.name, name) for place, name in sections if name not in _anchors(place)] == []
+
+
+def _anchors(document: Path) -> set[str]:
+    """The names by which links reach the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", document.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_picture_is_what_its_source_says() -> None:
+    script = house.ROOT / "docs" / "architecture.py"
+    drawn = runpy.run_path(str(script))["svg"]()
+    assert script.with_suffix(".svg").read_text(encoding="utf-8") == drawn, "run: python docs/architecture.py"
 
 
 def test_the_readme_leads_to_every_document() -> None:

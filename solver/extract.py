@@ -34,7 +34,7 @@ from solver.problem.devices.inventory import DeviceRecord
 from solver.problem.devices.layout import DeviceType, Group, type_at
 from solver.problem.devices.usage import Usage
 from solver.problem.node_arrays import PODS, Room
-from solver.problem.problem import Part, Problem, Source
+from solver.problem.problem import Available, Part, Problem, Source
 from solver.problem.requests.component import Option
 from solver.problem.requests.node_allocatable import of_allocation
 from solver.solution import Pick, Solution
@@ -300,7 +300,8 @@ def after(problem: Problem, solution: Solution, extracted: Extracted) -> Problem
     local, wide = usage.states(problem.layout, problem.inventory, used)
     whole = usage.whole_nodes(problem.inventory, used)
     classes, room = taken(problem, extracted.placements), _room(problem, solution)
-    return replace(problem, classes=classes, usage=used, room=room, states=local, wide_state=wide, is_whole=whole)
+    available = Available(usage=used, room=room, states=local, wide_state=wide, is_whole=whole)
+    return replace(problem, classes=classes, available=available)
 
 
 def _usage(problem: Problem, allocations: tuple[ClaimAllocation, ...]) -> Usage:

@@ -116,7 +116,7 @@ def waiting(problem: Problem, settled: Settled) -> frozenset[int]:
     return frozenset(each for members in _waiting(problem, settled).values() for each in members)
 
 
-def _waiting(problem: Problem, settled: Settled) -> dict[int, list[int]]:
+def _waiting(problem: Problem, settled: Settled) -> dict[int, Sequence[int]]:
     placed = Counter(problem.classes[choice.pod_class].family for choice in settled.solution.choices)
     return {family[0].family: family[0].members[placed[family[0].family] :] for family in problem.families}
 
@@ -137,7 +137,7 @@ def bindings(
     )
 
 
-def taken(problem: Problem, placements: Sequence[Placement]) -> list[PodClass]:
+def taken(problem: Problem, placements: Sequence[Placement]) -> Sequence[PodClass]:
     """Give the classes of a problem as their last pods see it after `placements`; for explanations only."""
     if problem.store is None:
         return problem.classes

@@ -260,7 +260,7 @@ def most(problem: Problem, parts: tuple[Part, ...], conditions: Iterable[Conditi
     conditions = tuple(conditions)
     for count in range(asked.needed - 1, 0, -1):
         fewer = component._replace(requests=((asked._replace(needed=count),),))
-        changed = replace(problem, components=[*problem.components, fewer])
+        changed = replace(problem, requests=replace(problem.requests, components=[*problem.components, fewer]))
         part = Part(len(problem.components), 1)
         if any(serve(changed, (part,), condition) is not None for condition in conditions):
             return count, asked.needed

@@ -19,6 +19,7 @@ from solver.domain import (
     Gang,
     GangId,
     Pod,
+    PodId,
     Policy,
     Reason,
     ReasonCode,
@@ -117,7 +118,8 @@ class Outline:
     claims: dict[ClaimId, Claim]
     device_classes: Mapping[str, DeviceClass]
     modes: Modes
-    keys: preferences.Keys
+    cost_keys: preferences.CostKeys
+    overdue: frozenset[PodId]
     policy: Policy
     circle: Circle
     budget: Budget

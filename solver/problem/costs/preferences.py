@@ -7,15 +7,16 @@ placed together: crowds for soft spread and for anti-affinity among equals, comp
 Which levels of a policy a batch has something to say about, and the costs behind those of preferences and scores.
 """
 
+import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
 
-from solver.domain import SUSPECT_TAINT, Batch, NodeSelectorTerm, Pod, PodId, PodTerm, Policy, SpreadConstraint, Weights
+from solver.domain import SUSPECT_TAINT, Batch, NodeSelectorTerm, Pod, PodTerm, Policy, SpreadConstraint, Weights
 from solver.feasibility import node_fit as rules
 from solver.problem.costs import cost_model, scores
 from solver.problem.costs.cost_model import NOTHING, SHARE, AffinityCost, CostContext, SpreadCost, Taste, Tastes
@@ -226,41 +227,63 @@ _PREFERENCES: Final = "preferences"
 SCORES: Final = "scores"
 
 
+class CostKey(NamedTuple):
+    """What preferences and scores read of a pod; empty where the policy has no such level."""
+
+    preferences: tuple[object, ...] = ()
+    """Preferred node affinity, preferred pod affinity and anti-affinity, and soft topology spread."""
+    selected_by: tuple[object, ...] = ()
+    """Namespace and those labels that preferences of other pods select by."""
+    scores: tuple[object, ...] = ()
+    """Controller (for the default spread) and images (for image locality) of a pod without claims."""
+
+
 @dataclass(slots=True, eq=False)
-class Keys:
-    """By what pods of a batch have to be told apart beyond what they demand."""
+class CostKeys:
+    """Makes the cost keys of the pods of a batch; the labels and images that make a difference are found once."""
 
     policy: Policy
-    overdue: frozenset[PodId] = frozenset()
-    looked_at: frozenset[str] = frozenset()
+    labels: frozenset[str] = frozenset()
     images: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, policy: Policy, batch: Batch, around: Memory) -> "Keys":
-        """Look through a batch and what runs."""
-        keys = cls(policy, frozenset(batch.overdue))
+    def of(cls, policy: Policy, batch: Batch, around: Memory) -> "CostKeys":
+        """Look through the pods of a batch and the running pods."""
+        keys = cls(policy)
         if _PREFERENCES in policy.levels:
-            keys.looked_at = looked_at(batch.pods, around.residents.pulling)
+            keys.labels = looked_at(batch.pods, around.residents.pulling)
         if SCORES in policy.levels and policy.weights.image_locality:
             wanted = {text for pod in batch.pods if not pod.claims for text in pod.images}
             keys.images = around.judge.images & {rules.image_name(text) for text in wanted} if wanted else frozenset()
         return keys
 
-    def of_pod(self, pod: Pod) -> tuple[object, ...]:
-        """Give what tells a pod apart."""
-        found: tuple[object, ...] = (pod.priority, pod.id in self.overdue)
-        if _PREFERENCES in self.policy.levels:
-            found = (*found, *stated(pod))
-        if self.looked_at:
-            found = (*found, pod.id.namespace, tuple(pair for pair in pod.labels if pair[0] in self.looked_at))
-        if SCORES in self.policy.levels and not pod.claims:
-            found = (*found, *self._scored(pod))
-        return found
+    def of_pod(self, pod: Pod) -> CostKey:
+        """Give the key of a pod."""
+        labels = tuple(pair for pair in pod.labels if pair[0] in self.labels)
+        return CostKey(
+            preferences=stated(pod) if _PREFERENCES in self.policy.levels else (),
+            selected_by=(pod.id.namespace, labels) if self.labels else (),
+            scores=self._scored(pod) if SCORES in self.policy.levels and not pod.claims else (),
+        )
 
     def _scored(self, pod: Pod) -> tuple[object, ...]:
         replicas = scores.replicas_of(pod) if self.policy.weights.topology_spread else ""
         images = tuple(sorted(name for name in map(rules.image_name, pod.images) if name in self.images))
         return (replicas, images) if replicas or images else ()
+
+
+def with_costs(problem: Problem, engine: Engine) -> Problem:
+    """Give the problem the costs that its policy asks for, without the levels in which all solutions are alike."""
+    policy, weights = problem.policy, problem.policy.weights
+    around = CostContext(engine.neighbours(problem.inventory, problem.snapshot.pods), problem.snapshot)
+    pods: Mapping[int, Pod] = {each.index: problem.pod(each.members[0]) for each in problem.classes}
+    preferred, scored = NOTHING, NOTHING
+    if _PREFERENCES in policy.levels:
+        preferred = Preferring(around, weights, engine).taste(problem.classes, pods)
+    if SCORES in policy.levels:
+        scored = scores.Scoring(around, problem.room, weights, engine).taste(problem.classes, pods)
+    costly = dataclasses.replace(problem, tastes=Tastes(preferred, scored))
+    return dataclasses.replace(costly, policy=_applicable(costly, policy))
 
 
 def _applicable(problem: Problem, policy: Policy) -> Policy:
@@ -280,17 +303,3 @@ def _is_grouped(problem: Problem) -> bool:
     """Whether devices are taken and there are whole groups of nodes that this could break."""
     takes = any(each.parts or each.shared for each in problem.classes)
     return takes and "opened-groups" in problem.policy.levels and bool(fragmentation.node_groups(problem))
-
-
-def work_out(problem: Problem, engine: Engine) -> None:
-    """Give a problem the costs that its policy asks for; levels about which there is nothing to say are left out."""
-    policy, weights = problem.policy, problem.policy.weights
-    around = CostContext(engine.neighbours(problem.inventory, problem.snapshot.pods), problem.snapshot)
-    pods: Mapping[int, Pod] = {each.index: problem.pod(each.members[0]) for each in problem.classes}
-    preferred, scored = NOTHING, NOTHING
-    if _PREFERENCES in policy.levels:
-        preferred = Preferring(around, weights, engine).taste(problem.classes, pods)
-    if SCORES in policy.levels:
-        scored = scores.Scoring(around, problem.room, weights, engine).taste(problem.classes, pods)
-    problem.tastes = Tastes(preferred, scored)
-    problem.policy = _applicable(problem, policy)

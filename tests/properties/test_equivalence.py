@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import replace
 
 from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
 from msgspec import structs
 
 from solver import greedy
@@ -38,12 +39,19 @@ TWIN = "-twin"
 WAITS = Reason(code=ReasonCode.BUDGET, message="not placed")
 
 
-def pods_twice(snapshot: Snapshot, batch: Batch) -> tuple[Snapshot, Batch]:
-    """Add a pod of the same spec for each, with claims of its own where no other pod uses them."""
+FIELDS = ("requests", "priority", "tolerations", "node_selector", "required_affinity", "labels", "affinity", "spread")
+FIELDS += ("anti_affinity", "host_ports")
+
+
+def pods_twice(snapshot: Snapshot, batch: Batch, data: st.DataObject) -> tuple[Snapshot, Batch]:
+    """Add a pod for each, with claims of its own where no other pod uses them; some differ in one field of the spec."""
+    field, source = data.draw(st.sampled_from(("id", *FIELDS))), data.draw(st.sampled_from(batch.pods))
     users = Counter(claim for pod in batch.pods for claim in pod.claim_ids)
     own = {each.id: each for each in snapshot.claims if users[each.id] == 1 and each.allocation is None}
     claims = [structs.replace(each, id=_twin(each.id), uid=each.uid + TWIN) for each in own.values()]
     pods = [pod for each in batch.pods for pod in (each, _twin_pod(each, own))]
+    if field != "id":
+        pods[1::2] = [structs.replace(each, **{field: getattr(source, field)}) for each in pods[1::2]]
     every = sorted((*snapshot.claims, *claims), key=lambda claim: claim.id)
     return structs.replace(snapshot, claims=tuple(every)), structs.replace(batch, pods=tuple(pods))
 
@@ -93,6 +101,12 @@ def solved(snapshot: Snapshot, batch: Batch) -> tuple[Problem, Solution]:
     return problem, solution
 
 
+def priorities(plan: Plan, batch: Batch) -> Counter[int]:
+    """How many pods of each priority are placed."""
+    priority = {pod.id: pod.priority for pod in batch.pods}
+    return Counter(priority[each.pod] for each in plan.placements)
+
+
 def reversed_members(problem: Problem) -> Problem:
     """Serve the last pod of each class first: every pod changes places with another of its class."""
     classes = [
@@ -102,25 +116,28 @@ def reversed_members(problem: Problem) -> Problem:
     return replace(problem, classes=classes)
 
 
-def assert_pods_are_interchangeable(snapshot: Snapshot, batch: Batch) -> None:
-    problem, solution = solved(*pods_twice(snapshot, batch))
+def assert_pods_are_interchangeable(snapshot: Snapshot, batch: Batch, data: st.DataObject) -> None:
+    assume(batch.pods)
+    problem, solution = solved(*pods_twice(snapshot, batch, data))
     assume(any(each.size > 1 for each in problem.classes))
     other = reversed_members(problem)
 
-    assert check(problem.snapshot, problem.batch, plan_of(other, solution)) == ()
+    plan = plan_of(other, solution)
+    assert check(problem.snapshot, problem.batch, plan) == ()
     assert values(other, solution) == values(problem, solution)
+    assert priorities(plan, problem.batch) == priorities(plan_of(problem, solution), problem.batch)
 
 
 @PROPERTY
-@given(situation=situations(most_pods=3))
-def test_pods_of_one_class_are_interchangeable(situation: Situation) -> None:
-    assert_pods_are_interchangeable(*situation)
+@given(situation=situations(most_pods=3), data=st.data())
+def test_pods_of_one_class_are_interchangeable(situation: Situation, data: st.DataObject) -> None:
+    assert_pods_are_interchangeable(*situation, data)
 
 
 @PROPERTY
-@given(case=neighbourhoods(with_devices=True, most_pods=3))
-def test_pods_of_one_class_are_interchangeable_for_rules_between_pods(case: Neighbourhood) -> None:
-    assert_pods_are_interchangeable(*case)
+@given(case=neighbourhoods(with_devices=True, most_pods=3), data=st.data())
+def test_pods_of_one_class_are_interchangeable_for_rules_between_pods(case: Neighbourhood, data: st.DataObject) -> None:
+    assert_pods_are_interchangeable(*case, data)
 
 
 @PROPERTY

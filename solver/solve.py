@@ -44,7 +44,7 @@ from solver.search.bound import SearchError
 from solver.search.objective_values import best, values
 from solver.search.stages import Searched
 from solver.solution import Solution
-from solver.volume_matching import CONTENDED, Settled, settle
+from solver.volume_matching import CONTENDED, AssignedVolumes, assign_volumes
 
 _GREEDY_SHARE: Final = 0.25
 """The greedy has at least this share of the wall time, however long the batch took to prepare."""
@@ -123,7 +123,7 @@ def _round(decision: _Decision, batch: Batch) -> Plan:
             return structs.replace(plan, later=deferred)
 
     searched, defect = _searched(decision, problem, start)
-    settled = settle(problem, searched.solution)
+    settled = assign_volumes(problem, searched.solution)
     if settled.losers and not budget.should_stop():
         return _without_contended(decision, problem, settled)
 
@@ -171,10 +171,10 @@ def _report(decision: _Decision, searched: Searched, defect: str) -> SearchRepor
     )
 
 
-def _plan(decision: _Decision, problem: Problem, settled: Settled, report: SearchReport) -> Plan:
+def _plan(decision: _Decision, problem: Problem, settled: AssignedVolumes, report: SearchReport) -> Plan:
     """Name devices, explain pods that wait, and keep nodes for overdue ones."""
     budget = decision.budget.at_least(_OWN_SHARE)
-    problem = problem.rejecting(dict.fromkeys(volume_matching.lost(problem, settled), (CONTENDED,)))
+    problem = problem.rejecting(dict.fromkeys(volume_matching.without_volumes(problem, settled), (CONTENDED,)))
     extracted = extract.extract(problem, settled)
     plan = Plan(
         placements=extracted.placements,
@@ -214,7 +214,7 @@ def _deferred(problem: Problem, start: Solution, budget: Budget) -> tuple[PodId,
     return deferred if len(deferred) < len(batch.pods) else ()
 
 
-def _without_contended(decision: _Decision, problem: Problem, settled: Settled) -> Plan:
+def _without_contended(decision: _Decision, problem: Problem, settled: AssignedVolumes) -> Plan:
     """
     Decide again without the pods that got no volumes: else room that is kept for them stays empty.
 
@@ -223,7 +223,7 @@ def _without_contended(decision: _Decision, problem: Problem, settled: Settled) 
     Where that round has such pods too, the next one leaves out all pods with volumes of their namespaces that wait:
     else each could be the next to take room and get no volumes, one round after the other.
     """
-    lost = volume_matching.lost(problem, settled)
+    lost = volume_matching.without_volumes(problem, settled)
     if decision.contended_rounds:
         namespaces = {problem.pod(position).id.namespace for position in lost}
         lost |= {

@@ -41,7 +41,7 @@ def explained(
             reasons.update((position, (NOT_EXPLAINED,)) for position in waiting)
         elif waiting:
             reasons.update((position, (skipped_pods.failed(problem.pod(position)),)) for position in waiting)
-            with skipped_pods.guarded(budget, skipped_pods.subject_of(problem.pod(waiting[0]))):
+            with skipped_pods.quarantining(budget, skipped_pods.subject_of(problem.pod(waiting[0]))):
                 reasons.update(explaining.reasons(family, waiting))
     return tuple(
         Unplaced(pod=problem.pod(position).id, pod_uid=problem.pod(position).uid, reasons=reasons[position])

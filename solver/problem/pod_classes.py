@@ -14,28 +14,28 @@ import numpy as np
 from solver.domain import Batch, ClaimId, NodeSelector, Pod, Reason, SpecialClaim
 from solver.feasibility import extended_resources, node_fit
 from solver.problem import node_arrays
+from solver.problem.batch_requests import BatchRequests
 from solver.problem.costs.preferences import CostKey
 from solver.problem.devices.inventory import Inventory
 from solver.problem.inter_pod import exclusions
-from solver.problem.inter_pod.pod_keys import Stance
-from solver.problem.outline import Outline
+from solver.problem.inter_pod.pod_keys import InterPodKey
 from solver.problem.problem import Part, PodClass, Requests, Source
-from solver.problem.requests.extended_resources import Mode
+from solver.problem.requests.extended_resources import ExtendedResourceMode
 from solver.problem.solver_cache import Engine
-from solver.problem.volumes.volume_topology import Terms
+from solver.problem.volumes.volume_topology import VolumeKey
 
 
 class _Way(NamedTuple):
     """How the devices of a pod are served on some nodes."""
 
-    mode: Mode
+    mode: ExtendedResourceMode
     special: SpecialClaim | None
     parts: tuple[Part, ...]
     sources: tuple[tuple[Source, ...], ...]
     within: str = ""
 
 
-def _ways(outline: Outline, pod: Pod, own: tuple[ClaimId, ...]) -> tuple[tuple[_Way, ...], tuple[Reason, ...]]:
+def _ways(outline: BatchRequests, pod: Pod, own: tuple[ClaimId, ...]) -> tuple[tuple[_Way, ...], tuple[Reason, ...]]:
     """Give the ways in which nodes can serve a pod, and what speaks against those that are left out."""
     ways: list[_Way] = []
     obstacles: list[Reason] = []
@@ -53,7 +53,7 @@ def _ways(outline: Outline, pod: Pod, own: tuple[ClaimId, ...]) -> tuple[tuple[_
     return tuple(ways), tuple(dict.fromkeys(obstacles))
 
 
-def _split(outline: Outline, pod: Pod, way: _Way) -> Iterator[_Way]:
+def _split(outline: BatchRequests, pod: Pod, way: _Way) -> Iterator[_Way]:
     """Divide a way where nodes have devices of several values of what the pod's gang has to share."""
     shared = [each.component for claim in pod.claim_ids if claim in outline.shared_ids for each in outline.cut(claim)]
     known = tuple(outline.components)
@@ -97,7 +97,7 @@ class PodClassKey(NamedTuple):
     """Why nodes that would serve it in another way cannot."""
     gang: tuple[object, ...]
     """The gang, and the devices that the pod holds already."""
-    interpod: Stance
+    interpod: InterPodKey
     """Host ports, pod affinity, anti-affinity and topology spread, its own and those of others that select it."""
     shared_claims: tuple[int, ...]
     """Unallocated claims that other pods of the batch use too."""
@@ -105,7 +105,7 @@ class PodClassKey(NamedTuple):
     """Names of several entries in `spec.resourceClaims`: they decide the order of results."""
     identity: int
     """The pod itself where a component speaks of single devices, so that no two pods are equal; else -1."""
-    volumes: Terms | None
+    volumes: VolumeKey | None
     """What its volumes ask."""
     scarce_claims: tuple[ClaimId, ...]
     """Claims that it would join and that have too few places in reservedFor for all."""
@@ -122,14 +122,14 @@ class _Described(NamedTuple):
     ways: tuple[_Way, ...]
     obstacles: tuple[Reason, ...]
     shared: tuple[int, ...]
-    terms: Terms | None
+    terms: VolumeKey | None
 
 
 @dataclass(slots=True, eq=False)
 class _Equivalence:
     """Numbers the keys of pods, and keeps the nodes that the pods of each key may use."""
 
-    outline: Outline
+    outline: BatchRequests
     stock: Inventory
     engine: Engine
     numbers: dict[PodClassKey, int] = field(default_factory=dict)
@@ -170,7 +170,7 @@ class _Equivalence:
         return _Described(position, self.numbers[key], pod, ways, obstacles, shared, key.volumes)
 
 
-def classes(outline: Outline, batch: Batch, stock: Inventory, engine: Engine) -> list[PodClass]:
+def classes(outline: BatchRequests, batch: Batch, stock: Inventory, engine: Engine) -> list[PodClass]:
     """Form the equivalence classes of the pods; a pod that no way can serve, or that raises, is rejected."""
     equivalence, found = _Equivalence(outline, stock, engine), list[_Described]()
     for position, pod in outline.each(batch):
@@ -216,6 +216,6 @@ def _family(
         )
 
 
-def _claim_selectors(outline: Outline, pod: Pod) -> tuple[NodeSelector, ...]:
+def _claim_selectors(outline: BatchRequests, pod: Pod) -> tuple[NodeSelector, ...]:
     allocations = (outline.claims[each].allocation for each in pod.claim_ids)
     return tuple(each.node_selector for each in allocations if each is not None and each.node_selector is not None)

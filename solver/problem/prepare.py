@@ -14,17 +14,17 @@ from typing import Final
 
 from solver.domain import Batch, Budget, ClaimId, PodId, Policy, Reason, Snapshot
 from solver.problem import charging, gangs, node_arrays, pod_classes, prefilter, reservations, skipped_pods
+from solver.problem.batch_requests import BatchRequests
 from solver.problem.costs import preferences
 from solver.problem.devices import usage
 from solver.problem.devices.inventory import Inventory
 from solver.problem.inter_pod import exclusions
-from solver.problem.inter_pod.rules import Circle, Neighbours
+from solver.problem.inter_pod.rules import InterPodRuleBuilder, InterPodRules
 from solver.problem.node_arrays import NodeVerdicts
-from solver.problem.outline import Outline
-from solver.problem.prefilter import World
+from solver.problem.prefilter import ClaimContext
 from solver.problem.problem import Available, DeviceRequests, Problem, SharedClaim
 from solver.problem.requests import enumeration, node_allocatable
-from solver.problem.requests.extended_resources import Modes
+from solver.problem.requests.extended_resources import ExtendedResourceModes
 from solver.problem.solver_cache import Engine
 from solver.problem.volumes import attach_limits
 from solver.problem.volumes.attach_limits import VolumeDemand
@@ -46,7 +46,7 @@ def prepare(snapshot: Snapshot, batch: Batch, policy: Policy, engine: Engine, bu
         inventory, classes = engine.inventory(snapshot, policy.owned), {each.name: each for each in snapshot.classes}
         claims = {claim.id: claim for claim in snapshot.claims}
         stored = {each.id: each for each in snapshot.volume_claims} if any(pod.volumes for pod in batch.pods) else {}
-        world = World(claims, classes, Modes(inventory.nodes, classes), policy, stored)
+        world = ClaimContext(claims, classes, ExtendedResourceModes(inventory.nodes, classes), policy, stored)
         case = _Preparation(snapshot, policy, engine, budget or Budget.unbounded(), inventory, world)
         return case.problem(batch)
 
@@ -78,7 +78,7 @@ class _Preparation:
     engine: Engine
     budget: Budget
     inventory: Inventory
-    world: World
+    world: ClaimContext
 
     def problem(self, batch: Batch) -> Problem:
         """Leave out the pods that are too costly, and build the problem of the others."""
@@ -111,17 +111,17 @@ class _Preparation:
         problem = reservations.apply(problem)
         return preferences.with_costs(problem, self.engine)
 
-    def _outline(self, batch: Batch, rejected: dict[int, tuple[Reason, ...]]) -> Outline:
+    def _outline(self, batch: Batch, rejected: dict[int, tuple[Reason, ...]]) -> BatchRequests:
         """Describe what the batch asks for, and reject the pods that no node can help."""
         running = self.engine.neighbours(self.inventory, self.snapshot.pods)
-        outline = Outline(
+        outline = BatchRequests(
             claims=dict(self.world.claims),
             device_classes=self.world.classes,
             modes=self.world.modes,
             cost_keys=preferences.CostKeys.of(self.policy, batch, running),
             overdue=frozenset(batch.overdue),
             policy=self.policy,
-            circle=Circle.of(batch, self.snapshot.namespaces, running, self.budget),
+            circle=InterPodRuleBuilder.of(batch, self.snapshot.namespaces, running, self.budget),
             budget=self.budget.until(_WALL_SHARE).at_least(_OWN_SHARE).at("preparation"),
             rejected=rejected,
         )
@@ -131,7 +131,7 @@ class _Preparation:
             outline.cut(claim_id)
         return outline
 
-    def _dense(self, outline: Outline, batch: Batch) -> Problem:
+    def _dense(self, outline: BatchRequests, batch: Batch) -> Problem:
         """Form classes of pods and groups of nodes, and count what is left of nodes and devices; no rules yet."""
         snapshot, inventory = self.snapshot, self.inventory
         classes = pod_classes.classes(outline, batch, inventory, self.engine)
@@ -166,7 +166,7 @@ class _Preparation:
         )
 
 
-def _shared_claim(outline: Outline, index: int, claim_id: ClaimId) -> SharedClaim:
+def _shared_claim(outline: BatchRequests, index: int, claim_id: ClaimId) -> SharedClaim:
     parts, sources = outline.parts((claim_id,))
     return SharedClaim(index, outline.claims[claim_id], parts, sources)
 
@@ -183,7 +183,7 @@ def _with_volume_limits(problem: Problem) -> Problem:
     return problem.with_limits(attach_limits.limits(problem.store, asking))
 
 
-def _with_inter_pod_rules(problem: Problem, circle: Circle) -> Problem:
+def _with_inter_pod_rules(problem: Problem, circle: InterPodRuleBuilder) -> Problem:
     """Add host ports, pod affinity, anti-affinity and topology spread between pods of the batch."""
     pods = {each.index: problem.pod(each.members[0]) for each in problem.classes}
     stances = {index: circle.stance(pod) for index, pod in pods.items()}
@@ -201,7 +201,7 @@ def _with_gang_rules(problem: Problem) -> Problem:
     if not problem.batch.gangs:
         return problem
     views = [
-        gangs.ClassView(
+        gangs.GangClass(
             index=each.index,
             pod=problem.pod(each.members[0]),
             size=each.size,
@@ -224,14 +224,16 @@ def _with_gang_rules(problem: Problem) -> Problem:
 def _with_shared_volumes(problem: Problem) -> Problem:
     """Keep pods together that share a volume which is still to be chosen."""
     sharers = [
-        attach_limits.Sharer(each.index, each.family, each.size, problem.pod(each.members[0]).gang, each.volumes.shared)
+        attach_limits.VolumeSharer(
+            each.index, each.family, each.size, problem.pod(each.members[0]).gang, each.volumes.shared
+        )
         for each in problem.classes
         if each.volumes is not None and each.volumes.shared
     ]
     if problem.store is None or not sharers:
         return problem
-    tied = attach_limits.tied(problem.gangs, sharers, problem.store)
+    tied = attach_limits.with_shared_claims(problem.gangs, sharers, problem.store)
     neighbours = problem.neighbours
-    if pairs := attach_limits.apart(tied, sharers, problem.node_count):
-        neighbours = Neighbours.of((*neighbours.apart, *pairs), neighbours.together, neighbours.spreads)
+    if pairs := attach_limits.exclusive_users(tied, sharers, problem.node_count):
+        neighbours = InterPodRules.of((*neighbours.apart, *pairs), neighbours.together, neighbours.spreads)
     return replace(problem, rules=replace(problem.rules, gangs=tied, neighbours=neighbours))

@@ -7,19 +7,19 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from solver.domain import Batch, Claim, ClaimId, DeviceClass, Pod, PodId, Policy, Reason, Snapshot, SpecialClaim
-from solver.problem.costs.cost_model import NO_TASTES, Tastes
+from solver.problem.costs.cost_model import NO_COST_MODELS, CostModels
 from solver.problem.devices.inventory import Inventory, Mask
 from solver.problem.devices.layout import GLOBAL, Group, Layout
 from solver.problem.devices.usage import Usage
 from solver.problem.gang_rules import GangRule
-from solver.problem.inter_pod.rules import Neighbours
+from solver.problem.inter_pod.rules import InterPodRules
 from solver.problem.limits import Limit
 from solver.problem.node_arrays import NodeVerdicts, Room
 from solver.problem.requests.component import Component, Option
 from solver.problem.requests.demand import Answers, DemandKey
 from solver.problem.requests.options import Pay, options, unpaid
-from solver.problem.volumes.volume_index import Store
-from solver.problem.volumes.volume_topology import Terms
+from solver.problem.volumes.volume_index import VolumeIndex
+from solver.problem.volumes.volume_topology import VolumeKey
 
 Requests = tuple[tuple[str, int], ...]
 """Resource requests of a pod: resource name and amount, in the units of `Pod.requests`."""
@@ -89,7 +89,7 @@ class PodClass:
     sources: Sequence[tuple[tuple[Source, ...], ...]] = ()
     specials: Sequence[SpecialClaim | None] = ()
     obstacles: tuple[Reason, ...] = ()
-    volumes: Terms | None = None
+    volumes: VolumeKey | None = None
     is_overdue: bool = False
     within: str = ""
 
@@ -157,7 +157,7 @@ class PodRules:
 
     limits: tuple[Limit, ...] = ()
     gangs: tuple[GangRule, ...] = ()
-    neighbours: Neighbours = field(default_factory=Neighbours)
+    neighbours: InterPodRules = field(default_factory=InterPodRules)
     reserved: Mapping[int, frozenset[int]] = field(default_factory=dict)
 
 
@@ -199,8 +199,8 @@ class Problem:
     shared: Sequence[SharedClaim]
     rejected: Mapping[int, tuple[Reason, ...]]
     rules: PodRules = field(default_factory=PodRules)
-    tastes: Tastes = NO_TASTES
-    store: Store | None = None
+    tastes: CostModels = NO_COST_MODELS
+    store: VolumeIndex | None = None
     left: Mapping[PodId, Reason] = field(default_factory=dict)
 
     @property
@@ -264,7 +264,7 @@ class Problem:
         return self.rules.gangs
 
     @property
-    def neighbours(self) -> Neighbours:
+    def neighbours(self) -> InterPodRules:
         """Inter-pod rules."""
         return self.rules.neighbours
 

@@ -21,7 +21,7 @@ from solver.domain.disjoint_sets import DisjointSets
 from solver.model import build
 from solver.problem.devices import fragmentation
 from solver.problem.devices.layout import GLOBAL, Group, type_at
-from solver.problem.inter_pod.rules import Neighbours
+from solver.problem.inter_pod.rules import InterPodRules
 from solver.problem.problem import PodClass, Problem
 from solver.search import bound, exact
 from solver.search.bound import Bounds
@@ -159,7 +159,7 @@ def _piece(problem: Problem, start: Solution, classes: frozenset[int], empty: li
         problem.rules,
         limits=tuple(limit for limit in problem.limits if classes & limit.takes.keys()),
         gangs=tuple(rule for rule in problem.gangs if classes & set(rule.classes)),
-        neighbours=problem.neighbours if classes & problem.neighbours.concerned else Neighbours(),
+        neighbours=problem.neighbours if classes & problem.neighbours.concerned else InterPodRules(),
     )
     choices = [choice for choice in start.choices if choice.pod_class in classes]
     held = {number: choice for number, choice in start.shared.items() if number in shared}

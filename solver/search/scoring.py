@@ -28,7 +28,7 @@ from solver.model import build
 from solver.model.cells import Cell, Cells
 from solver.model.form import Expression, OutOfTimeError
 from solver.model.variables import Variables
-from solver.problem.costs.cost_model import SpreadCost, Taste
+from solver.problem.costs.cost_model import CostModel, SpreadCost
 from solver.problem.costs.preferences import SCORES
 from solver.problem.costs.scores import best_case
 from solver.problem.node_arrays import PODS, Room
@@ -184,7 +184,7 @@ def _of(problem: Problem, sizes: dict[int, int]) -> Problem:
     return replace(problem, classes=classes, shared=[], policy=policy, tastes=tastes, available=available, rules=rules)
 
 
-def _by_pod(taste: Taste) -> Taste:
+def _by_pod(taste: CostModel) -> CostModel:
     """The same costs; what the first pod of a crowd costs on a node is counted for each pod, so that nodes differ."""
     of_class, crowds = dict(taste.of_class), list[SpreadCost]()
     for crowd in taste.crowds:
@@ -194,7 +194,7 @@ def _by_pod(taste: Taste) -> Taste:
         for each in crowd.classes:
             of_class[each] = of_class[each] + crowd.base
         crowds.append(replace(crowd, base=np.zeros_like(crowd.base)))
-    return Taste(of_class, tuple(crowds))
+    return CostModel(of_class, tuple(crowds))
 
 
 def _room_beside(problem: Problem, kept: list[Choice]) -> Room:

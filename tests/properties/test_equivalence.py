@@ -39,8 +39,18 @@ TWIN = "-twin"
 WAITS = Reason(code=ReasonCode.BUDGET, message="not placed")
 
 
-FIELDS = ("requests", "priority", "tolerations", "node_selector", "required_affinity", "labels", "affinity", "spread")
-FIELDS += ("anti_affinity", "host_ports")
+FIELDS = (
+    "requests",
+    "priority",
+    "tolerations",
+    "node_selector",
+    "required_affinity",
+    "labels",
+    "affinity",
+    "spread",
+    "anti_affinity",
+    "host_ports",
+)
 
 
 def pods_twice(snapshot: Snapshot, batch: Batch, data: st.DataObject) -> tuple[Snapshot, Batch]:

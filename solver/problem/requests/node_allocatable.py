@@ -18,7 +18,7 @@ from solver.feasibility import capacity
 from solver.problem import node_arrays
 from solver.problem.devices.inventory import Inventory
 from solver.problem.inter_pod import exclusions
-from solver.problem.inter_pod.exclusions import Refusal
+from solver.problem.inter_pod.exclusions import ExcludedNodes
 from solver.problem.limits import Limit, one_domain
 from solver.problem.problem import PodClass, Problem
 from solver.problem.requests.component import Ask
@@ -96,9 +96,9 @@ def widen(problem: Problem, known: NodeAllocatable) -> Problem:
         total, uncovered = _covered(total, pod)
         verdicts = each.verdicts
         if refused.any():
-            verdicts = exclusions.narrowed(verdicts, (Refusal(refused, _UNREFERENCED),))
+            verdicts = exclusions.narrowed(verdicts, (ExcludedNodes(refused, _UNREFERENCED),))
         if uncovered is not None and uncovered.any():
-            verdicts = exclusions.narrowed(verdicts, (Refusal(uncovered, _UNCOVERED),))
+            verdicts = exclusions.narrowed(verdicts, (ExcludedNodes(uncovered, _UNCOVERED),))
         first, *more = _by_requests(replace(each, verdicts=verdicts), total)
         kept.append(first)
         split += more

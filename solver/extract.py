@@ -34,11 +34,11 @@ from solver.problem.devices.inventory import DeviceRecord
 from solver.problem.devices.layout import DeviceType, Group, type_at
 from solver.problem.devices.usage import Usage
 from solver.problem.node_arrays import PODS, Room
-from solver.problem.problem import Part, Problem, Source
+from solver.problem.problem import Available, Part, Problem, Source
 from solver.problem.requests.component import Option
 from solver.problem.requests.node_allocatable import of_allocation
 from solver.solution import Pick, Solution
-from solver.volume_matching import Settled, bindings, settle, taken
+from solver.volume_matching import AssignedVolumes, assign_volumes, bindings, classes_after
 
 _SHARES: Final = uuid.UUID("5a1d7c0e-92c4-4f0b-8f4e-3c1b6a2d9e77")
 """Namespace of share ids: they follow from claim, request and device, so a replay gives the same ones."""
@@ -52,13 +52,13 @@ class Extracted:
     allocations: tuple[ClaimAllocation, ...]
 
 
-def extract(problem: Problem, solution: Solution | Settled) -> Extracted:
+def extract(problem: Problem, solution: Solution | AssignedVolumes) -> Extracted:
     """
     Name devices for every choice: those that leave most pairs, of these in the order in which slices publish them.
 
     Choices that cannot be served go.
     """
-    settled = solution if isinstance(solution, Settled) else settle(problem, solution)
+    settled = solution if isinstance(solution, AssignedVolumes) else assign_volumes(problem, solution)
     return _Extraction(problem, settled).run()
 
 
@@ -71,7 +71,7 @@ class _Extraction:
     """
 
     problem: Problem
-    settled: Settled
+    settled: AssignedVolumes
     free: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     taken: set[int] = field(default_factory=set)
     results: dict[ClaimId, list[tuple[int, int, int]]] = field(default_factory=dict)
@@ -299,8 +299,9 @@ def after(problem: Problem, solution: Solution, extracted: Extracted) -> Problem
     used = _usage(problem, allocations)
     local, wide = usage.states(problem.layout, problem.inventory, used)
     whole = usage.whole_nodes(problem.inventory, used)
-    classes, room = taken(problem, extracted.placements), _room(problem, solution)
-    return replace(problem, classes=classes, usage=used, room=room, states=local, wide_state=wide, is_whole=whole)
+    classes, room = classes_after(problem, extracted.placements), _room(problem, solution)
+    available = Available(usage=used, room=room, states=local, wide_state=wide, is_whole=whole)
+    return replace(problem, classes=classes, available=available)
 
 
 def _usage(problem: Problem, allocations: tuple[ClaimAllocation, ...]) -> Usage:

@@ -25,8 +25,8 @@ from solver.domain import (
 from solver.problem.inter_pod import exclusions
 from solver.problem.problem import PodClass, Problem, SharedClaim
 from solver.problem.volumes.attachments import Attachable
-from solver.problem.volumes.volume_index import Store
-from solver.problem.volumes.volume_topology import Terms
+from solver.problem.volumes.volume_index import VolumeIndex
+from solver.problem.volumes.volume_topology import VolumeKey
 from solver.solution import Solution
 
 CONTENDED: Final = Reason(
@@ -39,7 +39,7 @@ Names = tuple[str, ...]
 
 
 @dataclass(slots=True, eq=False)
-class Settled:
+class AssignedVolumes:
     """
     A solution of choices that can all be served, with the volumes of each; and the families that lost some.
 
@@ -52,16 +52,16 @@ class Settled:
     made_on: Mapping[VolumeClaimId, str] = field(default_factory=dict)
 
 
-def settle(problem: Problem, solution: Solution) -> Settled:
+def assign_volumes(problem: Problem, solution: Solution) -> AssignedVolumes:
     """Hand out volumes in the order of the choices, to each claim the smallest that fits."""
     if problem.store is None:
-        return Settled(solution, [()] * len(solution.choices))
-    hands = _Hands(problem.store)
+        return AssignedVolumes(solution, [()] * len(solution.choices))
+    hands = _VolumeAssigner(problem.store)
     hands.share(problem, solution)
     served = [(choice, hands.serve(problem.classes[choice.pod_class], choice.node)) for choice in solution.choices]
     lost = {choice.pod_class for choice, names in served if names is None}
     if not lost:
-        return Settled(solution, [names for _, names in served if names is not None], made_on=hands.made_on)
+        return AssignedVolumes(solution, [names for _, names in served if names is not None], made_on=hands.made_on)
     left = Counter(choice.pod_class for choice, names in served if names is not None)
     bound = _bound(problem, lost, left)
     kept = [(choice, names) for choice, names in served if names is not None and choice.pod_class not in bound]
@@ -69,7 +69,7 @@ def settle(problem: Problem, solution: Solution) -> Settled:
     shared = {key: each for key, each in solution.shared.items() if key in used}
     losers = frozenset(problem.classes[index].family for index in lost | bound)
     settled = Solution([choice for choice, _ in kept], shared)
-    return Settled(settled, [names for _, names in kept], losers, hands.made_on)
+    return AssignedVolumes(settled, [names for _, names in kept], losers, hands.made_on)
 
 
 def _bound(problem: Problem, lost: set[int], left: Counter[int]) -> frozenset[int]:
@@ -103,7 +103,7 @@ def _takes_all(problem: Problem, shared: SharedClaim) -> bool:
     return any(not ask.needed for row in requests for ask in row)
 
 
-def lost(problem: Problem, settled: Settled) -> frozenset[int]:
+def without_volumes(problem: Problem, settled: AssignedVolumes) -> frozenset[int]:
     """Give the positions of the pods that others got the volumes of."""
     if not settled.losers:
         return frozenset()
@@ -111,18 +111,18 @@ def lost(problem: Problem, settled: Settled) -> frozenset[int]:
     return frozenset(each for family in settled.losers for each in waiting[family])
 
 
-def waiting(problem: Problem, settled: Settled) -> frozenset[int]:
+def waiting(problem: Problem, settled: AssignedVolumes) -> frozenset[int]:
     """Give the positions of all pods without a place."""
     return frozenset(each for members in _waiting(problem, settled).values() for each in members)
 
 
-def _waiting(problem: Problem, settled: Settled) -> dict[int, list[int]]:
+def _waiting(problem: Problem, settled: AssignedVolumes) -> dict[int, Sequence[int]]:
     placed = Counter(problem.classes[choice.pod_class].family for choice in settled.solution.choices)
     return {family[0].family: family[0].members[placed[family[0].family] :] for family in problem.families}
 
 
 def bindings(
-    store: Store, pod: Pod, node: str, names: Names, made_on: Mapping[VolumeClaimId, str]
+    store: VolumeIndex, pod: Pod, node: str, names: Names, made_on: Mapping[VolumeClaimId, str]
 ) -> tuple[VolumeBinding, ...]:
     """Say for a pod on a node what becomes of its claims that waited."""
     return tuple(
@@ -137,7 +137,7 @@ def bindings(
     )
 
 
-def taken(problem: Problem, placements: Sequence[Placement]) -> list[PodClass]:
+def classes_after(problem: Problem, placements: Sequence[Placement]) -> Sequence[PodClass]:
     """Give the classes of a problem as their last pods see it after `placements`; for explanations only."""
     if problem.store is None:
         return problem.classes
@@ -153,7 +153,7 @@ def taken(problem: Problem, placements: Sequence[Placement]) -> list[PodClass]:
         volumes=tuple(_kept(each, by_name.get(each.name)) for each in problem.snapshot.volumes),
         volume_claims=tuple(_selected(each, bound) for each in problem.snapshot.volume_claims),
     )
-    store = Store.of(snapshot, problem.batch, problem.inventory)
+    store = VolumeIndex.of(snapshot, problem.batch, problem.inventory)
     return [_narrowed(problem, each, store) for each in problem.classes]
 
 
@@ -170,7 +170,7 @@ def _selected(claim: VolumeClaim, bound: Mapping[VolumeClaimId, tuple[VolumeBind
     return msgspec.structs.replace(claim, selected_node=binding.made_on(node))
 
 
-def _narrowed(problem: Problem, pod_class: PodClass, store: Store | None) -> PodClass:
+def _narrowed(problem: Problem, pod_class: PodClass, store: VolumeIndex | None) -> PodClass:
     wish = store.wish(problem.pod(pod_class.members[-1])) if store is not None and pod_class.volumes else None
     if wish is None:
         return pod_class
@@ -178,14 +178,14 @@ def _narrowed(problem: Problem, pod_class: PodClass, store: Store | None) -> Pod
 
 
 @dataclass(slots=True, eq=False)
-class _Hands:
+class _VolumeAssigner:
     """
     Volumes handed out and attached so far.
 
     `joint` are the volumes of claims that several pods share, empty where they are made, then on `made_on`.
     """
 
-    store: Store
+    store: VolumeIndex
     joint: dict[VolumeClaimId, str] = field(default_factory=dict)
     made_on: dict[VolumeClaimId, str] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
@@ -231,7 +231,7 @@ class _Hands:
             self._attach(terms, node)
         return names
 
-    def _names(self, terms: Terms, node: int) -> Names | None:
+    def _names(self, terms: VolumeKey, node: int) -> Names | None:
         """Claims for which no volume can be made choose first; those that pods share have their volumes."""
         supplies = self.store.stock.supplies
         if not all(claim in self.joint for claim in terms.shared):
@@ -254,7 +254,7 @@ class _Hands:
             self.lists[key] = [each.name for each in self.store.stock.supplies[shape].on(node)]
         return self.lists[key]
 
-    def _new(self, terms: Terms, node: int) -> Counter[str]:
+    def _new(self, terms: VolumeKey, node: int) -> Counter[str]:
         """Count by driver what a pod would add to a node."""
         attached = self.store.attached
         found = Counter[str]()
@@ -267,13 +267,13 @@ class _Hands:
                 found[each.driver] += 1
         return found
 
-    def _can_attach(self, terms: Terms, node: int) -> bool:
+    def _can_attach(self, terms: VolumeKey, node: int) -> bool:
         left = self.store.attached.left
         return all(
             self.added[driver, node] + count <= left(driver)[node] for driver, count in self._new(terms, node).items()
         )
 
-    def _attach(self, terms: Terms, node: int) -> None:
+    def _attach(self, terms: VolumeKey, node: int) -> None:
         for driver, count in self._new(terms, node).items():
             self.added[driver, node] += count
         self.there.update((each.name, node) for each in terms.named)

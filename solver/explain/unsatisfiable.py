@@ -27,7 +27,7 @@ from solver.domain import (
 )
 from solver.domain.quantity import NANO, format_nano, unit_of
 from solver.greedy.device_fit import Condition, serve
-from solver.problem.inter_pod.pod_keys import Audiences, Labels, of_term
+from solver.problem.inter_pod.pod_keys import Labels, PodSelectorIndex, term_selector
 from solver.problem.node_arrays import PODS, Amounts, allocatable
 from solver.problem.problem import Part, PodClass, Problem
 from solver.problem.requests.component import Component
@@ -165,7 +165,7 @@ class AffinityTargets:
     never: Never
     _running: dict[str, set[Labels]] | None = None
     """By namespace the labels of running pods."""
-    _audiences: Audiences | None = None
+    _audiences: PodSelectorIndex | None = None
     _told: dict[tuple[PodTerm, str], str] = field(default_factory=dict)
 
     def reasons(self, pod_class: PodClass) -> Iterator[Reason]:
@@ -214,10 +214,12 @@ class AffinityTargets:
     def _is_met(self, term: PodTerm, namespace: str, labels: Labels) -> bool:
         selector = term.selector
         if self._audiences is None:
-            self._audiences = Audiences({each.name: each.labels for each in self.never.problem.snapshot.namespaces})
+            self._audiences = PodSelectorIndex(
+                {each.name: each.labels for each in self.never.problem.snapshot.namespaces}
+            )
         return (
             selector is not None
-            and self._audiences.includes(of_term(term), namespace)
+            and self._audiences.includes(term_selector(term), namespace)
             and selector.matches(dict(labels))
         )
 
@@ -263,7 +265,7 @@ def most(problem: Problem, parts: tuple[Part, ...], conditions: Iterable[Conditi
     conditions = tuple(conditions)
     for count in range(asked.needed - 1, 0, -1):
         fewer = component._replace(requests=((asked._replace(needed=count),),))
-        changed = replace(problem, components=[*problem.components, fewer])
+        changed = replace(problem, requests=replace(problem.requests, components=[*problem.components, fewer]))
         part = Part(len(problem.components), 1)
         if any(serve(changed, (part,), condition) is not None for condition in conditions):
             return count, asked.needed

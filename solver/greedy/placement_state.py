@@ -17,8 +17,8 @@ import numpy.typing as npt
 from solver.domain import Reason, ReasonCode
 from solver.problem.devices.inventory import Mask
 from solver.problem.inter_pod import exclusions
-from solver.problem.inter_pod.affinity_rules import Apart, SpreadRule, Together
-from solver.problem.inter_pod.rules import Neighbours
+from solver.problem.inter_pod.affinity_rules import AffinityRule, AntiAffinityRule, SpreadRule
+from solver.problem.inter_pod.rules import InterPodRules
 from solver.problem.limits import NO_DOMAIN, Domains, Limit
 from solver.problem.problem import PodClass, Problem
 from solver.solution import Solution
@@ -28,12 +28,12 @@ from solver.solution import Solution
 class ApartTracker:
     """Domains that have a pod which holds a term, and domains that have one which it is about."""
 
-    rule: Apart
+    rule: AntiAffinityRule
     holding: Mask
     wanted: Mask
 
     @classmethod
-    def of(cls, rule: Apart) -> "ApartTracker":
+    def of(cls, rule: AntiAffinityRule) -> "ApartTracker":
         """Start with nothing placed."""
         count = rule.topology.count
         return cls(rule, np.zeros(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_))
@@ -71,11 +71,11 @@ class ApartTracker:
 class TogetherTracker:
     """Domains, by term, that have a pod which the members' terms are about."""
 
-    rule: Together
+    rule: AffinityRule
     supported: tuple[Mask, ...]
 
     @classmethod
-    def of(cls, rule: Together) -> "TogetherTracker":
+    def of(cls, rule: AffinityRule) -> "TogetherTracker":
         """Start with running pods."""
         return cls(rule, tuple(each.copy() for each in rule.supported))
 
@@ -161,7 +161,7 @@ class NeighbourTracker:
     of_class: dict[int, list[int]]
 
     @classmethod
-    def of(cls, neighbours: Neighbours) -> "NeighbourTracker":
+    def of(cls, neighbours: InterPodRules) -> "NeighbourTracker":
         """Start with nothing placed."""
         rules: tuple[tuple[ApartTracker | TogetherTracker | SpreadTracker, frozenset[int]], ...] = (
             *((ApartTracker.of(each), each.holders | each.wanted) for each in neighbours.apart),

@@ -105,10 +105,9 @@ def merged(problem: Problem) -> Cells:
 
 def _kinds(problem: Problem, nodes: list[int], columns: list[list[bytes]]) -> dict[tuple[Any, ...], list[int]]:
     """Bring nodes together that have the same devices left, and the same entry in every column."""
-    groups_of, states, is_whole = problem.layout.group_of, problem.states, problem.is_whole.tolist()
     kinds: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
     for node in nodes:
-        kinds[groups_of[node], states[node], is_whole[node], *(column[node] for column in columns)].append(node)
+        kinds[*problem.device_key(node), *(column[node] for column in columns)].append(node)
     return kinds
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from solver.model.form import Expression
 from solver.model.variables import Variables
 from solver.problem.inter_pod import affinity_rules
-from solver.problem.inter_pod.affinity_rules import Apart, SpreadRule, Together
+from solver.problem.inter_pod.affinity_rules import AffinityRule, AntiAffinityRule, SpreadRule
 from solver.problem.inter_pod.inter_pod_context import Topology
 from solver.problem.limits import NO_DOMAIN
 
@@ -74,7 +74,7 @@ def keep_neighbours(variables: Variables) -> None:
             _spread(places, spread)
 
 
-def _keep_apart(places: _Places, rule: Apart) -> None:
+def _keep_apart(places: _Places, rule: AntiAffinityRule) -> None:
     """In a domain: one pod that both holds the term and is meant by it, or some that hold it, or some that it means."""
     both = places.by_domain(rule.holders & rule.wanted, rule.topology)
     holding = places.by_domain(rule.holders - rule.wanted, rule.topology)
@@ -89,7 +89,7 @@ def _keep_apart(places: _Places, rule: Apart) -> None:
         places.variables.form.require(total, affinity_rules.ANTI_AFFINITY, high=1)
 
 
-def _keep_together(places: _Places, rule: Together) -> None:
+def _keep_together(places: _Places, rule: AffinityRule) -> None:
     """Where a member is, there is a running pod that supports it, or one of the batch, or the seed."""
     form = places.variables.form
     seeds: dict[int, int] = {}
@@ -107,7 +107,7 @@ def _keep_together(places: _Places, rule: Together) -> None:
             form.require(total, affinity_rules.AFFINITY, high=0)
 
 
-def _seeds(places: _Places, rule: Together) -> dict[int, int]:
+def _seeds(places: _Places, rule: AffinityRule) -> dict[int, int]:
     """Give a variable per node that says that the first of the members is placed there; at most one is."""
     form, at_node = places.variables.form, defaultdict[int, list[int]](list)
     for node, variable in places.at(rule.seeds):

@@ -14,7 +14,7 @@ import numpy as np
 from solver.model.cells import Cell
 from solver.model.form import Expression
 from solver.model.variables import Variables
-from solver.problem.costs.cost_model import AffinityCost, SpreadCost, Taste
+from solver.problem.costs.cost_model import AffinityCost, CostModel, SpreadCost
 from solver.problem.limits import NO_DOMAIN, Domains
 
 Counted = Sequence[tuple[Cell, int]]
@@ -22,7 +22,7 @@ Counted = Sequence[tuple[Cell, int]]
 OfClass = Mapping[int, Counted]
 
 
-def cost(variables: Variables, taste: Taste) -> Expression:
+def cost(variables: Variables, taste: CostModel) -> Expression:
     """Give what a taste costs, as an expression to maximise; crowds and pods that stand alone get variables."""
     total, of_class = Expression(), variables.by_class()
     for pod_class, costs in taste.of_class.items():

@@ -210,7 +210,7 @@ class Lookout:
         view = self._view(names, batch, parties)
         cleared = without(view.snapshot, pods_of(parties), frees_devices=self.policy.preemption.frees_devices)
         problem = prepare(cleared, batch, self.policy, view.engine)
-        problem.is_whole = problem.is_whole & False
+        problem = problem.with_no_whole_nodes()
         is_overfull = any((free[chosen] < 0).any() for free in self.ground.room.free.values())
         return Outlook(batch, view, names, parties, problem, are_all, is_overfull, self.policy, self.budget)
 

@@ -127,7 +127,7 @@ class _Search:
         parties = self._parties()
         cleared, wanted = self._moved(self.snapshot, parties)
         problem = prepare(cleared, wanted, self.policy, self.engine)
-        problem.is_whole = problem.is_whole & False
+        problem = problem.with_no_whole_nodes()
         if any(problem.pod(position).id in {pod.id for pod in self.batch.pods} for position in problem.rejected):
             return Relocation(
                 is_found=False, reason="the pods cannot be placed anywhere: their claims are not in order"

@@ -9,7 +9,6 @@ import math
 from collections.abc import Collection, Sequence
 from typing import Final
 
-import numpy as np
 from msgspec.structs import replace
 
 from solver.domain import (
@@ -95,10 +94,7 @@ def _given(snapshot: Snapshot, pod: Pod, policy: Policy, engine: Engine) -> Extr
     problem = prepare(cleared, Batch(pods=(replace(pod, gang=None),)), replace(policy, levels=()), engine)
     if problem.rejected:
         return None
-    here = np.zeros(problem.node_count, dtype=np.bool_)
-    here[problem.inventory.node_index[pod.nominated_node_name]] = True
-    for each in problem.classes:
-        each.verdicts = each.verdicts.within(here)
+    problem = problem.on(problem.inventory.node_index[pod.nominated_node_name])
     best = max(candidates(problem), key=lambda solution: values(problem, solution))
     found = extract(problem, best)
     return found if found.placements else None

@@ -20,7 +20,7 @@ _HEAD: Final = 56
 _SLOT: Final = 8
 
 
-class Bounded(MutableMapping[K, V]):
+class BoundedCache(MutableMapping[K, V]):
     """
     A mapping that forgets what was used least recently once it holds more than `most_bytes`; the newest entry stays.
 

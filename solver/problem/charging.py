@@ -35,7 +35,7 @@ from solver.feasibility import selectors
 from solver.feasibility.device_attributes import AttributeName
 from solver.problem import skipped_pods
 from solver.problem.devices.inventory import Inventory
-from solver.problem.prefilter import Spec, World, open_claims, spec_of
+from solver.problem.prefilter import ClaimContext, Spec, open_claims, spec_of
 from solver.problem.requests import demand
 from solver.problem.requests.demand import DemandKey
 from solver.problem.solver_cache import Engine
@@ -105,15 +105,17 @@ Charges = dict[Hashable, int]
 """Units by what is paid once in a batch: a demand, an attribute, the terms that pods have in common."""
 
 
-def left_out(stock: Inventory, batch: Batch, world: World, engine: Engine, budget: Budget) -> skipped_pods.Reasons:
+def left_out(
+    stock: Inventory, batch: Batch, world: ClaimContext, engine: Engine, budget: Budget
+) -> skipped_pods.Reasons:
     """Work out what the pods of a batch demand, and give those for which the allowance or the time is not enough."""
     before = skipped_pods.recorded(budget, _STAGE)
     if before is not None:
         reasons = {pod.id: before[pod.id] for pod in batch.pods if pod.id in before}
     else:
         register = _Register(stock, world, engine, budget.until(_WALL_SHARE).at_least(_OWN_SHARE))
-        reasons = skipped_pods.whole(batch, dict(register.refused(batch)))
-    skipped_pods.noted(budget, _STAGE, reasons)
+        reasons = skipped_pods.with_whole_gangs(batch, dict(register.refused(batch)))
+    skipped_pods.record(budget, _STAGE, reasons)
     return reasons
 
 
@@ -122,7 +124,7 @@ class _Register:
     """What was paid for in this batch, and what is left."""
 
     stock: Inventory
-    world: World
+    world: ClaimContext
     engine: Engine
     budget: Budget
     paid: set[Hashable] = field(default_factory=set)

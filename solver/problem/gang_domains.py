@@ -148,7 +148,7 @@ _MOST_WAYS: Final = 256
 _MOST_ON_A_NODE: Final = 64
 
 
-class Split(NamedTuple):
+class DomainSplit(NamedTuple):
     """One way: a value per attribute, and the nodes that have these values beside others."""
 
     choice: Choice
@@ -160,14 +160,14 @@ class Split(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Splits:
+class DomainSplits:
     """Finds the ways of classes, and narrows what they demand; kept by what is demanded."""
 
     inventory: Inventory
     answers: Callable[[DemandKey], Answers]
     demands: dict[DemandKey, int]
     attributes: dict[GangId, tuple[AttributeName, ...]] = field(default_factory=dict)
-    known: dict[tuple[object, ...], tuple[Split, ...]] = field(default_factory=dict)
+    known: dict[tuple[object, ...], tuple[DomainSplit, ...]] = field(default_factory=dict)
 
     def demand(self, gangs: Mapping[GangId, Gang]) -> None:
         """Take the gangs that have to share attributes of devices."""
@@ -177,7 +177,7 @@ class Splits:
             if found:
                 self.attributes[gang.id] = found
 
-    def of(self, gang: GangId | None, own: Sequence[Component], shared: Sequence[Component]) -> tuple[Split, ...]:
+    def of(self, gang: GangId | None, own: Sequence[Component], shared: Sequence[Component]) -> tuple[DomainSplit, ...]:
         """Give the ways of a member of a gang with components of its own, and of claims that it shares."""
         attributes = self.attributes.get(gang, ()) if gang is not None else ()
         if not attributes or not own:
@@ -208,7 +208,7 @@ class Splits:
 
     def _found(
         self, attributes: tuple[AttributeName, ...], own: Sequence[Component], shared: Sequence[Component]
-    ) -> Iterator[Split]:
+    ) -> Iterator[DomainSplit]:
         domains = self._domains()
         values = {name: domains.values(name, own) for name in attributes}
         values = {name: each for name, each in values.items() if each.is_published}
@@ -229,7 +229,7 @@ class Splits:
         for choice in sorted(nodes_of, key=lambda each: (-sizes[each], each))[:_MOST_WAYS]:
             mask = np.zeros(len(self.inventory.nodes), dtype=np.bool_)
             mask[nodes_of[choice]] = True
-            yield Split(choice, mask)
+            yield DomainSplit(choice, mask)
 
 
 def _choices(node: int, values: Mapping[AttributeName, Values], beside: Mapping[AttributeName, Values]) -> list[Choice]:

@@ -49,7 +49,7 @@ def objections(snapshot: Snapshot, batch: Batch) -> dict[int, tuple[Reason, ...]
     }
 
 
-def held_up(
+def waiting_for_members(
     snapshot: Snapshot, batch: Batch, rejected: Mapping[int, tuple[Reason, ...]]
 ) -> dict[int, tuple[Reason, ...]]:
     """
@@ -100,7 +100,7 @@ def _objection(gang: Gang, present: int) -> Reason | None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ClassView:
+class GangClass:
     """What this part of the problem has to know of a class of pods: its gang, its components, its first pod."""
 
     index: int
@@ -121,9 +121,9 @@ class GangRules:
     demands: tuple[DemandKey, ...]
     answers: tuple[Answers, ...]
 
-    def rules(self, gangs: Iterable[Gang], classes: Iterable[ClassView]) -> tuple[GangRule, ...]:
+    def rules(self, gangs: Iterable[Gang], classes: Iterable[GangClass]) -> tuple[GangRule, ...]:
         """Give the rule of every gang that has classes and ties its pods in some way."""
-        members: defaultdict[GangId, list[ClassView]] = defaultdict(list)
+        members: defaultdict[GangId, list[GangClass]] = defaultdict(list)
         for each in classes:
             if each.pod.gang is not None:
                 members[each.pod.gang].append(each)
@@ -144,7 +144,7 @@ class GangRules:
                 found.append(rule)
         return tuple(found)
 
-    def _level(self, level: GangLevel, own: Sequence[ClassView], there: Sequence[Pod]) -> TopologyLevel:
+    def _level(self, level: GangLevel, own: Sequence[GangClass], there: Sequence[Pod]) -> TopologyLevel:
         numbers: dict[str, int] = {}
         if level.node_label:
             labels = self.inventory.labels
@@ -164,7 +164,7 @@ class GangRules:
         return TopologyLevel(level, names=list(numbers), domain_of=domain_of, held=frozenset(held - {NO_DOMAIN}))
 
     def _device_domains(
-        self, attribute: AttributeName, own: Sequence[ClassView], numbers: dict[str, int]
+        self, attribute: AttributeName, own: Sequence[GangClass], numbers: dict[str, int]
     ) -> dict[int, Domains]:
         found: dict[int, Domains] = {}
         known: dict[tuple[Component, ...], tuple[Domains, bool]] = {}

@@ -117,7 +117,7 @@ class _Column:
         return self._numbers
 
 
-_NOBODY = _Column(0, {}, 0)
+_NO_VALUES = _Column(0, {}, 0)
 
 
 @dataclass(slots=True, eq=False)
@@ -190,7 +190,7 @@ class LabelIndex:
 
     def _column(self, key: str) -> _Column:
         if key not in self._keys:
-            return _NOBODY
+            return _NO_VALUES
         if key not in self._columns:
             values = ((position, each[key]) for position, each in enumerate(self.labels) if key in each)
             self._columns[key] = _Column.of(values, len(self.labels))
@@ -198,7 +198,7 @@ class LabelIndex:
 
     def _field(self, key: str) -> _Column:
         if key != _NAME:
-            return _NOBODY
+            return _NO_VALUES
         if self._by_name is None:
             self._by_name = _Column.of(enumerate(self.names), len(self.labels))
         return self._by_name

@@ -18,7 +18,7 @@ from solver.domain import (
     Toleration,
 )
 from solver.feasibility import node_fit
-from solver.problem.bounded_cache import MIB, Bounded
+from solver.problem.bounded_cache import MIB, BoundedCache
 from solver.problem.devices.inventory import Mask
 from solver.problem.label_index import LabelIndex, mask_of
 from solver.problem.node_arrays import NodeVerdicts, tallied
@@ -28,7 +28,7 @@ _MOST_BYTES: Final = 16 * MIB
 
 
 @dataclass(slots=True, eq=False)
-class Judge:
+class NodeMatcher:
     """Nodes and their labels, and what was found out about them so far; says the same as `node_fit.objection`."""
 
     nodes: tuple[Node, ...]
@@ -39,8 +39,8 @@ class Judge:
     _images: frozenset[str] | None = None
     _declared: dict[str, Mask] = field(default_factory=dict, init=False)
     _sort_of: npt.NDArray[np.int64] = field(init=False)
-    _unwelcome: Bounded[tuple[Toleration, ...], tuple[Mask, Counter[Reason]]] = field(
-        default_factory=partial(Bounded, _MOST_BYTES)
+    _unwelcome: BoundedCache[tuple[Toleration, ...], tuple[Mask, Counter[Reason]]] = field(
+        default_factory=partial(BoundedCache, _MOST_BYTES)
     )
 
     def __post_init__(self) -> None:
@@ -51,7 +51,7 @@ class Judge:
         self.examples = [self.nodes[index] for index in np.unique(self._sort_of, return_index=True)[1].tolist()]
 
     @property
-    def caches(self) -> tuple[Bounded[Any, Any], ...]:
+    def caches(self) -> tuple[BoundedCache[Any, Any], ...]:
         """Give what is bounded in bytes and grows with what users write."""
         return (self._unwelcome,)
 

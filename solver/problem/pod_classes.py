@@ -1,6 +1,11 @@
-"""Classes of equal pods: in which ways devices serve a pod, which nodes it may use, and which pods are the same."""
+"""
+Equivalence classes of pods: which pods are interchangeable, and in which ways nodes can serve each of them.
 
-from collections.abc import Iterator
+A class is what greedy, model and search count instead of single pods. `PodClassKey` is the one definition of equality;
+the queue of the scheduler has a key of its own for pods that it has not prepared (`scheduler.queue.equivalence`).
+"""
+
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -9,26 +14,28 @@ import numpy as np
 from solver.domain import Batch, ClaimId, NodeSelector, Pod, Reason, SpecialClaim
 from solver.feasibility import extended_resources, node_fit
 from solver.problem import node_arrays
+from solver.problem.batch_requests import BatchRequests
+from solver.problem.costs.preferences import CostKey
 from solver.problem.devices.inventory import Inventory
 from solver.problem.inter_pod import exclusions
-from solver.problem.outline import Outline
-from solver.problem.problem import Part, PodClass, Source
-from solver.problem.requests.extended_resources import Mode
+from solver.problem.inter_pod.pod_keys import InterPodKey
+from solver.problem.problem import Part, PodClass, Requests, Source
+from solver.problem.requests.extended_resources import ExtendedResourceMode
 from solver.problem.solver_cache import Engine
-from solver.problem.volumes.volume_topology import Terms
+from solver.problem.volumes.volume_topology import VolumeKey
 
 
 class _Way(NamedTuple):
     """How the devices of a pod are served on some nodes."""
 
-    mode: Mode
+    mode: ExtendedResourceMode
     special: SpecialClaim | None
     parts: tuple[Part, ...]
     sources: tuple[tuple[Source, ...], ...]
     within: str = ""
 
 
-def _ways(outline: Outline, pod: Pod, own: tuple[ClaimId, ...]) -> tuple[tuple[_Way, ...], tuple[Reason, ...]]:
+def _ways(outline: BatchRequests, pod: Pod, own: tuple[ClaimId, ...]) -> tuple[tuple[_Way, ...], tuple[Reason, ...]]:
     """Give the ways in which nodes can serve a pod, and what speaks against those that are left out."""
     ways: list[_Way] = []
     obstacles: list[Reason] = []
@@ -46,7 +53,7 @@ def _ways(outline: Outline, pod: Pod, own: tuple[ClaimId, ...]) -> tuple[tuple[_
     return tuple(ways), tuple(dict.fromkeys(obstacles))
 
 
-def _split(outline: Outline, pod: Pod, way: _Way) -> Iterator[_Way]:
+def _split(outline: BatchRequests, pod: Pod, way: _Way) -> Iterator[_Way]:
     """Divide a way where nodes have devices of several values of what the pod's gang has to share."""
     shared = [each.component for claim in pod.claim_ids if claim in outline.shared_ids for each in outline.cut(claim)]
     known = tuple(outline.components)
@@ -66,107 +73,149 @@ def _split(outline: Outline, pod: Pod, way: _Way) -> Iterator[_Way]:
         yield way._replace(mode=mode._replace(nodes=nodes), parts=parts, within=str(each))
 
 
-class _Seen(NamedTuple):
-    """A pod that was looked at: its position, the number of its kind, and what it shares with others of the kind."""
+class PodClassKey(NamedTuple):
+    """
+    The key of pod equivalence: all that any rule, cost or reason reads of a pod.
+
+    Pods with equal keys are interchangeable: in a valid plan any two of them can change places, and the plan stays
+    valid and keeps its value. A new rule that reads something else of a pod has to add it here.
+    """
+
+    priority: int
+    """Pods count in the level of their priority."""
+    is_overdue: bool
+    """Overdue pods count before others of their priority."""
+    costs: CostKey
+    """What preferences and scores read, as far as the policy has these levels."""
+    requests: Requests
+    """Resource requests."""
+    node_demand: node_fit.NodeDemand
+    """Node selector, node affinity, tolerations, and where allocated claims can be reached."""
+    ways: tuple[tuple[Part, ...], ...]
+    """What the pod needs of devices, for each way to serve it."""
+    obstacles: tuple[Reason, ...]
+    """Why nodes that would serve it in another way cannot."""
+    gang: tuple[object, ...]
+    """The gang, and the devices that the pod holds already."""
+    interpod: InterPodKey
+    """Host ports, pod affinity, anti-affinity and topology spread, its own and those of others that select it."""
+    shared_claims: tuple[int, ...]
+    """Unallocated claims that other pods of the batch use too."""
+    claim_names: tuple[str, ...]
+    """Names of several entries in `spec.resourceClaims`: they decide the order of results."""
+    identity: int
+    """The pod itself where a component speaks of single devices, so that no two pods are equal; else -1."""
+    volumes: VolumeKey | None
+    """What its volumes ask."""
+    scarce_claims: tuple[ClaimId, ...]
+    """Claims that it would join and that have too few places in reservedFor for all."""
+    node_resources: tuple[object, ...]
+    """What its allocated devices take of their node (KEP-5517)."""
+
+
+class _Described(NamedTuple):
+    """A pod with the number of its equivalence class, and what its class is made of."""
 
     position: int
-    kind: int
+    number: int
     pod: Pod
     ways: tuple[_Way, ...]
     obstacles: tuple[Reason, ...]
     shared: tuple[int, ...]
-    terms: Terms | None
+    terms: VolumeKey | None
 
 
 @dataclass(slots=True, eq=False)
-class _Kinds:
-    """Numbers kinds of equal pods, and keeps which nodes each of them may use."""
+class _Equivalence:
+    """Numbers the keys of pods, and keeps the nodes that the pods of each key may use."""
 
-    outline: Outline
+    outline: BatchRequests
     stock: Inventory
     engine: Engine
-    numbers: dict[tuple[object, ...], int] = field(default_factory=dict)
+    numbers: dict[PodClassKey, int] = field(default_factory=dict)
     verdicts: list[node_arrays.NodeVerdicts] = field(default_factory=list)
 
-    def see(self, position: int, pod: Pod) -> _Seen:
-        """Look at a pod; what costs anything is done here, so that time may end after any pod."""
+    def describe(self, position: int, pod: Pod) -> _Described:
+        """Describe a pod; everything that costs time is done here, so that time may end after any pod."""
         outline = self.outline
         open_claims = outline.unallocated(pod)
         shared = tuple(sorted(outline.shared_ids[each] for each in open_claims if each in outline.shared_ids))
         own = tuple(each for each in open_claims if each not in outline.shared_ids)
         ways, obstacles = _ways(outline, pod, own)
         if not ways:
-            return _Seen(position, -1, pod, (), obstacles, shared, None)
-        stance = outline.circle.stance(pod)
+            return _Described(position, -1, pod, (), obstacles, shared, None)
         wish = outline.store.wish(pod) if outline.store is not None else None
-        wanted = node_fit.demand_of(pod, _claim_selectors(outline, pod))
         needs_identity = any(each.component.needs_identity for claim_id in own for each in outline.cut(claim_id))
-        names = tuple(entry.entry for entry in pod.claims) if len(pod.claims) > 1 else ()
-        parts = tuple(way.parts for way in ways)
-        rest = (obstacles, shared, names, position if needs_identity else -1, wish.terms if wish else None)
-        claimed = (outline.scarce(pod), outline.burdened.key(pod) if outline.burdened is not None else ())
-        key = (*outline.keys.of_pod(pod), pod.requests, wanted, parts, outline.gang_key(pod), stance, *rest, *claimed)
-        kind = self.numbers.get(key)
-        if kind is None:
-            verdicts = outline.circle.narrowed(stance, self.engine.node_verdicts(self.stock, wanted))
+        key = PodClassKey(
+            priority=pod.priority,
+            is_overdue=pod.id in outline.overdue,
+            costs=outline.cost_keys.of_pod(pod),
+            requests=pod.requests,
+            node_demand=node_fit.demand_of(pod, _claim_selectors(outline, pod)),
+            ways=tuple(way.parts for way in ways),
+            obstacles=obstacles,
+            gang=outline.gang_key(pod),
+            interpod=outline.circle.stance(pod),
+            shared_claims=shared,
+            claim_names=tuple(entry.entry for entry in pod.claims) if len(pod.claims) > 1 else (),
+            identity=position if needs_identity else -1,
+            volumes=wish.terms if wish is not None else None,
+            scarce_claims=outline.scarce(pod),
+            node_resources=outline.burdened.key(pod) if outline.burdened is not None else (),
+        )
+        if key not in self.numbers:
+            self.numbers[key] = len(self.numbers)
+            verdicts = outline.circle.narrowed(key.interpod, self.engine.node_verdicts(self.stock, key.node_demand))
             self.verdicts.append(exclusions.narrowed(verdicts, wish.refusals) if wish is not None else verdicts)
-            kind = self.numbers[key] = len(self.numbers)
-        return _Seen(position, kind, pod, ways, obstacles, shared, wish.terms if wish is not None else None)
+        return _Described(position, self.numbers[key], pod, ways, obstacles, shared, key.volumes)
 
 
-def classes(outline: Outline, batch: Batch, stock: Inventory, engine: Engine) -> list[PodClass]:
-    """Form classes of the pods that are not rejected; those that nothing can serve, and on which it fails, are now."""
-    kinds, seen = _Kinds(outline, stock, engine), list[_Seen]()
+def classes(outline: BatchRequests, batch: Batch, stock: Inventory, engine: Engine) -> list[PodClass]:
+    """Form the equivalence classes of the pods; a pod that no way can serve, or that raises, is rejected."""
+    equivalence, found = _Equivalence(outline, stock, engine), list[_Described]()
     for position, pod in outline.each(batch):
-        found = outline.attempt(position, pod, lambda: kinds.see(position, pod))  # noqa: B023 - called at once
-        if found is not None and not found.ways:
-            outline.rejected[position] = found.obstacles
-        elif found is not None:
-            seen.append(found)
-    families: dict[int, list[PodClass]] = {}
-    count = 0
-    for each in sorted(seen, key=lambda each: each.position):
-        if each.position in outline.rejected:
-            continue
-        if each.kind not in families:
-            families[each.kind] = _family(count, each, kinds.verdicts[each.kind], outline)
-            count += len(each.ways)
-        family = families[each.kind]
-        family[0].members.append(each.position)
-        for pod_class, way in zip(family, each.ways, strict=True):
-            pod_class.members = family[0].members
-            pod_class.sources.append(way.sources)
-            pod_class.specials.append(way.special)
-    return [each for family in families.values() for each in family]
+        each = outline.attempt(position, pod, lambda: equivalence.describe(position, pod))  # noqa: B023 - called at once
+        if each is not None and not each.ways:
+            outline.rejected[position] = each.obstacles
+        elif each is not None:
+            found.append(each)
+    members: dict[int, list[_Described]] = {}
+    for each in sorted(found, key=lambda each: each.position):
+        if each.position not in outline.rejected:
+            members.setdefault(each.number, []).append(each)
+    formed: list[PodClass] = []
+    for number, pods in members.items():
+        formed += _family(len(formed), pods, equivalence.verdicts[number], is_overdue=pods[0].pod.id in outline.overdue)
+    return formed
 
 
-def _family(count: int, seen: _Seen, verdicts: node_arrays.NodeVerdicts, outline: Outline) -> list[PodClass]:
-    """Make the classes of a kind, one for each way."""
-    family = [
-        _pod_class((count, count + offset), seen.pod, way, verdicts, seen.shared)
-        for offset, way in enumerate(seen.ways)
-    ]
-    for each in family:
-        each.volumes = seen.terms
-        each.is_overdue = seen.pod.id in outline.keys.overdue
-    family[0].obstacles = seen.obstacles
-    return family
+def _family(
+    first: int, members: Sequence[_Described], verdicts: node_arrays.NodeVerdicts, *, is_overdue: bool
+) -> Iterator[PodClass]:
+    """Make the classes of equal pods, one for each way; `first` is the index of the first."""
+    example, positions = members[0], tuple(each.position for each in members)
+    for number, way in enumerate(example.ways):
+        served = dict(way.mode.served)
+        asked = example.pod.requests
+        yield PodClass(
+            index=first + number,
+            priority=example.pod.priority,
+            # What devices serve is not asked of the node.
+            requests=tuple((name, min(amount, node_arrays.MOST + 1)) for name, amount in asked if name not in served),
+            verdicts=verdicts if way.mode.nodes is None else verdicts.within(way.mode.nodes),
+            parts=way.parts,
+            shared=example.shared,
+            family=first,
+            members=positions,
+            sources=tuple(each.ways[number].sources for each in members),
+            specials=tuple(each.ways[number].special for each in members),
+            obstacles=example.obstacles if number == 0 else (),
+            volumes=example.terms,
+            is_overdue=is_overdue,
+            within=way.within,
+        )
 
 
-def _pod_class(
-    numbers: tuple[int, int], pod: Pod, way: _Way, verdicts: node_arrays.NodeVerdicts, shared: tuple[int, ...]
-) -> PodClass:
-    """Make a class without members; what devices serve is not asked of its nodes."""
-    family, index = numbers
-    served = dict(way.mode.served)
-    if way.mode.nodes is not None:
-        verdicts = verdicts.within(way.mode.nodes)
-    requests = tuple(
-        (resource, min(amount, node_arrays.MOST + 1)) for resource, amount in pod.requests if resource not in served
-    )
-    return PodClass(index, pod.priority, requests, verdicts, way.parts, shared, family, within=way.within)
-
-
-def _claim_selectors(outline: Outline, pod: Pod) -> tuple[NodeSelector, ...]:
+def _claim_selectors(outline: BatchRequests, pod: Pod) -> tuple[NodeSelector, ...]:
     allocations = (outline.claims[each].allocation for each in pod.claim_ids)
     return tuple(each.node_selector for each in allocations if each is not None and each.node_selector is not None)

@@ -30,7 +30,7 @@ from solver.problem import skipped_pods
 from solver.problem.devices.inventory import Inventory
 from solver.problem.devices.slice_cache import Selectors
 from solver.problem.requests.evaluation import Asker, Ending, Unfinished
-from solver.problem.requests.extended_resources import Modes
+from solver.problem.requests.extended_resources import ExtendedResourceModes
 from solver.problem.solver_cache import Engine
 
 _STAGE: Final = "selectors"
@@ -42,7 +42,9 @@ Spec = tuple[tuple[Request, ...], tuple[object, ...]]
 """Requests and constraints of a claim."""
 
 
-def left_out(stock: Inventory, batch: Batch, world: "World", engine: Engine, budget: Budget) -> skipped_pods.Reasons:
+def left_out(
+    stock: Inventory, batch: Batch, world: "ClaimContext", engine: Engine, budget: Budget
+) -> skipped_pods.Reasons:
     """Evaluate what the pods of a batch need, and give those for which that did not come to an end."""
     before = skipped_pods.recorded(budget, _STAGE)
     found = _Filter(world, engine, budget)
@@ -53,13 +55,13 @@ def left_out(stock: Inventory, batch: Batch, world: "World", engine: Engine, bud
     if before is not None:
         reasons = {pod.id: before[pod.id] for pod in batch.pods if pod.id in before}
     else:
-        reasons = skipped_pods.whole(batch, dict(found.reasons(batch, unfinished)))
-    skipped_pods.noted(budget, _STAGE, reasons)
+        reasons = skipped_pods.with_whole_gangs(batch, dict(found.reasons(batch, unfinished)))
+    skipped_pods.record(budget, _STAGE, reasons)
     return reasons
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class World:
+class ClaimContext:
     """
     What claims are resolved with: all claims, classes, how extended resources are served, and the policy.
 
@@ -68,7 +70,7 @@ class World:
 
     claims: Mapping[ClaimId, Claim]
     classes: Mapping[str, DeviceClass]
-    modes: Modes
+    modes: ExtendedResourceModes
     policy: Policy
     volume_claims: Mapping[VolumeClaimId, VolumeClaim]
 
@@ -81,7 +83,7 @@ _Asked = tuple[int, tuple[tuple[str, Selectors], ...]]
 class _Filter:
     """Selectors of claims by what the claims ask for, and which selectors some claims of a namespace want."""
 
-    world: World
+    world: ClaimContext
     engine: Engine
     budget: Budget
     wanted: defaultdict[Selectors, set[Asker]] = field(default_factory=lambda: defaultdict(set))

@@ -1,27 +1,28 @@
-"""The whole problem in dense form: classes of equal pods, shared claims, and what nodes have left."""
+"""The problem in dense form: a frozen value of a few named parts, which greedy, model, search and extraction read."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from solver.domain import Batch, Claim, ClaimId, DeviceClass, Pod, PodId, Policy, Reason, Snapshot, SpecialClaim
-from solver.problem.costs.cost_model import NO_TASTES, Tastes
+from solver.problem.costs.cost_model import NO_COST_MODELS, CostModels
 from solver.problem.devices.inventory import Inventory, Mask
 from solver.problem.devices.layout import GLOBAL, Group, Layout
 from solver.problem.devices.usage import Usage
 from solver.problem.gang_rules import GangRule
-from solver.problem.inter_pod.rules import Neighbours
+from solver.problem.inter_pod.rules import InterPodRules
 from solver.problem.limits import Limit
 from solver.problem.node_arrays import NodeVerdicts, Room
 from solver.problem.requests.component import Component, Option
 from solver.problem.requests.demand import Answers, DemandKey
 from solver.problem.requests.options import Pay, options, unpaid
-from solver.problem.volumes.volume_index import Store
-from solver.problem.volumes.volume_topology import Terms
+from solver.problem.volumes.volume_index import VolumeIndex
+from solver.problem.volumes.volume_topology import VolumeKey
 
 Requests = tuple[tuple[str, int], ...]
+"""Resource requests of a pod: resource name and amount, in the units of `Pod.requests`."""
 State = tuple[int, ...]
 """Units left of every budget of a node (or of the cluster-wide ones), in the order of its group."""
 
@@ -34,24 +35,24 @@ class Source(NamedTuple):
 
 
 GANG_TOPOLOGY: Final = "gang-topology"
-"""The level that counts domains which gangs would rather not have used."""
+"""The level that counts the domains in which gangs prefer not to be."""
 
 
 class PlacedLevel(NamedTuple):
-    """A level of the objective that counts pods placed: its name, and what one pod of each class adds to it."""
+    """A level of the objective that counts placed pods: its name, and what one pod of each class adds to it."""
 
     name: str
     worth: Mapping[int, int]
 
 
 class Tier(NamedTuple):
-    """Pods that go before or after others as one: by priority, and within one those first that were passed over."""
+    """Pods of one rank in queue order: by priority, and within a priority the overdue ones first."""
 
     priority: int
     is_overdue: bool
 
     def __str__(self) -> str:
-        """As levels are named."""
+        """Name the tier as levels of the objective do."""
         return f"{self.priority}:overdue" if self.is_overdue else str(self.priority)
 
 
@@ -62,19 +63,19 @@ class Part(NamedTuple):
     copies: int
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class PodClass:
     """
-    Pods that are equal for every rule; `members` are positions in the batch, in queue order.
+    An equivalence class of pods (see `pod_classes.PodClassKey`); `members` are positions in the batch, in queue order.
 
-    `sources[i][j][k]` is the k-th copy of the j-th part of the i-th member. `shared` are indices of claims that
-    the pods share with others of the batch and that are not allocated yet.
+    `sources[i][j][k]` is the k-th copy of the j-th part of the i-th member. `shared` are indices of unallocated claims
+    that several pods of the batch use.
 
-    Pods whose extended resources are served differently from node to node have a class for each way, which differ in
-    nodes, requests and parts and share their members: a family, known by the index of its first class. `specials` are
-    the claims that would be made for the members; `obstacles` (of the first) keep them from ways that have no class.
-    `volumes` is what their volumes ask of other pods, None where they have none. `within` names the attributes whose
-    values tell the class from others of its family, which use the same nodes with devices of other values.
+    Where nodes serve the extended resources of a pod in different ways, the pod has one class per way. These classes
+    differ in nodes, requests and parts and share their members: a family, named by the index of its first class.
+    `specials` are the extended resource claims (KEP-5004) of the members. `obstacles` (of the first class) explain the
+    ways that have no class. `volumes` is what the pods' volumes ask of other pods, None without volumes. `within`
+    names the device attributes whose values tell the class from the others of its family on the same nodes.
     """
 
     index: int
@@ -84,17 +85,17 @@ class PodClass:
     parts: tuple[Part, ...]
     shared: tuple[int, ...]
     family: int
-    members: list[int] = field(default_factory=list)
-    sources: list[tuple[tuple[Source, ...], ...]] = field(default_factory=list)
-    specials: list[SpecialClaim | None] = field(default_factory=list)
+    members: Sequence[int] = ()
+    sources: Sequence[tuple[tuple[Source, ...], ...]] = ()
+    specials: Sequence[SpecialClaim | None] = ()
     obstacles: tuple[Reason, ...] = ()
-    volumes: Terms | None = None
+    volumes: VolumeKey | None = None
     is_overdue: bool = False
     within: str = ""
 
     @property
     def tier(self) -> Tier:
-        """Which pods it goes before and after."""
+        """The tier of its pods in queue order."""
         return Tier(self.priority, self.is_overdue)
 
     @property
@@ -103,7 +104,7 @@ class PodClass:
         return len(self.members)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class SharedClaim:
     """A claim without allocation that several pods of the batch use: allocated once or not at all."""
 
@@ -113,45 +114,169 @@ class SharedClaim:
     sources: tuple[tuple[Source, ...], ...]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceRequests:
+    """
+    What pods ask of devices, each thing once: `demands` and their `answers` by number, `components` of claims.
+
+    `claims` include the extended resource claims that would be created. `takes_node_resources` says whether some device
+    takes of the resources of its node (KEP-5517).
+    """
+
+    claims: Mapping[ClaimId, Claim]
+    device_classes: Mapping[str, DeviceClass]
+    demands: tuple[DemandKey, ...]
+    answers: tuple[Answers, ...]
+    components: list[Component]
+    takes_node_resources: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Available:
+    """
+    What nodes and devices have left.
+
+    `room` is cpu, memory and so on per node, `states` the budgets of devices per node, `wide_state` the cluster-wide
+    budgets, `usage` the devices in use. `is_whole` marks nodes with devices none of which is in use.
+    """
+
+    usage: Usage
+    room: Room
+    states: list[State]
+    wide_state: State
+    is_whole: Mask
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PodRules:
+    """
+    Hard rules between pods: amounts per domain, gangs, and pod affinity, anti-affinity and topology spread.
+
+    `reserved` are, by class, the nodes that only a reservation for other pods keeps from its pods.
+    """
+
+    limits: tuple[Limit, ...] = ()
+    gangs: tuple[GangRule, ...] = ()
+    neighbours: InterPodRules = field(default_factory=InterPodRules)
+    reserved: Mapping[int, frozenset[int]] = field(default_factory=dict)
+
+
+class NodeDeviceKey(NamedTuple):
+    """
+    The key of node equivalence as far as devices go: nodes with equal keys can serve the same claims in the same ways.
+
+    Whoever needs more adds it: `cells` the classes that may use the node, gang domains and costs, `patterns` these and
+    the room, `device_fit.Condition` the cluster-wide budgets. Without these three parts no two nodes are equal.
+    """
+
+    group: int
+    """Index of the group: types of devices and totals of budgets (`layout.GroupKey`)."""
+    state: State
+    """Units left of each budget."""
+    is_whole: bool
+    """Whether the node has devices and none is in use: to take the first one opens the node."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Problem:
     """
-    Everything that greedy, model and extraction look at.
+    A snapshot and a batch in dense form, built by `prepare`.
 
-    `states` are per node, `wide_state` is of the cluster-wide budgets; `is_whole` marks nodes none of whose
-    devices was in use. `rejected` are pods that nothing can place, by batch position. `limits` and
-    `gangs` are rules among pods; `tastes` are costs of places.
+    `inventory` and `layout` describe the devices, `requests` what pods ask of them, `available` what is left, `classes`
+    and `shared` the pods, `rules` what pods demand of each other, `tastes` the costs of places, `store` the volumes.
+    `rejected` are the reasons of pods that nothing can place, by batch position; `left` are pods that are no part of
+    the batch, because time or the allowance did not reach them. A changed problem is a new value: `replace` one part.
     """
 
     snapshot: Snapshot
     batch: Batch
     policy: Policy
     inventory: Inventory
-    usage: Usage
     layout: Layout
-    room: Room
-    claims: Mapping[ClaimId, Claim]
-    device_classes: Mapping[str, DeviceClass]
-    demands: tuple[DemandKey, ...]
-    answers: tuple[Answers, ...]
-    components: list[Component]
-    classes: list[PodClass]
-    shared: list[SharedClaim]
-    states: list[State]
-    wide_state: State
-    is_whole: Mask
-    rejected: dict[int, tuple[Reason, ...]]
-    has_burdens: bool = False
-    """Whether some devices take of their node's own resources (KEP-5517)."""
-    limits: tuple[Limit, ...] = ()
-    store: Store | None = None
-    tastes: Tastes = NO_TASTES
-    gangs: tuple[GangRule, ...] = ()
-    neighbours: Neighbours = field(default_factory=Neighbours)
+    requests: DeviceRequests
+    available: Available
+    classes: Sequence[PodClass]
+    shared: Sequence[SharedClaim]
+    rejected: Mapping[int, tuple[Reason, ...]]
+    rules: PodRules = field(default_factory=PodRules)
+    tastes: CostModels = NO_COST_MODELS
+    store: VolumeIndex | None = None
     left: Mapping[PodId, Reason] = field(default_factory=dict)
-    """Pods that are no part of the batch any more, because time or the allowance did not reach them."""
-    held: dict[int, frozenset[int]] = field(default_factory=dict)
-    """By class the nodes that its pods may not use for nothing but a hold."""
+
+    @property
+    def usage(self) -> Usage:
+        """Devices in use."""
+        return self.available.usage
+
+    @property
+    def room(self) -> Room:
+        """What nodes have left of cpu, memory and so on."""
+        return self.available.room
+
+    @property
+    def states(self) -> list[State]:
+        """Units left of the budgets of each node."""
+        return self.available.states
+
+    @property
+    def wide_state(self) -> State:
+        """Units left of the cluster-wide budgets."""
+        return self.available.wide_state
+
+    @property
+    def is_whole(self) -> Mask:
+        """Nodes with devices none of which is in use."""
+        return self.available.is_whole
+
+    @property
+    def claims(self) -> Mapping[ClaimId, Claim]:
+        """Claims, those to be created included."""
+        return self.requests.claims
+
+    @property
+    def device_classes(self) -> Mapping[str, DeviceClass]:
+        """Device classes by name."""
+        return self.requests.device_classes
+
+    @property
+    def demands(self) -> tuple[DemandKey, ...]:
+        """Demands by number."""
+        return self.requests.demands
+
+    @property
+    def answers(self) -> tuple[Answers, ...]:
+        """What devices answer to each demand."""
+        return self.requests.answers
+
+    @property
+    def components(self) -> list[Component]:
+        """Components by number."""
+        return self.requests.components
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """Amounts per domain."""
+        return self.rules.limits
+
+    @property
+    def gangs(self) -> tuple[GangRule, ...]:
+        """Rules of gangs."""
+        return self.rules.gangs
+
+    @property
+    def neighbours(self) -> InterPodRules:
+        """Inter-pod rules."""
+        return self.rules.neighbours
+
+    @property
+    def has_burdens(self) -> bool:
+        """Whether some device takes of its node (KEP-5517)."""
+        return self.requests.takes_node_resources
+
+    @property
+    def held(self) -> Mapping[int, frozenset[int]]:
+        """Nodes that only a reservation keeps from a class."""
+        return self.rules.reserved
 
     @property
     def node_count(self) -> int:
@@ -178,6 +303,32 @@ class Problem:
     def wide_left(self, budget: int) -> int:
         """Give the units left of a cluster-wide budget."""
         return self.wide_state[budget - GLOBAL]
+
+    def device_key(self, node: int) -> NodeDeviceKey:
+        """Give the key of node equivalence as far as devices go."""
+        available = self.available
+        return NodeDeviceKey(self.layout.group_of[node], available.states[node], bool(available.is_whole[node]))
+
+    def rejecting(self, reasons: Mapping[int, tuple[Reason, ...]]) -> "Problem":
+        """Give the same problem with more pods that have their reasons already, by batch position."""
+        return replace(self, rejected={**self.rejected, **reasons}) if reasons else self
+
+    def with_limits(self, limits: Iterable[Limit]) -> "Problem":
+        """Give the same problem with more limits."""
+        return replace(self, rules=replace(self.rules, limits=(*self.rules.limits, *limits)))
+
+    def with_no_whole_nodes(self) -> "Problem":
+        """Give the same problem where no node counts as unused: to take its first device opens nothing."""
+        return replace(self, available=replace(self.available, is_whole=np.zeros(self.node_count, dtype=np.bool_)))
+
+    def with_verdicts(self, verdicts: Mapping[int, NodeVerdicts]) -> "Problem":
+        """Give the same problem where some classes, by index, may use other nodes."""
+        if not verdicts:
+            return self
+        classes = [
+            replace(each, verdicts=verdicts[each.index]) if each.index in verdicts else each for each in self.classes
+        ]
+        return replace(self, classes=classes)
 
     def pod(self, position: int) -> Pod:
         """Give a pod of the batch."""
@@ -209,8 +360,9 @@ class Problem:
     def within(self, nodes: Mask) -> "Problem":
         """Give the same problem with all other nodes ruled out."""
         classes = [replace(each, verdicts=each.verdicts.within(nodes)) for each in self.classes]
-        held = {key: frozenset(node for node in those if nodes[node]) for key, those in self.held.items()}
-        return replace(self, classes=classes, held=held)
+        reserved = self.rules.reserved
+        kept = {key: frozenset(node for node in those if nodes[node]) for key, those in reserved.items()}
+        return replace(self, classes=classes, rules=replace(self.rules, reserved=kept))
 
     def on(self, node: int) -> "Problem":
         """Give the same problem with every node ruled out but one."""

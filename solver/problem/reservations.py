@@ -7,13 +7,14 @@ memory and so on beside what the pods of the hold ask for.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from solver.domain import Hold, Reason, ReasonCode
 from solver.problem.limits import NO_DOMAIN, Limit
-from solver.problem.node_arrays import PODS, narrowed
+from solver.problem.node_arrays import PODS, NodeVerdicts, narrowed
 from solver.problem.problem import PodClass, Problem
 
 HELD: Final = Reason(
@@ -23,20 +24,27 @@ HELD: Final = Reason(
 )
 
 
-def apply(problem: Problem) -> None:
+def apply(problem: Problem) -> Problem:
     """Keep the nodes of the batch's holds free of who comes later."""
     for hold in problem.batch.holds:
         nodes = [problem.inventory.node_index[name] for name in hold.nodes if name in problem.inventory.node_index]
-        if not nodes:
-            continue
-        concerned = [each for each in problem.classes if not _goes_before(problem, each, hold)]
-        takers = [each for each in concerned if hold.takes_devices and _takes_devices(problem, each)]
-        for each in takers:
-            lost = {node for node in nodes if each.verdicts.allowed[node]}
-            problem.held[each.index] = problem.held.get(each.index, frozenset()) | lost
-            each.verdicts = narrowed(each.verdicts, dict.fromkeys(nodes, HELD))
-        rest = [each for each in concerned if each not in takers]
-        problem.limits += tuple(_limits(problem, hold, nodes, rest))
+        if nodes:
+            problem = _held(problem, hold, nodes)
+    return problem
+
+
+def _held(problem: Problem, hold: Hold, nodes: list[int]) -> Problem:
+    concerned = [each for each in problem.classes if not _goes_before(problem, each, hold)]
+    takers = [each for each in concerned if hold.takes_devices and _takes_devices(problem, each)]
+    rest = [each for each in concerned if each not in takers]
+    reserved, verdicts = dict(problem.rules.reserved), dict[int, NodeVerdicts]()
+    for each in takers:
+        lost = {node for node in nodes if each.verdicts.allowed[node]}
+        reserved[each.index] = reserved.get(each.index, frozenset()) | lost
+        verdicts[each.index] = narrowed(each.verdicts, dict.fromkeys(nodes, HELD))
+    limits = (*problem.rules.limits, *_limits(problem, hold, nodes, rest))
+    rules = replace(problem.rules, limits=limits, reserved=reserved)
+    return replace(problem, rules=rules).with_verdicts(verdicts)
 
 
 def _goes_before(problem: Problem, pod_class: PodClass, hold: Hold) -> bool:

@@ -32,7 +32,7 @@ def recorded(budget: Budget, stage: str) -> Reasons | None:
     return {each.pod: each.reason for stop in before if stop.stage == stage for each in stop.left}
 
 
-def whole(batch: Batch, found: Mapping[PodId, Reason]) -> Reasons:
+def with_whole_gangs(batch: Batch, found: Mapping[PodId, Reason]) -> Reasons:
     """Add the other members of gangs one of which is left out, for the same reason, and bring all into batch order."""
     if not found:
         return {}
@@ -44,7 +44,7 @@ def whole(batch: Batch, found: Mapping[PodId, Reason]) -> Reasons:
     return reasons
 
 
-def noted(budget: Budget, stage: str, found: Mapping[PodId, Reason]) -> None:
+def record(budget: Budget, stage: str, found: Mapping[PodId, Reason]) -> None:
     """Record what a stage leaves out."""
     if found:
         budget.work.leave(stage, tuple(LeftOut(pod=key, reason=reason) for key, reason in found.items()))
@@ -53,7 +53,7 @@ def noted(budget: Budget, stage: str, found: Mapping[PodId, Reason]) -> None:
 _LONGEST: Final = 500
 
 
-class guarded:  # noqa: N801 - reads as the verb that it is: with guarded(...)
+class quarantining:  # noqa: N801 - reads as the verb that it is: with guarded(...)
     """Notes what goes wrong in its block with an object, and goes on; but for memory that ends, which no object is."""
 
     def __init__(self, budget: Budget, subject: str) -> None:
@@ -76,10 +76,10 @@ class guarded:  # noqa: N801 - reads as the verb that it is: with guarded(...)
 
 def note(budget: Budget, subject: str, error: Exception) -> None:
     """Report what went wrong with an object; the first error counts."""
-    budget.work.quarantined.setdefault(subject, Quarantined(subject=subject, error=told(error)))
+    budget.work.quarantined.setdefault(subject, Quarantined(subject=subject, error=error_text(error)))
 
 
-def told(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """Say what was raised, and where."""
     frames = traceback.extract_tb(error.__traceback__)
     at = f" ({frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno})" if frames else ""

@@ -15,15 +15,15 @@ from solver.domain import Budget, DeviceTaintRule, Node, OwnedDevices, Pod, Reso
 from solver.feasibility import node_fit
 from solver.feasibility.device_attributes import AttributeName
 from solver.problem import gang_domains, node_arrays
-from solver.problem.bounded_cache import MIB, Bounded
+from solver.problem.bounded_cache import MIB, BoundedCache
 from solver.problem.devices import device_properties, device_types, incremental, inventory, node_groups, usage
-from solver.problem.devices.device_types import Column, Compared, Drafting
+from solver.problem.devices.device_types import Column, ComparedAttribute, LayoutInput
 from solver.problem.devices.inventory import DeviceRecord, Inventory
 from solver.problem.devices.layout import Layout
-from solver.problem.devices.slice_cache import Learned, Recall, Selectors
-from solver.problem.devices.usage import Holding, Usage
-from solver.problem.inter_pod.inter_pod_context import Memory, RunningPods, Topologies
-from solver.problem.node_matching import Judge
+from solver.problem.devices.slice_cache import Learned, Selectors, SliceCache
+from solver.problem.devices.usage import ClaimUsage, Usage
+from solver.problem.inter_pod.inter_pod_context import InterPodCache, RunningPods, Topologies
+from solver.problem.node_matching import NodeMatcher
 from solver.problem.requests import demand, evaluation
 from solver.problem.requests.component import Ways
 from solver.problem.requests.demand import Answers, DemandKey
@@ -42,7 +42,7 @@ _VERDICT: Final = 50
 """Bytes of the answer of one device, and the same for what is taken of it."""
 
 _Basis = tuple[tuple[Node, ...], tuple[ResourceSlice, ...], tuple[DeviceTaintRule, ...], OwnedDevices]
-_LayoutKey = tuple[tuple[DemandKey, ...], tuple[Compared, ...], tuple[int, ...]]
+_LayoutKey = tuple[tuple[DemandKey, ...], tuple[ComparedAttribute, ...], tuple[int, ...]]
 """Demands, attributes, and how many devices are asked for, where that decides which of them are given."""
 
 
@@ -52,27 +52,31 @@ class Engine:
 
     _basis: _Basis | None = None
     _inventory: Inventory | None = None
-    _answers: Bounded[DemandKey, Answers] = field(default_factory=partial(Bounded, _ANSWERS_BYTES, patient=True))
+    _answers: BoundedCache[DemandKey, Answers] = field(
+        default_factory=partial(BoundedCache, _ANSWERS_BYTES, patient=True)
+    )
     _stale: dict[DemandKey, tuple[Answers, frozenset[int]]] = field(default_factory=dict)
     """Answers of inventories before this one, with the records that were replaced since."""
     _layouts: dict[_LayoutKey, tuple[Layout, tuple[Answers, ...]]] = field(default_factory=dict)
     _outdated: dict[_LayoutKey, tuple[Layout, dict[int, DeviceRecord]]] = field(default_factory=dict)
     """Layouts of inventories before this one, with the records that were replaced since, as they were."""
-    _by_value: Bounded[tuple[DemandKey, tuple[AttributeName, ...]], dict[tuple[str, ...], Answers]] = field(
-        default_factory=partial(Bounded, _ANSWERS_BYTES)
+    _by_value: BoundedCache[tuple[DemandKey, tuple[AttributeName, ...]], dict[tuple[str, ...], Answers]] = field(
+        default_factory=partial(BoundedCache, _ANSWERS_BYTES)
     )
-    _columns: Bounded[AttributeName, Column] = field(default_factory=partial(Bounded, _ATTRIBUTES_BYTES, patient=True))
-    _verdicts: Bounded[node_fit.NodeDemand, node_arrays.NodeVerdicts] = field(
-        default_factory=partial(Bounded, _NODES_BYTES)
+    _columns: BoundedCache[AttributeName, Column] = field(
+        default_factory=partial(BoundedCache, _ATTRIBUTES_BYTES, patient=True)
     )
-    _judge: Judge | None = None
-    _holdings: dict[int, Holding] = field(default_factory=dict)
-    _neighbours: Memory | None = None
-    _recall: Recall = field(default_factory=Recall)
+    _verdicts: BoundedCache[node_fit.NodeDemand, node_arrays.NodeVerdicts] = field(
+        default_factory=partial(BoundedCache, _NODES_BYTES)
+    )
+    _judge: NodeMatcher | None = None
+    _holdings: dict[int, ClaimUsage] = field(default_factory=dict)
+    _neighbours: InterPodCache | None = None
+    _recall: SliceCache = field(default_factory=SliceCache)
     _nodes: tuple[Node, ...] = ()
-    _per_node: Bounded[Hashable, node_arrays.Amounts] = field(default_factory=partial(Bounded, _NODES_BYTES))
-    _ways: Bounded[Hashable, Ways] = field(default_factory=partial(Bounded, _WAYS_BYTES, patient=True))
-    costs: Bounded[Hashable, int] = field(default_factory=partial(Bounded, _COSTS_BYTES))
+    _per_node: BoundedCache[Hashable, node_arrays.Amounts] = field(default_factory=partial(BoundedCache, _NODES_BYTES))
+    _ways: BoundedCache[Hashable, Ways] = field(default_factory=partial(BoundedCache, _WAYS_BYTES, patient=True))
+    costs: BoundedCache[Hashable, int] = field(default_factory=partial(BoundedCache, _COSTS_BYTES))
     """Cost units that are known not to be enough, by what needs them; as long as the devices are the same."""
     paid_units: int = 0
     """Cost units of all decisions so far (`Budget.cost_units`)."""
@@ -83,7 +87,7 @@ class Engine:
         if (self._inventory is None or not self._is_current(basis)) and not self._restock(basis):
             nodes = self._sorted(snapshot.nodes)
             ownership = device_properties.resolve(owned_devices, nodes)
-            self._inventory = inventory.take_stock(
+            self._inventory = inventory.build_inventory(
                 nodes, snapshot.slices, snapshot.taint_rules, ownership, self._recall
             )
             self._recall.keep(snapshot.slices)
@@ -100,9 +104,15 @@ class Engine:
         return self._known()
 
     @property
-    def caches(self) -> list["Bounded[Any, Any] | Recall"]:
+    def caches(self) -> list["BoundedCache[Any, Any] | SliceCache"]:
         """Give what is bounded in bytes and grows with what users write."""
-        found: list[Bounded[Any, Any] | Recall] = [self._answers, self._by_value, self._ways, self.costs, self._recall]
+        found: list[BoundedCache[Any, Any] | SliceCache] = [
+            self._answers,
+            self._by_value,
+            self._ways,
+            self.costs,
+            self._recall,
+        ]
         found.append(self._columns)
         return [*found, self._verdicts, self._per_node, *(self._judge.caches if self._judge is not None else ())]
 
@@ -125,7 +135,7 @@ class Engine:
             return False
         if was[0] is not basis[0]:
             return False
-        found = incremental.restock(self._inventory, was[1], basis[1], basis[2])
+        found = incremental.updated_inventory(self._inventory, was[1], basis[1], basis[2])
         if found is None:
             return False
         wanted = {key for demands, *_ in (*self._layouts, *self._outdated) for key in demands if not key.within}
@@ -220,7 +230,7 @@ class Engine:
         self,
         stock: Inventory,
         demands: tuple[DemandKey, ...],
-        attributes: tuple[Compared, ...],
+        attributes: tuple[ComparedAttribute, ...],
         needed: tuple[int, ...] = (),
     ) -> tuple[Layout, tuple[Answers, ...]]:
         """
@@ -249,10 +259,10 @@ class Engine:
         found = self._laid_again(key, stock, answers)
         if found is None:
             is_admin, columns = tuple(each.is_admin for each in demands), self._read(stock, attributes)
-            found = node_groups.lay_out(device_types.prepare(stock, answers, is_admin, attributes, columns))
+            found = node_groups.build_layout(device_types.layout_input(stock, answers, is_admin, attributes, columns))
         return found, answers if needed else ()
 
-    def _read(self, stock: Inventory, attributes: tuple[Compared, ...]) -> tuple[Column, ...]:
+    def _read(self, stock: Inventory, attributes: tuple[ComparedAttribute, ...]) -> tuple[Column, ...]:
         """Give what was read of attributes so far."""
         for name in (each.name for each in attributes):
             if name not in self._columns:
@@ -266,8 +276,8 @@ class Engine:
             return None
         is_admin = tuple(each.is_admin for each in key[0])
         columns = self._read(stock, key[1])
-        fresh = Drafting(stock, answers, key[1], is_admin, defaultdict(list), columns)
-        return incremental.lay_again(layout, fresh, replaced)
+        fresh = LayoutInput(stock, answers, key[1], is_admin, defaultdict(list), columns)
+        return incremental.updated_layout(layout, fresh, replaced)
 
     def usage(self, stock: Inventory, snapshot: Snapshot) -> Usage:
         """Give what is in use of an inventory."""
@@ -285,19 +295,19 @@ class Engine:
             found = self._per_node[key] = work_out()
         return found
 
-    def neighbours(self, stock: Inventory, pods: tuple[Pod, ...]) -> Memory:
+    def neighbours(self, stock: Inventory, pods: tuple[Pod, ...]) -> InterPodCache:
         """Give nodes and running pods as rules between pods look at them; running pods anew when one has changed."""
         found = self._neighbours
         if found is None:
             residents = RunningPods.of(pods, stock.node_index)
-            found = self._neighbours = Memory(stock, self.judge(stock), Topologies(stock.labels), residents)
+            found = self._neighbours = InterPodCache(stock, self.judge(stock), Topologies(stock.labels), residents)
         elif found.residents.pods is not pods:
             found.residents = RunningPods.of(pods, stock.node_index)
         return found
 
-    def judge(self, stock: Inventory) -> Judge:
+    def judge(self, stock: Inventory) -> NodeMatcher:
         """Give what was found out about nodes and their labels."""
-        self._judge = self._judge or Judge(stock.nodes, stock.labels)
+        self._judge = self._judge or NodeMatcher(stock.nodes, stock.labels)
         return self._judge
 
     def node_verdicts(self, stock: Inventory, wanted: node_fit.NodeDemand) -> node_arrays.NodeVerdicts:

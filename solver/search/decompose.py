@@ -12,7 +12,7 @@ rest first: what is cheap need not wait until a search has ended that has nothin
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from solver.domain.disjoint_sets import DisjointSets
 from solver.model import build
 from solver.problem.devices import fragmentation
 from solver.problem.devices.layout import GLOBAL, Group, type_at
-from solver.problem.inter_pod.rules import Neighbours
+from solver.problem.inter_pod.rules import InterPodRules
 from solver.problem.problem import PodClass, Problem
 from solver.search import bound, exact
 from solver.search.bound import Bounds
@@ -155,14 +155,15 @@ def _piece(problem: Problem, start: Solution, classes: frozenset[int], empty: li
     for index in classes:
         kept[index] = problem.classes[index]
     shared = {number for index in classes for number in problem.classes[index].shared}
-    rules: dict[str, Any] = {
-        "limits": tuple(limit for limit in problem.limits if classes & limit.takes.keys()),
-        "gangs": tuple(rule for rule in problem.gangs if classes & set(rule.classes)),
-        "neighbours": problem.neighbours if classes & problem.neighbours.concerned else Neighbours(),
-    }
+    rules = replace(
+        problem.rules,
+        limits=tuple(limit for limit in problem.limits if classes & limit.takes.keys()),
+        gangs=tuple(rule for rule in problem.gangs if classes & set(rule.classes)),
+        neighbours=problem.neighbours if classes & problem.neighbours.concerned else InterPodRules(),
+    )
     choices = [choice for choice in start.choices if choice.pod_class in classes]
     held = {number: choice for number, choice in start.shared.items() if number in shared}
-    return Piece(replace(problem, classes=kept, **rules), Solution(choices, held))
+    return Piece(replace(problem, classes=kept, rules=rules), Solution(choices, held))
 
 
 _SMALL_TERMS: Final = 2_000

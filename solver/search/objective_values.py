@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
-from solver.problem.costs.cost_model import Taste
+from solver.problem.costs.cost_model import CostModel
 from solver.problem.devices import fragmentation
 from solver.problem.devices.layout import DeviceType, Group, type_at, whole
 from solver.problem.limits import NO_DOMAIN
@@ -235,7 +235,7 @@ def _opened_devices(problem: Problem, uses: _Uses) -> int:
     return -len(opened)
 
 
-def _taste(taste: Taste, solution: Solution) -> int:
+def _taste(taste: CostModel, solution: Solution) -> int:
     return -taste.cost((choice.pod_class, choice.node) for choice in solution.choices)
 
 

@@ -65,7 +65,7 @@ def kinds(
         if not allowed.any() or room[0, node] <= 0:
             continue
         costs = tuple(int(column[node]) for column in preferred)
-        look = (problem.layout.group_of[node], problem.states[node], problem.is_whole[node], allowed.tobytes(), costs)
+        look = (problem.device_key(node), allowed.tobytes(), costs)
         if look not in limits:
             if stop():
                 return None

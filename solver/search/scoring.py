@@ -15,7 +15,7 @@ are, room not looked at), and where that leaves it open `scoring`.
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from msgspec import structs
@@ -28,12 +28,11 @@ from solver.model import build
 from solver.model.cells import Cell, Cells
 from solver.model.form import Expression, OutOfTimeError
 from solver.model.variables import Variables
-from solver.problem.costs.cost_model import SpreadCost, Taste
+from solver.problem.costs.cost_model import CostModel, SpreadCost
 from solver.problem.costs.preferences import SCORES
 from solver.problem.costs.scores import best_case
-from solver.problem.inter_pod.rules import Neighbours
 from solver.problem.node_arrays import PODS, Room
-from solver.problem.problem import PodClass, Problem, Requests
+from solver.problem.problem import PodClass, PodRules, Problem, Requests
 from solver.search import exact, packing_budget, stages
 from solver.search.bound import Bounds, proves
 from solver.search.objective_values import Values, values
@@ -110,7 +109,8 @@ def _rounded(problem: Problem, solution: Solution, budget: Budget) -> Solution:
     moved = Counter(choice.pod_class for choice in solution.choices if choice.pod_class in loose)
     if not moved:
         return solution
-    part = replace(_of(problem, moved), room=_room_beside(problem, kept))
+    part = _of(problem, moved)
+    part = replace(part, available=replace(part.available, room=_room_beside(problem, kept)))
     try:
         variables = build.build(part, _cells(part), stop=budget.should_stop)
     except OutOfTimeError:
@@ -177,13 +177,14 @@ def _of(problem: Problem, sizes: dict[int, int]) -> Problem:
         replace(each, members=each.members[: sizes.get(each.index, 0)], sources=[], specials=[])
         for each in problem.classes
     ]
-    nothing: dict[str, Any] = {"shared": [], "limits": (), "gangs": (), "neighbours": Neighbours()}
     policy = structs.replace(problem.policy, levels=(SCORES,))
     tastes = replace(problem.tastes, scores=_by_pod(problem.tastes.scores))
-    return replace(problem, classes=classes, policy=policy, tastes=tastes, wide_state=(), **nothing)
+    available = replace(problem.available, wide_state=())
+    rules = PodRules(reserved=problem.rules.reserved)
+    return replace(problem, classes=classes, shared=[], policy=policy, tastes=tastes, available=available, rules=rules)
 
 
-def _by_pod(taste: Taste) -> Taste:
+def _by_pod(taste: CostModel) -> CostModel:
     """The same costs; what the first pod of a crowd costs on a node is counted for each pod, so that nodes differ."""
     of_class, crowds = dict(taste.of_class), list[SpreadCost]()
     for crowd in taste.crowds:
@@ -193,7 +194,7 @@ def _by_pod(taste: Taste) -> Taste:
         for each in crowd.classes:
             of_class[each] = of_class[each] + crowd.base
         crowds.append(replace(crowd, base=np.zeros_like(crowd.base)))
-    return Taste(of_class, tuple(crowds))
+    return CostModel(of_class, tuple(crowds))
 
 
 def _room_beside(problem: Problem, kept: list[Choice]) -> Room:

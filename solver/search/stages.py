@@ -56,7 +56,7 @@ def without_hopeless(problem: Problem, solution: Solution, budget: Budget) -> Pr
     left = budget.remaining_seconds()
     watch = replace(budget, seconds=budget.seconds - left + left / _PARTS, stage="alone")
     nowhere = np.zeros(problem.node_count, dtype=np.bool_)
-    classes, tried = problem.classes.copy(), 0
+    classes, tried = list(problem.classes), 0
     for each in problem.classes:
         if placed[each.index] or not _depends_on_devices(problem, each):
             continue
@@ -79,7 +79,7 @@ def _kinds(problem: Problem, pod_class: PodClass) -> Iterator[int]:
     """Give one node of each kind that a class may use: those with the same devices, of which the same is left."""
     seen = set()
     for node in np.flatnonzero(pod_class.verdicts.allowed & (problem.room.of(PODS) > 0)).tolist():
-        kind = (problem.layout.group_of[node], problem.states[node], bool(problem.is_whole[node]))
+        kind = problem.device_key(node)
         if kind not in seen:
             seen.add(kind)
             yield node
@@ -96,7 +96,7 @@ def _is_impossible(problem: Problem, pod_class: PodClass, node: int, budget: Bud
         sources=pod_class.sources[:1],
     )
     policy = structs.replace(problem.policy, levels=(), sums_priorities=False)
-    one = replace(problem, classes=others, policy=policy, gangs=()).on(node)
+    one = replace(problem, classes=others, policy=policy, rules=replace(problem.rules, gangs=())).on(node)
     try:
         form = build.build(one, cells.single(one, [node]), stop=budget.should_stop).form
     except OutOfTimeError:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from solver.domain import Budget
 from solver.engines import cpsat
@@ -12,8 +12,7 @@ from solver.model import assignment, build, cells
 from solver.model.form import Expression, ObjectiveLevel, OutOfTimeError
 from solver.problem.devices.layout import GLOBAL, type_at
 from solver.problem.gang_rules import GangRule
-from solver.problem.inter_pod.rules import Neighbours
-from solver.problem.problem import PodClass, Problem
+from solver.problem.problem import PodClass, PodRules, Problem
 from solver.search.objective_values import taken
 from solver.solution import Choice, Solution
 
@@ -66,8 +65,9 @@ def restricted(
     classes = [_limited(each, released[each.family] + left[each.index]) for each in problem.classes]
     outside = [choice for choice in solution.choices if choice.node not in inside]
     wide = _wide_left(problem, Solution(outside, solution.shared))
-    nothing: dict[str, Any] = {"shared": [], "limits": (), "gangs": tuple(gangs), "neighbours": Neighbours()}
-    return replace(problem, classes=classes, wide_state=wide, **nothing)
+    available = replace(problem.available, wide_state=wide)
+    rules = PodRules(gangs=tuple(gangs), reserved=problem.rules.reserved)
+    return replace(problem, classes=classes, shared=[], available=available, rules=rules)
 
 
 def solve(

@@ -119,13 +119,30 @@ def test_shapes_of_one_namespace_take_no_limits_from_another(*, is_allowed: bool
 
 
 def test_pods_that_get_no_volumes_are_not_tried_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On one node each would take the place of the one before."""
+    """
+    On one node each would take the place of the one before; their priorities make each of them a class of its own.
+
+    The first round finds that h7 gets no volumes, the second that h6 gets none either; the third leaves all out.
+    """
     claims = [volume_claim(f"{name}-{n}", selector={name[0]: "y"}) for n in range(8) for name in NAMES]
-    hostile = [using(b.pod(f"h{n}", cpu=8), *(f"{name}-{n}" for name in NAMES)) for n in range(8)]
+    hostile = [using(b.pod(f"h{n}", cpu=8, priority=n), *(f"{name}-{n}" for name in NAMES)) for n in range(8)]
     world = with_storage(b.snapshot(b.node("n1", cpu=8)), storage_class(), *VOLUMES, *claims)
     prepared = counted(monkeypatch, sys.modules["solver.solve"], "prepare")
 
     plan = placed(world, b.batch(*hostile, b.pod("victim", cpu=8, namespace="other")))
 
     assert s.nodes_of(plan) == {"victim": "n1"}
-    assert len(prepared) == 2
+    assert len(prepared) == 3
+
+
+def test_a_pod_that_never_gets_its_volumes_holds_up_no_other_pod_of_its_namespace() -> None:
+    """Where the pods that wait beside it were left out too, they would be in every batch."""
+    own = volume("v-own", nodes=["n1"], labels={"own": "y"})
+    claims = [*CLAIMS, volume_claim("own", selector={"own": "y"})]
+    world = with_storage(b.snapshot(b.node("n1", cpu=8)), storage_class(), *VOLUMES, own, *claims)
+    never = using(b.pod("never", cpu=8), *NAMES)
+    sibling = using(b.pod("sibling", cpu=8), "own")
+
+    plan = placed(world, b.batch(never, sibling))
+
+    assert (s.nodes_of(plan), codes(plan)) == ({"sibling": "n1"}, {"never": "VolumeContended"})

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from solver import solve, solve_greedily
 from solver.domain import Batch, Budget, Gang, NodeDrivers, Plan, Pod, Policy, Snapshot
 from solver.problem.volumes import attach_limits
-from solver.problem.volumes.volume_index import Store
+from solver.problem.volumes.volume_index import VolumeIndex
 from solver.verify import check
 from tests.support.builders import batch, gang, member, node, pod, snapshot
 from tests.support.solver_problems import inventory
@@ -206,9 +206,9 @@ class Looked(dict[str, int]):
 def test_nodes_that_stand_alone_are_named_without_a_search_for_each() -> None:
     stand = with_storage(snapshot(*(node(f"n{i}") for i in range(40))), storage_class(DYNAMIC, DRIVER), MADE)
     both = batch(*pods(2, "data"))
-    store = Store.of(stand, both, inventory(stand.nodes))
+    store = VolumeIndex.of(stand, both, inventory(stand.nodes))
     assert store is not None
     known = store.stock.node_index = Looked(store.stock.node_index)
-    (rule,) = attach_limits.tied((), (attach_limits.Sharer(0, 0, 2, None, (MADE.id,)),), store)
+    (rule,) = attach_limits.with_shared_claims((), (attach_limits.VolumeSharer(0, 0, 2, None, (MADE.id,)),), store)
     assert sorted(rule.levels[0].names) == sorted(f"one made for node n{i}" for i in range(40))
     assert known.count == len(known)

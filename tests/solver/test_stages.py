@@ -359,7 +359,7 @@ def test_what_matching_one_pod_raises_is_its_own_problem(monkeypatch: pytest.Mon
         "solver.feasibility.node_fit.demand_of",
         "solver.problem.pod_classes._ways",
         "solver.problem.inter_pod.rules._number",
-        "solver.problem.outline._joined",
+        "solver.problem.batch_requests._joined",
     ],
 )
 def test_what_preparing_one_pod_raises_is_its_own_problem(place: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from solver import solve
 from solver.domain import Budget, ClaimId, OwnedDevices, Plan, Pod, PodId, Policy, Unplaced
 from solver.problem.devices.device_properties import Ownership, resolve
-from solver.problem.devices.inventory import Inventory, take_stock
+from solver.problem.devices.inventory import Inventory, build_inventory
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from solver.problem.solver_cache import Engine
@@ -29,7 +29,7 @@ def plan(*objects: Objects, pods: Sequence[Pod], policy: Policy | None = None, e
 def inventory(*objects: Objects, owned: OwnedDevices | None = None) -> Inventory:
     snapshot = b.snapshot(*objects)
     ownership = EVERYTHING if owned is None else resolve(owned, snapshot.nodes)
-    return take_stock(snapshot.nodes, snapshot.slices, snapshot.taint_rules, ownership)
+    return build_inventory(snapshot.nodes, snapshot.slices, snapshot.taint_rules, ownership)
 
 
 def nodes_of(decided: Plan) -> dict[str, str]:

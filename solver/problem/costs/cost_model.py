@@ -17,8 +17,8 @@ import numpy as np
 
 from solver.domain import Snapshot
 from solver.problem.devices.inventory import Inventory
-from solver.problem.inter_pod.inter_pod_context import Memory
-from solver.problem.inter_pod.pod_keys import Audience, Audiences
+from solver.problem.inter_pod.inter_pod_context import InterPodCache
+from solver.problem.inter_pod.pod_keys import PodSelector, PodSelectorIndex
 from solver.problem.limits import NO_DOMAIN, Domains
 from solver.problem.node_arrays import Amounts
 
@@ -94,7 +94,7 @@ class AffinityCost:
 
 
 @dataclass(slots=True, eq=False)
-class Taste:
+class CostModel:
     """Costs of one level: `of_class[class][node]`, and what depends on where others are."""
 
     of_class: dict[int, Amounts] = field(default_factory=dict)
@@ -142,18 +142,18 @@ class Taste:
 
 
 _NONE: Final[list[int]] = []
-NOTHING: Final = Taste()
+NO_COSTS: Final = CostModel()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tastes:
+class CostModels:
     """Costs behind the levels `preferences` and `scores`."""
 
-    preferences: Taste = NOTHING
-    scores: Taste = NOTHING
+    preferences: CostModel = NO_COSTS
+    scores: CostModel = NO_COSTS
 
 
-NO_TASTES: Final = Tastes()
+NO_COST_MODELS: Final = CostModels()
 
 
 def _by_domain(domain_of: Domains, classes: frozenset[int], counted: Counter[tuple[int, int]]) -> Counter[int]:
@@ -172,7 +172,7 @@ class CostTracker:
     `crowded` has what the next place costs in the domains of the crowds that anybody was placed in, by position.
     """
 
-    taste: Taste
+    taste: CostModel
     crowded: dict[int, Amounts] = field(default_factory=dict)
     mated: list[Amounts] = field(default_factory=list)
 
@@ -235,7 +235,7 @@ class SoftSpread(NamedTuple):
     max_skew: int
 
 
-def crowds(
+def spread_costs(
     spreads: Sequence[SoftSpread], classes: frozenset[int], pod_count: int, worst: int
 ) -> tuple[SpreadCost, ...]:
     """
@@ -263,13 +263,13 @@ def _most(spread: SoftSpread, pod_count: int) -> int:
 class CostContext:
     """Running pods and node labels of one snapshot; `audiences` have to be known before anybody asks who is in them."""
 
-    memory: Memory
+    memory: InterPodCache
     snapshot: Snapshot
-    audiences: Audiences = field(init=False)
-    _counts: dict[tuple[str, Audience], Amounts] = field(default_factory=dict)
+    audiences: PodSelectorIndex = field(init=False)
+    _counts: dict[tuple[str, PodSelector], Amounts] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.audiences = Audiences({each.name: each.labels for each in self.snapshot.namespaces})
+        self.audiences = PodSelectorIndex({each.name: each.labels for each in self.snapshot.namespaces})
 
     @property
     def stock(self) -> Inventory:
@@ -280,7 +280,7 @@ class CostContext:
         """Number the values of a node label: per node, `NO_DOMAIN` where it lacks the label."""
         return self.memory.topologies.of(topology_key).domain_of
 
-    def counts(self, topology_key: str, audience: Audience) -> Amounts:
+    def counts(self, topology_key: str, audience: PodSelector) -> Amounts:
         """Count the running pods of an audience in every domain; not those being deleted."""
         key = (topology_key, audience)
         if key not in self._counts:

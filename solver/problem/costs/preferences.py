@@ -7,22 +7,31 @@ placed together: crowds for soft spread and for anti-affinity among equals, comp
 Which levels of a policy a batch has something to say about, and the costs behind those of preferences and scores.
 """
 
+import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
 
-from solver.domain import SUSPECT_TAINT, Batch, NodeSelectorTerm, Pod, PodId, PodTerm, Policy, SpreadConstraint, Weights
+from solver.domain import SUSPECT_TAINT, Batch, NodeSelectorTerm, Pod, PodTerm, Policy, SpreadConstraint, Weights
 from solver.feasibility import node_fit as rules
 from solver.problem.costs import cost_model, scores
-from solver.problem.costs.cost_model import NOTHING, SHARE, AffinityCost, CostContext, SpreadCost, Taste, Tastes
+from solver.problem.costs.cost_model import (
+    NO_COSTS,
+    SHARE,
+    AffinityCost,
+    CostContext,
+    CostModel,
+    CostModels,
+    SpreadCost,
+)
 from solver.problem.devices import fragmentation
 from solver.problem.devices.inventory import Inventory, Mask
-from solver.problem.inter_pod.inter_pod_context import Memory
-from solver.problem.inter_pod.pod_keys import of_spread, of_term
+from solver.problem.inter_pod.inter_pod_context import InterPodCache
+from solver.problem.inter_pod.pod_keys import spread_selector, term_selector
 from solver.problem.limits import NO_DOMAIN
 from solver.problem.node_arrays import Amounts
 from solver.problem.problem import PodClass, Problem
@@ -32,7 +41,7 @@ _HARD_AFFINITY = 1
 """What a running pod's required affinity to a new one counts as a preference (kube-scheduler's default)."""
 
 
-def stated(pod: Pod) -> tuple[object, ...]:
+def stated_preferences(pod: Pod) -> tuple[object, ...]:
     """Give what a pod states itself; pods that differ in it are not equal."""
     if not (pod.preferred_node_affinity or pod.preferred_affinity or pod.preferred_anti_affinity or pod.spread):
         return ()
@@ -41,7 +50,7 @@ def stated(pod: Pod) -> tuple[object, ...]:
     return terms if any(terms) else ()
 
 
-def looked_at(pods: Sequence[Pod], running: Sequence[Pod]) -> frozenset[str]:
+def selecting_labels(pods: Sequence[Pod], running: Sequence[Pod]) -> frozenset[str]:
     """Give the labels by which preferences tell pods apart, of these pods and of those that run."""
     selectors = [each.selector for pod in pods for each in pod.spread if not each.is_required]
     selectors += [term.selector for pod in pods for term, _ in _terms(pod)]
@@ -55,7 +64,7 @@ def _terms(pod: Pod) -> Iterator[tuple[PodTerm, int]]:
     yield from ((each.term, -each.weight) for each in pod.preferred_anti_affinity)
 
 
-class Preferring:
+class PreferenceCosts:
     """Works out the preferences of the classes of one batch."""
 
     def __init__(self, around: CostContext, weights: Weights, engine: Engine) -> None:
@@ -66,9 +75,9 @@ class Preferring:
         self._pulling: dict[int, dict[tuple[PodTerm, int], list[str]]] = {}
         self._is_discouraged = any(rules.discouraging(node) for node in around.memory.judge.examples)
 
-    def taste(self, classes: Sequence[PodClass], pods: Mapping[int, Pod]) -> Taste:
+    def taste(self, classes: Sequence[PodClass], pods: Mapping[int, Pod]) -> CostModel:
         """Give the costs of all classes; `pods` are one pod of each, by class index."""
-        taste = Taste()
+        taste = CostModel()
         self._number(pods.values())
         for each in classes:
             costs = self._costs(pods[each.index], each.verdicts.allowed)
@@ -86,10 +95,10 @@ class Preferring:
         audiences = self._around.audiences
         for pod in pods:
             for term, _ in _terms(pod):
-                audiences.number(of_term(term))
+                audiences.number(term_selector(term))
         for pod in self._around.memory.residents.pulling:
             for key in (*_terms(pod), *((term, _HARD_AFFINITY) for term in pod.affinity)):
-                of_audience = self._pulling.setdefault(audiences.number(of_term(key[0])), {})
+                of_audience = self._pulling.setdefault(audiences.number(term_selector(key[0])), {})
                 of_audience.setdefault(key, []).append(pod.node_name)
 
     def _costs(self, pod: Pod, allowed: Mask) -> Amounts | None:
@@ -140,7 +149,7 @@ class Preferring:
     def _pulled(self, pod: Pod) -> Iterator[tuple[str, Amounts]]:
         """What a pod's own terms weigh in the domains of their keys."""
         for term, weight in _terms(pod):
-            yield term.topology_key, weight * self._around.counts(term.topology_key, of_term(term))
+            yield term.topology_key, weight * self._around.counts(term.topology_key, term_selector(term))
 
     def _pulled_by(self, pod: Pod) -> Iterator[tuple[str, Amounts]]:
         """What the terms of running pods weigh, added up by topology key: there are few keys, however many terms."""
@@ -182,10 +191,10 @@ class Preferring:
             found = [self._spread(each, namespace) for each in constraints]
             size = sum(each.size for each in members if each.index == each.family)
             worst = self._weights.topology_spread * SHARE
-            yield from cost_model.crowds(found, frozenset(each.index for each in members), size, worst)
+            yield from cost_model.spread_costs(found, frozenset(each.index for each in members), size, worst)
 
     def _spread(self, constraint: SpreadConstraint, namespace: str) -> cost_model.SoftSpread:
-        present = self._around.counts(constraint.topology_key, of_spread(constraint, namespace))
+        present = self._around.counts(constraint.topology_key, spread_selector(constraint, namespace))
         domains = self._around.domain_of(constraint.topology_key)
         return cost_model.SoftSpread("soft topology spread", domains, present, constraint.max_skew)
 
@@ -196,7 +205,7 @@ class Preferring:
         for each in classes:
             pod = pods[each.index]
             for weighted in pod.preferred_anti_affinity if self._weights.pod_affinity else ():
-                if audiences.number(of_term(weighted.term)) in audiences.of(pod):
+                if audiences.number(term_selector(weighted.term)) in audiences.of(pod):
                     grouped[weighted.term, weighted.weight].append(each.index)
         for (term, weight), members in grouped.items():
             domains = self._around.domain_of(term.topology_key)
@@ -215,8 +224,8 @@ class Preferring:
             for number in audiences.of(pods[each.index]):
                 mates_of[number].add(each.index)
         for (term, weight), members in grouped.items():
-            mates = frozenset(mates_of.get(audiences.number(of_term(term)), ()))
-            if mates and not self._around.counts(term.topology_key, of_term(term)).any():
+            mates = frozenset(mates_of.get(audiences.number(term_selector(term)), ()))
+            if mates and not self._around.counts(term.topology_key, term_selector(term)).any():
                 domains = self._around.domain_of(term.topology_key)
                 cost = self._weights.pod_affinity * weight
                 yield AffinityCost("soft pod affinity", domains, cost, frozenset(members), mates)
@@ -226,41 +235,63 @@ _PREFERENCES: Final = "preferences"
 SCORES: Final = "scores"
 
 
+class CostKey(NamedTuple):
+    """What preferences and scores read of a pod; empty where the policy has no such level."""
+
+    preferences: tuple[object, ...] = ()
+    """Preferred node affinity, preferred pod affinity and anti-affinity, and soft topology spread."""
+    selected_by: tuple[object, ...] = ()
+    """Namespace and those labels that preferences of other pods select by."""
+    scores: tuple[object, ...] = ()
+    """Controller (for the default spread) and images (for image locality) of a pod without claims."""
+
+
 @dataclass(slots=True, eq=False)
-class Keys:
-    """By what pods of a batch have to be told apart beyond what they demand."""
+class CostKeys:
+    """Makes the cost keys of the pods of a batch; the labels and images that make a difference are found once."""
 
     policy: Policy
-    overdue: frozenset[PodId] = frozenset()
-    looked_at: frozenset[str] = frozenset()
+    labels: frozenset[str] = frozenset()
     images: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, policy: Policy, batch: Batch, around: Memory) -> "Keys":
-        """Look through a batch and what runs."""
-        keys = cls(policy, frozenset(batch.overdue))
+    def of(cls, policy: Policy, batch: Batch, around: InterPodCache) -> "CostKeys":
+        """Look through the pods of a batch and the running pods."""
+        keys = cls(policy)
         if _PREFERENCES in policy.levels:
-            keys.looked_at = looked_at(batch.pods, around.residents.pulling)
+            keys.labels = selecting_labels(batch.pods, around.residents.pulling)
         if SCORES in policy.levels and policy.weights.image_locality:
             wanted = {text for pod in batch.pods if not pod.claims for text in pod.images}
             keys.images = around.judge.images & {rules.image_name(text) for text in wanted} if wanted else frozenset()
         return keys
 
-    def of_pod(self, pod: Pod) -> tuple[object, ...]:
-        """Give what tells a pod apart."""
-        found: tuple[object, ...] = (pod.priority, pod.id in self.overdue)
-        if _PREFERENCES in self.policy.levels:
-            found = (*found, *stated(pod))
-        if self.looked_at:
-            found = (*found, pod.id.namespace, tuple(pair for pair in pod.labels if pair[0] in self.looked_at))
-        if SCORES in self.policy.levels and not pod.claims:
-            found = (*found, *self._scored(pod))
-        return found
+    def of_pod(self, pod: Pod) -> CostKey:
+        """Give the key of a pod."""
+        labels = tuple(pair for pair in pod.labels if pair[0] in self.labels)
+        return CostKey(
+            preferences=stated_preferences(pod) if _PREFERENCES in self.policy.levels else (),
+            selected_by=(pod.id.namespace, labels) if self.labels else (),
+            scores=self._scored(pod) if SCORES in self.policy.levels and not pod.claims else (),
+        )
 
     def _scored(self, pod: Pod) -> tuple[object, ...]:
         replicas = scores.replicas_of(pod) if self.policy.weights.topology_spread else ""
         images = tuple(sorted(name for name in map(rules.image_name, pod.images) if name in self.images))
         return (replicas, images) if replicas or images else ()
+
+
+def with_costs(problem: Problem, engine: Engine) -> Problem:
+    """Give the problem the costs that its policy asks for, without the levels in which all solutions are alike."""
+    policy, weights = problem.policy, problem.policy.weights
+    around = CostContext(engine.neighbours(problem.inventory, problem.snapshot.pods), problem.snapshot)
+    pods: Mapping[int, Pod] = {each.index: problem.pod(each.members[0]) for each in problem.classes}
+    preferred, scored = NO_COSTS, NO_COSTS
+    if _PREFERENCES in policy.levels:
+        preferred = PreferenceCosts(around, weights, engine).taste(problem.classes, pods)
+    if SCORES in policy.levels:
+        scored = scores.ScoreCosts(around, problem.room, weights, engine).taste(problem.classes, pods)
+    costly = dataclasses.replace(problem, tastes=CostModels(preferred, scored))
+    return dataclasses.replace(costly, policy=_applicable(costly, policy))
 
 
 def _applicable(problem: Problem, policy: Policy) -> Policy:
@@ -280,17 +311,3 @@ def _is_grouped(problem: Problem) -> bool:
     """Whether devices are taken and there are whole groups of nodes that this could break."""
     takes = any(each.parts or each.shared for each in problem.classes)
     return takes and "opened-groups" in problem.policy.levels and bool(fragmentation.node_groups(problem))
-
-
-def work_out(problem: Problem, engine: Engine) -> None:
-    """Give a problem the costs that its policy asks for; levels about which there is nothing to say are left out."""
-    policy, weights = problem.policy, problem.policy.weights
-    around = CostContext(engine.neighbours(problem.inventory, problem.snapshot.pods), problem.snapshot)
-    pods: Mapping[int, Pod] = {each.index: problem.pod(each.members[0]) for each in problem.classes}
-    preferred, scored = NOTHING, NOTHING
-    if _PREFERENCES in policy.levels:
-        preferred = Preferring(around, weights, engine).taste(problem.classes, pods)
-    if SCORES in policy.levels:
-        scored = scores.Scoring(around, problem.room, weights, engine).taste(problem.classes, pods)
-    problem.tastes = Tastes(preferred, scored)
-    problem.policy = _applicable(problem, policy)

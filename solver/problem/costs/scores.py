@@ -16,7 +16,7 @@ import numpy.typing as npt
 from solver.domain import Pod, Weights
 from solver.feasibility import node_fit as rules
 from solver.problem.costs import cost_model
-from solver.problem.costs.cost_model import SHARE, CostContext, SpreadCost, Taste
+from solver.problem.costs.cost_model import SHARE, CostContext, CostModel, SpreadCost
 from solver.problem.limits import NO_DOMAIN, per_node
 from solver.problem.node_arrays import Amounts, Room, allocatable
 from solver.problem.problem import PodClass
@@ -40,7 +40,7 @@ def replicas_of(pod: Pod) -> str:
     return pod.controller.uid
 
 
-class Scoring:
+class ScoreCosts:
     """Works out the scores of classes without devices."""
 
     def __init__(self, around: CostContext, room: Room, weights: Weights, engine: Engine) -> None:
@@ -52,10 +52,10 @@ class Scoring:
         self._amounts: dict[str, tuple[_Shares, _Shares]] = {}
         self._gap_now: _Shares | None = None
 
-    def taste(self, classes: Sequence[PodClass], pods: Mapping[int, Pod]) -> Taste:
+    def taste(self, classes: Sequence[PodClass], pods: Mapping[int, Pod]) -> CostModel:
         """Give the costs of the classes among these that take no device; `pods` are one of each class."""
         scored = [each for each in classes if not each.parts and not each.shared]
-        taste = Taste()
+        taste = CostModel()
         if not scored or not self._count:
             return taste
         common = self._weights.free_of_devices * SHARE * FINE * self._around.stock.has_devices.astype(np.int64)
@@ -166,7 +166,7 @@ class Scoring:
             constraints = [self._spread(key, skew, running[uid]) for key, skew in _DEFAULT_SPREAD]
             size = sum(each.size for each in members if each.index == each.family)
             worst = self._weights.topology_spread * SHARE * FINE
-            found += cost_model.crowds(constraints, frozenset(each.index for each in members), size, worst)
+            found += cost_model.spread_costs(constraints, frozenset(each.index for each in members), size, worst)
         return found
 
     def _spread(self, topology_key: str, max_skew: int, running: list[Pod]) -> cost_model.SoftSpread:
@@ -175,7 +175,7 @@ class Scoring:
         return cost_model.SoftSpread("default spread", domains, counts, max_skew)
 
 
-def best_case(taste: Taste, classes: Sequence[PodClass]) -> int:
+def best_case(taste: CostModel, classes: Sequence[PodClass]) -> int:
     """
     Give what all pods of some classes cost at least, each crowd and each class looked at alone.
 

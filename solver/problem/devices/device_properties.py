@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from solver.domain import AttributeKind, Device, DeviceId, DeviceTaintRule, Node, OwnedDevices, Taint
 from solver.feasibility import capacity, node_fit
-from solver.problem.bounded_cache import MIB, Bounded
+from solver.problem.bounded_cache import MIB, BoundedCache
 
 _SETS_BYTES: Final = 16 * MIB
 _NODE_BYTES: Final = 64
@@ -37,8 +37,8 @@ class NodeSizes:
 
     nodes: tuple[Node, ...]
     _ordered: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
-    _sets: Bounded[tuple[tuple[tuple[str, int], ...], int], frozenset[int]] = field(
-        default_factory=partial(Bounded, _SETS_BYTES)
+    _sets: BoundedCache[tuple[tuple[tuple[str, int], ...], int], frozenset[int]] = field(
+        default_factory=partial(BoundedCache, _SETS_BYTES)
     )
     """By how many nodes have too little of which resource, and by the identity of the nodes that see the device."""
 
@@ -113,7 +113,7 @@ _TEXT: Final = AttributeKind.STRING
 """What names places: a number and a text do, a flag or a version does not."""
 
 
-class Sited(NamedTuple):
+class NodeDevice(NamedTuple):
     """A device of a node, and its record's index."""
 
     record: int
@@ -121,7 +121,7 @@ class Sited(NamedTuple):
     device: Device
 
 
-class Look(NamedTuple):
+class PairingKey(NamedTuple):
     """What matters of a device here; nodes whose devices look alike, one by one, are alike."""
 
     driver: str
@@ -140,7 +140,7 @@ class _Sites:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pairing:
+class DevicePairs:
     """The places of one node where devices of several drivers stand; `records` are those of all its devices."""
 
     records: tuple[int, ...]
@@ -162,14 +162,14 @@ class Pairing:
         return count
 
 
-def pairing(devices: Sequence[Sited]) -> Pairing | None:
+def device_pairs(devices: Sequence[NodeDevice]) -> DevicePairs | None:
     """Look at the devices of a node; None where no two drivers have any at one place."""
     sites = _sites(tuple(_look(each) for each in devices))
-    return None if sites is None else Pairing(tuple(each.record for each in devices), sites)
+    return None if sites is None else DevicePairs(tuple(each.record for each in devices), sites)
 
 
 @lru_cache(maxsize=256)
-def _sites(looks: tuple[Look, ...]) -> _Sites | None:
+def _sites(looks: tuple[PairingKey, ...]) -> _Sites | None:
     """Say what stands together on nodes of some look; of these there are few, however many nodes there are."""
     members: defaultdict[Place, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for position, look in enumerate(looks):
@@ -195,7 +195,7 @@ def _sites(looks: tuple[Look, ...]) -> _Sites | None:
     )
 
 
-def _look(each: Sited) -> Look:
+def _look(each: NodeDevice) -> PairingKey:
     places = tuple(
         (name, value)
         for name, published in each.device.attributes
@@ -205,7 +205,7 @@ def _look(each: Sited) -> Look:
     )
     drawn = each.device.consumes_counters
     draws = tuple((draw.counter_set, counter) for draw in drawn for counter, _ in draw.counters) if drawn else ()
-    return Look(each.driver, places, each.device.allow_multiple_allocations, draws)
+    return PairingKey(each.driver, places, each.device.allow_multiple_allocations, draws)
 
 
 @lru_cache(maxsize=4096)
@@ -214,7 +214,7 @@ def _is_common(driver: str, name: str) -> bool:
     return "/" in name and not name.startswith(f"{driver}/")
 
 
-def _supply(there: Sequence[Look]) -> int:
+def _supply(there: Sequence[PairingKey]) -> int:
     """How many devices some are at once; of those that are shared, or cut out of one another, as many as need be."""
     drawn = [draw for look in there for draw in look.draws]
     is_many = any(look.is_shareable for look in there) or len(set(drawn)) < len(drawn)

@@ -22,7 +22,7 @@ Column = dict[int, Items]
 """What devices, by record index, publish of one attribute, as far as it was read."""
 
 
-class Compared(NamedTuple):
+class ComparedAttribute(NamedTuple):
     """
     An attribute that makes devices different: for the demands under a constraint on it, or to keep groups whole.
 
@@ -34,7 +34,7 @@ class Compared(NamedTuple):
     is_grouping: bool = False
 
 
-class Draft(NamedTuple):
+class UntypedDevice(NamedTuple):
     """A record on its way to a type: its key before labels are given, and its raw attribute values."""
 
     record: DeviceRecord
@@ -44,26 +44,26 @@ class Draft(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Drafting:
+class LayoutInput:
     """What building a layout needs at hand: the inventory and every device's answers."""
 
     inventory: Inventory
     answers: Sequence[Answers]
-    attributes: tuple[Compared, ...]
+    attributes: tuple[ComparedAttribute, ...]
     is_admin: tuple[bool, ...]
     verdicts: defaultdict[int, list[tuple[int, int]]]
     columns: tuple[Column, ...]
     labelled: tuple[bool, ...] = ()
 
-    def draft(self, index: int) -> Draft | None:
+    def draft(self, index: int) -> UntypedDevice | None:
         """Describe a record, or None where no demand of the batch can see it."""
         verdicts = self.verdicts.get(index)
         if verdicts is None:
             return None
         record = self.inventory.records[index]
-        return Draft(record, tuple(verdicts), self._sharing(record, verdicts), self.values(record, verdicts))
+        return UntypedDevice(record, tuple(verdicts), self._sharing(record, verdicts), self.values(record, verdicts))
 
-    def lost(self, draft: Draft) -> tuple[tuple[int, frozenset[int]], ...]:
+    def lost(self, draft: UntypedDevice) -> tuple[tuple[int, frozenset[int]], ...]:
         """Give, by demand, the nodes that see a device and on which no pod gets it for what it takes of them."""
         asked = (demand for demand, _ in draft.verdicts)
         return tuple((demand, lost) for demand in asked if (lost := self.answers[demand].lost(draft.record.index)))
@@ -94,13 +94,13 @@ class Drafting:
         return Sharing(capacities, consumption)
 
 
-def prepare(
+def layout_input(
     inventory: Inventory,
     answers: Sequence[Answers],
     is_admin: tuple[bool, ...],
-    attributes: tuple[Compared, ...],
+    attributes: tuple[ComparedAttribute, ...],
     columns: tuple[Column, ...],
-) -> Drafting:
+) -> LayoutInput:
     """
     Gather, per record, the verdicts of all demands, and find out which labels are local.
 
@@ -110,12 +110,12 @@ def prepare(
     for demand, answer in enumerate(answers):
         for index, verdict in answer.verdicts.items():
             verdicts[index].append((demand, int(verdict)))
-    drafting = Drafting(inventory, answers, attributes, is_admin, verdicts, columns)
+    drafting = LayoutInput(inventory, answers, attributes, is_admin, verdicts, columns)
     drafting.labelled = _labelled(drafting)
     return drafting
 
 
-def _labelled(drafting: Drafting) -> tuple[bool, ...]:
+def _labelled(drafting: LayoutInput) -> tuple[bool, ...]:
     """Which attributes may be renumbered per node: without lists, and with no value of devices of several nodes."""
     count = len(drafting.attributes)
     wide, local = [set[Items]() for _ in range(count)], [set[Items]() for _ in range(count)]

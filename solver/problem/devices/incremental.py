@@ -20,15 +20,15 @@ from solver.domain import DeviceId, DeviceTaintRule, PoolId, ResourceSlice
 from solver.feasibility import pools
 from solver.feasibility.device_attributes import lookup
 from solver.feasibility.pools import Pool
-from solver.problem.bounded_cache import Bounded
+from solver.problem.bounded_cache import BoundedCache
 from solver.problem.devices import node_groups
 from solver.problem.devices.device_properties import TaintRules
-from solver.problem.devices.device_types import Drafting
-from solver.problem.devices.inventory import DeviceRecord, Inventory, pairing_on
+from solver.problem.devices.device_types import LayoutInput
+from solver.problem.devices.inventory import DeviceRecord, Inventory, pairs_on
 from solver.problem.devices.layout import Layout, PartitionTables
 
 
-def lay_again(before: Layout, drafting: Drafting, replaced: Mapping[int, DeviceRecord]) -> Layout | None:
+def updated_layout(before: Layout, drafting: LayoutInput, replaced: Mapping[int, DeviceRecord]) -> Layout | None:
     """
     Describe the nodes of replaced records again; None where more than those may look different.
 
@@ -66,13 +66,13 @@ def lay_again(before: Layout, drafting: Drafting, replaced: Mapping[int, DeviceR
     return layout
 
 
-def _has_list(drafting: Drafting, was: DeviceRecord) -> bool:
+def _has_list(drafting: LayoutInput, was: DeviceRecord) -> bool:
     """Whether a device has, or had, several values of an attribute: then its values are labels on no node."""
     devices = (was.device, drafting.inventory.records[was.index].device)
     return any(len(lookup(was.id.driver, each, name)) > 1 for each in devices for name, *_ in drafting.attributes)
 
 
-def _may_change_labels(before: Layout, drafting: Drafting, was: DeviceRecord) -> bool:
+def _may_change_labels(before: Layout, drafting: LayoutInput, was: DeviceRecord) -> bool:
     """
     Whether a device gets a value that devices of several nodes have, which are labels on no node, or loses one.
 
@@ -89,7 +89,7 @@ def _may_change_labels(before: Layout, drafting: Drafting, was: DeviceRecord) ->
     return False
 
 
-def _fill(before: Layout, drafting: Drafting, nodes: list[int]) -> None:
+def _fill(before: Layout, drafting: LayoutInput, nodes: list[int]) -> None:
     """Gather verdicts of the nodes' devices."""
     inventory = drafting.inventory
     drafting.labelled = before.labelled
@@ -101,13 +101,13 @@ def _fill(before: Layout, drafting: Drafting, nodes: list[int]) -> None:
     drafting.verdicts = verdicts
 
 
-def _has_new_counter(before: Layout, drafting: Drafting, index: int) -> bool:
+def _has_new_counter(before: Layout, drafting: LayoutInput, index: int) -> bool:
     """Whether a device draws on what other nodes draw on too, and none that the batch could see did before."""
     counters = (counter for counter, _ in drafting.inventory.records[index].counters)
     return any(each not in drafting.inventory.counter_homes and each not in before.counter_place for each in counters)
 
 
-def _forget(layout: Layout, drafting: Drafting, node: int) -> None:
+def _forget(layout: Layout, drafting: LayoutInput, node: int) -> None:
     """Drop what is known of a node's devices and counters."""
     for records in layout.members[node]:
         for record in records:
@@ -133,16 +133,16 @@ _MOST_SLICES: Final = 256
 """Slices concerned beyond which taking stock from nothing is hardly slower."""
 
 
-class Restocked(NamedTuple):
+class UpdatedInventory(NamedTuple):
     """The new inventory, and what the records that were replaced said before, by index."""
 
     inventory: Inventory
     replaced: dict[int, DeviceRecord]
 
 
-def restock(
+def updated_inventory(
     before: Inventory, old: Sequence[ResourceSlice], new: Sequence[ResourceSlice], rules: tuple[DeviceTaintRule, ...]
-) -> Restocked | None:
+) -> UpdatedInventory | None:
     """Put slices that were published again in the place of those that they replace; nodes are as before."""
     if len(old) != len(new):
         return None
@@ -162,10 +162,10 @@ def restock(
         spans=before.spans.copy(),
         own_taints=before.own_taints.copy(),
         pairings=before.pairings.copy(),
-        hints=Bounded(before.hints.most_bytes),
+        hints=BoundedCache(before.hints.most_bytes),
     )
     replaced = _replaced(inventory, now_of)
-    return Restocked(inventory, replaced) if _pair_again(inventory, replaced.values()) else None
+    return UpdatedInventory(inventory, replaced) if _pair_again(inventory, replaced.values()) else None
 
 
 def _selected(before: Inventory, rules: Iterable[DeviceTaintRule]) -> set[int]:
@@ -207,7 +207,7 @@ def _pools(before: Inventory, now_of: Mapping[int, ResourceSlice]) -> dict[PoolI
 def _pair_again(inventory: Inventory, replaced: Iterable[DeviceRecord]) -> bool:
     """Look again at what stands together on the nodes concerned; give whether all devices are worth what they were."""
     for node in {each.home for each in replaced if each.home >= 0}:
-        was, now = inventory.pairings.pop(node, None), pairing_on(inventory, node)
+        was, now = inventory.pairings.pop(node, None), pairs_on(inventory, node)
         if (was.worth if was is not None else {}) != (now.worth if now is not None else {}):
             return False
         if now is not None:

@@ -25,9 +25,16 @@ from solver.domain import (
 )
 from solver.feasibility import pools
 from solver.feasibility.pools import Pool
-from solver.problem.bounded_cache import MIB, Bounded
-from solver.problem.devices.device_properties import NodeSizes, Ownership, Pairing, Sited, TaintRules, pairing
-from solver.problem.devices.slice_cache import Drawn, Recall
+from solver.problem.bounded_cache import MIB, BoundedCache
+from solver.problem.devices.device_properties import (
+    DevicePairs,
+    NodeDevice,
+    NodeSizes,
+    Ownership,
+    TaintRules,
+    device_pairs,
+)
+from solver.problem.devices.slice_cache import Drawn, SliceCache
 from solver.problem.label_index import LabelIndex, positions_of
 
 Mask = npt.NDArray[np.bool_]
@@ -118,9 +125,9 @@ class Inventory:
     """What devices take of counters, those that no present node reaches included."""
     burdening: dict[DeviceId, Device] = field(default_factory=dict)
     """Devices that take of their node's own resources (KEP-5517), those of pools that cannot be used included."""
-    pairings: dict[int, Pairing] = field(default_factory=dict)
+    pairings: dict[int, DevicePairs] = field(default_factory=dict)
     """By node, where devices of several drivers stand together."""
-    hints: Bounded[DemandHint, str] = field(default_factory=partial(Bounded, _HINTS_BYTES))
+    hints: BoundedCache[DemandHint, str] = field(default_factory=partial(BoundedCache, _HINTS_BYTES))
     """What `solver.explain.hints` says of selectors that match nothing; it holds as long as the inventory."""
 
     @property
@@ -161,15 +168,15 @@ def _first_record(span: tuple[ResourceSlice, int]) -> int:
     return span[1]
 
 
-def take_stock(
+def build_inventory(
     nodes: tuple[Node, ...],
     slices: tuple[ResourceSlice, ...],
     rules: tuple[DeviceTaintRule, ...],
     ownership: Ownership,
-    recall: Recall | None = None,
+    recall: SliceCache | None = None,
 ) -> Inventory:
     """Build the inventory; cost grows with the number of devices published, so callers keep it while they can."""
-    recall = Recall() if recall is None else recall
+    recall = SliceCache() if recall is None else recall
     labels = tuple(dict(node.labels) for node in nodes)
     inventory = Inventory(
         nodes=nodes,
@@ -280,17 +287,17 @@ def _set_values(records: list[DeviceRecord]) -> None:
             record.value += _VALUE_SCALE * capacity.value.nano // most if most else 0
 
 
-def pairing_on(inventory: Inventory, node: int) -> Pairing | None:
+def pairs_on(inventory: Inventory, node: int) -> DevicePairs | None:
     """Say where on a node devices of several drivers stand together, if they do anywhere."""
     records = [inventory.records[index] for index in inventory.by_home[node]]
     if len({each.id.driver for each in records}) == 1:
         return None
-    return pairing([Sited(each.index, each.id.driver, each.device) for each in records])
+    return device_pairs([NodeDevice(each.index, each.id.driver, each.device) for each in records])
 
 
 def _set_pairings(inventory: Inventory) -> None:
     for node in range(len(inventory.by_home)):
-        found = pairing_on(inventory, node)
+        found = pairs_on(inventory, node)
         if found is not None:
             inventory.pairings[node] = found
             for index, places in found.worth.items():

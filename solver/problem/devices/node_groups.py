@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from solver.domain import AttributeKind, CounterId
 from solver.feasibility.device_attributes import Items
-from solver.problem.devices.device_types import Draft, Drafting, scale_of, sites, units
+from solver.problem.devices.device_types import LayoutInput, UntypedDevice, scale_of, sites, units
 from solver.problem.devices.inventory import Inventory
 from solver.problem.devices.layout import GLOBAL, OPEN, DeviceType, Draws, Group, GroupKey, Layout, Takes, TypeKey
 from solver.problem.requests.demand import Verdict
@@ -22,7 +22,7 @@ _Part = tuple[tuple[int, ...], frozenset[int] | None]
 """Demands that get a device on none of some nodes, and these nodes."""
 
 
-def lay_out(drafting: Drafting) -> Layout:
+def build_layout(drafting: LayoutInput) -> Layout:
     """Build the layout; cost grows with the number of devices that some demand can see."""
     inventory = drafting.inventory
     layout = Layout(attributes=tuple(each.name for each in drafting.attributes), labelled=drafting.labelled)
@@ -46,7 +46,7 @@ def _binding_nowhere(layout: Layout, inventory: Inventory) -> Iterator[int]:
             yield each
 
 
-def describe(layout: Layout, drafting: Drafting, node: int, surroundings: tuple[tuple[int, ...], bool]) -> GroupKey:
+def describe(layout: Layout, drafting: LayoutInput, node: int, surroundings: tuple[tuple[int, ...], bool]) -> GroupKey:
     """Give what a node looks like, and note where its records and counters are found."""
     inventory = drafting.inventory
     drafts = [draft for index in inventory.by_home[node] if (draft := drafting.draft(index)) is not None]
@@ -70,7 +70,7 @@ def numbered(layout: Layout, known: dict[GroupKey, int], key: GroupKey, is_admin
     return known[key]
 
 
-def _lay_wide_counters(layout: Layout, drafting: Drafting) -> None:
+def _lay_wide_counters(layout: Layout, drafting: LayoutInput) -> None:
     """Give budgets to counters that devices of several nodes draw on, and some that the batch can see."""
     homes, drawn = drafting.inventory.counter_homes, defaultdict[CounterId, list[int]](list)
     for index in sorted(drafting.verdicts):
@@ -83,7 +83,7 @@ def _lay_wide_counters(layout: Layout, drafting: Drafting) -> None:
         layout.counter_place[counter] = (-1, budget)
 
 
-def _lay_wide_types(layout: Layout, drafting: Drafting) -> None:
+def _lay_wide_types(layout: Layout, drafting: LayoutInput) -> None:
     """
     Form types of the devices that several nodes can use; their attribute values are never renumbered.
 
@@ -139,7 +139,7 @@ def _wide_counter(layout: Layout) -> _CounterBudget:
     return lambda reference: (-reference, layout.wide_budgets[1][-reference - GLOBAL])
 
 
-def _type_key(draft: Draft, attributes: tuple[Items, ...], counters: tuple[tuple[int, int], ...]) -> TypeKey:
+def _type_key(draft: UntypedDevice, attributes: tuple[Items, ...], counters: tuple[tuple[int, int], ...]) -> TypeKey:
     return TypeKey(
         verdicts=draft.verdicts,
         attributes=attributes,
@@ -161,7 +161,7 @@ def _unsettled_nodes(inventory: Inventory) -> frozenset[int] | None:
 
 
 def _local_types(
-    layout: Layout, drafting: Drafting, node: int, drafts: list[Draft]
+    layout: Layout, drafting: LayoutInput, node: int, drafts: list[UntypedDevice]
 ) -> tuple[list[tuple[TypeKey, list[int]]], dict[CounterId, int]]:
     """Group a node's devices by key; shareable ones stay single (they differ by what is left of them)."""
     labels = _labels(drafting, drafts)
@@ -179,7 +179,7 @@ def _local_types(
     return [(key, records) for (key, _), records in grouped.items()], counters
 
 
-def _drawn_beside(drafting: Drafting, node: int, counters: dict[CounterId, int]) -> Draws:
+def _drawn_beside(drafting: LayoutInput, node: int, counters: dict[CounterId, int]) -> Draws:
     """
     Give what the node's other devices draw on the counters of those that the batch sees, and number all their counters.
 
@@ -198,7 +198,7 @@ def _drawn_beside(drafting: Drafting, node: int, counters: dict[CounterId, int])
 
 
 def _counter_reference(
-    layout: Layout, drafting: Drafting, counters: dict[CounterId, int], place: tuple[int, CounterId]
+    layout: Layout, drafting: LayoutInput, counters: dict[CounterId, int], place: tuple[int, CounterId]
 ) -> int:
     """Number a counter: by first use on its node, or negative where several nodes draw on it."""
     node, counter = place
@@ -207,7 +207,7 @@ def _counter_reference(
     return -layout.counter_place[counter][1]
 
 
-def _labels(drafting: Drafting, drafts: list[Draft]) -> list[tuple[Items, ...]]:
+def _labels(drafting: LayoutInput, drafts: list[UntypedDevice]) -> list[tuple[Items, ...]]:
     """Replace values of local attributes by numbers that depend only on what the devices behind them look like."""
     columns: list[Sequence[Items]] = []
     for position, is_labelled in enumerate(drafting.labelled):
@@ -216,7 +216,7 @@ def _labels(drafting: Drafting, drafts: list[Draft]) -> list[tuple[Items, ...]]:
     return [tuple(row) for row in zip(*columns, strict=True)] if columns else [() for _ in drafts]
 
 
-def _numbered(drafts: list[Draft], column: list[Items]) -> list[Items]:
+def _numbered(drafts: list[UntypedDevice], column: list[Items]) -> list[Items]:
     behind: defaultdict[Items, list[tuple[object, ...]]] = defaultdict(list)
     for draft, items in zip(drafts, column, strict=True):
         if items:

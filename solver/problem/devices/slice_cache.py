@@ -52,7 +52,7 @@ class _Kept:
 
 
 @dataclass(slots=True, eq=False)
-class Recall:
+class SliceCache:
     """
     Per slice: what its devices draw of counters, and which of them some selectors match.
 

@@ -13,7 +13,7 @@ from solver.problem.devices.inventory import DeviceRecord, Inventory, Mask
 from solver.problem.devices.layout import GLOBAL, OPEN, DeviceType, Layout
 
 
-class Holding(NamedTuple):
+class ClaimUsage(NamedTuple):
     """
     What one claim holds, as record indices; results with admin access hold nothing.
 
@@ -46,7 +46,7 @@ class Usage:
         return record in self.exclusive or record in self.shared
 
 
-def count(inventory: Inventory, snapshot: Snapshot, kept: dict[int, Holding]) -> Usage:
+def count(inventory: Inventory, snapshot: Snapshot, kept: dict[int, ClaimUsage]) -> Usage:
     """
     Count every allocation.
 
@@ -72,7 +72,7 @@ def count(inventory: Inventory, snapshot: Snapshot, kept: dict[int, Holding]) ->
     return usage
 
 
-def _holding(inventory: Inventory, claim: Claim) -> Holding:
+def _holding(inventory: Inventory, claim: Claim) -> ClaimUsage:
     exclusive: list[int] = []
     shares: list[tuple[int, tuple[tuple[str, int], ...]]] = []
     absent: list[DeviceId] = []
@@ -86,7 +86,7 @@ def _holding(inventory: Inventory, claim: Claim) -> Holding:
             shares.append((record, tuple((name, amount.nano) for name, amount in result.consumed_capacity)))
         else:
             exclusive.append(record)
-    return Holding(claim, tuple(exclusive), tuple(shares), tuple(absent))
+    return ClaimUsage(claim, tuple(exclusive), tuple(shares), tuple(absent))
 
 
 def _drawn(

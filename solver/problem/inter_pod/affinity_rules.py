@@ -14,15 +14,15 @@ import numpy as np
 
 from solver.domain import Pod, PodTerm, Reason, SpreadConstraint
 from solver.problem.devices.inventory import Mask
-from solver.problem.inter_pod.inter_pod_context import Honoured, InterPodContext, Topology
-from solver.problem.inter_pod.pod_keys import Stance, by_audience, of_spread, of_term
+from solver.problem.inter_pod.inter_pod_context import InterPodContext, NodeInclusionPolicy, Topology
+from solver.problem.inter_pod.pod_keys import InterPodKey, classes_by_selector, spread_selector, term_selector
 from solver.problem.limits import Domains, Limit
 
 ANTI_AFFINITY = "pod anti-affinity"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Apart:
+class AntiAffinityRule:
     """
     No pod of `holders` shares a domain with another one that is of `wanted`, nor the other way round.
 
@@ -36,17 +36,17 @@ class Apart:
     reason: Reason | None = None
 
 
-def between(
-    stances: Mapping[int, Stance], sizes: Mapping[int, int], around: InterPodContext, reason: Reason
-) -> tuple[list[Apart], list[Limit]]:
+def anti_affinity_rules(
+    stances: Mapping[int, InterPodKey], sizes: Mapping[int, int], around: InterPodContext, reason: Reason
+) -> tuple[list[AntiAffinityRule], list[Limit]]:
     """Give the rules between classes; a limit of one per domain where those that hold a term are those it is about."""
-    rules: list[Apart] = []
+    rules: list[AntiAffinityRule] = []
     limits: list[Limit] = []
-    members = by_audience(stances)
+    members = classes_by_selector(stances)
     holders: defaultdict[tuple[str, int], set[int]] = defaultdict(set)
     for pod_class, stance in stances.items():
         for term in stance.anti_affinity:
-            holders[term.topology_key, around.audiences.number(of_term(term))].add(pod_class)
+            holders[term.topology_key, around.audiences.number(term_selector(term))].add(pod_class)
     for (key, audience), holding in holders.items():
         wanted = members.get(audience, frozenset())
         if not wanted or _sum(sizes, wanted | holding) < 2:  # noqa: PLR2004 - two pods at least
@@ -56,7 +56,7 @@ def between(
             takes = dict.fromkeys(sorted(wanted), 1)
             limits.append(Limit(ANTI_AFFINITY, topology.domain_of, (1,) * topology.count, takes, reason))
         else:
-            rules.append(Apart(topology, frozenset(holding), wanted))
+            rules.append(AntiAffinityRule(topology, frozenset(holding), wanted))
     return rules, limits
 
 
@@ -95,10 +95,12 @@ class _Key(NamedTuple):
     constraint: SpreadConstraint
     namespace: str
     keys: tuple[str, ...]
-    honoured: Honoured
+    honoured: NodeInclusionPolicy
 
 
-def rules(stances: Mapping[int, Stance], pods: Mapping[int, Pod], around: InterPodContext) -> Iterator[SpreadRule]:
+def spread_rules(
+    stances: Mapping[int, InterPodKey], pods: Mapping[int, Pod], around: InterPodContext
+) -> Iterator[SpreadRule]:
     """
     Give one rule for all classes of the same constraint and view of nodes; `pods` has one of each class.
 
@@ -111,14 +113,14 @@ def rules(stances: Mapping[int, Stance], pods: Mapping[int, Pod], around: InterP
             if constraint.selector is not None and constraint.selector.requirements:
                 key = _Key(constraint, stance.namespace, keys, _honoured(constraint, pods[pod_class]))
                 found.setdefault(key, set()).add(pod_class)
-    members = by_audience(stances)
+    members = classes_by_selector(stances)
     for key, bound in found.items():
-        number = around.audiences.number(of_spread(key.constraint, key.namespace))
+        number = around.audiences.number(spread_selector(key.constraint, key.namespace))
         yield _rule(key, frozenset(bound), members.get(number, frozenset()), around)
 
 
-def _honoured(constraint: SpreadConstraint, pod: Pod) -> Honoured:
-    return Honoured(
+def _honoured(constraint: SpreadConstraint, pod: Pod) -> NodeInclusionPolicy:
+    return NodeInclusionPolicy(
         node_selector=pod.node_selector if constraint.honours_affinity else None,
         required_affinity=pod.required_affinity if constraint.honours_affinity else None,
         tolerations=pod.tolerations if constraint.honours_taints else None,
@@ -131,7 +133,7 @@ def _rule(key: _Key, bound: frozenset[int], wanted: frozenset[int], around: Inte
     counted = around.willing(key.honoured)
     for each in key.keys:
         counted = counted & around.topologies.of(each).has_key
-    staying = around.counts(of_spread(constraint, key.namespace)).staying
+    staying = around.counts(spread_selector(constraint, key.namespace)).staying
     eligible = topology.of_nodes(counted)
     return SpreadRule(
         topology=topology,
@@ -149,7 +151,7 @@ AFFINITY = "pod affinity"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Together:
+class AffinityRule:
     """
     Pods of `members` are, for each term, in a domain with a pod that all their terms are about.
 
@@ -185,21 +187,21 @@ class Together:
         return mask
 
 
-def groups(stances: Mapping[int, Stance], around: InterPodContext) -> Iterator[Together]:
+def affinity_rules_of(stances: Mapping[int, InterPodKey], around: InterPodContext) -> Iterator[AffinityRule]:
     """Give one rule for all classes of the same terms, whether pods of the batch matter to it or not."""
-    found = by_audience(stances)
+    found = classes_by_selector(stances)
     members: defaultdict[tuple[PodTerm, ...], set[int]] = defaultdict(set)
     for pod_class, stance in stances.items():
         if stance.affinity:
             members[stance.affinity].add(pod_class)
     for terms, those in members.items():
-        wanted = tuple(dict.fromkeys(map(of_term, terms)))
+        wanted = tuple(dict.fromkeys(map(term_selector, terms)))
         numbers = {around.audiences.number(each) for each in wanted}
         matching = frozenset.intersection(*(found.get(each, frozenset()) for each in numbers))
         places = tuple(around.topologies.of(term.topology_key) for term in terms)
         occupied = around.counts(*wanted).all > 0
         supported = tuple(each.of_nodes(occupied) for each in places)
-        yield Together(
+        yield AffinityRule(
             topologies=places,
             supported=supported,
             may_seed=not any(each.any() for each in supported),

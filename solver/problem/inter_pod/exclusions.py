@@ -9,7 +9,7 @@ import numpy as np
 from solver.domain import PodTerm, Reason, ReasonCode
 from solver.problem.devices.inventory import Mask
 from solver.problem.inter_pod.inter_pod_context import InterPodContext
-from solver.problem.inter_pod.pod_keys import Stance, of_term
+from solver.problem.inter_pod.pod_keys import InterPodKey, term_selector
 from solver.problem.node_arrays import NodeVerdicts
 
 
@@ -27,34 +27,38 @@ UNLABELLED: Final = _reason(
 )
 
 
-class Refusal(NamedTuple):
+class ExcludedNodes(NamedTuple):
     """Nodes that are ruled out, and why."""
 
     nodes: Mask
     reason: Reason
 
 
-def refusals(stance: Stance, around: InterPodContext, held: dict[int, list[PodTerm]]) -> Iterator[Refusal]:
+def exclusions_of(
+    stance: InterPodKey, around: InterPodContext, held: dict[int, list[PodTerm]]
+) -> Iterator[ExcludedNodes]:
     """
     Give what is ruled out whatever the batch does, in the order in which kube-scheduler looks.
 
     `held` are the terms by which running pods keep others away, by the number of whom they are about.
     """
     if stance.host_ports:
-        yield Refusal(_ports_taken(stance, around), PORTS)
+        yield ExcludedNodes(_ports_taken(stance, around), PORTS)
     for constraint in stance.spread:
-        yield Refusal(~around.topologies.of(constraint.topology_key).has_key, UNLABELLED)
+        yield ExcludedNodes(~around.topologies.of(constraint.topology_key).has_key, UNLABELLED)
     for term in stance.affinity:
-        yield Refusal(~around.topologies.of(term.topology_key).has_key, AFFINITY)
+        yield ExcludedNodes(~around.topologies.of(term.topology_key).has_key, AFFINITY)
     for term in stance.anti_affinity:
         topology = around.topologies.of(term.topology_key)
-        yield Refusal(topology.nodes_in(topology.of_nodes(around.counts(of_term(term)).all > 0)), ANTI_AFFINITY)
+        yield ExcludedNodes(
+            topology.nodes_in(topology.of_nodes(around.counts(term_selector(term)).all > 0)), ANTI_AFFINITY
+        )
     for key, nodes in _held(stance, around, held).items():
         topology = around.topologies.of(key)
-        yield Refusal(topology.nodes_in(topology.of_nodes(nodes)), EXISTING)
+        yield ExcludedNodes(topology.nodes_in(topology.of_nodes(nodes)), EXISTING)
 
 
-def narrowed(verdicts: NodeVerdicts, found: Iterable[Refusal]) -> NodeVerdicts:
+def narrowed(verdicts: NodeVerdicts, found: Iterable[ExcludedNodes]) -> NodeVerdicts:
     """Take nodes away; each counts for the first reason against it."""
     allowed, counts = verdicts.allowed, dict[Reason, int]()
     for nodes, reason in found:
@@ -71,13 +75,13 @@ def narrowed(verdicts: NodeVerdicts, found: Iterable[Refusal]) -> NodeVerdicts:
     return NodeVerdicts(allowed, (*verdicts.reasons, *added))
 
 
-def _ports_taken(stance: Stance, around: InterPodContext) -> Mask:
+def _ports_taken(stance: InterPodKey, around: InterPodContext) -> Mask:
     mask = np.zeros(len(around.residents.node_index), dtype=np.bool_)
     mask[list(around.residents.ports.nodes(stance.host_ports))] = True
     return mask
 
 
-def _held(stance: Stance, around: InterPodContext, held: dict[int, list[PodTerm]]) -> dict[str, Mask]:
+def _held(stance: InterPodKey, around: InterPodContext, held: dict[int, list[PodTerm]]) -> dict[str, Mask]:
     """Give the nodes of running pods that keep a pod away, by topology key: there are few keys, however many terms."""
     found: defaultdict[str, set[int]] = defaultdict(set)
     for number in stance.audiences & held.keys():

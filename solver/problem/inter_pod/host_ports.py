@@ -12,7 +12,7 @@ PortKey = tuple[str, int]
 
 
 @dataclass(slots=True, eq=False)
-class TakenPorts:
+class UsedHostPorts:
     """Nodes on which somebody has a port, by protocol, number and address; a port on every address takes each."""
 
     _by_port: dict[PortKey, dict[str, set[int]]] = field(default_factory=dict)

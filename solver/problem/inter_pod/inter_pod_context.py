@@ -16,12 +16,12 @@ import numpy as np
 from solver.domain import NodeSelector, Pod, PodTerm, Toleration
 from solver.feasibility import node_fit
 from solver.feasibility.selector_index import Described, Matcher, Selection
-from solver.problem.bounded_cache import MIB, Bounded
+from solver.problem.bounded_cache import MIB, BoundedCache
 from solver.problem.devices.inventory import Inventory, Mask
-from solver.problem.inter_pod.host_ports import TakenPorts
-from solver.problem.inter_pod.pod_keys import Audience, Audiences, Labels, anchor
+from solver.problem.inter_pod.host_ports import UsedHostPorts
+from solver.problem.inter_pod.pod_keys import Labels, PodSelector, PodSelectorIndex, anchor
 from solver.problem.limits import NO_DOMAIN, Domains
-from solver.problem.node_matching import Judge
+from solver.problem.node_matching import NodeMatcher
 
 _MOST_BYTES: Final = 16 * MIB
 
@@ -52,7 +52,7 @@ class _Namespace:
             kin.staying.append(node)
 
 
-class Counts(NamedTuple):
+class PodCounts(NamedTuple):
     """Residents of an audience per node: all of them, and those that are not being deleted."""
 
     all: Domains
@@ -71,7 +71,7 @@ class RunningPods:
     pods: tuple[Pod, ...]
     node_index: Mapping[str, int]
     holders: dict[PodTerm, set[int]] = field(default_factory=dict)
-    ports: TakenPorts = field(default_factory=TakenPorts)
+    ports: UsedHostPorts = field(default_factory=UsedHostPorts)
     pulling: list[Pod] = field(default_factory=list)
     _namespaces: dict[str, _Namespace] | None = None
     _terms: Selection[PodTerm] | None = None
@@ -104,19 +104,19 @@ class RunningPods:
                 self._terms.add(term, term.namespaces, term.namespace_selector, term.selector)
         return next(self._terms.about(pod), None) is not None
 
-    def counts(self, wanted: tuple[Audience, ...], audiences: Audiences) -> Counts:
+    def counts(self, wanted: tuple[PodSelector, ...], audiences: PodSelectorIndex) -> PodCounts:
         """Count the residents that are in every one of some audiences (at least one) on each node."""
         nodes: list[int] = []
         staying: list[int] = []
         for kin in self._members(wanted, audiences):
             nodes += kin.nodes
             staying += kin.staying
-        return Counts(self._per_node(nodes), self._per_node(staying))
+        return PodCounts(self._per_node(nodes), self._per_node(staying))
 
     def _per_node(self, nodes: list[int]) -> Domains:
         return np.bincount(np.array(nodes, dtype=np.int64), minlength=len(self.node_index)).astype(np.int64)
 
-    def _members(self, wanted: tuple[Audience, ...], audiences: Audiences) -> Iterator[LabelledPods]:
+    def _members(self, wanted: tuple[PodSelector, ...], audiences: PodSelectorIndex) -> Iterator[LabelledPods]:
         selectors = [each.selector for each in wanted if each.selector is not None]
         if len(selectors) < len(wanted):
             return
@@ -180,7 +180,7 @@ class Topologies:
     """Topologies by key, each made when it is first asked for."""
 
     labels: tuple[Mapping[str, str], ...]
-    found: Bounded[str, Topology] = field(default_factory=partial(Bounded, _MOST_BYTES))
+    found: BoundedCache[str, Topology] = field(default_factory=partial(BoundedCache, _MOST_BYTES))
     keys: frozenset[str] = field(init=False)
     """Those that any node has."""
 
@@ -202,7 +202,7 @@ class Topologies:
         return known
 
 
-class Honoured(NamedTuple):
+class NodeInclusionPolicy(NamedTuple):
     """What a spread constraint honours of what its pod says of nodes; None: it does not."""
 
     node_selector: tuple[tuple[str, str], ...] | None = None
@@ -211,23 +211,23 @@ class Honoured(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Memory:
+class InterPodCache:
     """What holds as long as the nodes do, and the running pods as they were last."""
 
     stock: Inventory
-    judge: Judge
+    judge: NodeMatcher
     topologies: Topologies
     residents: RunningPods
-    willing: Bounded[Honoured, Mask] = field(default_factory=partial(Bounded, _MOST_BYTES))
+    willing: BoundedCache[NodeInclusionPolicy, Mask] = field(default_factory=partial(BoundedCache, _MOST_BYTES))
 
 
 @dataclass(slots=True, eq=False)
 class InterPodContext:
     """One batch's view of nodes, running pods and audiences."""
 
-    memory: Memory
-    audiences: Audiences
-    _counts: dict[tuple[Audience, ...], Counts] = field(default_factory=dict)
+    memory: InterPodCache
+    audiences: PodSelectorIndex
+    _counts: dict[tuple[PodSelector, ...], PodCounts] = field(default_factory=dict)
 
     @property
     def topologies(self) -> Topologies:
@@ -239,14 +239,14 @@ class InterPodContext:
         """Running pods."""
         return self.memory.residents
 
-    def counts(self, *wanted: Audience) -> Counts:
+    def counts(self, *wanted: PodSelector) -> PodCounts:
         """Count the running pods that are in every one of some audiences, on each node."""
         found = self._counts.get(wanted)
         if found is None:
             found = self._counts[wanted] = self.residents.counts(wanted, self.audiences)
         return found
 
-    def willing(self, honoured: Honoured) -> Mask:
+    def willing(self, honoured: NodeInclusionPolicy) -> Mask:
         """Nodes that match what a constraint honours."""
         found = self.memory.willing.get(honoured)
         if found is None:
@@ -254,7 +254,7 @@ class InterPodContext:
         return found
 
 
-def _willing(memory: Memory, honoured: Honoured) -> Mask:
+def _willing(memory: InterPodCache, honoured: NodeInclusionPolicy) -> Mask:
     mask = memory.judge.suiting(honoured.node_selector or (), honoured.required_affinity)
     if honoured.tolerations is not None:
         tainted = ((index, node.taints) for index, node in enumerate(memory.stock.nodes) if node.taints)

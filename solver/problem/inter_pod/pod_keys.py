@@ -14,7 +14,7 @@ from solver.feasibility.selector_index import Selection, described
 Labels = tuple[tuple[str, str], ...]
 
 
-class Audience(NamedTuple):
+class PodSelector(NamedTuple):
     """Pods that `selector` selects in `namespaces` and in those that `namespace_selector` selects."""
 
     namespaces: tuple[str, ...]
@@ -22,14 +22,14 @@ class Audience(NamedTuple):
     selector: LabelSelector | None
 
 
-def of_term(term: PodTerm) -> Audience:
+def term_selector(term: PodTerm) -> PodSelector:
     """Whom a term of pod affinity is about."""
-    return Audience(term.namespaces, term.namespace_selector, term.selector)
+    return PodSelector(term.namespaces, term.namespace_selector, term.selector)
 
 
-def of_spread(constraint: SpreadConstraint, namespace: str) -> Audience:
+def spread_selector(constraint: SpreadConstraint, namespace: str) -> PodSelector:
     """Whom a spread constraint counts: pods of its own pod's namespace."""
-    return Audience((namespace,), None, constraint.selector)
+    return PodSelector((namespace,), None, constraint.selector)
 
 
 def anchor(selector: LabelSelector) -> tuple[str, tuple[str, ...]] | None:
@@ -40,7 +40,7 @@ def anchor(selector: LabelSelector) -> tuple[str, tuple[str, ...]] | None:
 
 
 @dataclass(slots=True, eq=False)
-class Audiences:
+class PodSelectorIndex:
     """
     Audiences by number, and which of them a pod is in.
 
@@ -48,12 +48,12 @@ class Audiences:
     """
 
     namespaces: Mapping[str, Labels]
-    numbers: dict[Audience, int] = field(default_factory=dict)
+    numbers: dict[PodSelector, int] = field(default_factory=dict)
     _selection: Selection[int] = field(default_factory=Selection[int])
     _keys: set[str] = field(default_factory=set)
     _seen: dict[tuple[str, Labels], frozenset[int]] = field(default_factory=dict)
 
-    def number(self, audience: Audience) -> int:
+    def number(self, audience: PodSelector) -> int:
         """Give an audience's number; all have to be known before the first pod is asked about."""
         found = self.numbers.get(audience)
         if found is not None:
@@ -78,7 +78,7 @@ class Audiences:
             found = self._seen[key] = frozenset(self._selection.about(asked))
         return found
 
-    def includes(self, audience: Audience, namespace: str) -> bool:
+    def includes(self, audience: PodSelector, namespace: str) -> bool:
         """Whether pods of a namespace can be in an audience at all."""
         if namespace in audience.namespaces:
             return True
@@ -86,7 +86,7 @@ class Audiences:
         return selector is not None and selector.matches(dict(self.namespaces.get(namespace, ())))
 
 
-class Stance(NamedTuple):
+class InterPodKey(NamedTuple):
     """
     Pods of one stance are equal for every rule between pods.
 
@@ -102,7 +102,7 @@ class Stance(NamedTuple):
     audiences: frozenset[int] = frozenset()
 
 
-def by_audience(stances: Mapping[int, Stance]) -> dict[int, frozenset[int]]:
+def classes_by_selector(stances: Mapping[int, InterPodKey]) -> dict[int, frozenset[int]]:
     """Give the classes that are in each audience; those of nobody are left out."""
     found: defaultdict[int, set[int]] = defaultdict(set)
     for pod_class, stance in stances.items():
@@ -111,5 +111,5 @@ def by_audience(stances: Mapping[int, Stance]) -> dict[int, frozenset[int]]:
     return {number: frozenset(classes) for number, classes in found.items()}
 
 
-INDIFFERENT: Final = Stance()
+NO_INTER_POD_RULES: Final = InterPodKey()
 """Nothing is asked of others, and nobody asks about the pod."""

@@ -26,7 +26,7 @@ from solver.feasibility import capacity, node_fit, selectors
 from solver.feasibility.capacity import Consumption
 from solver.feasibility.device_attributes import AttributeName
 from solver.problem.devices.inventory import DeviceRecord, Inventory
-from solver.problem.devices.slice_cache import Matched, Recall, Selectors
+from solver.problem.devices.slice_cache import Matched, Selectors, SliceCache
 
 
 class Verdict(IntEnum):
@@ -136,9 +136,9 @@ class Answers:
         return self.verdicts.get(record.index, Verdict.NO)
 
 
-def ask(inventory: Inventory, key: DemandKey, recall: Recall | None = None) -> Answers:
+def ask(inventory: Inventory, key: DemandKey, recall: SliceCache | None = None) -> Answers:
     """Put a demand to every device; what selectors say of slices is recalled where it was worked out before."""
-    answers, recall, judge = Answers(), Recall() if recall is None else recall, _Judge.of(inventory, key)
+    answers, recall, judge = Answers(), SliceCache() if recall is None else recall, _DemandCheck.of(inventory, key)
     compiled = [selectors.compile_selector(text) for text in key.class_selectors + key.selectors]
     names = (key.class_selectors, key.selectors)
     for record, matched in _matching(inventory, lambda each: recall.matched(names, each, partial(_matched, compiled))):
@@ -151,7 +151,7 @@ def ask(inventory: Inventory, key: DemandKey, recall: Recall | None = None) -> A
     return answers
 
 
-def look_ahead(inventory: Inventory, keys: Iterable[DemandKey], recall: Recall) -> None:
+def look_ahead(inventory: Inventory, keys: Iterable[DemandKey], recall: SliceCache) -> None:
     """
     Put the selectors of several demands to all devices at once, for `ask` to recall.
 
@@ -205,7 +205,7 @@ class DeviceEvaluation:
 
 
 def ask_again(
-    inventory: Inventory, key: DemandKey, before: Answers, changed: Collection[int], recall: Recall
+    inventory: Inventory, key: DemandKey, before: Answers, changed: Collection[int], recall: SliceCache
 ) -> Answers:
     """Put a demand only to records that were replaced, where nothing fails; all others answer as before."""
     compiled = [selectors.compile_selector(text) for text in key.class_selectors + key.selectors]
@@ -215,7 +215,7 @@ def ask_again(
     outcomes = [matched.get(record.position, False) for matched, record in zip(found_in, records, strict=True)]
     if before.failure or not all(isinstance(outcome, bool) for outcome in outcomes):
         return ask(inventory, key, recall)
-    judge = _Judge.of(inventory, key)
+    judge = _DemandCheck.of(inventory, key)
     new = {record.index: judge.answer(record) for record, found in zip(records, outcomes, strict=True) if found}
     answers = Answers()
     for index in sorted((before.verdicts.keys() - changed) | new.keys()):
@@ -295,7 +295,7 @@ def _matches(compiled: list[selectors.Selector], driver: str, device: Device) ->
 
 
 @dataclass(slots=True, eq=False)
-class _Judge:
+class _DemandCheck:
     """What a demand gets of devices that its selectors match; `taken` is what it consumes by the size of the device."""
 
     key: DemandKey
@@ -305,7 +305,7 @@ class _Judge:
     taken: dict[int, Consumption | None] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, inventory: Inventory, key: DemandKey) -> "_Judge":
+    def of(cls, inventory: Inventory, key: DemandKey) -> "_DemandCheck":
         """Prepare for a demand."""
         return cls(key, dict(key.capacity), _plugin_nodes(inventory, key.extended_resource), inventory)
 

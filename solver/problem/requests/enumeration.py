@@ -37,8 +37,8 @@ def left_out(problem: Problem, engine: Engine, budget: Budget) -> skipped_pods.R
     if reasons is None:
         failed = _enumerated(problem, budget.until(_WALL_SHARE).at_least(_OWN_SHARE))
         reasons = dict(_blamed(problem, failed, engine))
-    reasons = skipped_pods.whole(problem.batch, reasons)
-    skipped_pods.noted(budget, _STAGE, reasons)
+    reasons = skipped_pods.with_whole_gangs(problem.batch, reasons)
+    skipped_pods.record(budget, _STAGE, reasons)
     return reasons
 
 

@@ -17,9 +17,9 @@ from solver.domain import Budget, ResourceSlice
 from solver.feasibility import selectors
 from solver.feasibility.selectors import EvaluationBudget, EvaluationStopped, Selector
 from solver.problem.devices.inventory import Inventory
-from solver.problem.devices.slice_cache import Matched, Recall, Selectors
+from solver.problem.devices.slice_cache import Matched, Selectors, SliceCache
 from solver.problem.requests.demand import DeviceEvaluation
-from solver.problem.skipped_pods import told
+from solver.problem.skipped_pods import error_text
 
 _LOOK: Final = 2
 """Units of putting selectors to a device whose result is known from another device."""
@@ -74,7 +74,7 @@ class _Task:
 
 
 def evaluate(
-    inventory: Inventory, recall: Recall, wanted: Mapping[Selectors, Collection[Asker]], budget: Budget
+    inventory: Inventory, recall: SliceCache, wanted: Mapping[Selectors, Collection[Asker]], budget: Budget
 ) -> Unfinished:
     """
     Put selectors to all devices that they were not put to yet, as far as time and allowance reach.
@@ -102,7 +102,7 @@ class _Run:
     """One evaluation of many selectors."""
 
     inventory: Inventory
-    recall: Recall
+    recall: SliceCache
     budget: Budget
 
     def is_over(self) -> bool:
@@ -183,7 +183,7 @@ class _Run:
         except MemoryError:
             raise
         except Exception as error:  # noqa: BLE001 - it is the problem of the pods with these selectors, and of no other
-            task.error = told(error)
+            task.error = error_text(error)
             return None
 
     def in_turns(self, tasks: list[_Task]) -> None:

@@ -12,7 +12,7 @@ from solver.feasibility import extended_resources
 from solver.problem.devices.inventory import Mask
 
 
-class Mode(NamedTuple):
+class ExtendedResourceMode(NamedTuple):
     """
     On `nodes` (None: all), `served` are the resources that devices serve, each with its class.
 
@@ -24,22 +24,22 @@ class Mode(NamedTuple):
     nodes: Mask | None
 
 
-_ONLY: Final = (Mode(0, (), None),)
+_ONLY: Final = (ExtendedResourceMode(0, (), None),)
 
 
 @dataclass(slots=True, eq=False)
-class Modes:
+class ExtendedResourceModes:
     """Finds the modes of pods; kept by the resources that matter."""
 
     nodes: tuple[Node, ...]
     classes: Mapping[str, DeviceClass]
     explicit: dict[str, str] = field(init=False)
-    known: dict[tuple[tuple[str, str], ...], tuple[Mode, ...]] = field(default_factory=dict)
+    known: dict[tuple[tuple[str, str], ...], tuple[ExtendedResourceMode, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.explicit = extended_resources.explicit_classes(self.classes.values())
 
-    def of(self, pod: Pod) -> tuple[Mode, ...]:
+    def of(self, pod: Pod) -> tuple[ExtendedResourceMode, ...]:
         """Give the modes that some node puts a pod in; one without resources where devices serve none of its."""
         mapped = tuple(self._mapped(pod))
         if not mapped or not self.nodes:
@@ -55,7 +55,7 @@ class Modes:
         pairs = ((each, extended_resources.class_of(each, self.explicit, self.classes)) for each in sorted(names))
         return [(resource, device_class) for resource, device_class in pairs if device_class is not None]
 
-    def _modes(self, mapped: tuple[tuple[str, str], ...]) -> tuple[Mode, ...]:
+    def _modes(self, mapped: tuple[tuple[str, str], ...]) -> tuple[ExtendedResourceMode, ...]:
         found: dict[tuple[tuple[str, str], ...], list[int]] = {}
         for index, node in enumerate(self.nodes):
             has = {resource for resource, amount in node.allocatable if amount > 0}
@@ -64,7 +64,7 @@ class Modes:
         for number, (served, indices) in enumerate(sorted(found.items())):
             mask = np.zeros(len(self.nodes), dtype=np.bool_)
             mask[indices] = True
-            modes.append(Mode(number, served, mask))
+            modes.append(ExtendedResourceMode(number, served, mask))
         return tuple(modes)
 
     def objections(self, special: SpecialClaim) -> tuple[Reason, ...]:

@@ -8,6 +8,7 @@ nodes differ, a class becomes a family with a class for each of them.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +17,9 @@ from solver.domain import Allocation, Claim, ClaimId, Pod, Reason, ReasonCode
 from solver.feasibility import capacity
 from solver.problem import node_arrays
 from solver.problem.devices.inventory import Inventory
+from solver.problem.inter_pod import exclusions
+from solver.problem.inter_pod.exclusions import ExcludedNodes
 from solver.problem.limits import Limit, one_domain
-from solver.problem.node_arrays import NodeVerdicts
 from solver.problem.problem import PodClass, Problem
 from solver.problem.requests.component import Ask
 
@@ -82,23 +84,37 @@ def unreferenced(pod: Pod) -> tuple[ClaimId, ...]:
     return tuple(entry.claim for entry in pod.claims if entry.claim is not None and entry.entry not in used)
 
 
-def widen(problem: Problem, known: NodeAllocatable) -> None:
-    """Widen the requests of every class; classes that come to differ between nodes are split."""
+def widen(problem: Problem, known: NodeAllocatable) -> Problem:
+    """Widen the requests of every class; a class whose requests come to differ between nodes is split."""
     asked = {index: _by_node(problem, index) for index in range(len(problem.demands))}
-    for each in tuple(problem.classes):
+    kept, split = list[PodClass](), list[PodClass]()
+    for each in problem.classes:
         pod = problem.pod(each.members[0])
         total, refused = _total(problem, each, asked, pod)
         for resource, amount in known.fixed(pod).items():
             total[resource] = _bounded(total.get(resource, _none(problem)) + min(amount, node_arrays.MOST + 1))
         total, uncovered = _covered(total, pod)
+        verdicts = each.verdicts
         if refused.any():
-            message = "node(s) would charge a claim to no container: none of the pod's containers uses it"
-            _refuse(each, refused, Reason(code=ReasonCode.NODE_RESOURCES, message=message))
+            verdicts = exclusions.narrowed(verdicts, (ExcludedNodes(refused, _UNREFERENCED),))
         if uncovered is not None and uncovered.any():
-            message = "node(s) have devices that take more than the pod-level requests cover"
-            _refuse(each, uncovered, Reason(code=ReasonCode.NODE_RESOURCES, message=message))
-        _apply(problem, each, total)
-    problem.limits += tuple(_one_pod_each(problem, asked))
+            verdicts = exclusions.narrowed(verdicts, (ExcludedNodes(uncovered, _UNCOVERED),))
+        first, *more = _by_requests(replace(each, verdicts=verdicts), total)
+        kept.append(first)
+        split += more
+    added = (replace(each, index=len(kept) + number) for number, each in enumerate(split))
+    requests = replace(problem.requests, takes_node_resources=True)
+    widened = replace(problem, requests=requests, classes=[*kept, *added])
+    return widened.with_limits(_one_pod_each(widened, asked))
+
+
+_UNREFERENCED: Final = Reason(
+    code=ReasonCode.NODE_RESOURCES,
+    message="node(s) would charge a claim to no container: none of the pod's containers uses it",
+)
+_UNCOVERED: Final = Reason(
+    code=ReasonCode.NODE_RESOURCES, message="node(s) have devices that take more than the pod-level requests cover"
+)
 
 
 def _none(problem: Problem) -> Amounts:
@@ -194,32 +210,22 @@ def _covered(total: ByNode, pod: Pod) -> tuple[ByNode, npt.NDArray[np.bool_] | N
     return total, uncovered
 
 
-def _refuse(each: PodClass, nodes: npt.NDArray[np.bool_], reason: Reason) -> None:
-    lost = int(np.count_nonzero(each.verdicts.allowed & nodes))
-    if lost:
-        counted = Reason(code=reason.code, message=reason.message, node_count=lost)
-        each.verdicts = NodeVerdicts(each.verdicts.allowed & ~nodes, (*each.verdicts.reasons, counted))
-
-
-def _apply(problem: Problem, each: PodClass, total: ByNode) -> None:
-    """Add the amounts to the class's requests, in a class for each kind of node."""
+def _by_requests(each: PodClass, total: ByNode) -> list[PodClass]:
+    """Add the amounts to the requests of a class, in one class for each set of nodes where they are the same."""
     names = sorted(name for name, amounts in total.items() if amounts.any())
     if not names:
-        return
+        return [each]
     rows = np.stack([total[name] for name in names], axis=1)
     kinds = np.unique(rows[each.verdicts.allowed], axis=0) if each.verdicts.allowed.any() else rows[:1]
-    verdicts, requests = each.verdicts, dict(each.requests)
-    for number, kind in enumerate(kinds):
-        mask = (rows == kind).all(axis=1)
-        widened = dict(requests)
+    found = []
+    for kind in kinds:
+        widened = dict(each.requests)
         for name, amount in zip(names, kind.tolist(), strict=True):
             widened[name] = widened.get(name, 0) + amount
-        mine = verdicts.within(mask)
         pairs = tuple(sorted(pair for pair in widened.items() if pair[1] > 0))
-        if number == 0:
-            each.verdicts, each.requests = mine, pairs
-        else:
-            problem.classes.append(replace(each, index=len(problem.classes), verdicts=mine, requests=pairs))
+        verdicts = each.verdicts.within((rows == kind).all(axis=1))
+        found.append(replace(each, verdicts=verdicts, requests=pairs))
+    return found
 
 
 def _one_pod_each(problem: Problem, asked: Mapping[int, dict[bool, ByNode]]) -> Iterator[Limit]:

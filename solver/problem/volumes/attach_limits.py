@@ -24,13 +24,13 @@ import numpy as np
 from solver.domain import Gang, GangId, Reason, ReasonCode, VolumeClaimId
 from solver.problem.devices.inventory import Mask
 from solver.problem.gang_rules import GangRule, TopologyLevel
-from solver.problem.inter_pod.affinity_rules import Apart
+from solver.problem.inter_pod.affinity_rules import AntiAffinityRule
 from solver.problem.inter_pod.inter_pod_context import Topology
 from solver.problem.label_index import Bits
 from solver.problem.limits import NO_DOMAIN, Domains, Limit, one_domain, per_node
 from solver.problem.node_arrays import MOST
-from solver.problem.volumes.volume_index import Store, disk_key
-from solver.problem.volumes.volume_topology import Terms
+from solver.problem.volumes.volume_index import VolumeIndex, disk_key
+from solver.problem.volumes.volume_topology import VolumeKey
 
 _OTHERS_FIRST: Final = Reason(
     code=ReasonCode.VOLUME_NONE, message="node(s) whose volume pods of another gang wait for too", node_count=1
@@ -50,7 +50,7 @@ class ClaimLevel:
 
 
 @dataclass(frozen=True, slots=True)
-class Sharer:
+class VolumeSharer:
     """A class of pods that share claims: the family that counts them, how many they are, and their gang if any."""
 
     index: int
@@ -60,12 +60,14 @@ class Sharer:
     claims: tuple[VolumeClaimId, ...]
 
 
-def tied(rules: Iterable[GangRule], sharers: Sequence[Sharer], store: Store) -> tuple[GangRule, ...]:
+def with_shared_claims(
+    rules: Iterable[GangRule], sharers: Sequence[VolumeSharer], store: VolumeIndex
+) -> tuple[GangRule, ...]:
     """Add levels of shared claims to the rules of gangs, and rules for pods that are in none of them."""
     known = list(rules)
     rule_of = {index: number for number, rule in enumerate(known) for index in rule.classes}
-    crews: defaultdict[int, list[Sharer]] = defaultdict(list)
-    free: list[Sharer] = []
+    crews: defaultdict[int, list[VolumeSharer]] = defaultdict(list)
+    free: list[VolumeSharer] = []
     for each in sharers:
         if each.index in rule_of:
             crews[rule_of[each.index]].append(each)
@@ -81,7 +83,7 @@ def tied(rules: Iterable[GangRule], sharers: Sequence[Sharer], store: Store) -> 
     return tuple(known)
 
 
-def apart(rules: Iterable[GangRule], sharers: Sequence[Sharer], count: int) -> list[Apart]:
+def exclusive_users(rules: Iterable[GangRule], sharers: Sequence[VolumeSharer], count: int) -> list[AntiAffinityRule]:
     """Keep pods of different rules from using one claim in one plan; `count` is the number of nodes."""
     rule_of = {index: number for number, found in enumerate(rules) for index in found.classes}
     users: defaultdict[VolumeClaimId, defaultdict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
@@ -90,15 +92,15 @@ def apart(rules: Iterable[GangRule], sharers: Sequence[Sharer], count: int) -> l
             users[claim][rule_of[each.index]].add(each.index)
     everywhere = Topology(np.zeros(count, dtype=np.int64), 1)
     return [
-        Apart(everywhere, frozenset(one), frozenset(other), _OTHERS_FIRST)
+        AntiAffinityRule(everywhere, frozenset(one), frozenset(other), _OTHERS_FIRST)
         for found in users.values()
         for one, other in combinations(found.values(), 2)
     ]
 
 
-def _crews(free: Iterable[Sharer]) -> list[list[Sharer]]:
+def _crews(free: Iterable[VolumeSharer]) -> list[list[VolumeSharer]]:
     """Bring classes together that are of one gang, or of none and share claims, directly or through others."""
-    crews: list[tuple[set[object], list[Sharer]]] = []
+    crews: list[tuple[set[object], list[VolumeSharer]]] = []
     for each in free:
         marks: set[object] = {each.gang} if each.gang is not None else set(each.claims)
         crew = [each]
@@ -110,7 +112,7 @@ def _crews(free: Iterable[Sharer]) -> list[list[Sharer]]:
     return [crew for _, crew in crews]
 
 
-def _levels(crew: Sequence[Sharer], store: Store) -> tuple[TopologyLevel, ...]:
+def _levels(crew: Sequence[VolumeSharer], store: VolumeIndex) -> tuple[TopologyLevel, ...]:
     users: defaultdict[VolumeClaimId, list[int]] = defaultdict(list)
     for each in crew:
         for claim in each.claims:
@@ -118,12 +120,12 @@ def _levels(crew: Sequence[Sharer], store: Store) -> tuple[TopologyLevel, ...]:
     return tuple(_level(claim, users[claim], store) for claim in sorted(users))
 
 
-def _level(claim: VolumeClaimId, users: Iterable[int], store: Store) -> TopologyLevel:
+def _level(claim: VolumeClaimId, users: Iterable[int], store: VolumeIndex) -> TopologyLevel:
     domains, names = _domains(claim, store)
     return TopologyLevel(ClaimLevel(claim), names=names, domain_of=dict.fromkeys(users, domains))
 
 
-def _domains(claim_id: VolumeClaimId, store: Store) -> tuple[Domains, list[str]]:
+def _domains(claim_id: VolumeClaimId, store: VolumeIndex) -> tuple[Domains, list[str]]:
     """Divide the nodes among what the claim may get, the widest first; a volume that is there before one to be made."""
     claim = store.claims[claim_id]
     supply = store.stock.supplies[store.stock.shape_of(claim)]
@@ -154,10 +156,10 @@ class VolumeDemand(NamedTuple):
     number: int
     namespace: str
     size: int
-    terms: Terms
+    terms: VolumeKey
 
 
-def limits(store: Store, asking: Sequence[VolumeDemand]) -> Iterator[Limit]:
+def limits(store: VolumeIndex, asking: Sequence[VolumeDemand]) -> Iterator[Limit]:
     """Give the limits that can bind."""
     yield from _alone(store, asking)
     yield from _disks(store, asking)
@@ -165,7 +167,7 @@ def limits(store: Store, asking: Sequence[VolumeDemand]) -> Iterator[Limit]:
     yield from _supplies(store, asking)
 
 
-def _alone(store: Store, asking: Sequence[VolumeDemand]) -> Iterator[Limit]:
+def _alone(store: VolumeIndex, asking: Sequence[VolumeDemand]) -> Iterator[Limit]:
     takes: defaultdict[object, dict[int, int]] = defaultdict(dict)
     for each in asking:
         for claim in each.terms.alone:
@@ -175,7 +177,7 @@ def _alone(store: Store, asking: Sequence[VolumeDemand]) -> Iterator[Limit]:
         yield Limit("volume claim of one pod", one_domain(nodes), (1,), found)
 
 
-def _disks(store: Store, asking: Sequence[VolumeDemand]) -> Iterator[Limit]:
+def _disks(store: VolumeIndex, asking: Sequence[VolumeDemand]) -> Iterator[Limit]:
     """A pod that writes to a disk takes the whole of it on its node, one that reads it a share."""
     users: defaultdict[tuple[str, str], list[tuple[VolumeDemand, bool]]] = defaultdict(list)
     for each in asking:
@@ -190,7 +192,7 @@ def _disks(store: Store, asking: Sequence[VolumeDemand]) -> Iterator[Limit]:
         yield Limit("disk of a node", per_node(nodes), (whole,) * nodes, takes)
 
 
-def _attachments(store: Store, asking: Sequence[VolumeDemand]) -> Iterator[Limit]:
+def _attachments(store: VolumeIndex, asking: Sequence[VolumeDemand]) -> Iterator[Limit]:
     takes: defaultdict[str, dict[int, int]] = defaultdict(dict)
     for each in asking:
         for driver, plugin, count in each.terms.drivers:
@@ -205,7 +207,7 @@ def _attachments(store: Store, asking: Sequence[VolumeDemand]) -> Iterator[Limit
             yield Limit("volume attachments", domains, tuple(left.tolist()), found)
 
 
-def _supplies(store: Store, asking: Sequence[VolumeDemand]) -> Iterator[Limit]:
+def _supplies(store: VolumeIndex, asking: Sequence[VolumeDemand]) -> Iterator[Limit]:
     """Nodes, and nodes that reach volumes together, give no more than they have where none can be made."""
     wanting = [(each, Counter(each.terms.own_shapes)) for each in asking]
     for shape in _scarce(store, wanting):
@@ -221,7 +223,7 @@ def _supplies(store: Store, asking: Sequence[VolumeDemand]) -> Iterator[Limit]:
             yield Limit("volumes", np.where(scarce, regions[0], NO_DOMAIN), regions[1], takes)
 
 
-def _scarce(store: Store, wanting: Sequence[tuple[VolumeDemand, Counter[int]]]) -> list[int]:
+def _scarce(store: VolumeIndex, wanting: Sequence[tuple[VolumeDemand, Counter[int]]]) -> list[int]:
     """
     Give the shapes whose volumes may be too few.
 
@@ -244,7 +246,7 @@ def _scarce(store: Store, wanting: Sequence[tuple[VolumeDemand, Counter[int]]]) 
     return sorted(islice(dict.fromkeys(in_turns), MOST_SHAPES))
 
 
-def _taken(store: Store, own: Mapping[int, int], shape: int) -> int:
+def _taken(store: VolumeIndex, own: Mapping[int, int], shape: int) -> int:
     """Count the claims of a pod that only volumes which fit a shape can serve where none are made for that."""
     made_on = store.stock.supplies[shape].made_on
     return sum(

@@ -21,15 +21,15 @@ from solver.domain import (
 )
 from solver.feasibility import volumes
 from solver.problem.devices.inventory import Inventory, Mask
-from solver.problem.inter_pod.exclusions import Refusal
+from solver.problem.inter_pod.exclusions import ExcludedNodes
 from solver.problem.label_index import Bits, mask_of
 from solver.problem.volumes.attachments import Attachable, Attachments, Disks
-from solver.problem.volumes.volume_supply import Shelf, Stock
-from solver.problem.volumes.volume_topology import Reach, Terms, TopologySegments, Wish
+from solver.problem.volumes.volume_supply import UnboundVolumes, VolumeSupplies
+from solver.problem.volumes.volume_topology import PodVolumes, ReachableNodes, TopologySegments, VolumeKey
 
 
 @dataclass(slots=True, eq=False)
-class Store:
+class VolumeIndex:
     """
     Everything that is known of storage, indexed for one batch.
 
@@ -40,8 +40,8 @@ class Store:
     volumes: Mapping[str, Volume]
     classes: Mapping[str, StorageClass]
     inventory: Inventory
-    reach: Reach
-    stock: Stock
+    reach: ReachableNodes
+    stock: VolumeSupplies
     attached: Attachments
     users: Counter[VolumeClaimId]
     holders: frozenset[VolumeClaimId]
@@ -50,21 +50,21 @@ class Store:
     _zone_masks: dict[object, Mask] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, snapshot: Snapshot, batch: Batch, inventory: Inventory) -> "Store | None":
+    def of(cls, snapshot: Snapshot, batch: Batch, inventory: Inventory) -> "VolumeIndex | None":
         """Index a snapshot; None where no pod of the batch has a volume, at the cost of a look at each."""
         if not any(pod.volumes for pod in batch.pods):
             return None
         found = {each.name: each for each in snapshot.volumes}
-        reach = Reach(inventory.reaches.index)
+        reach = ReachableNodes(inventory.reaches.index)
         users = Counter(claim for pod in batch.pods for claim in pod.volume_claims)
         claims = {each.id: each for each in snapshot.volume_claims}
         joint = frozenset(key for key, count in users.items() if count > 1 and not _is_exclusive(claims.get(key)))
         classes = {each.name: each for each in snapshot.storage_classes}
         is_any_waiting = any(volumes.waits(claims[key], classes) for key in users if key in claims)
         free, kept = _unbound(snapshot.volumes if is_any_waiting else ())
-        stock = Stock(
+        stock = VolumeSupplies(
             reach=reach,
-            shelf=Shelf.of(free, chain.from_iterable(kept.values()), reach),
+            shelf=UnboundVolumes.of(free, chain.from_iterable(kept.values()), reach),
             kept=kept,
             classes=classes,
             drivers={each.name: each for each in snapshot.storage_drivers},
@@ -96,7 +96,7 @@ class Store:
         """Say what keeps a pod from every node."""
         return volumes.objections(pod, self.claims, self.classes) if pod.volumes else ()
 
-    def wish(self, pod: Pod) -> Wish | None:
+    def wish(self, pod: Pod) -> PodVolumes | None:
         """Work out what a pod asks of volumes; None where it has none. Its claims have to be there."""
         if not pod.volumes:
             return None
@@ -107,7 +107,7 @@ class Store:
         refusals = tuple(each for each in self._refusals(pod, claims, shapes, attachable.values()) if each.nodes.any())
         named = {claim for claim, each in attachable.items() if self.users[claim] > 1 or self.attached.is_there(each)}
         rest = Counter((each.driver, each.plugin) for claim, each in attachable.items() if claim not in named)
-        terms = Terms(
+        terms = VolumeKey(
             refused=tuple((each.nodes.tobytes(), each.reason.message) for each in refusals),
             shapes=shapes,
             joint=tuple(each.id if each.id in self.stock.joint else None for each in waiting),
@@ -116,7 +116,7 @@ class Store:
             named=tuple(attachable[claim] for claim in attachable if claim in named),
             drivers=tuple((driver, plugin, count) for (driver, plugin), count in sorted(rest.items())),
         )
-        return Wish(refusals, terms)
+        return PodVolumes(refusals, terms)
 
     def waiting(self, pod: Pod) -> tuple[VolumeClaim, ...]:
         """Give the claims that wait for a pod, the smaller ones first; equal pods give theirs in the same order."""
@@ -143,31 +143,31 @@ class Store:
 
     def _refusals(
         self, pod: Pod, claims: Iterable[VolumeClaim], shapes: tuple[int, ...], attachable: Iterable[Attachable]
-    ) -> Iterator[Refusal]:
+    ) -> Iterator[ExcludedNodes]:
         """In the order in which kube-scheduler asks: restrictions, limits, binding, zones."""
         disks = [each.disk for each in pod.volumes if each.disk is not None]
         if disks:
-            yield Refusal(self.reach.mask(sorted(self.disks.excluding(disks))), volumes.DISK_IN_USE)
+            yield ExcludedNodes(self.reach.mask(sorted(self.disks.excluding(disks))), volumes.DISK_IN_USE)
         claims = tuple(claims)
         plain = {each.claim for each in pod.volumes if not each.is_ephemeral}
         if any(
             volumes.EXCLUSIVE_MODE in each.access_modes and each.id in self.holders and each.id in plain
             for each in claims
         ):
-            yield Refusal(self._all(), volumes.EXCLUSIVE_IN_USE)
-        yield Refusal(self.attached.refused(attachable), volumes.TOO_MANY)
+            yield ExcludedNodes(self._all(), volumes.EXCLUSIVE_IN_USE)
+        yield ExcludedNodes(self.attached.refused(attachable), volumes.TOO_MANY)
         bound = [self.volumes.get(each.volume) for each in claims if each.is_bound]
         if None in bound:
-            yield Refusal(self._all(), volumes.MISSING)
+            yield ExcludedNodes(self._all(), volumes.MISSING)
         for volume in bound:
             if volume is not None and volume.node_affinity is not None:
-                yield Refusal(~self.reach.mask(self.reach.of(volume.node_affinity)), volumes.ELSEWHERE)
+                yield ExcludedNodes(~self.reach.mask(self.reach.of(volume.node_affinity)), volumes.ELSEWHERE)
         yield from self._unbindable(shapes)
         for volume in bound:
             if volume is not None and (wanted := volumes.zones(volume)):
-                yield Refusal(~self._in_zones(wanted), volumes.OTHER_ZONE)
+                yield ExcludedNodes(~self._in_zones(wanted), volumes.OTHER_ZONE)
 
-    def _unbindable(self, shapes: tuple[int, ...]) -> Iterator[Refusal]:
+    def _unbindable(self, shapes: tuple[int, ...]) -> Iterator[ExcludedNodes]:
         """Nodes where the claims that wait get no volume: too few are free there, and none can be made."""
         counts = Counter(shapes)
         for shape in counts:
@@ -180,8 +180,8 @@ class Store:
             for made_on, count in makers.items():
                 needed += count * ~mask_of(made_on, len(needed))
             short = ~supply.makes & (supply.counts < needed)
-            yield Refusal(short & ~supply.can_make, volumes.NONE_TO_BIND)
-            yield Refusal(short & supply.can_make, volumes.TOO_LITTLE)
+            yield ExcludedNodes(short & ~supply.can_make, volumes.NONE_TO_BIND)
+            yield ExcludedNodes(short & supply.can_make, volumes.TOO_LITTLE)
 
     def is_below(self, one: int, other: int) -> bool:
         """Whether every volume that fits claims of one shape fits those of the other too."""

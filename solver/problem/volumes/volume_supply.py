@@ -27,14 +27,14 @@ from solver.problem.devices.inventory import Mask
 from solver.problem.label_index import Bits, LabelIndex, bits_of, mask_of, positions_of
 from solver.problem.limits import NO_DOMAIN, Domains
 from solver.problem.node_arrays import Amounts
-from solver.problem.volumes.volume_topology import Reach, TopologySegments
+from solver.problem.volumes.volume_topology import ReachableNodes, TopologySegments
 
 _Kind = tuple[str, str, str]
 """Volume mode, attributes class and storage class."""
 
 
 @dataclass(slots=True, eq=False)
-class Shelf:
+class UnboundVolumes:
     """
     Volumes, the smallest first, and sets of them by what a claim asks for; claims are answered by intersecting these.
 
@@ -55,7 +55,7 @@ class Shelf:
     """Volumes by the only node that reaches them."""
 
     @classmethod
-    def of(cls, free: Iterable[Volume], kept: Iterable[Volume], reach: Reach) -> "Shelf":
+    def of(cls, free: Iterable[Volume], kept: Iterable[Volume], reach: ReachableNodes) -> "UnboundVolumes":
         """Sort volumes that are for any claim, and those that are kept for one."""
         found = sorted([*free, *kept], key=lambda volume: (volume.capacity, volume.name))
         shelf = cls(found, len(reach.labels), LabelIndex([dict(each.labels) for each in found]))
@@ -76,7 +76,7 @@ class Shelf:
         self._of_kind = {kind: bits_of(places, len(self.volumes)) for kind, places in kinds.items()}
         self._with_mode = {mode: bits_of(places, len(self.volumes)) for mode, places in modes.items()}
 
-    def _sort_by_node(self, reach: Reach) -> None:
+    def _sort_by_node(self, reach: ReachableNodes) -> None:
         self._home = np.full(len(self.volumes), -1, dtype=np.int64)
         together: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
         for place, each in enumerate(self.volumes):
@@ -140,7 +140,7 @@ class VolumeSupply:
     `can_make` holds and, if the storage tells how much it has, there is room: `makes`, and `made_on` as a set.
     """
 
-    shelf: Shelf
+    shelf: UnboundVolumes
     members: Bits
     counts: Amounts
     can_make: Mask
@@ -191,11 +191,11 @@ Offer = tuple[Bits, Bits, Bits, bool]
 
 
 @dataclass(slots=True, eq=False)
-class Stock:
+class VolumeSupplies:
     """Finds supplies, each shape's once; `joint` are claims that several pods of the batch use."""
 
-    reach: Reach
-    shelf: Shelf
+    reach: ReachableNodes
+    shelf: UnboundVolumes
     kept: dict[object, list[Volume]]
     classes: dict[str, StorageClass]
     drivers: dict[str, StorageDriver]
@@ -295,7 +295,7 @@ class _Rooms:
     nodes: list[Bits]
 
     @classmethod
-    def of(cls, capacities: list[StorageCapacity], reach: Reach) -> "_Rooms":
+    def of(cls, capacities: list[StorageCapacity], reach: ReachableNodes) -> "_Rooms":
         """Put together what the storage of one class says."""
         found: defaultdict[int, Bits] = defaultdict(int)
         for each in capacities:

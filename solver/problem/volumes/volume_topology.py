@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from solver.domain import InlineDisk, LabelSelector, NodeDrivers, NodeSelector, NodeSelectorTerm, VolumeClaimId
 from solver.feasibility import volumes
 from solver.problem.devices.inventory import Mask
-from solver.problem.inter_pod.exclusions import Refusal
+from solver.problem.inter_pod.exclusions import ExcludedNodes
 from solver.problem.label_index import Bits, LabelIndex, bits_of, mask_of, positions_of
 from solver.problem.volumes.attachments import Attachable
 
@@ -75,7 +75,7 @@ def _name(segment: Segment) -> str:
 
 
 @dataclass(slots=True, eq=False)
-class Reach:
+class ReachableNodes:
     """Nodes by selector; every selector is worked out once."""
 
     index: LabelIndex
@@ -112,7 +112,7 @@ class Reach:
         return bits_of(found, len(self.labels))
 
 
-class Terms(NamedTuple):
+class VolumeKey(NamedTuple):
     """
     What makes pods of one class equal in what their volumes ask of others of the batch.
 
@@ -142,8 +142,8 @@ class Terms(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Wish:
+class PodVolumes:
     """A pod's volumes: nodes that are refused, in kube-scheduler's order of reasons, and what it asks of others."""
 
-    refusals: tuple[Refusal, ...]
-    terms: Terms
+    refusals: tuple[ExcludedNodes, ...]
+    terms: VolumeKey

@@ -5,8 +5,8 @@ import pytest
 
 from solver import Engine, solve
 from solver.domain import Policy, ResourceSlice, Snapshot
-from solver.problem.bounded_cache import Bounded, bytes_of
-from solver.problem.devices.slice_cache import Recall, Selectors
+from solver.problem.bounded_cache import BoundedCache, bytes_of
+from solver.problem.devices.slice_cache import Selectors, SliceCache
 from tests.support import builders as b
 from tests.support import solver_problems as s
 
@@ -14,7 +14,7 @@ MODEL = f"device.attributes['{b.GPU_DRIVER}'].model"
 
 
 def test_what_was_used_least_recently_goes_first() -> None:
-    known: Bounded[str, str] = Bounded(3 * bytes_of("a" * 1000) + 3 * bytes_of("k1"))
+    known: BoundedCache[str, str] = BoundedCache(3 * bytes_of("a" * 1000) + 3 * bytes_of("k1"))
     for key in ("k1", "k2", "k3"):
         known[key] = "a" * 1000
     assert known["k1"]
@@ -23,14 +23,14 @@ def test_what_was_used_least_recently_goes_first() -> None:
 
 
 def test_one_entry_stays_whatever_its_size() -> None:
-    known: Bounded[str, str] = Bounded(10)
+    known: BoundedCache[str, str] = BoundedCache(10)
     known["k"] = "a" * 1000
     known["l"] = "a" * 1000
     assert list(known) == ["l"]
 
 
 def test_a_patient_one_forgets_when_it_is_told_to() -> None:
-    known: Bounded[int, str] = Bounded(10, patient=True)
+    known: BoundedCache[int, str] = BoundedCache(10, patient=True)
     for key in range(3):
         known[key] = "a" * 1000
     assert len(known) == 3
@@ -39,7 +39,7 @@ def test_a_patient_one_forgets_when_it_is_told_to() -> None:
 
 
 def test_bytes_are_those_of_what_is_held_now() -> None:
-    known: Bounded[str, str] = Bounded(1_000_000)
+    known: BoundedCache[str, str] = BoundedCache(1_000_000)
     known["k"] = "a" * 1000
     known["k"] = "a"
     assert known.bytes == bytes_of("k") + bytes_of("a")
@@ -67,7 +67,7 @@ def names(number: int) -> Selectors:
 
 
 def test_selectors_that_were_used_least_recently_are_forgotten_before_a_decision_and_never_in_one() -> None:
-    recall, each = Recall(most_bytes=20_000), b.gpu_slice("n0", count=2)
+    recall, each = SliceCache(most_bytes=20_000), b.gpu_slice("n0", count=2)
     for number in range(100):
         recall.note(names(number), each, {0: True})
     assert recall.knows(names(0), each)

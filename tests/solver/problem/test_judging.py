@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from solver.domain import Node, NodeSelector, NodeSelectorOperator, NodeSelectorTerm, Reason, Taint
 from solver.feasibility import node_fit
-from solver.problem.node_matching import Judge
+from solver.problem.node_matching import NodeMatcher
 from tests.support import builders as b
 
 KEYS, VALUES = ("zone", "slot", "absent"), ("a", "b", "7", "12", "x7")
@@ -63,7 +63,7 @@ def clusters(draw: st.DrawFn) -> tuple[Node, ...]:
 def test_all_nodes_at_once_are_judged_as_one_by_one(
     nodes: tuple[Node, ...], demand: node_fit.NodeDemand, other: node_fit.NodeDemand
 ) -> None:
-    judge = Judge(nodes, tuple(dict(node.labels) for node in nodes))
+    judge = NodeMatcher(nodes, tuple(dict(node.labels) for node in nodes))
     judge.verdicts(other)  # what is remembered of one demand is no other's answer
     found = judge.verdicts(demand)
     objections = [node_fit.objection(demand, node, dict(node.labels)) for node in nodes]
@@ -80,14 +80,14 @@ def _counted(reasons: Counter[Reason]) -> dict[tuple[str, str], int]:
 def test_only_the_name_is_a_field(key: str) -> None:
     nodes = (b.node("n0"), b.node("n1"))
     term = NodeSelectorTerm(match_fields=(b.requirement(key, "In", "n1"),))
-    judge = Judge(nodes, tuple(dict(node.labels) for node in nodes))
+    judge = NodeMatcher(nodes, tuple(dict(node.labels) for node in nodes))
     assert judge.matching_term(term).tolist() == [False, key == "metadata.name"]
 
 
 def test_terms_that_compare_read_each_value_once() -> None:
     nodes = tuple(b.node(f"n{number}", labels={"slot": str(number)}) for number in range(50))
     terms = (b.expressions(b.requirement("slot", "Gt", str(1000 + number))) for number in range(100))
-    judge = Judge(nodes, tuple(dict(node.labels) for node in nodes))
+    judge = NodeMatcher(nodes, tuple(dict(node.labels) for node in nodes))
     with mock.patch.object(node_fit, "integer", side_effect=node_fit.integer) as read:
         found = judge.matching(NodeSelector(terms=tuple(terms)))
     assert not found.any()

@@ -4,8 +4,8 @@ import pytest
 from msgspec import structs
 
 from solver.domain import Device, ResourceSlice
-from solver.problem.devices.incremental import restock
-from solver.problem.devices.inventory import Inventory, pairing_on
+from solver.problem.devices.incremental import updated_inventory
+from solver.problem.devices.inventory import Inventory, pairs_on
 from tests.support import builders as b
 from tests.support import solver_problems as s
 
@@ -74,7 +74,7 @@ def test_shares_and_partitions_are_never_spare() -> None:
 def test_what_is_lost_goes_by_what_is_free() -> None:
     found = stock(slices([at("g0", "a"), at("g1", "a"), at("g2", "b")], [at("c0", "a"), at("c1", "b")]))
     index = {each.id.device: each.index for each in found.records}
-    pairing = pairing_on(found, 0)
+    pairing = pairs_on(found, 0)
     assert pairing is not None
 
     def lost(name: str, *taken: str) -> int:
@@ -93,8 +93,8 @@ def test_a_device_that_moved_is_taken_stock_of_anew() -> None:
     gone = structs.replace(before[1], devices=(at("c0", "c"),))
     labelled = structs.replace(before[1], devices=(b.device("c0", attributes={ROOT: "a", "speed": 100}),))
     known = stock(before)
-    assert restock(known, before, (before[0], moved), ()) is None
-    assert restock(known, before, (before[0], gone), ()) is None
-    again = restock(known, before, (before[0], labelled), ())
+    assert updated_inventory(known, before, (before[0], moved), ()) is None
+    assert updated_inventory(known, before, (before[0], gone), ()) is None
+    again = updated_inventory(known, before, (before[0], labelled), ())
     assert again is not None
     assert again.inventory.pairings[0].worth == known.pairings[0].worth

@@ -27,7 +27,7 @@ def test_pods_of_one_template_are_one_class() -> None:
 
 def test_members_stand_in_the_order_of_the_batch() -> None:
     pods = [b.pod(name) for name in "zay"]
-    assert problem(pods=pods).classes[0].members == [0, 1, 2]
+    assert problem(pods=pods).classes[0].members == (0, 1, 2)
 
 
 def test_priority_resources_and_node_demands_tell_pods_apart() -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from solver import Engine, solve
 from solver.domain import Device, Policy, ResourceSlice, Snapshot
 from solver.feasibility import selectors
-from solver.problem.devices.slice_cache import Learned, Matched, Recall
+from solver.problem.devices.slice_cache import Learned, Matched, SliceCache
 from solver.problem.prepare import prepare
 from tests.support import builders as b
 from tests.support import solver_problems as s
@@ -79,7 +79,7 @@ def test_a_slice_that_is_the_same_in_content_but_not_the_same_object_is_looked_a
 
 
 def test_slices_that_are_gone_are_forgotten() -> None:
-    recall, (kept, gone) = Recall(), (of_model("n0", "x"), of_model("n1", "x"))
+    recall, (kept, gone) = SliceCache(), (of_model("n0", "x"), of_model("n1", "x"))
     worked_out: list[str] = []
 
     def work_out(each: ResourceSlice) -> Matched:
@@ -161,8 +161,8 @@ def test_what_another_process_worked_out_is_not_worked_out_again(monkeypatch: py
 
 
 def test_failures_are_learned_as_failures() -> None:
-    recall, each = Recall(), of_model("n0", "x", count=3)
+    recall, each = SliceCache(), of_model("n0", "x", count=3)
     recall.note(((), ("text",)), each, {0: True, 2: selectors.SelectorFailure("it failed")})
-    other = Recall()
+    other = SliceCache()
     other.learn(recall.learned([each]), [each])
     assert other.matched(((), ("text",)), each, lambda _: {}) == {0: True, 2: selectors.SelectorFailure("it failed")}

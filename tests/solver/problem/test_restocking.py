@@ -12,7 +12,7 @@ from solver import greedy
 from solver.domain import Batch, Device, Policy, ResourceSlice, Snapshot
 from solver.problem import solver_cache
 from solver.problem.devices import incremental, node_groups
-from solver.problem.devices.device_types import Drafting
+from solver.problem.devices.device_types import LayoutInput
 from solver.problem.devices.layout import GroupKey, Layout
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
@@ -145,7 +145,9 @@ def test_only_the_node_of_a_slice_is_described_again(monkeypatch: pytest.MonkeyP
     described: list[int] = []
     real = node_groups.describe
 
-    def describe(layout: Layout, drafting: Drafting, node: int, surroundings: tuple[tuple[int, ...], bool]) -> GroupKey:
+    def describe(
+        layout: Layout, drafting: LayoutInput, node: int, surroundings: tuple[tuple[int, ...], bool]
+    ) -> GroupKey:
         described.append(node)
         return real(layout, drafting, node, surroundings)
 
@@ -160,7 +162,9 @@ def test_a_taint_rule_concerns_only_what_it_selects(pool: str, concerned: list[i
     slices, batch = _cluster("aabb", "aabb", "aaab")
     before = _snapshot(slices)
     stock = prepare(before, batch, Policy(), Engine()).inventory
-    found = incremental.restock(stock, before.slices, before.slices, (b.taint_rule("r", b.taint("hot"), pool=pool),))
+    found = incremental.updated_inventory(
+        stock, before.slices, before.slices, (b.taint_rule("r", b.taint("hot"), pool=pool),)
+    )
     assert found is not None
     assert {stock.records[index].home for index in found.replaced} == set(concerned)
     assert {each.home for each in found.inventory.records if each.taints} == set(concerned)
@@ -185,7 +189,7 @@ def test_what_else_changes_is_a_reason_to_take_stock_anew(change: Change, *, is_
     slices, batch = _cluster("aabb", "aabb")
     before = _snapshot(slices)
     stock = prepare(before, batch, Policy(), Engine()).inventory
-    found = incremental.restock(stock, before.slices, _changed(before, 0, change).slices, ())
+    found = incremental.updated_inventory(stock, before.slices, _changed(before, 0, change).slices, ())
     assert (found is not None) is is_taken_over
 
 
@@ -195,7 +199,7 @@ def test_a_pool_of_one_slice_may_become_newer_but_not_older(generation: int) -> 
     before = _snapshot(slices)
     stock = prepare(before, batch, Policy(), Engine()).inventory
     again = structs.replace(before.slices[0], generation=generation)
-    found = incremental.restock(stock, before.slices, (again, *before.slices[1:]), ())
+    found = incremental.updated_inventory(stock, before.slices, (again, *before.slices[1:]), ())
     assert (found is not None) is (generation > 1)
 
 

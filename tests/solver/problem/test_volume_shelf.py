@@ -13,8 +13,8 @@ from solver.problem.label_index import LabelIndex
 from solver.problem.prepare import prepare
 from solver.problem.solver_cache import Engine
 from solver.problem.volumes import attach_limits
-from solver.problem.volumes.volume_supply import Shelf
-from solver.problem.volumes.volume_topology import Reach
+from solver.problem.volumes.volume_supply import UnboundVolumes
+from solver.problem.volumes.volume_topology import ReachableNodes
 from tests.support import builders as b
 from tests.support import volume_builders as v
 
@@ -64,7 +64,7 @@ claims = st.builds(
 
 @given(free=shelves(), claim=claims)
 def test_the_volumes_that_fit_are_those_that_fit_one_by_one(free: list[Volume], claim: VolumeClaim) -> None:
-    shelf = Shelf.of(free, (), Reach(INDEX))
+    shelf = UnboundVolumes.of(free, (), ReachableNodes(INDEX))
     members = shelf.fitting(claim)
     expected = [each for each in free if volumes.fits(each, claim)]
     assert shelf.listed(members) == sorted(expected, key=lambda each: (each.capacity, each.name))

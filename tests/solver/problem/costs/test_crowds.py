@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solver.problem.costs.cost_model import CostTracker, SpreadCost, Taste
+from solver.problem.costs.cost_model import CostModel, CostTracker, SpreadCost
 
 bases = st.lists(st.integers(0, 6), min_size=1, max_size=5)
 
@@ -26,7 +26,7 @@ def test_no_place_that_is_left_out_is_cheaper(
 
 
 def test_a_copy_of_a_tally_goes_its_own_way() -> None:
-    tally = CostTracker(Taste(crowds=(crowd([0, 0], [5, 5]), crowd([1, 1], [7, 7], frozenset({1})))))
+    tally = CostTracker(CostModel(crowds=(crowd([0, 0], [5, 5]), crowd([1, 1], [7, 7], frozenset({1})))))
     tally.take(0, 0)
     other = tally.copy()
     other.take(0, 0)
@@ -37,7 +37,7 @@ def test_a_copy_of_a_tally_goes_its_own_way() -> None:
 
 def test_what_is_noted_does_not_change_the_crowd() -> None:
     each = crowd([0, 0], [5, 5])
-    CostTracker(Taste(crowds=(each,))).take(0, 0)
+    CostTracker(CostModel(crowds=(each,))).take(0, 0)
     assert each.base.tolist() == [0, 0]
 
 

@@ -19,6 +19,7 @@ from solver.domain import (
     Gang,
     GangId,
     Pod,
+    PodId,
     Policy,
     Reason,
     ReasonCode,
@@ -30,18 +31,18 @@ from solver.feasibility import node_fit
 from solver.feasibility.device_attributes import AttributeName
 from solver.problem import gangs, nominations, skipped_pods
 from solver.problem.costs import preferences
-from solver.problem.devices.device_types import Compared
+from solver.problem.devices.device_types import ComparedAttribute
 from solver.problem.devices.inventory import Inventory
-from solver.problem.gang_domains import Splits
-from solver.problem.inter_pod.rules import Circle
+from solver.problem.gang_domains import DomainSplits
+from solver.problem.inter_pod.rules import InterPodRuleBuilder
 from solver.problem.limits import Limit, one_domain
 from solver.problem.problem import Part, Problem, Source
 from solver.problem.requests import component, demand, node_allocatable
 from solver.problem.requests.component import Component, Cut
 from solver.problem.requests.demand import DemandKey
-from solver.problem.requests.extended_resources import Modes
+from solver.problem.requests.extended_resources import ExtendedResourceModes
 from solver.problem.solver_cache import Engine
-from solver.problem.volumes.volume_index import Store
+from solver.problem.volumes.volume_index import VolumeIndex
 
 
 def _joined(pod: Pod, claims: Mapping[ClaimId, Claim]) -> tuple[ClaimId, ...]:
@@ -111,15 +112,16 @@ _MUCH: Final = 100
 
 
 @dataclass(slots=True, eq=False)
-class Outline:
+class BatchRequests:
     """Interned demands, attributes and components, in order of first use; `claims` get those to be made as well."""
 
     claims: dict[ClaimId, Claim]
     device_classes: Mapping[str, DeviceClass]
-    modes: Modes
-    keys: preferences.Keys
+    modes: ExtendedResourceModes
+    cost_keys: preferences.CostKeys
+    overdue: frozenset[PodId]
     policy: Policy
-    circle: Circle
+    circle: InterPodRuleBuilder
     budget: Budget
     demands: dict[DemandKey, int] = field(default_factory=dict)
     attributes: dict[AttributeName, set[int]] = field(default_factory=dict)
@@ -129,16 +131,16 @@ class Outline:
     shapes: dict[tuple[object, ...], tuple[Cut, ...]] = field(default_factory=dict)
     shared_ids: dict[ClaimId, int] = field(default_factory=dict)
     nearly_full: dict[ClaimId, int] = field(default_factory=dict)
-    splits: Splits = field(init=False)
+    splits: DomainSplits = field(init=False)
     burdened: node_allocatable.NodeAllocatable | None = None
     gangs: dict[GangId, Gang] = field(default_factory=dict)
     rejected: dict[int, tuple[Reason, ...]] = field(default_factory=dict)
-    store: Store | None = None
+    store: VolumeIndex | None = None
 
     def look_at(self, snapshot: Snapshot, batch: Batch, engine: Engine, stock: Inventory) -> None:
         """Index what pods of the batch may need, and set those aside that no node can help."""
-        self.store = Store.of(snapshot, batch, stock)
-        self.splits = Splits(stock, partial(engine.answers, stock), self.demands)
+        self.store = VolumeIndex.of(snapshot, batch, stock)
+        self.splits = DomainSplits(stock, partial(engine.answers, stock), self.demands)
         self.burdened = node_allocatable.NodeAllocatable.of(stock, self.claims)
         self.reject(snapshot, batch, stock)
 
@@ -151,7 +153,7 @@ class Outline:
             reasons = (*of_gangs.get(position, ()), *of_followers.get(position, ()), *(found or ()))
             if found is not None and reasons:
                 self.rejected[position] = reasons
-        self.rejected.update(gangs.held_up(snapshot, batch, self.rejected))
+        self.rejected.update(gangs.waiting_for_members(snapshot, batch, self.rejected))
 
     def _objections(self, pod: Pod, stock: Inventory) -> tuple[Reason, ...]:
         reasons = claim_rules.objections(pod, self.claims, self.device_classes)
@@ -167,7 +169,7 @@ class Outline:
         Within a priority those that say much come last: they cost most.
         """
         left = [(position, pod) for position, pod in enumerate(batch.pods) if position not in self.rejected]
-        left.sort(key=lambda each: (-each[1].priority, _says_much(each[1])))
+        left.sort(key=lambda each: (-each[1].priority, _is_costly_to_describe(each[1])))
         first = left[0][1] if left else None
         late: list[int] = []
         for position, pod in left:
@@ -307,12 +309,14 @@ class Outline:
                 most[number] = max(most[number], count)
         return tuple(most)
 
-    def compared(self) -> tuple[Compared, ...]:
+    def compared(self) -> tuple[ComparedAttribute, ...]:
         """Give the attributes that make devices different: constrained ones, and those of groups that stay whole."""
         grouping = self.policy.group_attributes if "broken-groups" in self.policy.levels else ()
         groups = dict.fromkeys(map(AttributeName.parse, grouping))
         names = dict.fromkeys((*self.attributes, *groups))
-        return tuple(Compared(name, frozenset(self.attributes.get(name, ())), name in groups) for name in names)
+        return tuple(
+            ComparedAttribute(name, frozenset(self.attributes.get(name, ())), name in groups) for name in names
+        )
 
     def parts(self, claim_ids: tuple[ClaimId, ...]) -> tuple[tuple[Part, ...], tuple[tuple[Source, ...], ...]]:
         """Merge equal components of some claims; those that need identity stay apart."""
@@ -325,7 +329,7 @@ class Outline:
         return parts, tuple(tuple(sources) for sources in merged.values())
 
 
-def _says_much(pod: Pod) -> bool:
+def _is_costly_to_describe(pod: Pod) -> bool:
     """Whether a pod has far more terms, tolerations and claims than pods have that are written by hand."""
     count = len(pod.tolerations) + len(pod.claims) + len(pod.volumes) + len(pod.spread)
     count += len(pod.affinity) + len(pod.anti_affinity) + len(pod.node_selector)

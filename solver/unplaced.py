@@ -1,0 +1,106 @@
+"""
+Reasons of the pods that a solution leaves without a place.
+
+A pod waits for what no node has (`before` the plan), or for what other pods of the batch got (`after` it): the second
+is asked only of pods that lost, and names pods of the own namespace that won.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from solver import extract
+from solver.domain import Budget, Reason, ReasonCode, SearchReport, Unplaced
+from solver.explain import Explanation
+from solver.explain.device_reasons import Winners
+from solver.explain.gangs import LOST, GangReasons
+from solver.extract import Extracted
+from solver.greedy import placement_state
+from solver.problem import skipped_pods
+from solver.problem.problem import PodClass, Problem
+from solver.solution import Solution
+
+NOT_EXPLAINED: Final = Reason(
+    code=ReasonCode.BUDGET,
+    message="no place was found for the pod, and the time for the decision ended before it was found out why; "
+    "it is tried again soon",
+)
+
+
+def explained(
+    problem: Problem, solution: Solution, report: SearchReport, extracted: Extracted, budget: Budget
+) -> tuple[Unplaced, ...]:
+    """Explain every pod without a place, in batch order; pods that the time does not reach get `NOT_EXPLAINED`."""
+    placed = Counter(problem.classes[choice.pod_class].family for choice in solution.choices)
+    reasons, explaining = dict(problem.rejected), _Reasons.of(problem, (solution, report, extracted), budget)
+    for family in problem.families:
+        first = family[0]
+        waiting = [each for each in first.members[placed[first.index] :] if each not in reasons]
+        if waiting and budget.should_stop():
+            reasons.update((position, (NOT_EXPLAINED,)) for position in waiting)
+        elif waiting:
+            reasons.update((position, (skipped_pods.failed(problem.pod(position)),)) for position in waiting)
+            with skipped_pods.quarantining(budget, skipped_pods.subject_of(problem.pod(waiting[0]))):
+                reasons.update(explaining.reasons(family, waiting))
+    return tuple(
+        Unplaced(pod=problem.pod(position).id, pod_uid=problem.pod(position).uid, reasons=reasons[position])
+        for position in sorted(reasons)
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Reasons:
+    """The explanations of one batch; `proven` says by level whether the search proved the value."""
+
+    problem: Problem
+    proven: Mapping[str, bool]
+    before: Explanation
+    after: "_AfterPlan"
+    of_gangs: GangReasons
+    winners: Winners
+
+    @classmethod
+    def of(cls, problem: Problem, found: tuple[Solution, SearchReport, Extracted], budget: Budget) -> "_Reasons":
+        solution, report, extracted = found
+        before = Explanation(problem, placement_state.trackers(problem), budget)
+        return cls(
+            problem=problem,
+            proven={level.name: level.proven for level in report.levels},
+            before=before,
+            after=_AfterPlan(problem, solution, extracted, budget),
+            of_gangs=GangReasons.of(problem, solution, before),
+            winners=Winners.of(problem, extracted.placements),
+        )
+
+    def reasons(self, family: tuple[PodClass, ...], waiting: Sequence[int]) -> dict[int, tuple[Reason, ...]]:
+        """Give the reasons of pods of a family, by position; winners of the own namespace are named."""
+        problem, first = self.problem, family[0]
+        level = next(each.name for each in problem.placed_levels if first.index in each.worth)
+        found = self.before.reasons(family, is_proven=self.proven.get(level, False))
+        found = self.of_gangs.added(family, found)
+        if found[0].code not in LOST:
+            return dict.fromkeys(waiting, found)
+        found = (found[0], *self.after.reasons(family))
+        nodes = self.before.fitting(family).tolist()
+        kinds = {problem.pod(position).id.namespace: problem.pod(position) for position in waiting}
+        named = {namespace: self.winners.named(found, nodes, pod) for namespace, pod in kinds.items()}
+        return {position: named[problem.pod(position).id.namespace] for position in waiting}
+
+
+@dataclass(slots=True, eq=False)
+class _AfterPlan:
+    """Explains pods that lost on the cluster as the plan leaves it; built when the first pod is asked for."""
+
+    problem: Problem
+    solution: Solution
+    extracted: Extracted
+    budget: Budget
+    explanation: Explanation | None = None
+
+    def reasons(self, family: tuple[PodClass, ...]) -> tuple[Reason, ...]:
+        if self.explanation is None:
+            left = extract.after(self.problem, self.solution, self.extracted)
+            self.explanation = Explanation(left, placement_state.after(self.problem, self.solution), self.budget)
+        then = tuple(self.explanation.problem.classes[each.index] for each in family)
+        return tuple(reason for reason in self.explanation.reasons(then, is_proven=True) if reason.code not in LOST)

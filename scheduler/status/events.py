@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from scheduler.kube.encode import NOTE_BYTES, EventRecord, ObjectReference
-from scheduler.status.conditions import shortened
+from scheduler.status.conditions import truncated
 from solver.domain import DeviceId, Pod, wording
 
 _CONTROLLER: Final = "dovetail.dev/scheduler"
@@ -15,7 +15,7 @@ _CONTROLLER: Final = "dovetail.dev/scheduler"
 _LONGEST_INSTANCE: Final = 128
 
 
-class Narrator:
+class EventFactory:
     """
     Makes events in the name of one scheduler process; `instance` tells it from its other replicas.
 
@@ -102,7 +102,7 @@ class Narrator:
             type=event_type,
             reason=reason,
             action=action,
-            note=shortened(note, NOTE_BYTES),
+            note=truncated(note, NOTE_BYTES),
             reporting_controller=_CONTROLLER,
             reporting_instance=f"dovetail-{self._instance}"[:_LONGEST_INSTANCE],
             first_seen=now,

@@ -16,7 +16,7 @@ _SLACK: Final = 64
 """Namespaces whose debts may be kept although they are paid by now."""
 
 
-class ByteRate:
+class ByteRateLimit:
     """Remembers by namespace until when what was written is paid for, in seconds of the caller's clock."""
 
     def __init__(self) -> None:

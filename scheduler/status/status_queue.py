@@ -21,14 +21,14 @@ from scheduler.status import conditions
 from scheduler.status.conditions import (
     LONGEST_BYTES,
     ConditionReason,
-    Told,
+    ConditionState,
     condition_message,
     condition_reason,
-    leading,
-    shortened,
+    leading_code,
+    truncated,
 )
-from scheduler.status.events import Narrator
-from scheduler.status.fair_queue import ByteRate, FairQueue
+from scheduler.status.events import EventFactory
+from scheduler.status.fair_queue import ByteRateLimit, FairQueue
 from solver.domain import Pod, Reason, ReasonCode
 
 REWRITE_SECONDS: Final = 60.0
@@ -55,11 +55,11 @@ Who carries a preemption out has written the node; when what was decided could n
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Telling:
+class StatusWrite:
     """A condition of a pod, an event, or both, to be written now."""
 
     pod: Pod | None = None
-    told: Told | None = None
+    told: ConditionState | None = None
     nominated_node_name: str | None = None
     """The node to show on the pod; an empty one is taken away, None is left as it is."""
     event: EventRecord | None = None
@@ -76,7 +76,7 @@ class Telling:
 class _Known:
     """A pod that waits: what it was told, by which event, and how many attempts have failed since."""
 
-    told: Told | None = None
+    told: ConditionState | None = None
     event: EventRecord | None = None
     attempts: int = 0
 
@@ -91,27 +91,27 @@ class _Item:
     text: str = ""
     node: str = ""
 
-    def told(self, now: float) -> Told:
+    def told(self, now: float) -> ConditionState:
         """Compose it."""
         if self.node:
-            message = shortened(self.text, LONGEST_BYTES)
-            return Told(reason=ConditionReason.BINDING_CONDITIONS, message=message, code=None, at=now)
-        return Told(
+            message = truncated(self.text, LONGEST_BYTES)
+            return ConditionState(reason=ConditionReason.BINDING_CONDITIONS, message=message, code=None, at=now)
+        return ConditionState(
             reason=condition_reason(self.reasons),
             message=condition_message(self.reasons, self.node_count),
-            code=leading(self.reasons),
+            code=leading_code(self.reasons),
             at=now,
         )
 
 
-class Outbox:
+class StatusQueue:
     """Lanes of what is to be told; times are seconds of the caller's monotonic clock."""
 
-    def __init__(self, narrator: Narrator) -> None:
+    def __init__(self, narrator: EventFactory) -> None:
         self._narrator: Final = narrator
         self._known: Final[dict[str, _Known]] = {}
         self._first: Final[FairQueue[str, _Item]] = FairQueue()
-        self._rate: Final = ByteRate()
+        self._rate: Final = ByteRateLimit()
         self._news: Final[FairQueue[str, _Item]] = FairQueue()
         self._again: Final[dict[str, _Item]] = {}
         self._due: Final[list[tuple[float, str]]] = []
@@ -132,8 +132,8 @@ class Outbox:
         """Take why an attempt to place a pod failed."""
         known = self._known.setdefault(pod.uid, _Known())
         known.attempts += 1
-        reasons = reasons if self._narrator.tells_inventory else conditions.public(reasons)
-        state = (condition_reason(reasons), leading(reasons))
+        reasons = reasons if self._narrator.tells_inventory else conditions.without_inventory(reasons)
+        state = (condition_reason(reasons), leading_code(reasons))
         self._put(known, _Item(pod, reasons, node_count), state)
 
     def awaits(self, pod: Pod, node: str, message: str) -> bool:
@@ -156,7 +156,7 @@ class Outbox:
             self.dropped += 1
         self._events.put(event.regarding.namespace, next(self._numbers), event)
 
-    def next(self, now: float, *, may_pay: bool) -> Telling | None:
+    def next(self, now: float, *, may_pay: bool) -> StatusWrite | None:
         """Give what is to be written now; `may_pay` says whether more than first words may be."""
         has_others = bool(self._news or self._events or (self._due and self._due[0][0] <= now))
         is_turn_of_first = not (may_pay and has_others and self._first_in_a_row >= _FIRST_IN_A_ROW)
@@ -170,13 +170,13 @@ class Outbox:
         """Note that a condition was written into a pod of so many bytes."""
         self._rate.spend(pod.id.namespace, size, now)
 
-    def _paid(self, now: float) -> Telling | None:
+    def _paid(self, now: float) -> StatusWrite | None:
         """Give the next of what is paid for, where some of it has anything to write."""
         while self._news or self._events:
             self._is_turn_of_events = bool(self._events) and (self._is_turn_of_events or not self._news)
             if self._is_turn_of_events:
                 self._is_turn_of_events = False
-                return Telling(event=self._events.take())
+                return StatusWrite(event=self._events.take())
             self._is_turn_of_events = True
             if (telling := self._compose(self._news.take(), now)).cost:
                 return telling
@@ -185,7 +185,7 @@ class Outbox:
                 return telling
         return None
 
-    def _first_word(self, now: float) -> Telling | None:
+    def _first_word(self, now: float) -> StatusWrite | None:
         """Give the first word about a pod of the next namespace that is not in debt."""
         in_debt = self._rate.in_debt(now)
         return (
@@ -254,14 +254,14 @@ class Outbox:
             self._schedule(uid, known.told.at + REWRITE_SECONDS)
         return None
 
-    def _compose(self, item: _Item, now: float) -> Telling:
+    def _compose(self, item: _Item, now: float) -> StatusWrite:
         """Turn an item into what is written, and note it as told."""
         uid, known = item.pod.uid, self._known.setdefault(item.pod.uid, _Known())
         before, told = known.told, item.told(now)
         event = self._event(item, known, before, told)
         known.told, known.attempts = told, 0
         if before is not None and _text(before) == _text(told):
-            return Telling(pod=item.pod, event=event)
+            return StatusWrite(pod=item.pod, event=event)
         nominated: str | None = item.node
         if any(reason.code in _KEEPS_NOMINATION for reason in item.reasons):
             nominated = None
@@ -270,9 +270,11 @@ class Outbox:
             self._nominated.discard(uid)
         if item.node:
             self._nominated.add(uid)
-        return Telling(pod=item.pod, told=told, nominated_node_name=nominated, event=event)
+        return StatusWrite(pod=item.pod, told=told, nominated_node_name=nominated, event=event)
 
-    def _event(self, item: _Item, known: _Known, before: Told | None, told: Told) -> EventRecord | None:
+    def _event(
+        self, item: _Item, known: _Known, before: ConditionState | None, told: ConditionState
+    ) -> EventRecord | None:
         """
         Make the event of a failed attempt: a new one for news, else one more of the series.
 
@@ -284,12 +286,12 @@ class Outbox:
         is_same = before is not None and (before.reason, before.code) == (told.reason, told.code)
         if known.event is not None and is_same:
             count = known.event.count + known.attempts
-            note = shortened(told.message, NOTE_BYTES)
+            note = truncated(told.message, NOTE_BYTES)
             known.event = msgspec.structs.replace(known.event, count=count, last_seen=now, note=note)
         else:
             known.event = self._narrator.failed(item.pod, told.message, now)
         return known.event
 
 
-def _text(told: Told) -> tuple[str, str]:
+def _text(told: ConditionState) -> tuple[str, str]:
     return told.reason, told.message

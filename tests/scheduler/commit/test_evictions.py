@@ -15,7 +15,7 @@ from scheduler.kube.client import Client
 from scheduler.kube.errors import ServerError, TooManyRequests
 from scheduler.kube.writer import Writer
 from scheduler.observe.metrics import Metrics
-from scheduler.status.reports import Reports
+from scheduler.status.status_writer import StatusWriter
 from solver.domain import Placement, Pod, Policy, Preemption, PreemptionRules, Victim
 from tests.support.builders import node, pod
 from tests.support.cluster_builders import seen
@@ -90,7 +90,7 @@ class Stage:
             cast("Client", self.server),
             cast("Writer", Direct()),
             self.cluster,
-            cast("Reports", self.ears),
+            cast("StatusWriter", self.ears),
             self.metrics,
             record=self.lease,
             clock=lambda: self.now,

@@ -8,9 +8,9 @@ from msgspec.structs import replace as changed
 
 from scheduler.cluster import Cluster
 from scheduler.commit import manually_bound
-from scheduler.commit.manually_bound import Strays
+from scheduler.commit.manually_bound import ManuallyBoundPods
 from scheduler.observe.metrics import Metrics
-from scheduler.status.reports import Reports
+from scheduler.status.status_writer import StatusWriter
 from solver.domain import Claim, Node, Pod, PodClaim
 from tests.support import builders as b
 from tests.support.cluster_builders import gone, seen
@@ -33,7 +33,9 @@ class World:
         self.now = 0.0
         self.cluster = Cluster()
         self.desk, self.metrics = Desk(), Metrics()
-        self.strays = Strays(self.cluster, cast("Reports", self.desk), ("dovetail",), self.metrics, lambda: self.now)
+        self.strays = ManuallyBoundPods(
+            self.cluster, cast("StatusWriter", self.desk), ("dovetail",), self.metrics, lambda: self.now
+        )
 
     def see(self, *objects: Pod | Claim | Node) -> None:
         for each in objects:

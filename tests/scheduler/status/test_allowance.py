@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.status.reports import Allowance
+from scheduler.status.status_writer import StatusTokenBucket
 
 
 class Clock:
@@ -16,7 +16,7 @@ class Clock:
 def told_while_placing(share: float, writes: int) -> int:
     """Spend whatever may be spent, after each of so many writes that place pods, ten a second."""
     clock = Clock()
-    allowance, told = Allowance(share, clock), 0
+    allowance, told = StatusTokenBucket(share, clock), 0
     for _ in range(writes):
         clock.now += 0.1
         allowance.earn()
@@ -36,7 +36,7 @@ def test_the_share_holds(share: float) -> None:
 
 def test_without_credit_nothing_is_told_while_pods_are_placed() -> None:
     clock = Clock()
-    allowance = Allowance(0.1, clock)
+    allowance = StatusTokenBucket(0.1, clock)
     allowance.spend(1000)
     allowance.earn()
     clock.now += 5
@@ -46,7 +46,7 @@ def test_without_credit_nothing_is_told_while_pods_are_placed() -> None:
 
 def test_while_nothing_is_placed_one_a_second_is_told() -> None:
     clock = Clock()
-    allowance, told = Allowance(0.1, clock), 0
+    allowance, told = StatusTokenBucket(0.1, clock), 0
     allowance.spend(1000)
     for _ in range(100):
         clock.now += 0.25
@@ -58,7 +58,7 @@ def test_while_nothing_is_placed_one_a_second_is_told() -> None:
 
 
 def test_credit_is_kept_for_events_that_wait() -> None:
-    allowance = Allowance(0.5, Clock())
+    allowance = StatusTokenBucket(0.5, Clock())
     for _ in range(1000):
         allowance.earn(backlog=300)
 
@@ -66,7 +66,7 @@ def test_credit_is_kept_for_events_that_wait() -> None:
 
 
 def test_credit_that_was_kept_does_not_vanish_with_the_backlog() -> None:
-    allowance = Allowance(0.5, Clock())
+    allowance = StatusTokenBucket(0.5, Clock())
     for _ in range(1000):
         allowance.earn(backlog=300)
     allowance.earn(backlog=0)
@@ -75,7 +75,7 @@ def test_credit_that_was_kept_does_not_vanish_with_the_backlog() -> None:
 
 
 def test_status_writes_that_were_not_earned_do_not_pile_up_as_debt() -> None:
-    allowance = Allowance(0.5, Clock())
+    allowance = StatusTokenBucket(0.5, Clock())
     allowance.spend(1000)
     allowance.earn()
     allowance.earn()

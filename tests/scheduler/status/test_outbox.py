@@ -5,10 +5,10 @@ import datetime as dt
 import pytest
 
 from scheduler.status import conditions
-from scheduler.status.events import Narrator
-from scheduler.status.fair_queue import ByteRate
-from scheduler.status.reports import Allowance
-from scheduler.status.status_queue import Outbox, Telling
+from scheduler.status.events import EventFactory
+from scheduler.status.fair_queue import ByteRateLimit
+from scheduler.status.status_queue import StatusQueue, StatusWrite
+from scheduler.status.status_writer import StatusTokenBucket
 from solver.domain import Pod, Reason, ReasonCode
 from tests.support.builders import pod
 
@@ -21,11 +21,11 @@ def gpus(free: int) -> Reason:
     return Reason(code=ReasonCode.DEVICES_IN_USE, message=f"request gpus: 12 match, {free} free", node_count=4)
 
 
-def outbox() -> Outbox:
-    return Outbox(Narrator("host"))
+def outbox() -> StatusQueue:
+    return StatusQueue(EventFactory("host"))
 
 
-def told(box: Outbox, now: float, *, may_pay: bool = True) -> list[Telling]:
+def told(box: StatusQueue, now: float, *, may_pay: bool = True) -> list[StatusWrite]:
     """Empty what may be told now."""
     found = []
     while (telling := box.next(now, may_pay=may_pay)) is not None:
@@ -33,7 +33,7 @@ def told(box: Outbox, now: float, *, may_pay: bool = True) -> list[Telling]:
     return found
 
 
-def texts(tellings: list[Telling]) -> list[str]:
+def texts(tellings: list[StatusWrite]) -> list[str]:
     return [each.told.message for each in tellings if each.told is not None]
 
 
@@ -151,7 +151,7 @@ def test_after_a_change_of_cause_the_minute_runs_anew() -> None:
 
 def test_events_of_bound_pods_and_news_take_turns() -> None:
     box = outbox()
-    narrator = Narrator("host")
+    narrator = EventFactory("host")
     for each in (P, Q):
         box.waits(each, (gpus(1),), 4)
     now = told(box, 0.0)[0].event
@@ -193,8 +193,8 @@ def test_ten_thousand_waiting_pods_stay_below_the_share_while_a_device_is_freed_
     Counted after everybody was told once. A run without limits would tell ten thousand pods a minute.
     """
     share, seconds, now = 0.5, 40, 0.0
-    box, narrator = outbox(), Narrator("host")
-    allowance = Allowance(share, lambda: now)
+    box, narrator = outbox(), EventFactory("host")
+    allowance = StatusTokenBucket(share, lambda: now)
     pods = [pod(f"p{index}") for index in range(10_000)]
     for each in pods:
         box.waits(each, (gpus(0),), 4)
@@ -222,11 +222,11 @@ def test_ten_thousand_waiting_pods_stay_below_the_share_while_a_device_is_freed_
     assert telling >= seconds, "those who are bound are told of it all the same"
 
 
-@pytest.mark.parametrize("code", [code for code in ReasonCode if code in conditions.WITHOUT])
+@pytest.mark.parametrize("code", [code for code in ReasonCode if code in conditions.MESSAGES_WITHOUT_INVENTORY])
 def test_without_inventory_what_the_shell_finds_is_told_by_its_code(code: ReasonCode) -> None:
     reason = Reason(code=code, message="device gpu.example.com/secret-node/gpu-0 is held by claim a/b")
     for tells_inventory in (True, False):
-        box = Outbox(Narrator("host", tells_inventory=tells_inventory))
+        box = StatusQueue(EventFactory("host", tells_inventory=tells_inventory))
         box.waits(P, [reason], 3)
         (telling,) = told(box, 0.0)
         assert telling.told is not None
@@ -260,7 +260,7 @@ def crowd(namespace: str, count: int) -> list[Pod]:
     return [pod(f"{namespace}-{number}", namespace=namespace) for number in range(count)]
 
 
-def names(tellings: list[Telling]) -> list[str]:
+def names(tellings: list[StatusWrite]) -> list[str]:
     return [each.pod.id.name for each in tellings if each.pod is not None]
 
 
@@ -295,7 +295,7 @@ def test_news_that_nobody_may_pay_for_hold_up_no_first_word() -> None:
 
 def test_of_too_many_events_those_of_the_namespace_with_most_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scheduler.status.status_queue._MOST_EVENTS", 10)
-    box, narrator, now = outbox(), Narrator("host"), dt.datetime.now(dt.UTC)
+    box, narrator, now = outbox(), EventFactory("host"), dt.datetime.now(dt.UTC)
     box.add(narrator.failed(P, "why", now))
     for each in crowd("many", 50):
         box.add(narrator.failed(each, "why", now))
@@ -325,7 +325,7 @@ def test_first_words_about_large_pods_wait_for_the_rate_of_their_namespace_and_n
 
 
 def test_a_namespace_whose_writes_are_paid_for_is_forgotten() -> None:
-    rate = ByteRate()
+    rate = ByteRateLimit()
     for number in range(1000):
         rate.spend(f"n{number}", 1024, float(number))
     assert rate.in_debt(1000.0) == frozenset()

@@ -15,8 +15,8 @@ from scheduler.kube.encode import EventRecord
 from scheduler.kube.errors import ServerError
 from scheduler.kube.writer import Writer
 from scheduler.observe.metrics import Metrics
-from scheduler.status.events import Narrator
-from scheduler.status.reports import Allowance, Reports
+from scheduler.status.events import EventFactory
+from scheduler.status.status_writer import StatusTokenBucket, StatusWriter
 from solver.domain import Pod, Reason, ReasonCode
 from tests.support.builders import pod
 from tests.support.shell_clock import Ahead
@@ -50,12 +50,12 @@ class Desk:
         self.events: list[str] = []
         self.is_failing, self.broken, self.size = False, "", 4096
         self.is_taken = asyncio.Event()
-        self.reports = Reports(
+        self.reports = StatusWriter(
             cast("Client", None),
             cast("Writer", self.slots),
             self.metrics,
-            Narrator("host"),
-            Allowance(0.5),
+            EventFactory("host"),
+            StatusTokenBucket(0.5),
             clock=lambda: 0.0,
         )
         monkeypatch.setattr(writes, "write_pod_condition", self._take_condition)

@@ -22,13 +22,13 @@ from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.kube.encode import EventRecord, ObjectReference
 from scheduler.kube.errors import KubeError
-from scheduler.kube.writer import GateClosedError, Writer
+from scheduler.kube.writer import FencedError, Writer
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined
-from scheduler.status.conditions import Told
-from scheduler.status.events import Narrator
-from scheduler.status.status_queue import Outbox, Telling
+from scheduler.status.conditions import ConditionState
+from scheduler.status.events import EventFactory
+from scheduler.status.status_queue import StatusQueue, StatusWrite
 from solver.domain import DeviceId, Pod, Reason, ReasonCode, Victim
 
 _START: Final = 20.0
@@ -40,7 +40,7 @@ _IDLE_SECONDS: Final = 10.0
 _TRICKLE_SECONDS: Final = 1.0
 
 
-class Allowance:
+class StatusTokenBucket:
     """Counts both kinds of writes; `share` is between 0 and 1, neither included."""
 
     def __init__(self, share: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -86,7 +86,7 @@ class _Hushed(Exception):  # noqa: N818 - a signal between two lines of this fil
     """The pod's commit has begun before its condition was sent."""
 
 
-_EXPECTED: Final = (GateClosedError, KubeError, _Hushed)
+_EXPECTED: Final = (FencedError, KubeError, _Hushed)
 
 
 @dataclass(slots=True, eq=False)
@@ -100,7 +100,7 @@ class _Writing:
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class Reports:
+class StatusWriter:
     """Takes what is to be told at once, and writes it when there is room."""
 
     def __init__(
@@ -108,8 +108,8 @@ class Reports:
         client: Client,
         writer: Writer,
         metrics: Metrics,
-        narrator: Narrator,
-        allowance: Allowance,
+        narrator: EventFactory,
+        allowance: StatusTokenBucket,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -119,7 +119,7 @@ class Reports:
         self._narrator: Final = narrator
         self._allowance: Final = allowance
         self._clock: Final = clock
-        self._outbox: Final = Outbox(narrator)
+        self._outbox: Final = StatusQueue(narrator)
         self._in_writing: Final[dict[str, _Writing]] = {}
         self._later: Final[dict[str, asyncio.TimerHandle]] = {}
         self._since: Final[dict[str, dt.datetime]] = {}
@@ -229,20 +229,20 @@ class Reports:
             try:
                 with Confined(self._metrics, Subsystem.REPORTS, passing=_EXPECTED, pod=pod):
                     await self._write(telling)
-            except GateClosedError:
+            except FencedError:
                 return
             except _Hushed:
                 pass
             except KubeError as error:
                 _log.debug(logs.EVENT_DROPPED, error=str(error))
 
-    async def _write(self, telling: Telling) -> None:
+    async def _write(self, telling: StatusWrite) -> None:
         if telling.pod is not None and telling.told is not None:
             await self._write_condition(telling.pod, telling.told, telling.nominated_node_name)
         if telling.event is not None:
             await self._writer.write(partial(_write_event, self._client, telling.event), is_status=True)
 
-    async def _next(self) -> Telling:
+    async def _next(self) -> StatusWrite:
         """Wait for something to tell that may be told now."""
         while True:
             self._has_work.clear()
@@ -257,7 +257,7 @@ class Reports:
                 async with asyncio.timeout(None if due is None else max(due, _LEAST_SECONDS)):
                     await self._has_work.wait()
 
-    async def _write_condition(self, pod: Pod, told: Told, nominated_node_name: str | None) -> None:
+    async def _write_condition(self, pod: Pod, told: ConditionState, nominated_node_name: str | None) -> None:
         writing = _Writing(before=self._in_writing.get(pod.uid))
         since = self._since.setdefault(pod.uid, _now())
 

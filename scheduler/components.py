@@ -28,7 +28,8 @@ from scheduler.settings import Settings
 from scheduler.status.attempt_metrics import AttemptMetrics
 from scheduler.status.events import EventFactory
 from scheduler.status.pod_groups import PodGroupStatusWriter
-from scheduler.status.status_writer import StatusTokenBucket, StatusWriter
+from scheduler.status.rate_limits import StatusTokenBucket
+from scheduler.status.status_writer import StatusWriter
 from scheduler.status.unreadable_objects import Quarantine
 from scheduler.worker import decision_limits
 from scheduler.worker.decider import Decider
@@ -90,7 +91,12 @@ def assemble(
     worker = Worker(batches, on_start=sight.started, on_failure=sight.not_started)
     decider = Decider(worker, cluster, (batches, costly), sight)
     asides = Asides(
-        cluster, pending, decider, partial(reports.waits, node_count=0), metrics, share=settings.queue.costly_share
+        cluster,
+        pending,
+        decider,
+        partial(reports.report_unschedulable, node_count=0),
+        metrics,
+        share=settings.queue.costly_share,
     )
     return Parts(
         cluster=cluster,
@@ -106,7 +112,7 @@ def assemble(
         repairs=StaleAllocations(cluster, pending, commit.withdrawal, reports, metrics),
         evictions=Evictions(client, writer, cluster, reports, metrics, record=elector),
         reports=reports,
-        quarantine=Quarantine(metrics, reports.unreadable),
+        quarantine=Quarantine(metrics, reports.record_unreadable),
         tally=AttemptMetrics(metrics),
         metrics=metrics,
     )

@@ -271,7 +271,7 @@ class Evictions:
         _log.info(logs.EVICTED, pod=str(victim.pod), node=victim.node, preemption=case.number)
         preemptor = case.pods[case.first.pod]
         if pod is not None:
-            self._reports.preempted(pod, preemptor, victim)
+            self._reports.record_preemption(pod, preemptor, victim)
         try:
             await self._writer.write(partial(self._mark, victim, preemptor.scheduler_name), is_status=True)
         except KubeError as error:

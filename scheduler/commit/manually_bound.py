@@ -75,7 +75,7 @@ class ManuallyBoundPods:
         pod = self._cluster.seen_pod(key)
         if pod is not None and pod.uid == uid and (lacking := self._lacking(pod)):
             self._told[key] = uid
-            self._reports.misplaced(pod, self._message(pod, lacking))
+            self._reports.record_manually_bound(pod, self._message(pod, lacking))
 
     def _lacking(self, pod: Pod) -> list[str]:
         """Name the claims that a pod with a node has and nobody has allocated."""

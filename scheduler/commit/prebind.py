@@ -203,7 +203,7 @@ class PreBind:
             self._avoidance.worked(each for claim in relevant for each in conditioned(claim))
         if isinstance(end, WaitFailed) and end.reason.code in _FAILURES:
             self.restraint.begin(each.pod_uid for each in unit.placements)
-        await self._reports.hush(each.pod_uid for each in unit.placements)
+        await self._reports.suppress(each.pod_uid for each in unit.placements)
         return end
 
     async def _watch(self, work: "_Work", changed: asyncio.Event) -> DevicesReady | WaitFailed | WaitStopped:
@@ -324,7 +324,7 @@ class PreBind:
                     f"the pod {where if self._reports.tells_inventory else ''}waits for {named}, "
                     f"since {_time(state.since)} and until {_time(state.until)}"
                 )
-                self._reports.awaits(pod, placement.node, message, is_first=is_first)
+                self._reports.report_prebind(pod, placement.node, message, is_first=is_first)
 
     @contextlib.contextmanager
     def _registered(self, work: "_Work") -> Iterator[asyncio.Event]:

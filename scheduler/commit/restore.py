@@ -58,7 +58,7 @@ async def restore_waiting_times(
         pod = cluster.seen_pod(wait.pod)
         if pod is None or pod.uid != wait.uid or pod.node_name or pod.scheduler_name not in scheduler_names:
             continue
-        reports.recall(pod.uid, wait.since.astimezone(dt.UTC))
+        reports.restore_since(pod.uid, wait.since.astimezone(dt.UTC))
         if wait.reason in _FOR_ROOM:
             waiting.append((pod, wait.since.timestamp() - behind))
         if PASSED_OVER in wait.message:

@@ -138,7 +138,7 @@ class StaleAllocations:
             if left > 1 and self._is_ours(claim) and await self._reclaim(claim, _holds(device)):
                 left -= 1
                 for pod in self._cluster.pods_using(claim):
-                    self._reports.yielded(pod, (device,))
+                    self._reports.record_lost_race(pod, (device,))
 
     async def give_free(self) -> None:
         """Take back what was noted as left behind, where a live read says the same."""

@@ -243,7 +243,6 @@ class ConditionState(msgspec.Struct, frozen=True, kw_only=True):
     reason: ConditionReason
     message: str
     code: ReasonCode | None
-    at: float
 
 
 MESSAGES_WITHOUT_INVENTORY: Final = {

@@ -128,7 +128,7 @@ class PodGroupStatusWriter:
         there = [(placement, reason) for placement, reason in unbound if self._is_there(placement)]
         for placement, reason in there:
             message = _partial(gang, count, f"pod {placement.pod.name} is tried again: {self._joined([reason])}")
-            self._reports.partly_bound(pods[placement.pod], message)
+            self._reports.record_partly_bound(pods[placement.pod], message)
         missing = _missing(self._cluster.gang(gang.id))
         if there:
             again = f"{len(there)} are tried again: {self._joined([there[0][1]])}"

@@ -1,12 +1,12 @@
-"""What users are told about their pods: conditions and events, behind the writes that place pods.
+"""
+Writes pod conditions and events, after the writes that place pods.
 
-A bounded outbox, emptied by few tasks that hold a small share of the slots, as far as the allowance goes. A condition
-is never written for a pod whose commit has begun: `hush` sees to it.
+A few tasks take from the `StatusQueue` as fast as its token bucket allows, and hold a small share of the
+request slots.
 
-How much may be told: conditions and events are a share of all writes, whatever happens to the pods that wait.
-
-Writes that place pods earn credit, status writes spend it. Ten thousand pods that wait while one device is freed a
-second would otherwise be told something new all the time, and telling them would be most of what the API server does.
+PodScheduled=False must not arrive after a binding has set PodScheduled=True. So a commit calls `suppress` before it
+binds: a condition that has not been sent is dropped, one that is on the wire is waited for. The queue has at most one
+write of a pod under way, so there is nothing else to wait for.
 """
 
 import asyncio
@@ -28,273 +28,216 @@ from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined
 from scheduler.status.conditions import ConditionState
 from scheduler.status.events import EventFactory
+from scheduler.status.rate_limits import StatusTokenBucket
 from scheduler.status.status_queue import StatusQueue, StatusWrite
 from solver.domain import DeviceId, Pod, Reason, ReasonCode, Victim
 
-_START: Final = 20.0
-"""Credit of a process that has placed nothing yet."""
-_MOST: Final = 200.0
-"""Credit that is kept for later, beside that for events which wait already."""
-_IDLE_SECONDS: Final = 10.0
-"""After so many seconds without a write that places pods, one status write a second is allowed without credit."""
-_TRICKLE_SECONDS: Final = 1.0
-
-
-class StatusTokenBucket:
-    """Counts both kinds of writes; `share` is between 0 and 1, neither included."""
-
-    def __init__(self, share: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._earned_by_write: Final = share / (1.0 - share)
-        self._clock: Final = clock
-        self._credit = _START
-        self._placed_at = self._spent_at = clock()
-
-    @property
-    def credit(self) -> float:
-        """Status writes that may follow at once; negative where more were made than were earned."""
-        return self._credit
-
-    def earn(self, backlog: int = 0) -> None:
-        """Note a write that places pods; credit is kept for `backlog` events besides the usual."""
-        self._placed_at = self._clock()
-        self._credit = max(self._credit, min(self._credit + self._earned_by_write, _MOST + backlog))
-
-    def spend(self, count: int) -> None:
-        """Note status writes."""
-        if count:
-            self._spent_at = self._clock()
-            self._credit = max(self._credit - count, -1.0)
-
-    def wait_seconds(self) -> float:
-        """Give the seconds until a status write may be made even if nothing is placed until then; 0 for now."""
-        if self._credit >= 1.0:
-            return 0.0
-        free_at = max(self._placed_at + _IDLE_SECONDS, self._spent_at + _TRICKLE_SECONDS)
-        return max(0.0, free_at - self._clock())
-
-
-_WRITERS: Final = 4
+_TASKS: Final = 4
 _LEAST_SECONDS: Final = 0.02
-"""Credit is looked at again after this time at the earliest, however much is earned meanwhile."""
-_PATIENCE_SECONDS: Final = 2.0
-"""A claim that is missing for so long is told about."""
+"""The token bucket is read again after this time at the earliest."""
+_CLAIM_GRACE_SECONDS: Final = 2.0
+"""A claim that is missing for less is not reported: every pod with a claim template waits a moment for its claim."""
 
 _log: Final = logs.logger()
 
 
-class _Hushed(Exception):  # noqa: N818 - a signal between two lines of this file
-    """The pod's commit has begun before its condition was sent."""
+class _SuppressedError(Exception):
+    """The pod's commit began before its condition was sent."""
 
 
-_EXPECTED: Final = (FencedError, KubeError, _Hushed)
+_EXPECTED: Final = (FencedError, KubeError, _SuppressedError)
 
 
 @dataclass(slots=True, eq=False)
-class _Writing:
-    """A condition that is being written, or is next in line for a slot."""
+class _ConditionWrite:
+    """A condition that is being written, or waits for a request slot."""
 
-    before: "_Writing | None" = None
-    """An older condition of the same pod that is still under way: the newer one comes after it."""
     is_sent: bool = False
-    is_hushed: bool = False
+    is_suppressed: bool = False
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class StatusWriter:
-    """Takes what is to be told at once, and writes it when there is room."""
+    """Queues conditions and events without waiting; `run` writes them."""
 
     def __init__(
         self,
         client: Client,
         writer: Writer,
         metrics: Metrics,
-        narrator: EventFactory,
-        allowance: StatusTokenBucket,
+        events: EventFactory,
+        bucket: StatusTokenBucket,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client: Final = client
         self._writer: Final = writer
         self._metrics: Final = metrics
-        self._narrator: Final = narrator
-        self._allowance: Final = allowance
+        self._events: Final = events
+        self._bucket: Final = bucket
         self._clock: Final = clock
-        self._outbox: Final = StatusQueue(narrator)
-        self._in_writing: Final[dict[str, _Writing]] = {}
-        self._later: Final[dict[str, asyncio.TimerHandle]] = {}
+        self._queue: Final = StatusQueue(events)
+        self._writes: Final[dict[str, _ConditionWrite]] = {}
+        self._timers: Final[dict[str, asyncio.TimerHandle]] = {}
         self._since: Final[dict[str, dt.datetime]] = {}
-        """When PodScheduled became False, by uid: what it says may change, that time does not."""
+        """When PodScheduled became False, by uid: its reason may change, its lastTransitionTime does not."""
         self._has_work: Final = asyncio.Event()
 
     @property
     def tells_inventory(self) -> bool:
         """Whether messages may name nodes and devices."""
-        return self._narrator.tells_inventory
+        return self._events.tells_inventory
 
     def earn(self) -> None:
-        """Note a write that places pods: more may be told."""
-        self._allowance.earn(self._outbox.event_count)
+        """Note a write that places pods: it earns tokens for status writes."""
+        self._bucket.earn(self._queue.event_count)
         self._has_work.set()
 
-    def recall(self, pod_uid: str, since: dt.datetime) -> None:
-        """Take over from a scheduler before since when a pod reads that it waits."""
+    def restore_since(self, pod_uid: str, since: dt.datetime) -> None:
+        """Take the lastTransitionTime of PodScheduled=False that an earlier scheduler process has written."""
         self._since[pod_uid] = since
 
-    def waits(self, pod: Pod, reasons: Sequence[Reason], node_count: int) -> None:
-        """
-        Tell why a pod waits; nothing is written where it was told so before.
-
-        Every pod with a claim template waits a moment for its claim: that is told only when it takes longer.
-        """
-        self._cancel_later(pod.uid)
+    def report_unschedulable(self, pod: Pod, reasons: Sequence[Reason], node_count: int) -> None:
+        """Write why a pod waits, unless its condition says so already."""
+        self._cancel_timer(pod.uid)
         if all(reason.code is ReasonCode.CLAIM_MISSING for reason in reasons):
-            tell = partial(self._tell, pod, reasons, node_count)
-            self._later[pod.uid] = asyncio.get_running_loop().call_later(_PATIENCE_SECONDS, tell)
+            report = partial(self._report_unschedulable, pod, reasons, node_count)
+            self._timers[pod.uid] = asyncio.get_running_loop().call_later(_CLAIM_GRACE_SECONDS, report)
         else:
-            self._tell(pod, reasons, node_count)
+            self._report_unschedulable(pod, reasons, node_count)
 
-    def awaits(self, pod: Pod, node: str, message: str, *, is_first: bool) -> None:
-        """Tell what a pod with a node waits for before it can be bound, by an event only the first time."""
-        if self._outbox.awaits(pod, node, message):
+    def report_prebind(self, pod: Pod, node: str, message: str, *, is_first: bool) -> None:
+        """Write what a pod waits for before it is bound to a node; the first time with an event."""
+        if self._queue.report_prebind(pod, node, message):
             if is_first:
-                self._add(self._narrator.awaits(pod, message, _now()))
+                self._put(self._events.binding_conditions_pending(pod, message, _now()))
             self._has_work.set()
 
-    def bound(self, pod: Pod, node: str) -> None:
-        """Tell that a pod was bound."""
-        self._add(self._narrator.scheduled(pod, node, _now()))
+    def record_scheduled(self, pod: Pod, node: str) -> None:
+        """Write the event that a pod was bound."""
+        self._put(self._events.scheduled(pod, node, _now()))
 
-    def yielded(self, pod: Pod, devices: Iterable[DeviceId]) -> None:
-        """Tell that a pod's devices were given up because another allocation holds them."""
-        self._add(self._narrator.yielded(pod, devices, _now()))
+    def record_lost_race(self, pod: Pod, devices: Iterable[DeviceId]) -> None:
+        """Write the event that a pod's devices are in another allocation too, and that ours was rolled back."""
+        self._put(self._events.device_held_twice(pod, devices, _now()))
 
-    def preempted(self, victim: Pod, preemptor: Pod, eviction: Victim) -> None:
-        """Tell both sides that a pod was evicted for another."""
-        self._add(self._narrator.preempted(victim, preemptor, eviction.node, _now()))
-        self._add(self._narrator.preempting(victim, preemptor, eviction.node, _now()))
+    def record_preemption(self, victim: Pod, preemptor: Pod, eviction: Victim) -> None:
+        """Write the events of an eviction, on victim and preemptor."""
+        self._put(self._events.preempted(victim, preemptor, eviction.node, _now()))
+        self._put(self._events.preempting(victim, preemptor, eviction.node, _now()))
 
-    def partly_bound(self, pod: Pod, message: str) -> None:
-        """Tell that other pods of a pod's gang are bound, and this one could not be yet."""
-        self._add(self._narrator.partly_bound(pod, message, _now()))
+    def record_partly_bound(self, pod: Pod, message: str) -> None:
+        """Write the event that other pods of a gang are bound, and this one could not be."""
+        self._put(self._events.partly_bound(pod, message, _now()))
 
-    def misplaced(self, pod: Pod, message: str) -> None:
-        """Tell that a pod was given its node by hand although it has claims that nobody allocates then."""
-        self._add(self._narrator.misplaced(pod, message, _now()))
+    def record_manually_bound(self, pod: Pod, message: str) -> None:
+        """Write the event that a pod got its node by hand, so that no scheduler allocates its claims."""
+        self._put(self._events.bound_without_devices(pod, message, _now()))
 
-    def unreadable(self, regarding: ObjectReference, message: str) -> None:
-        """Tell that an object cannot be read."""
-        self._add(self._narrator.unreadable(regarding, message, _now()))
+    def record_unreadable(self, regarding: ObjectReference, message: str) -> None:
+        """Write the event that an object cannot be read."""
+        self._put(self._events.unreadable(regarding, message, _now()))
 
     def forget(self, pod_uid: str) -> None:
-        """Drop what was and would be told about a pod that is gone or bound."""
-        self._cancel_later(pod_uid)
+        """Drop everything about a pod that is deleted or bound, but for its events."""
+        self._cancel_timer(pod_uid)
         self._since.pop(pod_uid, None)
-        self._outbox.forget(pod_uid)
+        self._queue.forget(pod_uid)
 
-    async def hush(self, pod_uids: Iterable[str]) -> None:
-        """
-        Write no condition for these pods any more, and wait for those under way.
-
-        PodScheduled=False must not arrive after the binding has set it to True.
-        """
+    async def suppress(self, pod_uids: Iterable[str]) -> None:
+        """Drop the conditions of these pods that have not been sent, and wait for those that are on the wire."""
         for uid in pod_uids:
-            self._cancel_later(uid)
-            self._outbox.withdraw(uid)
-            writing = self._in_writing.get(uid)
-            while writing is not None:
-                writing.is_hushed = True
-                if writing.is_sent:
-                    await writing.done.wait()
-                writing = writing.before
+            self._cancel_timer(uid)
+            self._queue.withdraw(uid)
+            if write := self._writes.get(uid):
+                write.is_suppressed = True
+                if write.is_sent:
+                    await write.done.wait()
 
     async def run(self) -> None:
-        """Write what is to be told, until no write may start any more."""
+        """Write until no write may start any more."""
         async with asyncio.TaskGroup() as tasks:
-            for _ in range(_WRITERS):
+            for _ in range(_TASKS):
                 tasks.create_task(self._write_all())
 
-    def _tell(self, pod: Pod, reasons: Sequence[Reason], node_count: int) -> None:
-        self._cancel_later(pod.uid)
-        self._outbox.waits(pod, reasons, node_count)
+    def _report_unschedulable(self, pod: Pod, reasons: Sequence[Reason], node_count: int) -> None:
+        self._cancel_timer(pod.uid)
+        self._queue.report_unschedulable(pod, reasons, node_count)
         self._has_work.set()
 
-    def _cancel_later(self, pod_uid: str) -> None:
-        if timer := self._later.pop(pod_uid, None):
+    def _cancel_timer(self, pod_uid: str) -> None:
+        if timer := self._timers.pop(pod_uid, None):
             timer.cancel()
+
+    def _put(self, event: EventRecord) -> None:
+        if self._queue.put_event(event):
+            self._metrics.events_dropped.inc()
+        self._has_work.set()
 
     async def _write_all(self) -> None:
         while True:
-            telling = await self._next()
-            pod = str(telling.pod.id) if telling.pod is not None else ""
+            write = await self._next()
+            pod = str(write.pod.id) if write.pod is not None else ""
             try:
                 with Confined(self._metrics, Subsystem.REPORTS, passing=_EXPECTED, pod=pod):
-                    await self._write(telling)
+                    await self._write(write)
             except FencedError:
                 return
-            except _Hushed:
+            except _SuppressedError:
                 pass
             except KubeError as error:
                 _log.debug(logs.EVENT_DROPPED, error=str(error))
 
-    async def _write(self, telling: StatusWrite) -> None:
-        if telling.pod is not None and telling.told is not None:
-            await self._write_condition(telling.pod, telling.told, telling.nominated_node_name)
-        if telling.event is not None:
-            await self._writer.write(partial(_write_event, self._client, telling.event), is_status=True)
-
     async def _next(self) -> StatusWrite:
-        """Wait for something to tell that may be told now."""
+        """Wait for something that may be written now."""
         while True:
             self._has_work.clear()
-            wait = self._allowance.wait_seconds()
-            telling = self._outbox.next(self._clock(), may_pay=wait <= 0)
-            if telling is not None:
-                if not telling.is_free:
-                    self._allowance.spend(telling.cost)
-                return telling
-            due = self._outbox.due_in(self._clock(), wait)
+            token_in = self._bucket.wait_seconds()
+            write = self._queue.take(self._clock(), has_token=token_in <= 0)
+            if write is not None:
+                if not write.is_free:
+                    self._bucket.take(write.cost)
+                return write
+            due = self._queue.due_in(self._clock(), token_in)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(None if due is None else max(due, _LEAST_SECONDS)):
                     await self._has_work.wait()
 
-    async def _write_condition(self, pod: Pod, told: ConditionState, nominated_node_name: str | None) -> None:
-        writing = _Writing(before=self._in_writing.get(pod.uid))
+    async def _write(self, write: StatusWrite) -> None:
+        if write.pod is not None and write.condition is not None:
+            await self._write_condition(write.pod, write.condition, write.nominated_node_name)
+        if write.event is not None:
+            await self._writer.write(partial(_write_event, self._client, write.event), is_status=True)
+
+    async def _write_condition(self, pod: Pod, condition: ConditionState, nominated_node_name: str | None) -> None:
+        write = self._writes[pod.uid] = _ConditionWrite()
         since = self._since.setdefault(pod.uid, _now())
 
-        async def send(seconds: float) -> None:
-            if writing.is_hushed:
-                raise _Hushed
-            writing.is_sent = True
-            size = await writes.write_pod_condition(
+        async def send(seconds: float) -> int:
+            if write.is_suppressed:
+                raise _SuppressedError
+            write.is_sent = True
+            return await writes.write_pod_condition(
                 self._client,
                 pod,
-                reason=told.reason,
-                message=told.message,
+                reason=condition.reason,
+                message=condition.message,
                 nominated_node_name=nominated_node_name,
                 since=since,
                 timeout_seconds=seconds,
             )
-            self._outbox.spend(pod, size, self._clock())
 
-        self._in_writing[pod.uid] = writing
         try:
-            if writing.before is not None:
-                await writing.before.done.wait()
-                writing.before = None
-            await self._writer.write(send, is_status=True)
-        except Exception:
-            self._outbox.untold(pod.uid)
+            size = await self._writer.write(send, is_status=True)
+        except BaseException:
+            self._queue.failed(pod)
             raise
+        else:
+            self._queue.written(pod, size, self._clock())
         finally:
-            if self._in_writing[pod.uid] is writing:
-                del self._in_writing[pod.uid]
-            writing.done.set()
-
-    def _add(self, event: EventRecord) -> None:
-        dropped = self._outbox.dropped
-        self._outbox.add(event)
-        self._metrics.events_dropped.inc(self._outbox.dropped - dropped)
-        self._has_work.set()
+            del self._writes[pod.uid]
+            write.done.set()
+            self._has_work.set()
 
 
 async def _write_event(client: Client, event: EventRecord, seconds: float) -> None:

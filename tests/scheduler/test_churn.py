@@ -32,7 +32,8 @@ from scheduler.queue import Completing, Musters, PassedOver, Pending
 from scheduler.status.attempt_metrics import AttemptMetrics
 from scheduler.status.events import EventFactory
 from scheduler.status.pod_groups import PodGroupStatusWriter
-from scheduler.status.status_writer import StatusTokenBucket, StatusWriter
+from scheduler.status.rate_limits import StatusTokenBucket
+from scheduler.status.status_writer import StatusWriter
 from scheduler.status.unreadable_objects import Quarantine
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.frames import Feed
@@ -58,8 +59,8 @@ ROUND = 60
 """Times that some pods come and go, until it is looked at what is kept of them; done three times."""
 BOUNDED = {
     "[]._cluster._mirror.company._newcomers": MOST_NEWCOMERS,
-    "[]._reports._outbox._events._namespaces": 5000,
-    "[]._reports._outbox._events._waiting[]": 5000,
+    "[]._reports._queue._queue._places": 5000,
+    "[]._reports._queue._queue._waiting[][]": 5000,
     "[]._cluster.interner._young": 100_000,  # bounded in bytes, see tests/scheduler/test_interning.py
 }
 """What has a bound of its own, and is not full yet."""
@@ -141,7 +142,7 @@ class Town:
         waits = PreBind(self.cluster, self.reports, avoidance, timeout_seconds=600.0, clock=lambda: self.now)
         pending = Pending(OURS, musters=Musters(lambda gang: self.cluster.gang_standing(gang, OURS)))
         completing, deciding = Completing(self.cluster.claim), cast("Decider", Deciding(self.cluster))
-        told = partial(self.reports.waits, node_count=0)
+        told = partial(self.reports.report_unschedulable, node_count=0)
         self.parts = Parts(
             cluster=self.cluster,
             pending=pending,

@@ -114,19 +114,19 @@ class Telling:
     def __init__(self) -> None:
         self.told: list[tuple[str, str]] = []
 
-    def waits(self, pod: Pod, reasons: Sequence[Reason], node_count: int) -> None:
+    def report_unschedulable(self, pod: Pod, reasons: Sequence[Reason], node_count: int) -> None:
         self.told.append((pod.id.name, f"waits on {node_count}: {reasons[0].message}"))
 
-    def bound(self, pod: Pod, node: str) -> None:
+    def record_scheduled(self, pod: Pod, node: str) -> None:
         self.told.append((pod.id.name, f"bound to {node}"))
 
-    def yielded(self, pod: Pod, devices: Sequence[DeviceId]) -> None:
+    def record_lost_race(self, pod: Pod, devices: Sequence[DeviceId]) -> None:
         self.told.append((pod.id.name, f"yielded {len(devices)}"))
 
     def forget(self, pod_uid: str) -> None:
         pass
 
-    async def hush(self, pod_uids: Sequence[str]) -> None:
+    async def suppress(self, pod_uids: Sequence[str]) -> None:
         pass
 
 
@@ -173,7 +173,7 @@ class Hall:
                 self.cluster,
                 self.pending,
                 cast("Decider", self.deciding),
-                partial(cast("StatusWriter", self.telling).waits, node_count=0),
+                partial(cast("StatusWriter", self.telling).report_unschedulable, node_count=0),
                 self.metrics,
                 share=0.1,
                 clock=clock,
@@ -739,7 +739,7 @@ async def test_a_pod_goes_back_although_telling_of_it_fails(
     outcome: type[Undone | Refused], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hall = Hall()
-    monkeypatch.setattr(hall.telling, "waits", fail)
+    monkeypatch.setattr(hall.telling, "report_unschedulable", fail)
     monkeypatch.setattr(hall.parts.groups, "settled", fail)
     hall.committing.answer = lambda unit: outcome(unit=unit, reasons=(CONFLICT,))
     async with running(hall):
@@ -755,14 +755,14 @@ async def test_a_pod_goes_back_although_telling_of_it_fails(
 
 async def test_of_a_unit_every_pod_is_told_of_though_one_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
     hall = Hall()
-    told = hall.telling.bound
+    told = hall.telling.record_scheduled
 
-    def bound(pod: Pod, node: str) -> None:
+    def record_scheduled(pod: Pod, node: str) -> None:
         if pod.id.name == "p":
             fail()
         told(pod, node)
 
-    monkeypatch.setattr(hall.telling, "bound", bound)
+    monkeypatch.setattr(hall.telling, "record_scheduled", record_scheduled)
     async with running(hall):
         hall.cycle.see([seen(claim("shared"))])
         hall.cycle.see([seen(pod("p", "shared")), seen(pod("q", "shared"))])

@@ -75,7 +75,7 @@ class Ears:
     def __init__(self) -> None:
         self.told: list[str] = []
 
-    def preempted(self, victim: Pod, preemptor: Pod, eviction: Victim) -> None:
+    def record_preemption(self, victim: Pod, preemptor: Pod, eviction: Victim) -> None:
         self.told.append(f"{victim.id.name} for {preemptor.id.name} on {eviction.node}")
 
 

@@ -48,10 +48,10 @@ class Telling:
         self.told: list[tuple[str, str, bool]] = []
         self.hushed: list[str] = []
 
-    def awaits(self, pod: Pod, node: str, message: str, *, is_first: bool) -> None:
+    def report_prebind(self, pod: Pod, node: str, message: str, *, is_first: bool) -> None:
         self.told.append((pod.id.name, f"{node}: {message}", is_first))
 
-    async def hush(self, pod_uids: Iterable[str]) -> None:
+    async def suppress(self, pod_uids: Iterable[str]) -> None:
         self.hushed.extend(pod_uids)
 
 

@@ -22,7 +22,7 @@ class Desk:
     def __init__(self) -> None:
         self.told: list[tuple[str, str]] = []
 
-    def misplaced(self, pod: Pod, message: str) -> None:
+    def record_manually_bound(self, pod: Pod, message: str) -> None:
         self.told.append((pod.id.name, message))
 
 
@@ -115,12 +115,12 @@ async def test_a_pod_that_cannot_be_told_of_ends_neither_the_others_nor_the_task
     monkeypatch.setattr(manually_bound, "_PERIOD_SECONDS", 0.0)
     world, told = World(), list[str]()
 
-    def misplaced(pod: Pod, _: str) -> None:
+    def record_manually_bound(pod: Pod, _: str) -> None:
         if pod.id.name == "p":
             raise RuntimeError("a defect")
         told.append(pod.id.name)
 
-    monkeypatch.setattr(world.desk, "misplaced", misplaced)
+    monkeypatch.setattr(world.desk, "record_manually_bound", record_manually_bound)
     world.see(b.claim("c"), BOUND, b.pod("q", "c", node_name="n1"))
     world.now += 60.0
     task = asyncio.create_task(world.strays.run())

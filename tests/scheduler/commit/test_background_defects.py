@@ -56,7 +56,7 @@ class Queue:
 
 
 class Desk:
-    def yielded(self, pod: Pod, devices: object) -> None:
+    def record_lost_race(self, pod: Pod, devices: object) -> None:
         pass
 
 

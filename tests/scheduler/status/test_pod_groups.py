@@ -45,7 +45,7 @@ class Server:
         assert is_status
         return await request(1.0)
 
-    def partly_bound(self, pod: Pod, message: str) -> None:
+    def record_partly_bound(self, pod: Pod, message: str) -> None:
         self.sent.append((f"EVENT {pod.id.name}", {"message": message}))
 
 

@@ -12,7 +12,7 @@ from scheduler.commit.volumes import PreparedVolume
 from scheduler.observe.metrics import Metrics
 from scheduler.status.status_writer import StatusWriter
 from solver.domain import Placement, ReasonCode, VolumeBinding
-from tests.scheduler.commit.test_waits import Telling
+from tests.scheduler.commit.test_prebind import Telling
 from tests.support import builders as b
 from tests.support import volume_builders as v
 from tests.support.cluster_builders import cluster_of, seen, unit

@@ -71,7 +71,7 @@ class Settlement:
 
     async def _written(self, unit: Unit) -> Outcome:
         try:
-            await self._parts.reports.hush(placement.pod_uid for placement in unit.placements)
+            await self._parts.reports.suppress(placement.pod_uid for placement in unit.placements)
             async with self._parts.repairs.hands_off(unit.claims):
                 return await self._parts.commit.commit(unit)
         finally:
@@ -107,7 +107,7 @@ class Settlement:
                 _log.warning(logs.DEVICE_HELD_TWICE, pods=names(unit.placements), devices=[str(d) for d in devices])
                 for placement in unit.placements:
                     with self._confined(Subsystem.SETTLEMENT, pod=str(placement.pod)):
-                        self._parts.reports.yielded(pods[placement.pod], devices)
+                        self._parts.reports.record_lost_race(pods[placement.pod], devices)
                 self.give_up(unit, reasons, pods, started)
             case PartlyBound(unit=unit, bound=bound, unbound=unbound):
                 metrics.commit_conflicts.inc()
@@ -125,7 +125,7 @@ class Settlement:
             pod = pods[placement.pod]
             with self._confined(Subsystem.SETTLEMENT, pod=str(pod.id)):
                 self._parts.tally.bound(pod, started)
-                self._parts.reports.bound(pod, placement.node)
+                self._parts.reports.record_scheduled(pod, placement.node)
         _log.debug(logs.UNIT_COMMITTED, pods=names(placements))
 
     def give_up(self, unit: Unit, reasons: Sequence[Reason], pods: Mapping[PodId, Pod], started: float) -> None:

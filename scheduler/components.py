@@ -13,22 +13,23 @@ from pathlib import Path
 from scheduler.cluster import Cluster
 from scheduler.commit.commit import Commit
 from scheduler.commit.evictions import Evictions
-from scheduler.commit.local_taints import Avoidance
-from scheduler.commit.prebind import Waits
-from scheduler.commit.stale_allocations import Repairs
+from scheduler.commit.local_taints import FailedDevices
+from scheduler.commit.prebind import PreBind
+from scheduler.commit.stale_allocations import StaleAllocations
 from scheduler.costly_loop import Asides
 from scheduler.kube.client import Client
-from scheduler.kube.concurrency_limit import ConcurrencyLimit, Pace
+from scheduler.kube.concurrency_limit import ConcurrencyLimit, RequestSlots
 from scheduler.kube.elector import LeaderElector
-from scheduler.kube.writer import Gate, Writer
+from scheduler.kube.writer import WriteFence, Writer
 from scheduler.observe.health import Health
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import Backoff, Completing, Musters, PassedOver, Pending
 from scheduler.settings import Settings
 from scheduler.status.attempt_metrics import AttemptMetrics
-from scheduler.status.events import Narrator
-from scheduler.status.pod_groups import GroupStatusQueue
-from scheduler.status.reports import Allowance, Reports
+from scheduler.status.events import EventFactory
+from scheduler.status.pod_groups import PodGroupStatusWriter
+from scheduler.status.rate_limits import StatusTokenBucket
+from scheduler.status.status_writer import StatusWriter
 from scheduler.status.unreadable_objects import Quarantine
 from scheduler.worker import decision_limits
 from scheduler.worker.decider import Decider
@@ -47,34 +48,40 @@ class Parts:
     worker: Worker
     decider: Decider
     commit: Commit
-    waits: Waits
-    repairs: Repairs
-    groups: GroupStatusQueue
+    waits: PreBind
+    repairs: StaleAllocations
+    groups: PodGroupStatusWriter
     evictions: Evictions
     asides: Asides
-    reports: Reports
+    reports: StatusWriter
     quarantine: Quarantine
     tally: AttemptMetrics
     metrics: Metrics
 
 
 def assemble(
-    settings: Settings, client: Client, gate: Gate, elector: LeaderElector | None, *, metrics: Metrics, health: Health
+    settings: Settings,
+    client: Client,
+    gate: WriteFence,
+    elector: LeaderElector | None,
+    *,
+    metrics: Metrics,
+    health: Health,
 ) -> Parts:
     """Give the parts that schedule on a cluster by these settings; nothing runs yet, and nothing is known of it."""
     cluster = Cluster(time.monotonic)
     completing = Completing(cluster.claim)
     pending = _queue(settings, cluster, completing)
-    pace = Pace(ConcurrencyLimit(most=settings.commit.max_concurrency))
+    pace = RequestSlots(ConcurrencyLimit(most=settings.commit.max_concurrency))
     metrics.write_concurrency.set_function(lambda: pace.limit)
     writer = Writer(pace, gate, settings.commit.request_timeout_seconds)
-    narrator = Narrator(socket.gethostname(), tells_inventory=settings.messages.inventory)
-    reports = Reports(client, writer, metrics, narrator, Allowance(settings.commit.status_share))
+    narrator = EventFactory(socket.gethostname(), tells_inventory=settings.messages.inventory)
+    reports = StatusWriter(client, writer, metrics, narrator, StatusTokenBucket(settings.commit.status_share))
     writer.connect(partial(_count_write, metrics, reports))
-    waits = Waits(
+    waits = PreBind(
         cluster,
         reports,
-        Avoidance(settings.commit.avoid_failed_device_seconds, metrics),
+        FailedDevices(settings.commit.avoid_failed_device_seconds, metrics),
         timeout_seconds=settings.commit.binding_timeout_seconds,
     )
     commit = Commit(client, cluster, writer, waits)
@@ -84,7 +91,12 @@ def assemble(
     worker = Worker(batches, on_start=sight.started, on_failure=sight.not_started)
     decider = Decider(worker, cluster, (batches, costly), sight)
     asides = Asides(
-        cluster, pending, decider, partial(reports.waits, node_count=0), metrics, share=settings.queue.costly_share
+        cluster,
+        pending,
+        decider,
+        partial(reports.report_unschedulable, node_count=0),
+        metrics,
+        share=settings.queue.costly_share,
     )
     return Parts(
         cluster=cluster,
@@ -96,17 +108,17 @@ def assemble(
         asides=asides,
         commit=commit,
         waits=waits,
-        groups=GroupStatusQueue(client, writer, cluster, (reports, metrics)),
-        repairs=Repairs(cluster, pending, commit.withdrawal, reports, metrics),
+        groups=PodGroupStatusWriter(client, writer, cluster, (reports, metrics)),
+        repairs=StaleAllocations(cluster, pending, commit.withdrawal, reports, metrics),
         evictions=Evictions(client, writer, cluster, reports, metrics, record=elector),
         reports=reports,
-        quarantine=Quarantine(metrics, reports.unreadable),
+        quarantine=Quarantine(metrics, reports.record_unreadable),
         tally=AttemptMetrics(metrics),
         metrics=metrics,
     )
 
 
-def _count_write(metrics: Metrics, reports: Reports, is_status: bool) -> None:  # noqa: FBT001 - a callback
+def _count_write(metrics: Metrics, reports: StatusWriter, is_status: bool) -> None:  # noqa: FBT001 - a callback
     """Count a write that is sent; those that place pods earn what may be told."""
     metrics.writes.labels("telling" if is_status else "placing").inc()
     if not is_status:

@@ -288,7 +288,9 @@ class Cycle:
         with self._confined(Subsystem.SETTLEMENT, pod=str(pod.id)):
             self._parts.tally.queued(self._parts.pending.state(pod.id), "ScheduleAttemptFailure")
             self._parts.tally.failed(pod, reasons, started)
-            self._parts.reports.waits(pod, reasons, len(self._nodes) if node_count is None else node_count)
+            self._parts.reports.report_unschedulable(
+                pod, reasons, len(self._nodes) if node_count is None else node_count
+            )
 
     def _see_pod(self, after: Object | None, transitions: Sequence[Transition], now: float) -> None:
         """Offer a pod to the queue, or let it go; what is remembered of pods that left the queue is dropped."""

@@ -19,11 +19,11 @@ from typing import Any, Final, TypeVar
 
 from scheduler.change import Change, Kind, without_ended
 from scheduler.cluster import Cluster
-from scheduler.commit.extended_resource_claims import Leftovers
-from scheduler.commit.local_taints import Suspicion
-from scheduler.commit.manually_bound import Strays
+from scheduler.commit.extended_resource_claims import OrphanedClaims
+from scheduler.commit.local_taints import SuspectDevices
+from scheduler.commit.manually_bound import ManuallyBoundPods
 from scheduler.commit.readmission import Readmission
-from scheduler.commit.restore import recall
+from scheduler.commit.restore import restore_waiting_times
 from scheduler.components import Parts, assemble
 from scheduler.cycle import Cycle
 from scheduler.kube import discovery
@@ -32,7 +32,7 @@ from scheduler.kube.elector import LeaderElector, LeadershipLost, new_identity
 from scheduler.kube.errors import ConfigurationError, DecodeError, Gone, KubeError
 from scheduler.kube.lease import Timing
 from scheduler.kube.reflector import Reflector
-from scheduler.kube.writer import Gate, LeaderGate, OpenGate
+from scheduler.kube.writer import LeaseFence, NoFence, WriteFence
 from scheduler.observe import logs
 from scheduler.observe.health import CheckState, Health, serving
 from scheduler.observe.metrics import Metrics
@@ -250,15 +250,15 @@ class Process:
 
     async def _lead(self, stop: asyncio.Event, served: discovery.DiscoveredKinds, elector: LeaderElector | None) -> int:
         """Schedule as the leader. What was known before is not used: everything is listed anew."""
-        gate: Gate = OpenGate() if elector is None else LeaderGate(elector, self._timing())
+        gate: WriteFence = NoFence() if elector is None else LeaseFence(elector, self._timing())
         parts = assemble(self._settings, self._client, gate, elector, metrics=self.metrics, health=self._health)
         parts.groups.connect(served.path(Kind.POD_GROUPS))
         policies = {name: self._settings.policy(name) for name in self._settings.scheduler_names}
         cycle = Cycle(parts, policies, self._settings.batch.max_pods)
         shedding = self._shedding(parts.cluster)
-        suspicion = Suspicion(parts.cluster, self._settings.commit.suspect_device_seconds, self.metrics)
+        suspicion = SuspectDevices(parts.cluster, self._settings.commit.suspect_device_seconds, self.metrics)
         suspicion.connect(cycle.see)
-        strays = Strays(parts.cluster, parts.reports, self._settings.scheduler_names, self.metrics)
+        strays = ManuallyBoundPods(parts.cluster, parts.reports, self._settings.scheduler_names, self.metrics)
 
         def see(changes: Sequence[Change]) -> None:
             left: list[Change] = []
@@ -276,7 +276,7 @@ class Process:
             keeping += [group.create_task(each.run()) for each in watches.reflectors]
             keeping.append(group.create_task(parts.worker.run()))
             if await _unless_stopped(stop, self._wait_until_ready(watches, elector, parts)):
-                leftovers = Leftovers(parts.cluster, parts.pending, parts.commit.specials, self.metrics)
+                leftovers = OrphanedClaims(parts.cluster, parts.pending, parts.commit.specials, self.metrics)
                 readmission = Readmission(
                     self._client,
                     shedding,
@@ -314,7 +314,7 @@ class Process:
         if elector is not None:
             await elector.settled()
         told = parts.passed_over, parts.reports
-        await recall(self._client, parts.cluster, told, self._settings.scheduler_names)
+        await restore_waiting_times(self._client, parts.cluster, told, self._settings.scheduler_names)
 
 
 async def _unless_stopped(stop: asyncio.Event, wanted: Coroutine[Any, Any, T]) -> tuple[T] | None:

@@ -19,7 +19,7 @@ from e2e.fleet import nvidia
 from e2e.fleet.shape import Manifest
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
-from scheduler.kube.watch import Mirrored, Received
+from scheduler.kube.watch import ListWatch, Received
 from scheduler.observe.memory import resident_bytes
 from scheduler.queue import Pending
 from scheduler.queue.load_shedding import Shedding
@@ -88,7 +88,7 @@ def _resident() -> int:
 def _shell() -> Callable[[Iterator[tuple[Kind, bytes]]], None]:
     cluster, feed, pending = Cluster(), Feed(), Pending(("dovetail",))
     shedding = Shedding(("dovetail",), _NOWHERE, cluster.interner)
-    watches = {kind: Mirrored(kind) for kind in (Kind.NODES, Kind.SLICES, Kind.CLASSES, Kind.PODS, Kind.CLAIMS)}
+    watches = {kind: ListWatch(kind) for kind in (Kind.NODES, Kind.SLICES, Kind.CLASSES, Kind.PODS, Kind.CLAIMS)}
 
     def take(objects: Iterator[tuple[Kind, bytes]]) -> None:
         for kind, body in objects:
@@ -107,7 +107,7 @@ def _worker() -> Callable[[Iterator[tuple[Kind, bytes]]], None]:
     def take(objects: Iterator[tuple[Kind, bytes]]) -> None:
         waiting: tuple[Pod, ...] = ()
         for kind, body in objects:
-            for change in _changes(Mirrored(kind), body):
+            for change in _changes(ListWatch(kind), body):
                 sent = frames.decode_change(frames.encode_change(change))
                 replica.apply(sent)
                 if isinstance(sent.value, Pod) and not sent.value.node_name:
@@ -118,7 +118,7 @@ def _worker() -> Callable[[Iterator[tuple[Kind, bytes]]], None]:
     return take
 
 
-def _changes(watch: Mirrored, body: bytes) -> list[Change]:
+def _changes(watch: ListWatch, body: bytes) -> list[Change]:
     received = Received()
     watch.receive_lines((b'{"type":"ADDED","object":' + body + b"}",), received)
     if received.problems:

@@ -79,7 +79,7 @@ def _reached(start: int, after: Sequence[Iterable[int]]) -> set[int]:
     return reached
 
 
-LeanedOn = tuple[tuple[PodId, asyncio.Event], ...]
+Dependencies = tuple[tuple[PodId, asyncio.Event], ...]
 """Pods that a unit has to be with, each with the end of its commit."""
 
 
@@ -88,10 +88,10 @@ class _Begun(NamedTuple):
 
     unit: Unit
     settled: asyncio.Event
-    leaned_on: LeanedOn
+    leaned_on: Dependencies
 
 
-class Companions:
+class AffinityOrder:
     """Knows which pods are being committed, in an order in which nobody leans on who comes later."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -131,7 +131,7 @@ class Companions:
         for placement in unit.placements:
             self._under_way.setdefault(placement.pod, settled)
 
-    def leaned_on(self, unit: Unit) -> LeanedOn:
+    def leaned_on(self, unit: Unit) -> Dependencies:
         """Give the pods that a unit leans on, which has begun, with their ends."""
         return self._begun[id(unit)].leaned_on
 
@@ -145,7 +145,7 @@ class Companions:
             if self._under_way.get(placement.pod) is begun.settled:
                 del self._under_way[placement.pod]
 
-    async def wait(self, leaned_on: LeanedOn, reader: str) -> tuple[Reason, ...]:
+    async def wait(self, leaned_on: Dependencies, reader: str) -> tuple[Reason, ...]:
         """Wait for the pods that a unit leans on; say to a namespace which of them did not get to their nodes."""
         for _, settled in leaned_on:
             await settled.wait()

@@ -47,7 +47,7 @@ class PodBinder:
         Bind a pod; give the placement once it is known to be bound.
 
         A binding whose answer was lost counts as bound until a live read says otherwise: this waits for one as long
-        as it takes. Raise `GateClosedError` when writing is not allowed any more.
+        as it takes. Raise `FencedError` when writing is not allowed any more.
         """
         refusals = attempt = 0
         while True:
@@ -83,7 +83,7 @@ class PodBinder:
         await writes.bind(self._client, placement.pod, placement.pod_uid, placement.node, timeout_seconds=seconds)
 
     async def _certainly_read(self, pod: PodId) -> Pod | None:
-        """Read a pod live, however long the API server does not answer; `GateClosedError` ends the wait."""
+        """Read a pod live, however long the API server does not answer; `FencedError` ends the wait."""
         attempt = 0
         while True:
             try:
@@ -113,7 +113,7 @@ def judge_pod(placement: Placement, live: Pod | None) -> Placement | NotBound | 
     return NotBound(placement=placement, reason=Reason(code=ReasonCode.CONFLICT, message=message))
 
 
-class BurdenWriter:
+class NodeAllocatableWriter:
     """Writes the field, which costs nothing for pods whose claims take nothing."""
 
     def __init__(self, client: Client, writer: Writer) -> None:
@@ -143,4 +143,6 @@ class BurdenWriter:
         return None
 
     async def _send(self, placement: Placement, burdens: tuple[ClaimBurden, ...], seconds: float) -> None:
-        await pod_writes.write_burdens(self._client, placement.pod, placement.pod_uid, burdens, timeout_seconds=seconds)
+        await pod_writes.write_node_allocatable(
+            self._client, placement.pod, placement.pod_uid, burdens, timeout_seconds=seconds
+        )

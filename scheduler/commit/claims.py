@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from scheduler.commit.operations import Again, Allocate, ClaimWrite, Done, Reserve, judge
+from scheduler.commit.operations import Allocate, ClaimWrite, Done, Reserve, Retry, judge
 from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.kube.encode import FINALIZER
@@ -20,7 +20,7 @@ _MOST: Final = 20_000
 """Of more, those that were written longest ago are forgotten: it costs a request each to write them again."""
 
 
-class Own:
+class OwnWrites:
     """
     Claims, by uid, that were written here after any release of them that was sent before.
 
@@ -86,7 +86,7 @@ class ClaimWriter:
     the release that a former leader has under way, however late it comes, must be for a version of the past.
     """
 
-    def __init__(self, client: Client, writer: Writer, own: Own, on_answer: Callable[[Claim], None]) -> None:
+    def __init__(self, client: Client, writer: Writer, own: OwnWrites, on_answer: Callable[[Claim], None]) -> None:
         self._client: Final = client
         self._writer: Final = writer
         self._own: Final = own
@@ -98,7 +98,7 @@ class ClaimWriter:
         Make a claim as the unit wants it.
 
         After a conflict, and where the answer was lost, a live read decides (`operations.judge`); up to five tries.
-        Raise `GateClosedError` when writing is not allowed any more.
+        Raise `FencedError` when writing is not allowed any more.
         """
         turn = self._turns.setdefault(write.claim.id, _Turn())
         turn.users += 1
@@ -165,7 +165,7 @@ class ClaimWriter:
                 return self._written(write, claim)
             case Done(claim=claim):
                 return Reserve(claim=claim, consumers=write.consumers)
-            case Again(claim=claim):
+            case Retry(claim=claim):
                 return replace(write, claim=claim)
             case Reason() as reason:
                 return NotWritten(write=write, reason=reason)

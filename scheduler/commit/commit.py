@@ -12,17 +12,17 @@ from typing import Final, assert_never
 
 from scheduler.cluster import Cluster, Unit
 from scheduler.cluster.unit import Aborted, Bound, LostRace, Outcome, PartlyBound, Refused, Undone
-from scheduler.commit.affinity_order import Companions, LeanedOn
+from scheduler.commit.affinity_order import AffinityOrder, Dependencies
 from scheduler.commit.binding_conditions import has_conditions
-from scheduler.commit.bindings import BurdenWriter, NotBound, PodBinder
-from scheduler.commit.claims import ClaimWriter, NotWritten, Own, Written
-from scheduler.commit.extended_resource_claims import NotMade, SpecialClaims
+from scheduler.commit.bindings import NodeAllocatableWriter, NotBound, PodBinder
+from scheduler.commit.claims import ClaimWriter, NotWritten, OwnWrites, Written
+from scheduler.commit.extended_resource_claims import ClaimNotCreated, ExtendedResourceClaims
 from scheduler.commit.operations import operations
-from scheduler.commit.prebind import DevicesReady, Stopped, WaitFailed, Waits
-from scheduler.commit.rollback import Withdrawal
-from scheduler.commit.volumes import Prepared, VolumeBinder
+from scheduler.commit.prebind import DevicesReady, PreBind, WaitFailed, WaitStopped
+from scheduler.commit.rollback import Rollback
+from scheduler.commit.volumes import PreparedVolume, VolumeBinder
 from scheduler.kube.client import Client
-from scheduler.kube.writer import GateClosedError, Writer
+from scheduler.kube.writer import FencedError, Writer
 from scheduler.observe.unexpected_errors import together
 from solver.domain import Claim, ClaimId, GangId, Placement, Reason, ReasonCode
 
@@ -35,7 +35,7 @@ class Commit:
         client: Client,
         cluster: Cluster,
         writer: Writer,
-        waits: Waits,
+        waits: PreBind,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cluster: Final = cluster
@@ -45,14 +45,14 @@ class Commit:
         self._is_closed = False
         self._allocating: Final[dict[ClaimId, asyncio.Event]] = {}
         self._gangs: Final[dict[GangId, asyncio.Event]] = {}
-        self._companions: Final = Companions(cluster)
-        own = Own()
+        self._companions: Final = AffinityOrder(cluster)
+        own = OwnWrites()
         self._claims: Final = ClaimWriter(client, writer, own, cluster.acknowledge)
         self._pods: Final = PodBinder(client, writer)
         self._volumes: Final = VolumeBinder(client, cluster, writer)
-        self._burdens: Final = BurdenWriter(client, writer)
-        self.withdrawal: Final = Withdrawal(client, writer, self._pods, own, cluster.acknowledge)
-        self.specials: Final = SpecialClaims(client, cluster, writer, self.withdrawal)
+        self._burdens: Final = NodeAllocatableWriter(client, writer)
+        self.withdrawal: Final = Rollback(client, writer, self._pods, own, cluster.acknowledge)
+        self.specials: Final = ExtendedResourceClaims(client, cluster, writer, self.withdrawal)
 
     def close(self) -> None:
         """Begin with no unit any more; those that have begun are finished, those that wait are left as they are."""
@@ -98,11 +98,11 @@ class Commit:
         try:
             found = await together(self._pods.find(placement) for placement in unit.placements)
             return await self._conclude(unit, unit.claims, found, None)
-        except GateClosedError:
+        except FencedError:
             return Aborted(unit=unit)
 
     async def _wait_for_others(
-        self, gangs: Sequence[asyncio.Event], leaned_on: LeanedOn, reader: str
+        self, gangs: Sequence[asyncio.Event], leaned_on: Dependencies, reader: str
     ) -> tuple[Reason, ...]:
         """Wait for units before, for minutes where these wait for devices: decisions go on meanwhile."""
         if not gangs and not leaned_on:
@@ -119,7 +119,7 @@ class Commit:
         self._allocating.update(own)
         try:
             return await self._commit(unit, own)
-        except GateClosedError:
+        except FencedError:
             return Aborted(unit=unit)
         finally:
             self.specials.forget(unit)
@@ -134,7 +134,7 @@ class Commit:
             if reasons := self._cluster.check(unit):
                 return Refused(unit=unit, reasons=reasons)
             made = await self.specials.make(unit)
-            if isinstance(made, NotMade):
+            if isinstance(made, ClaimNotCreated):
                 return Undone(unit=unit, reasons=(made.reason,))
             unit = made
             step = await self._write(unit, own)
@@ -153,7 +153,7 @@ class Commit:
                     await self._volumes.take_back(step.volumes, is_begun=True)
                     kept = await self._take_back(unit, step.written, unit.placements, claims)
                     return Undone(unit=unit, reasons=(reason,), kept=kept)
-                case Stopped():
+                case WaitStopped():
                     return Aborted(unit=unit)
                 case _:
                     assert_never(end)
@@ -273,7 +273,7 @@ class _Step:
 
     written: tuple[Written | NotWritten, ...]
     bindings: tuple[Placement, ...]
-    volumes: tuple[Prepared, ...] = ()
+    volumes: tuple[PreparedVolume, ...] = ()
 
     @property
     def claims(self) -> tuple[Claim, ...]:

@@ -22,12 +22,12 @@ from scheduler.cluster import Cluster, Transition
 from scheduler.kube import pod_writes
 from scheduler.kube.client import Client
 from scheduler.kube.errors import KubeError
-from scheduler.kube.writer import GateClosedError, Writer
+from scheduler.kube.writer import FencedError, Writer
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined, Tasks, together
-from scheduler.status.conditions import LONGEST_BYTES, shortened
-from scheduler.status.reports import Reports
+from scheduler.status.conditions import LONGEST_BYTES, truncated
+from scheduler.status.status_writer import StatusWriter
 from solver.domain import Placement, Pod, PodId, Policy, Preemption, Victim
 
 _WINDOW_SECONDS: Final = 60.0
@@ -142,7 +142,7 @@ class Evictions:
         client: Client,
         writer: Writer,
         cluster: Cluster,
-        reports: Reports,
+        reports: StatusWriter,
         metrics: Metrics,
         *,
         record: LeaseRecord | None = None,
@@ -201,7 +201,7 @@ class Evictions:
         try:
             for placement in preemption.placements:
                 await self._writer.write(partial(self._nominate, placement))
-        except (KubeError, GateClosedError) as error:
+        except (KubeError, FencedError) as error:
             self._cluster.withdraw(preemption)
             _log.info(logs.PREEMPTION_ENDED, pod=str(case.first.pod), error=str(error))
             return
@@ -210,7 +210,7 @@ class Evictions:
                 self._log_begin(case)
                 await self._bound.keep()
                 await together(self._evict(case, victim, evicted) for victim in preemption.victims)
-        except (KubeError, GateClosedError) as error:
+        except (KubeError, FencedError) as error:
             _log.info(logs.PREEMPTION_ENDED, pod=str(case.first.pod), error=str(error))
         finally:
             for victim in preemption.victims:
@@ -245,7 +245,7 @@ class Evictions:
         for victim in case.preemption.victims:
             try:
                 await self._writer.write(partial(self._try, victim))
-            except pod_writes.Shielded as error:
+            except pod_writes.EvictionBlocked as error:
                 self._metrics.evictions.labels("shielded").inc()
                 _log.info(logs.EVICTION_REFUSED, pod=str(victim.pod), error=str(error), preemption=case.number)
                 return False
@@ -258,7 +258,7 @@ class Evictions:
         pod = self._cluster.seen_pod(victim.pod)
         try:
             await self._writer.write(partial(self._send, victim))
-        except pod_writes.Shielded as error:
+        except pod_writes.EvictionBlocked as error:
             self._metrics.evictions.labels("shielded").inc()
             _log.info(logs.EVICTION_REFUSED, pod=str(victim.pod), error=str(error))
             return
@@ -271,7 +271,7 @@ class Evictions:
         _log.info(logs.EVICTED, pod=str(victim.pod), node=victim.node, preemption=case.number)
         preemptor = case.pods[case.first.pod]
         if pod is not None:
-            self._reports.preempted(pod, preemptor, victim)
+            self._reports.record_preemption(pod, preemptor, victim)
         try:
             await self._writer.write(partial(self._mark, victim, preemptor.scheduler_name), is_status=True)
         except KubeError as error:
@@ -284,5 +284,5 @@ class Evictions:
         await pod_writes.evict(self._client, victim, timeout_seconds=seconds)
 
     async def _mark(self, victim: Victim, scheduler_name: str, seconds: float) -> None:
-        message = shortened(f"{scheduler_name}: {victim.message}", LONGEST_BYTES)
+        message = truncated(f"{scheduler_name}: {victim.message}", LONGEST_BYTES)
         await pod_writes.mark_preempted(self._client, victim, message, timeout_seconds=seconds)

@@ -20,12 +20,12 @@ import msgspec
 
 from scheduler.cluster import Cluster, Unit
 from scheduler.commit.claims import api_reason
-from scheduler.commit.rollback import Withdrawal
+from scheduler.commit.rollback import Rollback
 from scheduler.kube import extended_resource_writes
 from scheduler.kube.client import Client
 from scheduler.kube.errors import KubeError
 from scheduler.kube.extended_resource_writes import NotServedError
-from scheduler.kube.writer import GateClosedError, Writer
+from scheduler.kube.writer import FencedError, Writer
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined
@@ -39,13 +39,13 @@ _log: Final = logs.logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NotMade:
+class ClaimNotCreated:
     """A claim could not be made, or its making was not confirmed; those that were made are deleted again."""
 
     reason: Reason
 
 
-class SpecialClaims:
+class ExtendedResourceClaims:
     """Makes and removes such claims. What is under way is known by the ids that stand for the claims in the plan."""
 
     def __init__(
@@ -53,7 +53,7 @@ class SpecialClaims:
         client: Client,
         cluster: Cluster,
         writer: Writer,
-        withdrawal: Withdrawal,
+        withdrawal: Rollback,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -65,11 +65,11 @@ class SpecialClaims:
         self._made: Final[dict[ClaimId, Claim]] = {}
         self._unserved: tuple[Reason, float] | None = None
 
-    async def make(self, unit: Unit) -> Unit | NotMade:
+    async def make(self, unit: Unit) -> Unit | ClaimNotCreated:
         """
         Make the claims of a unit and give the unit with their names; a unit without any is given as it is.
 
-        What an earlier attempt left behind for one of its pods goes first. Raise `GateClosedError` when writing is
+        What an earlier attempt left behind for one of its pods goes first. Raise `FencedError` when writing is
         not allowed any more.
         """
         wanted = [each for each in unit.placements if each.special is not None]
@@ -79,13 +79,13 @@ class SpecialClaims:
             for old in self._cluster.special_claims(placement.pod, placement.pod_uid):
                 await self.remove(old)
         if self._unserved is not None and self._clock() < self._unserved[1]:
-            return NotMade(reason=self._unserved[0])
+            return ClaimNotCreated(reason=self._unserved[0])
         results = await asyncio.gather(*(self._make(placement) for placement in wanted), return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
                 await self.drop(unit.placements, ())
                 if isinstance(result, KubeError):
-                    return NotMade(reason=api_reason(result))
+                    return ClaimNotCreated(reason=api_reason(result))
                 raise result
         return _renamed(unit, self._made)
 
@@ -180,14 +180,14 @@ _AGAIN_SECONDS: Final = 10.0
 """A claim that could not be removed is looked at again after this time."""
 
 
-class Leftovers:
+class OrphanedClaims:
     """Looks for such claims all the time, behind everything else."""
 
     def __init__(
         self,
         cluster: Cluster,
         pending: Pending,
-        specials: SpecialClaims,
+        specials: ExtendedResourceClaims,
         metrics: Metrics,
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -196,7 +196,7 @@ class Leftovers:
         self._pending: Final = pending
         self._specials: Final = specials
         self._clock: Final = clock
-        self._confined: Final = partial(Confined, metrics, Subsystem.LEFTOVERS, passing=(GateClosedError,))
+        self._confined: Final = partial(Confined, metrics, Subsystem.LEFTOVERS, passing=(FencedError,))
         self._looked_at: Final[dict[str, float]] = {}
 
     async def run(self) -> None:
@@ -206,7 +206,7 @@ class Leftovers:
             try:
                 with self._confined():
                     await self.remove()
-            except GateClosedError:
+            except FencedError:
                 return
 
     async def remove(self) -> None:

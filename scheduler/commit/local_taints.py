@@ -35,7 +35,7 @@ Follow = Callable[[DeviceId], tuple[Change, ...]]
 """Gives what takes the place of a taint whose time is over."""
 
 
-class OwnTaints:
+class LocalTaints:
     """
     Puts one taint on devices, each for so many seconds.
 
@@ -99,7 +99,7 @@ _FIRST_SECONDS: Final = 15.0
 _log: Final = logs.logger()
 
 
-class Avoidance:
+class FailedDevices:
     """
     Avoids devices, for `seconds` at most at a time; what it does goes the way of everything that a watch tells.
 
@@ -111,8 +111,8 @@ class Avoidance:
         self._failures: Final[dict[DeviceId, int]] = {}
         resting = Taint(key=BINDING_FAILED_TAINT, effect=TaintEffect.NO_SCHEDULE)
         last = Taint(key=SUSPECT_TAINT, effect=TaintEffect.NONE)
-        self._resting: Final = OwnTaints("avoided", resting, metrics, self._try_again)
-        self._given_last: Final = OwnTaints("given-last", last, metrics, self._forget)
+        self._resting: Final = LocalTaints("avoided", resting, metrics, self._try_again)
+        self._given_last: Final = LocalTaints("given-last", last, metrics, self._forget)
         self._see: See = lambda _: None
 
     @property
@@ -153,13 +153,13 @@ class Avoidance:
         return ()
 
 
-class Suspicion:
+class SuspectDevices:
     """Suspects devices for so many seconds; what it does goes the way of everything that a watch tells."""
 
     def __init__(self, cluster: Cluster, seconds: float, metrics: Metrics) -> None:
         self._cluster: Final = cluster
         self._seconds: Final = seconds
-        self._taints: Final = OwnTaints("suspected", Taint(key=SUSPECT_TAINT, effect=TaintEffect.NONE), metrics)
+        self._taints: Final = LocalTaints("suspected", Taint(key=SUSPECT_TAINT, effect=TaintEffect.NONE), metrics)
         self._failed: Final[dict[str, str]] = {}
 
     def connect(self, see: See) -> None:

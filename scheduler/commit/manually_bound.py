@@ -14,7 +14,7 @@ from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined
-from scheduler.status.reports import Reports
+from scheduler.status.status_writer import StatusWriter
 from solver.domain import Pod, PodId
 
 _PATIENCE_SECONDS: Final = 5.0
@@ -22,13 +22,13 @@ _PERIOD_SECONDS: Final = 1.0
 _HOSTNAME: Final = "kubernetes.io/hostname"
 
 
-class Strays:
+class ManuallyBoundPods:
     """Notes such pods as the watch shows them, and tells each once."""
 
     def __init__(
         self,
         cluster: Cluster,
-        reports: Reports,
+        reports: StatusWriter,
         scheduler_names: Collection[str],
         metrics: Metrics,
         clock: Callable[[], float] = time.monotonic,
@@ -75,7 +75,7 @@ class Strays:
         pod = self._cluster.seen_pod(key)
         if pod is not None and pod.uid == uid and (lacking := self._lacking(pod)):
             self._told[key] = uid
-            self._reports.misplaced(pod, self._message(pod, lacking))
+            self._reports.record_manually_bound(pod, self._message(pod, lacking))
 
     def _lacking(self, pod: Pod) -> list[str]:
         """Name the claims that a pod with a node has and nobody has allocated."""

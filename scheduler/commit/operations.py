@@ -62,13 +62,13 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Again:
+class Retry:
     """The write still makes sense on this newer state of the claim."""
 
     claim: Claim
 
 
-Judgement = Done | Again | Reason
+Judgement = Done | Retry | Reason
 
 
 def operations(
@@ -111,7 +111,7 @@ def judge(write: ClaimWrite, live: Claim | None) -> Judgement:
 
 def _judge_allocate(write: Allocate, live: Claim) -> Judgement:
     if live.allocation is None:
-        return Again(claim=live)
+        return Retry(claim=live)
     if is_same(write.allocation, live.allocation) and _uids(write) <= _reserved(live):
         return Done(claim=live)
     return _conflict(f"claim {live.id} was allocated by somebody else meanwhile")
@@ -128,7 +128,7 @@ def _judge_reserve(write: Reserve, live: Claim) -> Judgement:
     if len(reserved | wanted) > MOST_CONSUMERS:
         message = f"claim {live.id} has {len(reserved)} consumers, and the API allows {MOST_CONSUMERS}"
         return Reason(code=ReasonCode.CLAIM_FULL, message=message)
-    return Again(claim=live)
+    return Retry(claim=live)
 
 
 def _reserved(claim: Claim) -> set[str]:

@@ -32,11 +32,11 @@ from scheduler.commit.binding_conditions import (
     listed,
     readiness,
 )
-from scheduler.commit.local_taints import Avoidance
-from scheduler.commit.volumes import AwaitedVolume, Prepared
+from scheduler.commit.local_taints import FailedDevices
+from scheduler.commit.volumes import AwaitedVolume, PreparedVolume
 from scheduler.commit.volumes import readiness as readiness_of_volumes
 from scheduler.observe import logs
-from scheduler.status.reports import Reports
+from scheduler.status.status_writer import StatusWriter
 from solver.domain import Batch, Claim, ClaimId, Placement, Reason, ReasonCode
 
 _FAILURES: Final = frozenset({ReasonCode.BINDING_FAILED, ReasonCode.VOLUME_BINDING_FAILED})
@@ -44,7 +44,7 @@ _FAILURES: Final = frozenset({ReasonCode.BINDING_FAILED, ReasonCode.VOLUME_BINDI
 _NEVER: Final = "Never"
 
 
-class Restraint:
+class PreemptionBackoff:
     """Remembers such pods by uid for so many seconds; `clock` gives seconds."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -98,7 +98,7 @@ class WaitFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stopped:
+class WaitStopped:
     """The process is about to end; the next one goes on waiting."""
 
 
@@ -117,12 +117,12 @@ class _Work(NamedTuple):
 
     unit: Unit
     claims: tuple[Claim, ...]
-    volumes: tuple[Prepared, ...]
+    volumes: tuple[PreparedVolume, ...]
     started: float
     began: float
 
 
-class Waits:
+class PreBind:
     """
     Waits for units, each in its own task.
 
@@ -133,8 +133,8 @@ class Waits:
     def __init__(
         self,
         cluster: Cluster,
-        reports: Reports,
-        avoidance: Avoidance,
+        reports: StatusWriter,
+        avoidance: FailedDevices,
         *,
         timeout_seconds: float,
         clock: Callable[[], float] = time.monotonic,
@@ -143,7 +143,7 @@ class Waits:
         self._cluster: Final = cluster
         self._reports: Final = reports
         self._avoidance: Final = avoidance
-        self.restraint: Final = Restraint(avoidance.seconds, clock)
+        self.restraint: Final = PreemptionBackoff(avoidance.seconds, clock)
         self._timeout_seconds: Final = timeout_seconds
         self._clock: Final = clock
         self._wall: Final = wall
@@ -185,8 +185,8 @@ class Waits:
                 event.set()
 
     async def until_ready(
-        self, unit: Unit, claims: Sequence[Claim], volumes: Sequence[Prepared] = ()
-    ) -> DevicesReady | WaitFailed | Stopped:
+        self, unit: Unit, claims: Sequence[Claim], volumes: Sequence[PreparedVolume] = ()
+    ) -> DevicesReady | WaitFailed | WaitStopped:
         """
         Wait until every device of these claims and every volume is ready, or until it is clear that one will not be.
 
@@ -203,10 +203,10 @@ class Waits:
             self._avoidance.worked(each for claim in relevant for each in conditioned(claim))
         if isinstance(end, WaitFailed) and end.reason.code in _FAILURES:
             self.restraint.begin(each.pod_uid for each in unit.placements)
-        await self._reports.hush(each.pod_uid for each in unit.placements)
+        await self._reports.suppress(each.pod_uid for each in unit.placements)
         return end
 
-    async def _watch(self, work: "_Work", changed: asyncio.Event) -> DevicesReady | WaitFailed | Stopped:
+    async def _watch(self, work: "_Work", changed: asyncio.Event) -> DevicesReady | WaitFailed | WaitStopped:
         unit, told = work.unit, tuple[DeviceCondition | AwaitedVolume, ...]()
         while not self._is_closed:
             changed.clear()
@@ -224,7 +224,7 @@ class Waits:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await changed.wait()
-        return Stopped()
+        return WaitStopped()
 
     def _judge(self, work: "_Work") -> DevicesReady | WaitFailed | _Pending:
         for placement in work.unit.placements:
@@ -324,7 +324,7 @@ class Waits:
                     f"the pod {where if self._reports.tells_inventory else ''}waits for {named}, "
                     f"since {_time(state.since)} and until {_time(state.until)}"
                 )
-                self._reports.awaits(pod, placement.node, message, is_first=is_first)
+                self._reports.report_prebind(pod, placement.node, message, is_first=is_first)
 
     @contextlib.contextmanager
     def _registered(self, work: "_Work") -> Iterator[asyncio.Event]:

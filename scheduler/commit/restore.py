@@ -19,7 +19,7 @@ from scheduler.kube.errors import KubeError
 from scheduler.observe import logs
 from scheduler.queue import PassedOver
 from scheduler.status.conditions import ConditionReason
-from scheduler.status.reports import Reports
+from scheduler.status.status_writer import StatusWriter
 from solver.domain import PASSED_OVER
 
 _FOR_ROOM: Final = frozenset(
@@ -31,10 +31,10 @@ _FOR_ROOM: Final = frozenset(
 _log: Final = logs.logger()
 
 
-async def recall(
+async def restore_waiting_times(
     client: Client,
     cluster: Cluster,
-    told: tuple[PassedOver, Reports],
+    told: tuple[PassedOver, StatusWriter],
     scheduler_names: Collection[str],
     *,
     wall_clock: Callable[[], float] = time.time,
@@ -47,7 +47,7 @@ async def recall(
     and waits are counted from now on.
     """
     try:
-        waits = await writes.read(client)
+        waits = await writes.read_unschedulable_pods(client)
     except KubeError as error:
         _log.warning(logs.WATCH_FAILED, kind=Kind.PODS, error=str(error))
         waits = ()
@@ -58,7 +58,7 @@ async def recall(
         pod = cluster.seen_pod(wait.pod)
         if pod is None or pod.uid != wait.uid or pod.node_name or pod.scheduler_name not in scheduler_names:
             continue
-        reports.recall(pod.uid, wait.since.astimezone(dt.UTC))
+        reports.restore_since(pod.uid, wait.since.astimezone(dt.UTC))
         if wait.reason in _FOR_ROOM:
             waiting.append((pod, wait.since.timestamp() - behind))
         if PASSED_OVER in wait.message:

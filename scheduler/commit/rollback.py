@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from scheduler.commit.bindings import PodBinder
-from scheduler.commit.claims import Own
+from scheduler.commit.claims import OwnWrites
 from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Conflict, KubeError
@@ -36,11 +36,11 @@ class _Share(NamedTuple):
     deallocate: bool
 
 
-class Withdrawal:
+class Rollback:
     """Takes back; `on_answer` is given every claim as the server answered it."""
 
     def __init__(
-        self, client: Client, writer: Writer, binder: PodBinder, own: Own, on_answer: Callable[[Claim], None]
+        self, client: Client, writer: Writer, binder: PodBinder, own: OwnWrites, on_answer: Callable[[Claim], None]
     ) -> None:
         self._client: Final = client
         self._writer: Final = writer
@@ -61,7 +61,7 @@ class Withdrawal:
 
         With all of the pods, the PodGroups go too whose uids are among `groups`. Give the claims that stay reserved for
         one of the pods, because it is bound after all or because the API server could not be asked. Raise
-        `GateClosedError` when writing is not allowed any more.
+        `FencedError` when writing is not allowed any more.
         """
         if not claims:
             return ()

@@ -15,13 +15,13 @@ from functools import partial
 from typing import Final
 
 from scheduler.cluster import Cluster
-from scheduler.commit.rollback import NO_GROUPS, Pods, Withdrawal
-from scheduler.kube.writer import GateClosedError
+from scheduler.commit.rollback import NO_GROUPS, Pods, Rollback
+from scheduler.kube.writer import FencedError
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined
 from scheduler.queue import Pending
-from scheduler.status.reports import Reports
+from scheduler.status.status_writer import StatusWriter
 from solver.domain import Claim, ClaimId, DeviceId, Pod, PodId, Reason, ReasonCode
 
 _PERIOD_SECONDS: Final = 1.0
@@ -46,15 +46,15 @@ IsKin = Callable[[str], bool]
 _log: Final = logs.logger()
 
 
-class Repairs:
+class StaleAllocations:
     """Finds such allocations and takes them back, one after the other, behind everything else."""
 
     def __init__(
         self,
         cluster: Cluster,
         pending: Pending,
-        withdrawal: Withdrawal,
-        reports: Reports,
+        withdrawal: Rollback,
+        reports: StatusWriter,
         metrics: Metrics,
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -65,7 +65,7 @@ class Repairs:
         self._reports: Final = reports
         self._metrics: Final = metrics
         self._clock: Final = clock
-        self._confined: Final = partial(Confined, metrics, Subsystem.REPAIR, passing=(GateClosedError,))
+        self._confined: Final = partial(Confined, metrics, Subsystem.REPAIR, passing=(FencedError,))
         self._written: Final[Counter[ClaimId]] = Counter()
         self._repaired: ClaimId | None = None
         self._is_repaired: Final = asyncio.Event()
@@ -114,7 +114,7 @@ class Repairs:
                     await self._separate()
                 with self._confined():
                     await self.give_free()
-            except GateClosedError:
+            except FencedError:
                 return
 
     async def _separate(self) -> None:
@@ -138,7 +138,7 @@ class Repairs:
             if left > 1 and self._is_ours(claim) and await self._reclaim(claim, _holds(device)):
                 left -= 1
                 for pod in self._cluster.pods_using(claim):
-                    self._reports.yielded(pod, (device,))
+                    self._reports.record_lost_race(pod, (device,))
 
     async def give_free(self) -> None:
         """Take back what was noted as left behind, where a live read says the same."""

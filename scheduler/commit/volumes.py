@@ -40,7 +40,7 @@ _log: Final = logs.logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class PreparedVolume:
     """
     A claim for which all is written that its volume needs.
 
@@ -62,12 +62,12 @@ class VolumeBinder:
         self._cluster: Final = cluster
         self._writer: Final = writer
 
-    async def prepare(self, placements: Iterable[Placement]) -> tuple[Prepared, ...] | Reason:
+    async def prepare(self, placements: Iterable[Placement]) -> tuple[PreparedVolume, ...] | Reason:
         """
         Write what the volumes of some placements need; take it all back and give the reason where one cannot be.
 
         A claim that several of them share is written once, and waited for by each.
-        Raise `GateClosedError` when writing is not allowed any more.
+        Raise `FencedError` when writing is not allowed any more.
         """
         users: defaultdict[VolumeClaimId, list[tuple[Placement, VolumeBinding]]] = defaultdict(list)
         for placement in placements:
@@ -77,9 +77,9 @@ class VolumeBinder:
             return ()
         results = await asyncio.gather(*(self._prepare(*each[0]) for each in users.values()))
         failed = [each for each in results if isinstance(each, Reason)]
-        written = tuple(each for each in results if isinstance(each, Prepared))
+        written = tuple(each for each in results if isinstance(each, PreparedVolume))
         shared = (
-            Prepared(placement=placement, binding=binding, stored=each.stored)
+            PreparedVolume(placement=placement, binding=binding, stored=each.stored)
             for each in written
             for placement, binding in users[each.binding.claim][1:]
         )
@@ -89,7 +89,7 @@ class VolumeBinder:
         await self.take_back(prepared, is_begun=False)
         return failed[0]
 
-    async def take_back(self, prepared: Sequence[Prepared], *, is_begun: bool) -> None:
+    async def take_back(self, prepared: Sequence[PreparedVolume], *, is_begun: bool) -> None:
         """
         Take back what this commit has written and nobody has acted on, nor counts on for a pod that shares the claim.
 
@@ -106,13 +106,13 @@ class VolumeBinder:
         ]
         await asyncio.gather(*(self._take_back(each) for each in ours))
 
-    async def _prepare(self, placement: Placement, binding: VolumeBinding) -> Prepared | Reason:
+    async def _prepare(self, placement: Placement, binding: VolumeBinding) -> PreparedVolume | Reason:
         claim = self._cluster.seen_volume_claim(binding.claim)
         volume = self._cluster.seen_volume(binding.volume) if binding.volume else None
         was_written = False
         for attempt in range(_TRIES):
             done = _judge(placement, binding, claim, volume)
-            if isinstance(done, Prepared):
+            if isinstance(done, PreparedVolume):
                 return replace(done, is_ours=was_written)
             if done is not None:
                 return done
@@ -123,7 +123,7 @@ class VolumeBinder:
                     return api_reason(error)
                 was_written = was_written or error.may_have_acted
             else:
-                return Prepared(placement=placement, binding=binding, stored=stored, is_ours=True)
+                return PreparedVolume(placement=placement, binding=binding, stored=stored, is_ours=True)
             await self._writer.pause(attempt)
             try:
                 claim = await self._read_claim(binding)
@@ -140,10 +140,10 @@ class VolumeBinder:
                 lambda seconds: volume_writes.select_node(self._client, claim, node, timeout_seconds=seconds)
             )
         return await self._writer.write(
-            lambda seconds: volume_writes.keep_volume(self._client, volume, claim, timeout_seconds=seconds)
+            lambda seconds: volume_writes.claim_volume(self._client, volume, claim, timeout_seconds=seconds)
         )
 
-    async def _take_back(self, prepared: Prepared) -> None:
+    async def _take_back(self, prepared: PreparedVolume) -> None:
         """One try on a live read: whoever has changed the object meanwhile has begun to act on it."""
         binding = prepared.binding
         try:
@@ -155,7 +155,7 @@ class VolumeBinder:
                 if volume is None or volume.phase == "Bound" or volume.claim_uid != binding.claim_uid:
                     return
                 await self._writer.write(
-                    lambda seconds: volume_writes.give_volume_free(self._client, volume, timeout_seconds=seconds)
+                    lambda seconds: volume_writes.release_volume(self._client, volume, timeout_seconds=seconds)
                 )
             elif claim is not None and claim.selected_node == binding.made_on(prepared.placement.node):
                 await self._writer.write(
@@ -177,7 +177,7 @@ class VolumeBinder:
 
 def _judge(
     placement: Placement, binding: VolumeBinding, claim: VolumeClaim | None, volume: Volume | None
-) -> Prepared | Reason | None:
+) -> PreparedVolume | Reason | None:
     """Say what a state of claim and volume means for a write: done, not to be done, or None: to be done."""
     if claim is None or claim.uid != binding.claim_uid:
         return _conflict(f"volume claim {binding.claim} was deleted meanwhile")
@@ -185,7 +185,7 @@ def _judge(
         return _conflict(f"volume claim {binding.claim} is being deleted")
     outcome = _judge_kept(binding, claim, volume) if binding.volume else _judge_made(placement, binding, claim)
     if isinstance(outcome, Volume | VolumeClaim):
-        return Prepared(placement=placement, binding=binding, stored=outcome)
+        return PreparedVolume(placement=placement, binding=binding, stored=outcome)
     return outcome
 
 
@@ -229,7 +229,7 @@ class VolumeReadiness(NamedTuple):
     problem: str = ""
 
 
-def readiness(cluster: Cluster, prepared: Sequence[Prepared]) -> VolumeReadiness:
+def readiness(cluster: Cluster, prepared: Sequence[PreparedVolume]) -> VolumeReadiness:
     """Judge every claim; a state before the one that was written counts for nothing."""
     awaited = []
     for each in prepared:
@@ -241,7 +241,7 @@ def readiness(cluster: Cluster, prepared: Sequence[Prepared]) -> VolumeReadiness
     return VolumeReadiness(tuple(awaited))
 
 
-def _problem(cluster: Cluster, each: Prepared) -> str | None:
+def _problem(cluster: Cluster, each: PreparedVolume) -> str | None:
     """Give what is wrong, None while the claim is to be waited for, and nothing where it is bound."""
     binding, node = each.binding, cluster.node(each.placement.node)
     claim = cluster.seen_volume_claim(binding.claim)
@@ -270,6 +270,6 @@ def _is_allowed(volume: Volume, node: Node) -> bool:
     return node_fit.matches(volume.node_affinity, "", dict(node.labels))
 
 
-def _is_current(seen: Volume | VolumeClaim, each: Prepared) -> bool:
+def _is_current(seen: Volume | VolumeClaim, each: PreparedVolume) -> bool:
     """Whether the watch shows what was stored, or a later state."""
     return is_at_least(seen.resource_version, each.stored.resource_version)

@@ -84,7 +84,7 @@ class ConcurrencyLimit:
         self._deaf_until = max(self._closed_until, now + max(self._best_seconds, 0.05) * 2)
 
 
-class Pace:
+class RequestSlots:
     """Slots for requests, first come first served; status traffic waits apart and holds a small share of them."""
 
     def __init__(
@@ -163,7 +163,7 @@ class Pace:
                     turn.set_result(None)
 
 
-class TurnLimiter:
+class UnitSlots:
     """
     Who may begin: as many at a time as a capacity that changes says, first come first served.
 

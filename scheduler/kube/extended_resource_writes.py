@@ -80,7 +80,7 @@ async def announce_claim(
 
     Raises `NotServedError` where the server dropped it, and `Conflict` where the pod is another one by now.
     """
-    answer = await writes.patch(client, pod, announcement(claim, mappings), timeout_seconds=timeout_seconds)
+    answer = await writes.patch_pod_status(client, pod, announcement(claim, mappings), timeout_seconds=timeout_seconds)
     try:
         announced = json_parts.decode(_pod, answer)[0].status.extended
     except (ValueError, RecursionError) as error:

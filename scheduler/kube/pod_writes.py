@@ -25,7 +25,7 @@ _BUDGET: Final = "disruption budget"
 _SEVERAL: Final = "more than one PodDisruptionBudget"
 
 
-class Shielded(KubeError):  # noqa: N818 - a word of the contract, as those of `errors`
+class EvictionBlocked(KubeError):  # noqa: N818 - a word of the contract, as those of `errors`
     """A PodDisruptionBudget does not allow the eviction, or several select the pod; it may be allowed later."""
 
 
@@ -33,10 +33,10 @@ async def nominate(
     client: Client, pod: PodId, pod_uid: str, node: str, *, timeout_seconds: float = WRITE_SECONDS
 ) -> None:
     """Write status.nominatedNodeName; guarded by the pod's uid."""
-    await writes.patch(client, (pod, pod_uid), {"nominatedNodeName": node}, timeout_seconds=timeout_seconds)
+    await writes.patch_pod_status(client, (pod, pod_uid), {"nominatedNodeName": node}, timeout_seconds=timeout_seconds)
 
 
-async def reserve(
+async def reserve_node(
     client: Client, pod: tuple[PodId, str], node: str | None, *, timeout_seconds: float = WRITE_SECONDS
 ) -> None:
     """
@@ -50,7 +50,7 @@ async def reserve(
     else:
         moment = encode.timestamp(dt.datetime.now(dt.UTC))
         condition |= {"status": "True", "reason": "Defragmentation", "message": node, "lastTransitionTime": moment}
-    await writes.patch(client, pod, {"conditions": [condition]}, timeout_seconds=timeout_seconds)
+    await writes.patch_pod_status(client, pod, {"conditions": [condition]}, timeout_seconds=timeout_seconds)
 
 
 async def evict(
@@ -84,7 +84,7 @@ async def evict(
         if not _is_shielded(error):
             raise
         if not victim.breaks_budgets:
-            raise Shielded(error.message) from error
+            raise EvictionBlocked(error.message) from error
         await _delete(client, victim, options, timeout_seconds)
 
 
@@ -122,7 +122,7 @@ async def mark_preempted(
     }
     status, pod = {"conditions": [condition]}, (victim.pod, victim.pod_uid)
     try:
-        await writes.patch(client, pod, status, timeout_seconds=timeout_seconds)
+        await writes.patch_pod_status(client, pod, status, timeout_seconds=timeout_seconds)
     except (NotFound, Conflict):
         return
 
@@ -130,7 +130,7 @@ async def mark_preempted(
 _FIELD: Final = "nodeAllocatableResourceClaimStatuses"
 
 
-async def write_burdens(
+async def write_node_allocatable(
     client: Client,
     pod: PodId,
     pod_uid: str,
@@ -140,7 +140,9 @@ async def write_burdens(
 ) -> None:
     """Write them all, or with none take the field away; `Conflict` where the pod is another one by now."""
     status = {_FIELD: _statuses(burdens)}
-    await writes.patch(client, (pod, pod_uid), status, content_type=MERGE_PATCH, timeout_seconds=timeout_seconds)
+    await writes.patch_pod_status(
+        client, (pod, pod_uid), status, content_type=MERGE_PATCH, timeout_seconds=timeout_seconds
+    )
 
 
 def _statuses(burdens: tuple[ClaimBurden, ...]) -> list[dict[str, Any]] | None:

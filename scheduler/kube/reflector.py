@@ -15,7 +15,7 @@ from scheduler.change import Change, Kind
 from scheduler.kube import paths
 from scheduler.kube.client import Client
 from scheduler.kube.errors import ApiError, BadRequest, DecodeError, Gone, Invalid, KubeError
-from scheduler.kube.watch import Mirrored, Received
+from scheduler.kube.watch import ListWatch, Received
 
 
 class RequestBackoff:
@@ -85,7 +85,7 @@ class Reflector:
         self._on_unreadable = on_unreadable or on_error
         self._on_readable = on_readable or _ignore
         self._relisted_at = -_RELIST_SECONDS
-        self._mirrored = Mirrored(kind)
+        self._mirrored = ListWatch(kind)
         self._mirrored.start_listing()
         self._can_stream = True
         self._backoff = RequestBackoff()

@@ -22,7 +22,7 @@ BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 """Says that no person has chosen the claim: when the claim goes, the volume may be given to another one."""
 
 
-async def keep_volume(
+async def claim_volume(
     client: Client, volume: Volume, claim: VolumeClaim, *, timeout_seconds: float = WRITE_SECONDS
 ) -> Volume:
     """Keep a volume for a claim (spec.claimRef), as the volume controller does; it binds the two then."""
@@ -40,7 +40,7 @@ async def keep_volume(
     return cast("Volume", decode(Kind.VOLUMES, answer))
 
 
-async def give_volume_free(client: Client, volume: Volume, *, timeout_seconds: float = WRITE_SECONDS) -> Volume:
+async def release_volume(client: Client, volume: Volume, *, timeout_seconds: float = WRITE_SECONDS) -> Volume:
     """Take back that a volume is kept for a claim."""
     body = {"metadata": _guarded(volume, {BOUND_BY_CONTROLLER: None}), "spec": {"claimRef": None}}
     answer = await _patch(client, paths.volume(volume.name), body, timeout_seconds)

@@ -18,7 +18,7 @@ import msgspec
 from scheduler.change import Change, Kind, Object
 from scheduler.kube import errors, paths
 from scheduler.kube.decode.envelopes import Event, Raw, read_event, read_page
-from scheduler.kube.decode.json_parts import Softened
+from scheduler.kube.decode.json_parts import SubstitutedJson
 from scheduler.kube.decode.objects import identify, read
 from scheduler.kube.decode.shared_fields import Wire
 from scheduler.kube.errors import DecodeError
@@ -74,7 +74,7 @@ class _Known(NamedTuple):
     is_there: bool
 
 
-class Mirrored:
+class ListWatch:
     """
     The protocol's state for one kind.
 
@@ -184,7 +184,7 @@ class Mirrored:
                 # A type of event that a newer server may send says nothing that we know how to use.
                 return
 
-    def _put(self, raw: Raw, soft: Softened | None, received: Received) -> None:
+    def _put(self, raw: Raw, soft: SubstitutedJson | None, received: Received) -> None:
         """Hand over an object as it is now, or what stands for it."""
         try:
             identity = identify(raw)

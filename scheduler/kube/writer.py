@@ -12,13 +12,13 @@ from collections.abc import Awaitable, Callable
 from typing import Final, Protocol, TypeVar
 
 from scheduler.backoff import doubled, jittered
-from scheduler.kube.concurrency_limit import Pace, TurnLimiter
+from scheduler.kube.concurrency_limit import RequestSlots, UnitSlots
 from scheduler.kube.elector import LeaderElector
 from scheduler.kube.errors import KubeError, TooManyRequests, Unreachable
 from scheduler.kube.lease import Timing
 
 
-class OpenGate:
+class NoFence:
     """Without leader election every write may start."""
 
     def write_seconds(self) -> float:
@@ -26,7 +26,7 @@ class OpenGate:
         return float("inf")
 
 
-class LeaderGate:
+class LeaseFence:
     """Writes start while the lease certainly is ours, and end before anybody else can have it."""
 
     def __init__(self, elector: LeaderElector, timing: Timing) -> None:
@@ -50,11 +50,11 @@ _LEAST_SECONDS: Final = 0.05
 """A write is not started when less than this is left: it could not end in time."""
 
 
-class GateClosedError(Exception):
+class FencedError(Exception):
     """No write may start any more: the leadership may be lost, or the process ends."""
 
 
-class Gate(Protocol):
+class WriteFence(Protocol):
     """Says how long writes are allowed."""
 
     def write_seconds(self) -> float:
@@ -71,14 +71,14 @@ class Writer:
 
     def __init__(
         self,
-        pace: Pace,
-        gate: Gate,
+        pace: RequestSlots,
+        gate: WriteFence,
         timeout_seconds: float = 10.0,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._pace: Final = pace
-        self.turns: Final = TurnLimiter(lambda: 2 * pace.limit)
+        self.turns: Final = UnitSlots(lambda: 2 * pace.limit)
         self._gate: Final = gate
         self._timeout_seconds: Final = timeout_seconds
         self._clock: Final = clock
@@ -93,7 +93,7 @@ class Writer:
         """
         Run one write; `request` makes it, anew for every try, to end within the seconds that it is given.
 
-        Raise `GateClosedError` before anything is sent, and the errors of `scheduler.kube` as they are; `AnswerLost`
+        Raise `FencedError` before anything is sent, and the errors of `scheduler.kube` as they are; `AnswerLost`
         when no answer came in time (it may have acted).
         """
         return await self._patiently(lambda: self._write_once(request, is_status=is_status))
@@ -118,9 +118,9 @@ class Writer:
         return await self._patiently(lambda: self._once(request, lambda: self._timeout_seconds, is_status=False))
 
     def require_open(self) -> None:
-        """Raise `GateClosedError` where no write may start."""
+        """Raise `FencedError` where no write may start."""
         if self._gate.write_seconds() < _LEAST_SECONDS:
-            raise GateClosedError
+            raise FencedError
 
     async def pause(self, attempt: int) -> None:
         """Wait before another attempt (0, 1, …): short, doubling, jittered, so that rivals do not stay in step."""

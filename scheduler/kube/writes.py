@@ -28,7 +28,7 @@ from scheduler.kube.errors import AnswerLost, Conflict, DecodeError, Invalid, No
 from solver.domain import Allocation, Claim, ClaimId, ConsumerReference, Pod, PodGroup, PodId
 
 
-async def patch(
+async def patch_pod_status(
     client: Client,
     pod: tuple[PodId, str],
     status: dict[str, Any],
@@ -63,7 +63,7 @@ _GATED: Final = "SchedulingGated"
 """The reason that the API server writes when a pod with gates is created: nobody has tried to place it."""
 
 
-class Wait(NamedTuple):
+class UnschedulablePod(NamedTuple):
     """A pod that reads PodScheduled=False: why, and since when it does not run."""
 
     pod: PodId
@@ -99,9 +99,9 @@ class _Pod(msgspec.Struct, frozen=True):
 _pod: Final = msgspec.json.Decoder(_Pod)
 
 
-async def read(client: Client) -> tuple[Wait, ...]:
+async def read_unschedulable_pods(client: Client) -> tuple[UnschedulablePod, ...]:
     """List the pods without a node that were told why, whichever scheduler they name. Raises KubeError."""
-    found: list[Wait] = []
+    found: list[UnschedulablePod] = []
     query = {"fieldSelector": "spec.nodeName=", "limit": _PAGE}
     while True:
         try:
@@ -114,7 +114,7 @@ async def read(client: Client) -> tuple[Wait, ...]:
         query["continue"] = page.continue_token
 
 
-def _read_wait(raw: bytes | msgspec.Raw) -> Wait | None:
+def _read_wait(raw: bytes | msgspec.Raw) -> UnschedulablePod | None:
     """Read one pod; of one that cannot be read it is not known since when it waits."""
     try:
         return _wait(json_parts.decode(_pod, raw)[0])
@@ -122,13 +122,13 @@ def _read_wait(raw: bytes | msgspec.Raw) -> Wait | None:
         return None
 
 
-def _wait(pod: _Pod) -> Wait | None:
+def _wait(pod: _Pod) -> UnschedulablePod | None:
     for each in pod.status.conditions or ():
         is_waiting = each.type == "PodScheduled" and each.status == "False" and each.reason != _GATED
         if is_waiting and each.last_transition_time is not None:
             meta = pod.metadata
             key = PodId(meta.namespace, meta.name)
-            return Wait(key, meta.uid, each.reason, each.message, each.last_transition_time)
+            return UnschedulablePod(key, meta.uid, each.reason, each.message, each.last_transition_time)
     return None
 
 
@@ -308,7 +308,7 @@ async def write_pod_condition(
         since=since or dt.datetime.now(dt.UTC),
         nominated_node_name=nominated_node_name,
     )
-    return len(await patch(client, (pod.id, pod.uid), status, timeout_seconds=timeout_seconds))
+    return len(await patch_pod_status(client, (pod.id, pod.uid), status, timeout_seconds=timeout_seconds))
 
 
 async def write_event(client: Client, event: EventRecord, *, timeout_seconds: float = WRITE_SECONDS) -> None:

@@ -84,7 +84,7 @@ async def _reserve(kubeconfig: Path | None, nodes: Mapping[tuple[PodId, str], st
     async with Client.connect(kubeconfig) as client:
         for pod, node in nodes.items():
             with contextlib.suppress(NotFound, Conflict):  # gone, or another pod has its name
-                await pod_writes.reserve(client, pod, node)
+                await pod_writes.reserve_node(client, pod, node)
 
 
 async def _move(kubeconfig: Path | None, move: Move, timeout_seconds: float, say: Callable[[str], None]) -> None:
@@ -97,7 +97,7 @@ async def _move(kubeconfig: Path | None, move: Move, timeout_seconds: float, say
         victim = Victim(pod=move.pod, pod_uid=move.pod_uid, node=move.source, message="moved by dovetail defrag")
         try:
             await pod_writes.evict(client, victim)
-        except pod_writes.Shielded as error:
+        except pod_writes.EvictionBlocked as error:
             raise StoppedError(f"pod {move.pod} may not be evicted: {error}") from error
         controller = _controller(own)
         try:

@@ -14,7 +14,7 @@ from scheduler.kube.client import Client
 from scheduler.kube.decode import json_parts
 from scheduler.kube.decode.envelopes import read_page
 from scheduler.kube.errors import ApiError, ConfigurationError
-from scheduler.kube.watch import Mirrored
+from scheduler.kube.watch import ListWatch
 from scheduler.simulation.manifests.documents import LIVE, Document
 
 _PAGE: Final = "500"
@@ -70,7 +70,7 @@ def _kubeconfig() -> Path | None:
 
 
 async def _list(client: Client, kind: Kind, path: str) -> tuple[list[Change], list[Exception]]:
-    mirrored = Mirrored(kind)
+    mirrored = ListWatch(kind)
     mirrored.start_listing()
     changes: list[Change] = []
     problems: list[Exception] = []

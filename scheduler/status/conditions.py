@@ -163,7 +163,7 @@ def _of_codes(codes: tuple[ReasonCode, ...]) -> ConditionReason:
     return next((each for each in ConditionReason if each in others), ConditionReason.UNSCHEDULABLE)
 
 
-def leading(reasons: Sequence[Reason]) -> ReasonCode | None:
+def leading_code(reasons: Sequence[Reason]) -> ReasonCode | None:
     """
     Give the code that tells one state of a waiting pod from another: the first that is not about having lost.
 
@@ -203,7 +203,7 @@ def condition_message(reasons: Sequence[Reason], node_count: int) -> str:
     follows in sentences. Where a write failed there is a node, and none is counted.
     """
     if reasons and all(reason.code is ReasonCode.API_ERROR for reason in reasons):
-        return shortened(" ".join(map(_sentence, reasons)), LONGEST_BYTES)
+        return truncated(" ".join(map(_sentence, reasons)), LONGEST_BYTES)
     counts = Counter[str]()
     for reason in reasons:
         if reason.code in _ABOUT_DEVICES:
@@ -213,10 +213,10 @@ def condition_message(reasons: Sequence[Reason], node_count: int) -> str:
     histogram = ", ".join(f"{count} {text}" for text, count in counts.most_common() if count)
     others = [_sentence(reason) for reason in reasons if not reason.node_count or reason.code in _ABOUT_DEVICES]
     head = f"0/{node_count} nodes are available" + (f": {histogram}." if histogram else ".")
-    return shortened(" ".join((head, *others)), LONGEST_BYTES)
+    return truncated(" ".join((head, *others)), LONGEST_BYTES)
 
 
-def shortened(text: str, longest_bytes: int) -> str:
+def truncated(text: str, longest_bytes: int) -> str:
     """
     Cut a text to a number of UTF-8 bytes, at a character, ending in " ..." where something is missing.
 
@@ -230,7 +230,7 @@ def shortened(text: str, longest_bytes: int) -> str:
 
 
 def _fragment(reason: Reason) -> str:
-    return shortened(reason.message.rstrip(". "), _LONGEST_REASON_BYTES)
+    return truncated(reason.message.rstrip(". "), _LONGEST_REASON_BYTES)
 
 
 def _sentence(reason: Reason) -> str:
@@ -238,16 +238,15 @@ def _sentence(reason: Reason) -> str:
     return text if text.endswith("?") else text + "."
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class ConditionState(msgspec.Struct, frozen=True, kw_only=True):
     """What a pod's condition says, which code it came from, and when it was written (monotonic seconds)."""
 
     reason: ConditionReason
     message: str
     code: ReasonCode | None
-    at: float
 
 
-WITHOUT: Final = {
+MESSAGES_WITHOUT_INVENTORY: Final = {
     ReasonCode.CONFLICT: "the cluster changed between decision and write; it is tried again",
     ReasonCode.API_ERROR: "a write was refused or could not be sent; it is tried again",
     ReasonCode.BINDING_FAILED: "a binding condition of a device failed, or was not True in time",
@@ -256,7 +255,7 @@ WITHOUT: Final = {
 """Codes of the shell's own reasons, in words that name nothing of the cluster."""
 
 
-def public(reasons: Sequence[Reason]) -> tuple[Reason, ...]:
+def without_inventory(reasons: Sequence[Reason]) -> tuple[Reason, ...]:
     """Give reasons as they are told without nodes and devices; equal ones once."""
-    told = (replace(each, message=WITHOUT.get(each.code, each.message)) for each in reasons)
+    told = (replace(each, message=MESSAGES_WITHOUT_INVENTORY.get(each.code, each.message)) for each in reasons)
     return tuple(dict.fromkeys(told))

@@ -1,4 +1,4 @@
-"""Kubernetes events about pods, as values. Names, actions and reasons are kube-scheduler's where it has them."""
+"""Kubernetes events as values. Reasons, actions and names are kube-scheduler's where it has them."""
 
 import datetime as dt
 from collections.abc import Iterable
@@ -7,20 +7,20 @@ from typing import Final
 import msgspec
 
 from scheduler.kube.encode import NOTE_BYTES, EventRecord, ObjectReference
-from scheduler.status.conditions import shortened
+from scheduler.status.conditions import truncated
 from solver.domain import DeviceId, Pod, wording
 
 _CONTROLLER: Final = "dovetail.dev/scheduler"
-"""Who tells of objects that are not pods."""
+"""reportingController of events on objects that are not pods."""
 _LONGEST_INSTANCE: Final = 128
 
 
-class Narrator:
+class EventFactory:
     """
-    Makes events in the name of one scheduler process; `instance` tells it from its other replicas.
+    Makes the events of one scheduler process; `instance` distinguishes its replicas.
 
-    Events name objects of their pod's namespace only, and nodes and devices where `tells_inventory` says so; the node
-    that a pod is bound to is in its own spec.
+    An event names objects of its pod's namespace only, and nodes and devices only with `tells_inventory`. The node that
+    a pod is bound to is in its own spec and always named.
     """
 
     def __init__(self, instance: str, *, tells_inventory: bool = True) -> None:
@@ -29,20 +29,20 @@ class Narrator:
         self._last_nanoseconds = 0
 
     def scheduled(self, pod: Pod, node: str, now: dt.datetime) -> EventRecord:
-        """Say that a pod was bound."""
+        """Make the event of a binding."""
         note = f"Successfully assigned {pod.id} to {node}"
         return self._event(pod, now, ("Normal", "Scheduled", "Binding"), note)
 
     def failed(self, pod: Pod, message: str, now: dt.datetime) -> EventRecord:
-        """Say why a pod waits."""
+        """Make the event of a failed attempt."""
         return self._event(pod, now, ("Warning", "FailedScheduling", "Scheduling"), message)
 
-    def awaits(self, pod: Pod, message: str, now: dt.datetime) -> EventRecord:
-        """Say which conditions of its devices a pod with a node waits for."""
+    def binding_conditions_pending(self, pod: Pod, message: str, now: dt.datetime) -> EventRecord:
+        """Make the event that a pod waits for binding conditions of its devices (KEP-5007)."""
         return self._event(pod, now, ("Normal", "BindingConditionsPending", "Scheduling"), message)
 
-    def yielded(self, pod: Pod, devices: Iterable[DeviceId], now: dt.datetime) -> EventRecord:
-        """Say that devices chosen for a pod are held by another allocation, and that ours was taken back."""
+    def device_held_twice(self, pod: Pod, devices: Iterable[DeviceId], now: dt.datetime) -> EventRecord:
+        """Make the event that another allocation has the same devices, and that ours was rolled back."""
         named = f": {', '.join(map(str, devices))}" if self.tells_inventory else " devices"
         note = (
             f"taken back, because another allocation holds the same{named}. "
@@ -51,10 +51,10 @@ class Narrator:
         return self._event(pod, now, ("Warning", "DeviceHeldTwice", "Scheduling"), note)
 
     def preempted(self, victim: Pod, preemptor: Pod, node: str, now: dt.datetime) -> EventRecord:
-        """Say that a pod was evicted for another, as kube-scheduler does where both are of one namespace."""
+        """Make the victim's event; kube-scheduler's own where both pods are in one namespace."""
         is_own = preemptor.id.namespace == victim.id.namespace
-        whom = f"pod {preemptor.uid}" if is_own else wording.seen(preemptor.id, victim.id.namespace)
-        note = f"Preempted by {whom}{self._on(node)}"
+        named = f"pod {preemptor.uid}" if is_own else wording.seen(preemptor.id, victim.id.namespace)
+        note = f"Preempted by {named}{self._on(node)}"
         event = self._event(victim, now, ("Normal", "Preempted", "Preempting"), note)
         if not is_own:
             return msgspec.structs.replace(event, reporting_controller=preemptor.scheduler_name)
@@ -62,22 +62,22 @@ class Narrator:
         return msgspec.structs.replace(event, related=related, reporting_controller=preemptor.scheduler_name)
 
     def preempting(self, victim: Pod, preemptor: Pod, node: str, now: dt.datetime) -> EventRecord:
-        """Say for whom room is made."""
-        whom = wording.seen(victim.id, preemptor.id.namespace)
+        """Make the preemptor's event."""
+        seen = wording.seen(victim.id, preemptor.id.namespace)
         where = f" from node {node}" if self.tells_inventory else ""
-        note = f"{whom[0].upper()}{whom[1:]} of priority {victim.priority} was evicted{where} to make room"
+        note = f"{seen[0].upper()}{seen[1:]} of priority {victim.priority} was evicted{where} to make room"
         return self._event(preemptor, now, ("Normal", "Preempting", "Preempting"), note)
 
     def partly_bound(self, pod: Pod, message: str, now: dt.datetime) -> EventRecord:
-        """Say that other pods of a pod's gang are bound, and this one could not be yet."""
+        """Make the event that other pods of the gang are bound, and this one could not be."""
         return self._event(pod, now, ("Warning", "GangPartlyBound", "Binding"), message)
 
-    def misplaced(self, pod: Pod, message: str, now: dt.datetime) -> EventRecord:
-        """Say that a pod was given its node by hand, so that nobody allocates its claims."""
+    def bound_without_devices(self, pod: Pod, message: str, now: dt.datetime) -> EventRecord:
+        """Make the event that a pod got its node by hand, so that no scheduler allocates its claims."""
         return self._event(pod, now, ("Warning", "BoundWithoutDevices", "Scheduling"), message)
 
     def unreadable(self, regarding: ObjectReference, message: str, now: dt.datetime) -> EventRecord:
-        """Say that an object cannot be read, and what counts meanwhile."""
+        """Make the event that an object cannot be read."""
         return self._about(regarding, now, ("Warning", "Unreadable", "Reading"), message)
 
     def _on(self, node: str) -> str:
@@ -102,7 +102,7 @@ class Narrator:
             type=event_type,
             reason=reason,
             action=action,
-            note=shortened(note, NOTE_BYTES),
+            note=truncated(note, NOTE_BYTES),
             reporting_controller=_CONTROLLER,
             reporting_instance=f"dovetail-{self._instance}"[:_LONGEST_INSTANCE],
             first_seen=now,

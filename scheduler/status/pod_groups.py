@@ -19,13 +19,13 @@ from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.kube.encode import GroupCondition
 from scheduler.kube.errors import KubeError, NotFound
-from scheduler.kube.writer import GateClosedError, Writer
+from scheduler.kube.writer import FencedError, Writer
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics, Subsystem
 from scheduler.observe.unexpected_errors import Confined
 from scheduler.status import conditions
-from scheduler.status.conditions import shortened
-from scheduler.status.reports import Reports
+from scheduler.status.conditions import truncated
+from scheduler.status.status_writer import StatusWriter
 from solver.domain import SCHEDULING_GROUP, Batch, Gang, GangId, Placement, Plan, Pod, PodGroup, PodId, Reason
 
 SCHEDULED: Final = "Scheduled"
@@ -44,7 +44,7 @@ class _Word(NamedTuple):
     message: str
 
 
-class GroupStatusQueue:
+class PodGroupStatusWriter:
     """Takes what is to be said of gangs at once, and writes it when there is room."""
 
     def __init__(
@@ -52,7 +52,7 @@ class GroupStatusQueue:
         client: Client,
         writer: Writer,
         cluster: Cluster,
-        told: tuple[Reports, Metrics],
+        told: tuple[StatusWriter, Metrics],
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -114,7 +114,7 @@ class GroupStatusQueue:
                 pass
 
     def _joined(self, reasons: Sequence[Reason]) -> str:
-        told = reasons if self._reports.tells_inventory else conditions.public(reasons)
+        told = reasons if self._reports.tells_inventory else conditions.without_inventory(reasons)
         return "; ".join(reason.message for reason in told)
 
     def left(self, gang: GangId) -> None:
@@ -128,7 +128,7 @@ class GroupStatusQueue:
         there = [(placement, reason) for placement, reason in unbound if self._is_there(placement)]
         for placement, reason in there:
             message = _partial(gang, count, f"pod {placement.pod.name} is tried again: {self._joined([reason])}")
-            self._reports.partly_bound(pods[placement.pod], message)
+            self._reports.record_partly_bound(pods[placement.pod], message)
         missing = _missing(self._cluster.gang(gang.id))
         if there:
             again = f"{len(there)} are tried again: {self._joined([there[0][1]])}"
@@ -156,14 +156,14 @@ class GroupStatusQueue:
             await self._work()
             try:
                 await self._tell_due()
-            except GateClosedError:
+            except FencedError:
                 return
 
     async def _tell_due(self) -> None:
         while self._due:
             gang = next(iter(self._due))
             word = self._due.pop(gang)
-            with Confined(self._metrics, Subsystem.GROUPS, passing=(GateClosedError,), gang=str(gang)):
+            with Confined(self._metrics, Subsystem.GROUPS, passing=(FencedError,), gang=str(gang)):
                 await self._tell(gang, word)
 
     async def _tell(self, gang: GangId, word: _Word) -> None:
@@ -194,7 +194,7 @@ class GroupStatusQueue:
         if self._collection and gang.source == SCHEDULING_GROUP:
             self._due.pop(gang, None)
             self._later.pop(gang, None)
-            self._due[gang] = word._replace(message=shortened(word.message, _LONGEST))
+            self._due[gang] = word._replace(message=truncated(word.message, _LONGEST))
             self._has_work.set()
 
     def _is_news(self, group: PodGroup, word: _Word) -> bool:

@@ -1,18 +1,27 @@
 """
-What waits to be told, in its order: to whom nothing was told yet, news and events, then what only changed its numbers.
+The conditions and events that wait to be written, and which of them is next. No I/O.
 
-A condition is written again at once when its reason or leading code changes, else at most once a minute. The first
-word about a pod is free, as far as the rate of its namespace allows; everything else is paid from the allowance, so
-that it stays a share of all writes, and has one turn in four while first words wait. Namespaces take turns in each
-lane. Texts are composed when they are written, and what the pod was told already is not written again.
+Every write has a priority class:
+
+    FIRST     the first condition of a pod: free, within the byte rate of its namespace
+    CHANGED   another reason or leading code
+    EVENT     an event
+    REFRESH   only numbers in the message changed: at the earliest 60 s after the pod's last write
+
+Classes take turns by weighted round robin (`_CYCLE`): FIRST has three turns in four, CHANGED and EVENT share the
+others, REFRESH has those that they leave. All but FIRST need a token (`rate_limits`). Within a class namespaces take
+turns, so that no namespace delays another.
+
+A pod has at most one condition here: a newer one replaces it. At most one is being written, so that conditions of one
+pod arrive in order. Texts are composed when they are taken, and a text that the pod shows already is not written again.
 """
 
 import datetime as dt
-import heapq
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
@@ -21,22 +30,18 @@ from scheduler.status import conditions
 from scheduler.status.conditions import (
     LONGEST_BYTES,
     ConditionReason,
-    Told,
+    ConditionState,
     condition_message,
     condition_reason,
-    leading,
-    shortened,
+    leading_code,
+    truncated,
 )
-from scheduler.status.events import Narrator
-from scheduler.status.fair_queue import ByteRate, FairQueue
+from scheduler.status.events import EventFactory
+from scheduler.status.rate_limits import ByteRateLimit
 from solver.domain import Pod, Reason, ReasonCode
 
-REWRITE_SECONDS: Final = 60.0
+REFRESH_SECONDS: Final = 60.0
 _MOST_EVENTS: Final = 5000
-_FIRST_IN_A_ROW: Final = 3
-"""First words that are written one after the other while something else waits that is paid for."""
-_SLACK: Final = 64
-"""Pods that may stand in the order of due times in vain, beside as many as stand there rightly."""
 _KEEPS_NOMINATION: Final = frozenset(
     {
         ReasonCode.PREEMPTING,
@@ -48,42 +53,126 @@ _KEEPS_NOMINATION: Final = frozenset(
     }
 )
 """
-With these nothing was decided against the pod: what it has nominated stands, and the room there is held for it.
+Codes with which status.nominatedNodeName stays as it is, and the room on that node reserved.
 
-Who carries a preemption out has written the node; when what was decided could not be written, it is decided again.
+A preemption has written it itself; with the others no decision against the pod was made.
 """
 
 
+class WriteClass(IntEnum):
+    """Why something is written; see the module."""
+
+    FIRST = 0
+    CHANGED = 1
+    EVENT = 2
+    REFRESH = 3
+
+
+_FIRST_TURNS: Final = ((WriteClass.FIRST,),) * 3
+_CYCLE: Final[tuple[tuple[WriteClass, ...], ...]] = (
+    *_FIRST_TURNS,
+    (WriteClass.CHANGED, WriteClass.EVENT, WriteClass.REFRESH),
+    *_FIRST_TURNS,
+    (WriteClass.EVENT, WriteClass.CHANGED, WriteClass.REFRESH),
+)
+"""Turns of the weighted round robin: each goes to the first of its classes that has something to write."""
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class FairQueue(Generic[K, V]):
+    """Values by key and class; within a class round robin over namespaces, and first in, first out in each of them."""
+
+    def __init__(self) -> None:
+        self._waiting: Final = {each: dict[str, dict[K, V]]() for each in WriteClass}
+        """By class and namespace, the namespace whose turn is next first; no namespace is empty."""
+        self._places: Final[dict[K, tuple[WriteClass, str]]] = {}
+        self._counts: Final = dict.fromkeys(WriteClass, 0)
+
+    def count(self, of: WriteClass) -> int:
+        """Give the number of values of a class."""
+        return self._counts[of]
+
+    def get(self, key: K) -> V | None:
+        """Give a value, None where it is not here."""
+        if key not in self._places:
+            return None
+        write_class, namespace = self._places[key]
+        return self._waiting[write_class][namespace][key]
+
+    def put(self, write_class: WriteClass, namespace: str, key: K, value: V) -> None:
+        """Add a value, or replace it; it keeps its place unless its class has changed."""
+        if self._places.get(key) != (write_class, namespace):
+            self.pop(key)
+            self._places[key] = write_class, namespace
+            self._counts[write_class] += 1
+        self._waiting[write_class].setdefault(namespace, {})[key] = value
+
+    def pop(self, key: K) -> V | None:
+        """Remove a value, if it is here."""
+        if key not in self._places:
+            return None
+        write_class, namespace = self._places.pop(key)
+        self._counts[write_class] -= 1
+        waiting = self._waiting[write_class][namespace]
+        value = waiting.pop(key)
+        if not waiting:
+            del self._waiting[write_class][namespace]
+        return value
+
+    def namespaces(self, of: WriteClass) -> Iterable[str]:
+        """Give the namespaces that have values of a class, the one whose turn is next first."""
+        return self._waiting[of].keys()
+
+    def take(self, of: WriteClass, without: Collection[str] = ()) -> V | None:
+        """Remove the first value of the namespace whose turn it is; namespaces among `without` have no turn."""
+        waiting = self._waiting[of]
+        namespace = next((each for each in waiting if each not in without), None)
+        if namespace is None:
+            return None
+        value = self.pop(next(iter(waiting[namespace])))
+        if namespace in waiting:
+            waiting[namespace] = waiting.pop(namespace)
+        return value
+
+    def drop(self, of: WriteClass) -> None:
+        """Remove the oldest value of the namespace that has most of a class, which must not be empty."""
+        waiting = self._waiting[of]
+        most = max(waiting, key=lambda namespace: len(waiting[namespace]))
+        self.pop(next(iter(waiting[most])))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Telling:
+class StatusWrite:
     """A condition of a pod, an event, or both, to be written now."""
 
     pod: Pod | None = None
-    told: Told | None = None
+    condition: ConditionState | None = None
     nominated_node_name: str | None = None
-    """The node to show on the pod; an empty one is taken away, None is left as it is."""
+    """The node to show on the pod: "" removes it, None leaves it as it is."""
     event: EventRecord | None = None
     is_free: bool = False
-    """Whether it is the first word about a pod, which is not paid for."""
+    """Whether it takes no token: the first condition of a pod."""
 
     @property
     def cost(self) -> int:
-        """How many writes it is."""
-        return (self.told is not None) + (self.event is not None)
+        """The number of requests."""
+        return (self.condition is not None) + (self.event is not None)
 
 
 @dataclass(slots=True, eq=False)
-class _Known:
-    """A pod that waits: what it was told, by which event, and how many attempts have failed since."""
+class _PodStatus:
+    """What a waiting pod shows, the event series about it, and the attempts that failed since its last write."""
 
-    told: Told | None = None
+    condition: ConditionState | None = None
     event: EventRecord | None = None
     attempts: int = 0
 
 
 @dataclass(slots=True, eq=False)
-class _Item:
-    """What is to be told about a pod: reasons, or a text with the node that it waits on."""
+class _Report:
+    """What is to be written about a pod: why it is unschedulable, or what it waits for on its node (PreBind)."""
 
     pod: Pod
     reasons: Sequence[Reason] = ()
@@ -91,205 +180,209 @@ class _Item:
     text: str = ""
     node: str = ""
 
-    def told(self, now: float) -> Told:
-        """Compose it."""
+    def condition(self) -> ConditionState:
+        """Compose the condition."""
         if self.node:
-            message = shortened(self.text, LONGEST_BYTES)
-            return Told(reason=ConditionReason.BINDING_CONDITIONS, message=message, code=None, at=now)
-        return Told(
+            message = truncated(self.text, LONGEST_BYTES)
+            return ConditionState(reason=ConditionReason.BINDING_CONDITIONS, message=message, code=None)
+        return ConditionState(
             reason=condition_reason(self.reasons),
             message=condition_message(self.reasons, self.node_count),
-            code=leading(self.reasons),
-            at=now,
+            code=leading_code(self.reasons),
         )
 
 
-class Outbox:
-    """Lanes of what is to be told; times are seconds of the caller's monotonic clock."""
+class StatusQueue:
+    """See the module. Times are seconds of the caller's monotonic clock."""
 
-    def __init__(self, narrator: Narrator) -> None:
-        self._narrator: Final = narrator
-        self._known: Final[dict[str, _Known]] = {}
-        self._first: Final[FairQueue[str, _Item]] = FairQueue()
-        self._rate: Final = ByteRate()
-        self._news: Final[FairQueue[str, _Item]] = FairQueue()
-        self._again: Final[dict[str, _Item]] = {}
-        self._due: Final[list[tuple[float, str]]] = []
-        self._scheduled: Final[set[str]] = set()
-        self._events: Final[FairQueue[int, EventRecord]] = FairQueue()
-        self._numbers: Final = itertools.count()
-        self._first_in_a_row = 0
+    def __init__(self, events: EventFactory) -> None:
+        self._event_factory: Final = events
+        self._pods: Final[dict[str, _PodStatus]] = {}
+        self._queue: Final[FairQueue[str | int, _Report | EventRecord]] = FairQueue()
+        self._deferred: Final[dict[str, _Report]] = {}
+        """Reports of pods that are being written, or were within the last minute."""
+        self._written_at: Final[dict[str, float]] = {}
+        """Pods that were written within the last minute, oldest first: what comes first is due first."""
+        self._writing: Final[set[str]] = set()
+        self._rate: Final = ByteRateLimit()
+        self._turn = 0
+        self._event_numbers: Final = itertools.count()
         self._nominated: Final[set[str]] = set()
-        self._is_turn_of_events = False
-        self.dropped = 0
 
     @property
     def event_count(self) -> int:
-        """Events that wait."""
-        return len(self._events)
+        """The number of events that wait."""
+        return self._queue.count(WriteClass.EVENT)
 
-    def waits(self, pod: Pod, reasons: Sequence[Reason], node_count: int) -> None:
+    def report_unschedulable(self, pod: Pod, reasons: Sequence[Reason], node_count: int) -> None:
         """Take why an attempt to place a pod failed."""
-        known = self._known.setdefault(pod.uid, _Known())
-        known.attempts += 1
-        reasons = reasons if self._narrator.tells_inventory else conditions.public(reasons)
-        state = (condition_reason(reasons), leading(reasons))
-        self._put(known, _Item(pod, reasons, node_count), state)
+        self._pods.setdefault(pod.uid, _PodStatus()).attempts += 1
+        if not self._event_factory.tells_inventory:
+            reasons = conditions.without_inventory(reasons)
+        self._put(_Report(pod, reasons, node_count))
 
-    def awaits(self, pod: Pod, node: str, message: str) -> bool:
-        """Take what a pod with a node waits for; give whether that is news."""
-        known = self._known.setdefault(pod.uid, _Known())
-        item, queued = _Item(pod, text=message, node=node), self._first.get(pod.uid) or self._news.get(pod.uid)
-        if queued is not None and (queued.node, queued.text) == (node, message):
+    def report_prebind(self, pod: Pod, node: str, message: str) -> bool:
+        """Take what a pod waits for before it is bound to a node; give whether that is new."""
+        status = self._pods.setdefault(pod.uid, _PodStatus())
+        report, waiting = _Report(pod, text=message, node=node), self._report_of(pod.uid)
+        if waiting is not None and (waiting.node, waiting.text) == (node, message):
             return False
-        told = item.told(0.0)
-        if queued is None and known.told is not None and _text(known.told) == _text(told):
+        if waiting is None and status.condition is not None and report.condition() == status.condition:
             return False
-        self.withdraw(pod.uid)
-        (self._first if known.told is None else self._news).put(pod.id.namespace, pod.uid, item)
+        self._put(report)
         return True
 
-    def add(self, event: EventRecord) -> None:
-        """Take an event; of too many the oldest of the namespace with most of them is dropped."""
-        if len(self._events) >= _MOST_EVENTS:
-            self._events.drop()
-            self.dropped += 1
-        self._events.put(event.regarding.namespace, next(self._numbers), event)
+    def put_event(self, event: EventRecord) -> bool:
+        """Take an event; give whether another was dropped for it: the oldest of the namespace with most of them."""
+        is_full = self.event_count >= _MOST_EVENTS
+        if is_full:
+            self._queue.drop(WriteClass.EVENT)
+        self._queue.put(WriteClass.EVENT, event.regarding.namespace, next(self._event_numbers), event)
+        return is_full
 
-    def next(self, now: float, *, may_pay: bool) -> Telling | None:
-        """Give what is to be written now; `may_pay` says whether more than first words may be."""
-        has_others = bool(self._news or self._events or (self._due and self._due[0][0] <= now))
-        is_turn_of_first = not (may_pay and has_others and self._first_in_a_row >= _FIRST_IN_A_ROW)
-        if is_turn_of_first and (telling := self._first_word(now)) is not None:
-            self._first_in_a_row += 1
-            return telling
-        self._first_in_a_row = 0
-        return (self._paid(now) or self._first_word(now)) if may_pay else None
+    def take(self, now: float, *, has_token: bool) -> StatusWrite | None:
+        """
+        Give what is to be written now; without a token only the first condition of a pod.
 
-    def spend(self, pod: Pod, size: int, now: float) -> None:
-        """Note that a condition was written into a pod of so many bytes."""
-        self._rate.spend(pod.id.namespace, size, now)
-
-    def _paid(self, now: float) -> Telling | None:
-        """Give the next of what is paid for, where some of it has anything to write."""
-        while self._news or self._events:
-            self._is_turn_of_events = bool(self._events) and (self._is_turn_of_events or not self._news)
-            if self._is_turn_of_events:
-                self._is_turn_of_events = False
-                return Telling(event=self._events.take())
-            self._is_turn_of_events = True
-            if (telling := self._compose(self._news.take(), now)).cost:
-                return telling
-        while (item := self._take_due(now)) is not None:
-            if (telling := self._compose(item, now)).cost:
-                return telling
+        A write with a condition has to be ended by `written` or `failed`.
+        """
+        self._release_refreshes(now)
+        in_debt = self._rate.in_debt(now)
+        while (write_class := self._next_class(in_debt, has_token=has_token)) is not None:
+            found = self._queue.take(write_class, in_debt if write_class is WriteClass.FIRST else ())
+            if isinstance(found, EventRecord):
+                return StatusWrite(event=found)
+            if found is not None and (write := self._compose(found, now, is_free=write_class is WriteClass.FIRST)).cost:
+                return write
         return None
 
-    def _first_word(self, now: float) -> Telling | None:
-        """Give the first word about a pod of the next namespace that is not in debt."""
-        in_debt = self._rate.in_debt(now)
-        return (
-            replace(self._compose(self._first.take(in_debt), now), is_free=True) if self._first.has(in_debt) else None
-        )
+    def written(self, pod: Pod, size: int, now: float) -> None:
+        """Note that a pod of so many bytes has the condition that was taken last."""
+        self._end_write(pod.uid)
+        self._rate.spend(pod.id.namespace, size, now)
 
-    def due_in(self, now: float, pays_in: float) -> float | None:
-        """Give the seconds until something may be told that is told first, or paid for then; None where nothing is."""
-        times = [self._rate.wait_seconds(each, now) for each in self._first.namespaces]
-        if self._news or self._events:
-            times.append(pays_in)
-        elif self._due:
-            times.append(max(pays_in, self._due[0][0] - now))
+    def failed(self, pod: Pod) -> None:
+        """Note that the condition taken last may not have been written: what the pod shows is not known."""
+        if status := self._pods.get(pod.uid):
+            status.condition = None
+        self._end_write(pod.uid)
+
+    def due_in(self, now: float, token_in: float) -> float | None:
+        """Give the seconds until `take` may give something, where there is a token in so many; None: nothing waits."""
+        times = [self._rate.wait_seconds(each, now) for each in self._queue.namespaces(WriteClass.FIRST)]
+        if any(self._queue.count(each) for each in WriteClass if each is not WriteClass.FIRST):
+            times.append(token_in)
+        elif self._deferred and self._written_at:
+            oldest = next(iter(self._written_at.values()))
+            times.append(max(token_in, oldest + REFRESH_SECONDS - now))
         return min(times, default=None)
 
     def withdraw(self, pod_uid: str) -> None:
-        """Tell nothing of what waits to be told about a pod."""
-        for lane in (self._first, self._news):
-            lane.pop(pod_uid)
-        self._again.pop(pod_uid, None)
-
-    def untold(self, pod_uid: str) -> None:
-        """Note that a condition could not be written: what the pod shows is not known."""
-        if known := self._known.get(pod_uid):
-            known.told = None
+        """Remove what waits to be written into a pod."""
+        self._queue.pop(pod_uid)
+        self._deferred.pop(pod_uid, None)
 
     def forget(self, pod_uid: str) -> None:
-        """Drop a pod that is gone or bound."""
+        """Drop a pod that is deleted or bound."""
         self.withdraw(pod_uid)
-        self._known.pop(pod_uid, None)
+        self._pods.pop(pod_uid, None)
+        self._written_at.pop(pod_uid, None)
         self._nominated.discard(pod_uid)
 
-    def _put(self, known: _Known, item: _Item, state: tuple[object, object]) -> None:
-        """Put what is to be told into the lane where it belongs now; it keeps its place in a lane where it stands."""
-        uid, told = item.pod.uid, known.told
-        lane = self._first if told is None else self._news
-        if told is not None and (told.reason, told.code) == state:
-            self.withdraw(uid)
-            self._again[uid] = item
-            self._schedule(uid, told.at + REWRITE_SECONDS)
-            return
-        self._again.pop(uid, None)
-        (self._news if lane is self._first else self._first).pop(uid)
-        lane.put(item.pod.id.namespace, uid, item)
+    def _report_of(self, pod_uid: str) -> _Report | None:
+        found = self._queue.get(pod_uid) or self._deferred.get(pod_uid)
+        return found if isinstance(found, _Report) else None
 
-    def _schedule(self, uid: str, at: float) -> None:
-        if uid in self._scheduled:
+    def _put(self, report: _Report) -> None:
+        """Queue a report by its class, in place of an older one, or defer it."""
+        uid = report.pod.uid
+        write_class = self._class_of(report)
+        if uid in self._writing or (write_class is WriteClass.REFRESH and uid in self._written_at):
+            self._queue.pop(uid)
+            self._deferred[uid] = report
             return
-        self._scheduled.add(uid)
-        heapq.heappush(self._due, (at, uid))
-        if len(self._due) > 2 * len(self._again) + _SLACK:  # the others were told since, or are gone
-            self._due[:] = [each for each in self._due if each[1] in self._again or each[1] == uid]
-            heapq.heapify(self._due)
-            self._scheduled.intersection_update(each for _, each in self._due)
+        self._deferred.pop(uid, None)
+        self._queue.put(write_class, report.pod.id.namespace, uid, report)
 
-    def _take_due(self, now: float) -> _Item | None:
-        """Take the next pod whose minute is over; what became of it since it was noted is looked up here."""
-        while self._due and self._due[0][0] <= now:
-            uid = heapq.heappop(self._due)[1]
-            self._scheduled.remove(uid)
-            known = self._known.get(uid)
-            if uid not in self._again or known is None or known.told is None:
-                continue
-            if known.told.at + REWRITE_SECONDS <= now:
-                return self._again.pop(uid)
-            self._schedule(uid, known.told.at + REWRITE_SECONDS)
+    def _class_of(self, report: _Report) -> WriteClass:
+        """Compare by reason and leading code, which need no text; every change of a pod with a node counts."""
+        shown = self._pods[report.pod.uid].condition
+        if shown is None:
+            return WriteClass.FIRST
+        is_same = (shown.reason, shown.code) == (condition_reason(report.reasons), leading_code(report.reasons))
+        return WriteClass.REFRESH if is_same and not report.node else WriteClass.CHANGED
+
+    def _end_write(self, pod_uid: str) -> None:
+        self._writing.discard(pod_uid)
+        report = self._deferred.get(pod_uid)
+        if report is not None:
+            self._put(report)
+
+    def _release_refreshes(self, now: float) -> None:
+        while self._written_at:
+            uid, at = next(iter(self._written_at.items()))
+            if at + REFRESH_SECONDS > now:
+                return
+            del self._written_at[uid]
+            if uid in self._deferred and uid not in self._writing:
+                self._put(self._deferred[uid])
+
+    def _next_class(self, in_debt: Collection[str], *, has_token: bool) -> WriteClass | None:
+        """Give the class whose turn it is; the cycle starts anew when nothing waits."""
+        ready = {each for each in WriteClass if has_token and self._queue.count(each)}
+        ready.discard(WriteClass.FIRST)
+        if any(each not in in_debt for each in self._queue.namespaces(WriteClass.FIRST)):
+            ready.add(WriteClass.FIRST)
+        for step in range(len(_CYCLE)):
+            turn = (self._turn + step) % len(_CYCLE)
+            for each in _CYCLE[turn]:
+                if each in ready:
+                    self._turn = turn + 1
+                    return each
+        self._turn = 0
         return None
 
-    def _compose(self, item: _Item, now: float) -> Telling:
-        """Turn an item into what is written, and note it as told."""
-        uid, known = item.pod.uid, self._known.setdefault(item.pod.uid, _Known())
-        before, told = known.told, item.told(now)
-        event = self._event(item, known, before, told)
-        known.told, known.attempts = told, 0
-        if before is not None and _text(before) == _text(told):
-            return Telling(pod=item.pod, event=event)
-        nominated: str | None = item.node
-        if any(reason.code in _KEEPS_NOMINATION for reason in item.reasons):
-            nominated = None
-        elif not item.node:
-            nominated = "" if item.pod.nominated_node_name or uid in self._nominated else None
-            self._nominated.discard(uid)
-        if item.node:
-            self._nominated.add(uid)
-        return Telling(pod=item.pod, told=told, nominated_node_name=nominated, event=event)
+    def _compose(self, report: _Report, now: float, *, is_free: bool) -> StatusWrite:
+        """Make the write of a report, which counts as what the pod shows from now on."""
+        pod, uid = report.pod, report.pod.uid
+        status = self._pods.setdefault(uid, _PodStatus())
+        before, condition = status.condition, report.condition()
+        event = self._event(report, status, condition)
+        status.condition, status.attempts = condition, 0
+        self._written_at.pop(uid, None)
+        self._written_at[uid] = now
+        if before is not None and (before.reason, before.message) == (condition.reason, condition.message):
+            return StatusWrite(pod=pod, event=event)
+        self._writing.add(uid)
+        node = self._nomination(report)
+        return StatusWrite(pod=pod, condition=condition, nominated_node_name=node, event=event, is_free=is_free)
 
-    def _event(self, item: _Item, known: _Known, before: Told | None, told: Told) -> EventRecord | None:
+    def _nomination(self, report: _Report) -> str | None:
+        """Give the node to nominate, "" where the nomination of an earlier write is over, None to change nothing."""
+        uid = report.pod.uid
+        if report.node:
+            self._nominated.add(uid)
+            return report.node
+        if any(reason.code in _KEEPS_NOMINATION for reason in report.reasons):
+            return None
+        was_nominated = report.pod.nominated_node_name or uid in self._nominated
+        self._nominated.discard(uid)
+        return "" if was_nominated else None
+
+    def _event(self, report: _Report, status: _PodStatus, condition: ConditionState) -> EventRecord | None:
         """
-        Make the event of a failed attempt: a new one for news, else one more of the series.
+        Make the event of failed attempts: a new one for another reason or leading code, else one more of its series.
 
         As with kube-scheduler's events, a series keeps the note that it began with.
         """
-        if item.node or not known.attempts:
+        if report.node or not status.attempts:
             return None
-        now = dt.datetime.now(dt.UTC)
-        is_same = before is not None and (before.reason, before.code) == (told.reason, told.code)
-        if known.event is not None and is_same:
-            count = known.event.count + known.attempts
-            note = shortened(told.message, NOTE_BYTES)
-            known.event = msgspec.structs.replace(known.event, count=count, last_seen=now, note=note)
+        now, before = dt.datetime.now(dt.UTC), status.condition
+        is_same = before is not None and (before.reason, before.code) == (condition.reason, condition.code)
+        if status.event is not None and is_same:
+            count = status.event.count + status.attempts
+            note = truncated(condition.message, NOTE_BYTES)
+            status.event = msgspec.structs.replace(status.event, count=count, last_seen=now, note=note)
         else:
-            known.event = self._narrator.failed(item.pod, told.message, now)
-        return known.event
-
-
-def _text(told: Told) -> tuple[str, str]:
-    return told.reason, told.message
+            status.event = self._event_factory.failed(report.pod, condition.message, now)
+        return status.event

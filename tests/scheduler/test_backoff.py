@@ -12,7 +12,7 @@ from scheduler.backoff import doubled, jittered
 from scheduler.commit.bindings import PodBinder
 from scheduler.kube import writes
 from scheduler.kube.client import Client
-from scheduler.kube.concurrency_limit import ConcurrencyLimit, Pace
+from scheduler.kube.concurrency_limit import ConcurrencyLimit, RequestSlots
 from scheduler.kube.errors import AnswerLost, Unreachable
 from scheduler.kube.reflector import RequestBackoff as WatchBackoff
 from scheduler.kube.writer import Writer
@@ -35,7 +35,7 @@ class Open:
 
 
 def writer(clock: VirtualClock) -> Writer:
-    return Writer(Pace(ConcurrencyLimit(), clock, clock.sleep), Open(), 10.0, clock, clock.sleep)
+    return Writer(RequestSlots(ConcurrencyLimit(), clock, clock.sleep), Open(), 10.0, clock, clock.sleep)
 
 
 @given(ATTEMPTS, SECONDS, SECONDS)

@@ -16,11 +16,11 @@ from scheduler.cluster.pod_index import MOST_NEWCOMERS
 from scheduler.cluster.unit import Bound, Outcome, Undone
 from scheduler.commit.commit import Commit
 from scheduler.commit.evictions import Evictions
-from scheduler.commit.local_taints import Avoidance, Suspicion
-from scheduler.commit.manually_bound import Strays
-from scheduler.commit.prebind import Waits
-from scheduler.commit.rollback import Withdrawal
-from scheduler.commit.stale_allocations import Repairs
+from scheduler.commit.local_taints import FailedDevices, SuspectDevices
+from scheduler.commit.manually_bound import ManuallyBoundPods
+from scheduler.commit.prebind import PreBind
+from scheduler.commit.rollback import Rollback
+from scheduler.commit.stale_allocations import StaleAllocations
 from scheduler.components import Parts
 from scheduler.costly_loop import Asides
 from scheduler.cycle import Cycle
@@ -30,9 +30,10 @@ from scheduler.kube.writer import Writer
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import Completing, Musters, PassedOver, Pending
 from scheduler.status.attempt_metrics import AttemptMetrics
-from scheduler.status.events import Narrator
-from scheduler.status.pod_groups import GroupStatusQueue
-from scheduler.status.reports import Allowance, Reports
+from scheduler.status.events import EventFactory
+from scheduler.status.pod_groups import PodGroupStatusWriter
+from scheduler.status.rate_limits import StatusTokenBucket
+from scheduler.status.status_writer import StatusWriter
 from scheduler.status.unreadable_objects import Quarantine
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.frames import Feed
@@ -58,8 +59,8 @@ ROUND = 60
 """Times that some pods come and go, until it is looked at what is kept of them; done three times."""
 BOUNDED = {
     "[]._cluster._mirror.company._newcomers": MOST_NEWCOMERS,
-    "[]._reports._outbox._events._namespaces": 5000,
-    "[]._reports._outbox._events._waiting[]": 5000,
+    "[]._reports._queue._queue._places": 5000,
+    "[]._reports._queue._queue._waiting[][]": 5000,
     "[]._cluster.interner._young": 100_000,  # bounded in bytes, see tests/scheduler/test_interning.py
 }
 """What has a bound of its own, and is not full yet."""
@@ -135,13 +136,13 @@ class Town:
             monkeypatch.setattr(writes, name, written)
         self.cluster, self.metrics, self.now = Cluster(), Metrics(), 1000.0
         client, writer = cast("Client", None), cast("Writer", Direct())
-        narrator, allowance = Narrator("host"), Allowance(0.5, lambda: self.now)
-        self.reports = Reports(client, writer, self.metrics, narrator, allowance, clock=lambda: self.now)
-        avoidance = Avoidance(60.0, self.metrics)
-        waits = Waits(self.cluster, self.reports, avoidance, timeout_seconds=600.0, clock=lambda: self.now)
+        narrator, allowance = EventFactory("host"), StatusTokenBucket(0.5, lambda: self.now)
+        self.reports = StatusWriter(client, writer, self.metrics, narrator, allowance, clock=lambda: self.now)
+        avoidance = FailedDevices(60.0, self.metrics)
+        waits = PreBind(self.cluster, self.reports, avoidance, timeout_seconds=600.0, clock=lambda: self.now)
         pending = Pending(OURS, musters=Musters(lambda gang: self.cluster.gang_standing(gang, OURS)))
         completing, deciding = Completing(self.cluster.claim), cast("Decider", Deciding(self.cluster))
-        told = partial(self.reports.waits, node_count=0)
+        told = partial(self.reports.report_unschedulable, node_count=0)
         self.parts = Parts(
             cluster=self.cluster,
             pending=pending,
@@ -153,8 +154,10 @@ class Town:
             asides=Asides(self.cluster, pending, deciding, told, self.metrics, share=0.1, clock=lambda: self.now),
             commit=cast("Commit", Committing()),
             waits=waits,
-            repairs=Repairs(self.cluster, pending, cast("Withdrawal", None), self.reports, self.metrics),
-            groups=GroupStatusQueue(client, writer, self.cluster, (self.reports, self.metrics), clock=lambda: self.now),
+            repairs=StaleAllocations(self.cluster, pending, cast("Rollback", None), self.reports, self.metrics),
+            groups=PodGroupStatusWriter(
+                client, writer, self.cluster, (self.reports, self.metrics), clock=lambda: self.now
+            ),
             evictions=Evictions(client, writer, self.cluster, self.reports, self.metrics),
             reports=self.reports,
             tally=AttemptMetrics(self.metrics),
@@ -162,8 +165,8 @@ class Town:
         )
         self.parts.groups.connect("/apis/scheduling.k8s.io/v1alpha2/podgroups")
         self.cycle = Cycle(self.parts, {"dovetail": Policy()}, 100, lambda: self.now)
-        self.suspicion = Suspicion(self.cluster, 60.0, self.metrics)
-        self.strays = Strays(self.cluster, self.reports, ["dovetail"], self.metrics, lambda: self.now)
+        self.suspicion = SuspectDevices(self.cluster, 60.0, self.metrics)
+        self.strays = ManuallyBoundPods(self.cluster, self.reports, ["dovetail"], self.metrics, lambda: self.now)
         self.see(seen(b.node("n1", cpu=8)), seen(b.gpu_slice("n1", count=4)), seen(b.gpu_class()))
 
     def see(self, *changes: Change) -> None:

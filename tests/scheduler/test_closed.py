@@ -11,7 +11,7 @@ import pytest
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster, Intake
 from scheduler.kube.decode import objects
-from scheduler.kube.watch import Mirrored, Received
+from scheduler.kube.watch import ListWatch, Received
 from scheduler.worker import frames
 from solver import solve, verify
 from solver.domain import Batch, Budget, Plan, Pod, PodId, Policy, PreemptionRules
@@ -70,7 +70,7 @@ class Scene:
     def __init__(self) -> None:
         self.cluster = Cluster()
         self.intake = Intake(self.cluster)
-        self.watches = {kind: Mirrored(kind) for kind in Kind}
+        self.watches = {kind: ListWatch(kind) for kind in Kind}
         for kind, watch in self.watches.items():
             watch.start_listing()
             self._take(kind, watch.receive_page(page()))
@@ -151,7 +151,7 @@ def test_whatever_decoding_raises_is_the_objects_own_problem(
     bodies = {Kind.PODS: pod("a"), Kind.CLAIMS: claim("a"), Kind.SLICES: gpus()}
     body = bodies.get(kind, own("a", spec={"taint": {"key": "k", "effect": "NoSchedule"}}))
     hostile = {**body, "metadata": {**body["metadata"], "name": "hostile"}}
-    watch = Mirrored(kind)
+    watch = ListWatch(kind)
     watch.start_listing()
     received = watch.receive_page(page(body, hostile))
     assert [each.key.rpartition("/")[2] for each in received.problems] == ["hostile"]

@@ -17,9 +17,9 @@ from scheduler.cluster import Cluster, Unit
 from scheduler.cluster.unit import Aborted, Bound, LostRace, Outcome, PartlyBound, Refused, Undone
 from scheduler.commit.commit import Commit
 from scheduler.commit.evictions import Evictions
-from scheduler.commit.local_taints import Avoidance
-from scheduler.commit.prebind import Waits
-from scheduler.commit.stale_allocations import Repairs
+from scheduler.commit.local_taints import FailedDevices
+from scheduler.commit.prebind import PreBind
+from scheduler.commit.stale_allocations import StaleAllocations
 from scheduler.components import Parts
 from scheduler.costly_loop import Asides
 from scheduler.cycle import Cycle
@@ -28,8 +28,8 @@ from scheduler.kube.writer import Writer
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import Backoff, Completing, PassedOver, Pending, PodState
 from scheduler.status.attempt_metrics import AttemptMetrics
-from scheduler.status.pod_groups import GroupStatusQueue
-from scheduler.status.reports import Reports
+from scheduler.status.pod_groups import PodGroupStatusWriter
+from scheduler.status.status_writer import StatusWriter
 from scheduler.status.unreadable_objects import Quarantine
 from scheduler.worker.decider import Decider, Decision
 from scheduler.worker.supervisor import Worker
@@ -114,19 +114,19 @@ class Telling:
     def __init__(self) -> None:
         self.told: list[tuple[str, str]] = []
 
-    def waits(self, pod: Pod, reasons: Sequence[Reason], node_count: int) -> None:
+    def report_unschedulable(self, pod: Pod, reasons: Sequence[Reason], node_count: int) -> None:
         self.told.append((pod.id.name, f"waits on {node_count}: {reasons[0].message}"))
 
-    def bound(self, pod: Pod, node: str) -> None:
+    def record_scheduled(self, pod: Pod, node: str) -> None:
         self.told.append((pod.id.name, f"bound to {node}"))
 
-    def yielded(self, pod: Pod, devices: Sequence[DeviceId]) -> None:
+    def record_lost_race(self, pod: Pod, devices: Sequence[DeviceId]) -> None:
         self.told.append((pod.id.name, f"yielded {len(devices)}"))
 
     def forget(self, pod_uid: str) -> None:
         pass
 
-    async def hush(self, pod_uids: Sequence[str]) -> None:
+    async def suppress(self, pod_uids: Sequence[str]) -> None:
         pass
 
 
@@ -158,8 +158,8 @@ class Hall:
         self.telling = Telling()
         self.repairing = Repairing()
         self.metrics = Metrics()
-        self.waits = Waits(
-            self.cluster, cast("Reports", self.telling), Avoidance(300.0, self.metrics), timeout_seconds=600.0
+        self.waits = PreBind(
+            self.cluster, cast("StatusWriter", self.telling), FailedDevices(300.0, self.metrics), timeout_seconds=600.0
         )
         parts = Parts(
             cluster=self.cluster,
@@ -173,27 +173,27 @@ class Hall:
                 self.cluster,
                 self.pending,
                 cast("Decider", self.deciding),
-                partial(cast("Reports", self.telling).waits, node_count=0),
+                partial(cast("StatusWriter", self.telling).report_unschedulable, node_count=0),
                 self.metrics,
                 share=0.1,
                 clock=clock,
             ),
             waits=self.waits,
-            repairs=cast("Repairs", self.repairing),
-            groups=GroupStatusQueue(
+            repairs=cast("StaleAllocations", self.repairing),
+            groups=PodGroupStatusWriter(
                 cast("Client", None),
                 cast("Writer", None),
                 self.cluster,
-                (cast("Reports", self.telling), self.metrics),
+                (cast("StatusWriter", self.telling), self.metrics),
             ),
             evictions=Evictions(
                 cast("Client", None),
                 cast("Writer", None),
                 self.cluster,
-                cast("Reports", self.telling),
+                cast("StatusWriter", self.telling),
                 self.metrics,
             ),
-            reports=cast("Reports", self.telling),
+            reports=cast("StatusWriter", self.telling),
             quarantine=Quarantine(self.metrics, lambda _, message: self.telling.told.append(("event", message))),
             tally=AttemptMetrics(self.metrics),
             metrics=self.metrics,
@@ -681,7 +681,7 @@ DEFECTS = [
     (Cluster, "apply", lambda change: change.key),
     (Pending, "offer", lambda pod, *_: pod.id),
     (Pending, "wake", lambda transition: transition.key),
-    (Waits, "see", lambda change: change.key),
+    (PreBind, "see", lambda change: change.key),
 ]
 
 
@@ -739,7 +739,7 @@ async def test_a_pod_goes_back_although_telling_of_it_fails(
     outcome: type[Undone | Refused], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hall = Hall()
-    monkeypatch.setattr(hall.telling, "waits", fail)
+    monkeypatch.setattr(hall.telling, "report_unschedulable", fail)
     monkeypatch.setattr(hall.parts.groups, "settled", fail)
     hall.committing.answer = lambda unit: outcome(unit=unit, reasons=(CONFLICT,))
     async with running(hall):
@@ -755,14 +755,14 @@ async def test_a_pod_goes_back_although_telling_of_it_fails(
 
 async def test_of_a_unit_every_pod_is_told_of_though_one_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
     hall = Hall()
-    told = hall.telling.bound
+    told = hall.telling.record_scheduled
 
-    def bound(pod: Pod, node: str) -> None:
+    def record_scheduled(pod: Pod, node: str) -> None:
         if pod.id.name == "p":
             fail()
         told(pod, node)
 
-    monkeypatch.setattr(hall.telling, "bound", bound)
+    monkeypatch.setattr(hall.telling, "record_scheduled", record_scheduled)
     async with running(hall):
         hall.cycle.see([seen(claim("shared"))])
         hall.cycle.see([seen(pod("p", "shared")), seen(pod("q", "shared"))])

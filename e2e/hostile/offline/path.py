@@ -16,7 +16,7 @@ from e2e.hostile.objects.kinds import Manifest
 from scheduler.change import Change, Kind, without_ended
 from scheduler.cluster import Cluster, split_held, split_plan
 from scheduler.kube import encode
-from scheduler.kube.watch import Mirrored, Received
+from scheduler.kube.watch import ListWatch, Received
 from scheduler.queue import Musters, Pending, Shapes
 from scheduler.settings import default
 from scheduler.status.conditions import condition_message, condition_reason
@@ -61,7 +61,7 @@ class Path:
     def __init__(self) -> None:
         self.cluster = Cluster()
         self.replica = Cluster()
-        self._watches = {kind: Mirrored(kind) for kind in Kind}
+        self._watches = {kind: ListWatch(kind) for kind in Kind}
         self._pending = Pending(SCHEDULERS, musters=Musters(lambda gang: self.cluster.gang_standing(gang, SCHEDULERS)))
         self._pending.connect(Shapes(self.cluster.claim, lambda _: False, lambda _: False).of)
         self._engine = Engine()

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from scheduler.kube.decode import json_parts
-from scheduler.kube.decode.json_parts import Softened
+from scheduler.kube.decode.json_parts import SubstitutedJson
 from scheduler.kube.decode.shared_fields import Wire
 
 Raw = bytes | msgspec.Raw
@@ -23,7 +23,7 @@ class Page(NamedTuple):
     resource_version: str
     continue_token: str
     items: Sequence[Raw]
-    soft: Softened | None = None
+    soft: SubstitutedJson | None = None
 
 
 class Event(NamedTuple):
@@ -31,7 +31,7 @@ class Event(NamedTuple):
 
     type: str
     object: Raw
-    soft: Softened | None = None
+    soft: SubstitutedJson | None = None
 
 
 class _ListMetadata(Wire, frozen=True):

@@ -161,7 +161,7 @@ def gang_of(namespace: str, pod_group: str, labels: Mapping[str, str] | None) ->
     return None
 
 
-def note_of(annotations: Mapping[str, str] | None) -> GangNote | None:
+def gang_note(annotations: Mapping[str, str] | None) -> GangNote | None:
     """Give what a pod's annotations say of its gang; None where they say nothing."""
     text = (annotations or {}).get(MINIMUM_ANNOTATION)
     levels, invalid = _annotated_levels(annotations)

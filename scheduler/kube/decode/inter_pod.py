@@ -25,31 +25,31 @@ _MOST_PORTS: Final = 256
 """Host ports of a pod."""
 
 
-class Bulk(NamedTuple):
+class TermCost(NamedTuple):
     """How many terms or constraints there are, and requirements, values and namespaces in all of them."""
 
     terms: int = 0
     parts: int = 0
 
-    def plus(self, other: "Bulk") -> "Bulk":
+    def plus(self, other: "TermCost") -> "TermCost":
         """Take both together."""
-        return Bulk(self.terms + other.terms, self.parts + other.parts)
+        return TermCost(self.terms + other.terms, self.parts + other.parts)
 
-    def fits(self, bound: "Bulk") -> bool:
+    def fits(self, bound: "TermCost") -> bool:
         """Whether neither number is above that of a bound."""
         return self.terms <= bound.terms and self.parts <= bound.parts
 
 
-_OWN: Final = Bulk(64, 1_000)
+_OWN: Final = TermCost(64, 1_000)
 """The most that is about the pod's own namespace, which alone pays for it."""
-_WIDE: Final = Bulk(16, 128)
+_WIDE: Final = TermCost(16, 128)
 """The most that is about other namespaces: decisions about all of their pods look at it."""
 
 
-def _bulk(terms: Iterable[PodTerm | SpreadConstraint]) -> Bulk:
+def _bulk(terms: Iterable[PodTerm | SpreadConstraint]) -> TermCost:
     """Add up terms or constraints."""
     sizes = [_size(each) for each in terms]
-    return Bulk(len(sizes), sum(sizes))
+    return TermCost(len(sizes), sum(sizes))
 
 
 def _size(term: PodTerm | SpreadConstraint) -> int:
@@ -62,7 +62,7 @@ def _selector_cost(selector: LabelSelector | None) -> int:
     return sum(1 + len(each.values) for each in selector.requirements) if selector is not None else 0
 
 
-def _refuse_costly(bound: Bulk, field: str, what: str, found: Sequence[PodTerm | SpreadConstraint]) -> None:
+def _refuse_costly(bound: TermCost, field: str, what: str, found: Sequence[PodTerm | SpreadConstraint]) -> None:
     """Raise MalformedError, which says what to write instead, for more than a bound."""
     given = _bulk(found)
     if not given.fits(bound):
@@ -136,7 +136,7 @@ class SpreadWire(Wire, frozen=True):
     match_label_keys: tuple[str, ...] | None = None
 
 
-class Subject(msgspec.Struct, frozen=True):
+class TermOwner(msgspec.Struct, frozen=True):
     """The pod that terms belong to: its namespace and its labels."""
 
     namespace: str
@@ -160,14 +160,14 @@ def host_ports(wire: Iterable[PortWire]) -> tuple[HostPort, ...]:
     return tuple(found)
 
 
-def affinity(wire: PodAffinityWire | None, subject: Subject) -> tuple[PodTerm, ...]:
+def affinity(wire: PodAffinityWire | None, subject: TermOwner) -> tuple[PodTerm, ...]:
     """Convert whom a pod has to be with. Raises MalformedError for more than can be looked at."""
     terms = _required(wire, subject)
     _refuse_more(f"spec.affinity.podAffinity.{_REQUIRED}", terms, subject)
     return terms
 
 
-def anti_affinity(wire: PodAffinityWire | None, subject: Subject, *, is_seated: bool) -> tuple[PodTerm, ...]:
+def anti_affinity(wire: PodAffinityWire | None, subject: TermOwner, *, is_seated: bool) -> tuple[PodTerm, ...]:
     """
     Convert whom a pod keeps away. Raises MalformedError for more than can be looked at, of a pod without a node.
 
@@ -183,38 +183,38 @@ def anti_affinity(wire: PodAffinityWire | None, subject: Subject, *, is_seated: 
     return (*_bounded(own, _OWN, subject), *_bounded(wide, _WIDE, subject))
 
 
-def _bounded(terms: list[PodTerm], bound: Bulk, subject: Subject) -> Iterable[PodTerm]:
+def _bounded(terms: list[PodTerm], bound: TermCost, subject: TermOwner) -> Iterable[PodTerm]:
     """Give terms, or as many as there may be of those that keep everybody away."""
     if _bulk(terms).fits(bound):
         return terms
     return tuple(dict.fromkeys(_widened(term, subject) for term in terms))[: bound.terms]
 
 
-def _refuse_more(field: str, terms: tuple[PodTerm, ...], subject: Subject) -> None:
+def _refuse_more(field: str, terms: tuple[PodTerm, ...], subject: TermOwner) -> None:
     _refuse_costly(_OWN, field, "terms", [term for term in terms if not _is_wide(term, subject)])
     _refuse_costly(_WIDE, field, "terms about other namespaces", [term for term in terms if _is_wide(term, subject)])
 
 
-def _is_wide(term: PodTerm, subject: Subject) -> bool:
+def _is_wide(term: PodTerm, subject: TermOwner) -> bool:
     """Whether a term is about pods of other namespaces too."""
     return term.namespace_selector is not None or not {subject.namespace}.issuperset(term.namespaces)
 
 
-def _widened(term: PodTerm, subject: Subject) -> PodTerm:
+def _widened(term: PodTerm, subject: TermOwner) -> PodTerm:
     if _is_wide(term, subject):
         return PodTerm(topology_key=term.topology_key, selector=_EVERYTHING, namespace_selector=_EVERYTHING)
     return PodTerm(topology_key=term.topology_key, selector=_EVERYTHING, namespaces=(subject.namespace,))
 
 
-def _required(wire: PodAffinityWire | None, subject: Subject) -> tuple[PodTerm, ...]:
+def _required(wire: PodAffinityWire | None, subject: TermOwner) -> tuple[PodTerm, ...]:
     return tuple(_term(each, subject) for each in wire.required or ()) if wire is not None else ()
 
 
-def preferred_terms(wire: PodAffinityWire | None, subject: Subject) -> tuple[WeightedPodTerm, ...]:
+def preferred_terms(wire: PodAffinityWire | None, subject: TermOwner) -> tuple[WeightedPodTerm, ...]:
     """Convert what is only preferred; of more than can be looked at, those that weigh most and fit in the bounds."""
     given = (wire.preferred or ()) if wire is not None else ()
     terms = [WeightedPodTerm(weight=each.weight, term=_term(each.pod_affinity_term, subject)) for each in given]
-    kept, sums = set[int](), {_OWN: Bulk(), _WIDE: Bulk()}
+    kept, sums = set[int](), {_OWN: TermCost(), _WIDE: TermCost()}
     for position, each in sorted(enumerate(terms), key=lambda item: -item[1].weight):
         bound = _WIDE if _is_wide(each.term, subject) else _OWN
         after = sums[bound].plus(_bulk([each.term]))
@@ -224,7 +224,7 @@ def preferred_terms(wire: PodAffinityWire | None, subject: Subject) -> tuple[Wei
     return tuple(each for position, each in enumerate(terms) if position in kept)
 
 
-def spread(wire: Iterable[SpreadWire], subject: Subject) -> tuple[SpreadConstraint, ...]:
+def spread(wire: Iterable[SpreadWire], subject: TermOwner) -> tuple[SpreadConstraint, ...]:
     """
     Convert constraints of either kind; policies that are left out are the API's defaults (Honor, Ignore).
 
@@ -260,7 +260,7 @@ def preferred_nodes(wire: Iterable[PreferredNodeWire]) -> tuple[tuple[int, NodeS
     )
 
 
-def _term(wire: TermWire, subject: Subject) -> PodTerm:
+def _term(wire: TermWire, subject: TermOwner) -> PodTerm:
     names = wire.namespaces or ()
     if not names and wire.namespace_selector is None:
         names = (subject.namespace,)
@@ -283,7 +283,7 @@ def _selector(wire: _SelectorWire | None) -> LabelSelector | None:
 
 
 def _merged(
-    wire: _SelectorWire | None, subject: Subject, match: tuple[str, ...], mismatch: tuple[str, ...]
+    wire: _SelectorWire | None, subject: TermOwner, match: tuple[str, ...], mismatch: tuple[str, ...]
 ) -> LabelSelector | None:
     """
     Narrow a selector by the pod's own values of some labels, where the API server has not done so already.

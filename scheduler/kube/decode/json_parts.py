@@ -35,7 +35,7 @@ class BrokenJsonError(ValueError):
     """The text is no JSON: brackets or quotes do not match, or it is another kind of value than asked for."""
 
 
-class Softened(NamedTuple):
+class SubstitutedJson(NamedTuple):
     """JSON that every decoder reads: hard parts are replaced by strings, which `restored` turns back."""
 
     text: bytes
@@ -48,7 +48,7 @@ class Softened(NamedTuple):
         return re.sub(pattern, lambda found: self.parts[int(found[1])].decode(errors="surrogatepass"), text)
 
 
-def decode(decoder: msgspec.json.Decoder[T], raw: bytes | msgspec.Raw) -> tuple[T, Softened | None]:
+def decode(decoder: msgspec.json.Decoder[T], raw: bytes | msgspec.Raw) -> tuple[T, SubstitutedJson | None]:
     """
     Decode, softened where the decoder cannot read the text as it is; then that is given too.
 
@@ -59,7 +59,7 @@ def decode(decoder: msgspec.json.Decoder[T], raw: bytes | msgspec.Raw) -> tuple[
     except msgspec.ValidationError:
         raise
     except (msgspec.DecodeError, RecursionError):
-        soft = soften(bytes(raw))
+        soft = substitute(bytes(raw))
         return decoder.decode(soft.text), soft
 
 
@@ -79,7 +79,7 @@ def elements(raw: bytes) -> list[bytes]:
     return list(_split(raw, b"["))
 
 
-def soften(raw: bytes) -> Softened:
+def substitute(raw: bytes) -> SubstitutedJson:
     """Replace what is nested too deep, and strings with a lone surrogate, by short strings. Raises BrokenJsonError."""
     mark = f"softened-{secrets.token_hex(8)}"
     parts: list[bytes] = []
@@ -105,7 +105,7 @@ def soften(raw: bytes) -> Softened:
             pieces.append(raw[done:start])
             replaced(start, end)
             done = end
-    return Softened(b"".join((*pieces, raw[done:])), mark, tuple(parts))
+    return SubstitutedJson(b"".join((*pieces, raw[done:])), mark, tuple(parts))
 
 
 def _has_lone_surrogate(token: bytes) -> bool:

@@ -15,7 +15,7 @@ from scheduler.kube.decode import json_parts, storage
 from scheduler.kube.decode.claims import decode_claim
 from scheduler.kube.decode.disruption import decode_budget
 from scheduler.kube.decode.gangs import decode_coscheduling_group, decode_pod_group
-from scheduler.kube.decode.json_parts import Softened
+from scheduler.kube.decode.json_parts import SubstitutedJson
 from scheduler.kube.decode.nodes import decode_namespace, decode_node
 from scheduler.kube.decode.partial_objects import stand_in
 from scheduler.kube.decode.pods import decode_pod
@@ -26,7 +26,7 @@ from scheduler.unreadable import closed, cut
 from solver.domain import Allocation, Claim, DeviceClass, OpaqueConfig, Pod
 
 
-def _restored(value: Object, soft: Softened) -> Object:
+def _restored(value: Object, soft: SubstitutedJson) -> Object:
     """Give an object that was decoded from softened JSON with its opaque parameters as they came."""
     match value:
         case DeviceClass():
@@ -38,13 +38,13 @@ def _restored(value: Object, soft: Softened) -> Object:
             return value
 
 
-def _allocation(allocation: Allocation | None, soft: Softened) -> Allocation | None:
+def _allocation(allocation: Allocation | None, soft: SubstitutedJson) -> Allocation | None:
     if allocation is None:
         return None
     return msgspec.structs.replace(allocation, config=_configs(allocation.config, soft))
 
 
-def _configs(configs: tuple[OpaqueConfig, ...], soft: Softened) -> tuple[OpaqueConfig, ...]:
+def _configs(configs: tuple[OpaqueConfig, ...], soft: SubstitutedJson) -> tuple[OpaqueConfig, ...]:
     return tuple(msgspec.structs.replace(each, parameters=soft.restored(each.parameters)) for each in configs)
 
 
@@ -152,7 +152,7 @@ def decode(kind: Kind, raw: bytes | msgspec.Raw) -> Object:
 
 
 def read(
-    kind: Kind, raw: bytes | msgspec.Raw, last: Object | None = None, soft: Softened | None = None
+    kind: Kind, raw: bytes | msgspec.Raw, last: Object | None = None, soft: SubstitutedJson | None = None
 ) -> DecodedObject:
     """
     Decode one object of the kind, or give what stands for it, with why. Never raises.
@@ -169,7 +169,7 @@ def read(
     return DecodedObject(value, None)
 
 
-def _whole(kind: Kind, raw: bytes | msgspec.Raw, soft: Softened | None) -> Object:
+def _whole(kind: Kind, raw: bytes | msgspec.Raw, soft: SubstitutedJson | None) -> Object:
     """Decode an object as a whole; one that the decoder cannot read as it stands is softened first."""
     if soft is not None and soft.mark.encode() in bytes(raw):
         return _hardened(_DECODERS[kind](raw), soft)
@@ -178,11 +178,11 @@ def _whole(kind: Kind, raw: bytes | msgspec.Raw, soft: Softened | None) -> Objec
     except msgspec.ValidationError:
         raise
     except (msgspec.DecodeError, RecursionError):
-        soft = json_parts.soften(bytes(raw))
+        soft = json_parts.substitute(bytes(raw))
     return _hardened(_DECODERS[kind](soft.text), soft)
 
 
-def _hardened(value: Object, soft: Softened) -> Object:
+def _hardened(value: Object, soft: SubstitutedJson) -> Object:
     """Give an object that was decoded from softened JSON as if it had not been."""
     value = _restored(value, soft)
     if soft.mark.encode() in msgspec.json.encode(value):

@@ -19,7 +19,7 @@ from scheduler.change import Kind, Object
 from scheduler.kube.decode import json_parts, pods
 from scheduler.kube.decode.claims import decode_claim
 from scheduler.kube.decode.disruption import decode_budget
-from scheduler.kube.decode.json_parts import BrokenJsonError, elements, soften, trimmed, walk
+from scheduler.kube.decode.json_parts import BrokenJsonError, elements, substitute, trimmed, walk
 from scheduler.kube.decode.nodes import decode_namespace, decode_node
 from scheduler.kube.decode.slices import decode_slice, decode_taint_rule
 from scheduler.kube.decode.storage import decode_attachment, decode_volume, decode_volume_claim
@@ -106,7 +106,7 @@ def _read_parts(raw: bytes, why: str, last: Pod | None) -> Pod:
 
     Raises BrokenJsonError, MsgspecError where it has no name.
     """
-    raw = soften(raw).text
+    raw = substitute(raw).text
     base = pods.decode_pod(trimmed(raw, *_NAMES))
     found: dict[str, Any] = {}
     for names, paths in _SIMPLE.items():
@@ -167,7 +167,7 @@ def stand_in(kind: Kind, raw: bytes, key: str, last: Object | None, why: str) ->
 
     `last` is what stood for the same object (uid) before.
     """
-    raw = json_parts.soften(raw).text
+    raw = json_parts.substitute(raw).text
     if kind is Kind.PODS:
         return _read_parts(raw, why, cast("Pod | None", last))
     if kind is Kind.CLAIMS:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from scheduler.kube.decode import disruption, gangs, inter_pod, pod_requests
-from scheduler.kube.decode.inter_pod import PodAffinityWire, PortWire, PreferredNodeWire, SpreadWire, Subject
+from scheduler.kube.decode.inter_pod import PodAffinityWire, PortWire, PreferredNodeWire, SpreadWire, TermOwner
 from scheduler.kube.decode.pod_requests import ContainerAmounts, PodAmounts, Resized, amounts
 from scheduler.kube.decode.pod_volumes import VolumeWire, pod_volumes
 from scheduler.kube.decode.shared_fields import (
@@ -184,7 +184,7 @@ def _convert(wire: PodWire) -> Pod:
     metadata, spec, status = wire.metadata, wire.spec, wire.status
     affinity = spec.affinity or _NO_AFFINITY
     node_affinity = affinity.node_affinity or _NO_NODE_AFFINITY
-    subject = Subject(metadata.namespace, metadata.labels or {})
+    subject = TermOwner(metadata.namespace, metadata.labels or {})
     pod_group = (spec.scheduling_group.pod_group_name or "") if spec.scheduling_group is not None else ""
     return Pod(
         id=PodId(metadata.namespace, metadata.name),
@@ -216,7 +216,7 @@ def _convert(wire: PodWire) -> Pod:
         volumes=pod_volumes(spec.volumes, metadata.namespace, metadata.name) if spec.volumes else (),
         pod_group=pod_group,
         gang=gangs.gang_of(metadata.namespace, pod_group, metadata.labels),
-        gang_note=gangs.note_of(metadata.annotations),
+        gang_note=gangs.gang_note(metadata.annotations),
         scheduling_gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
         started=disruption.seconds(status.start_time),
         is_preemptible=disruption.is_preemptible(metadata.annotations),

@@ -15,7 +15,7 @@ from scheduler.kube.client import Client
 from scheduler.kube.errors import ServerError, TooManyRequests
 from scheduler.kube.writer import Writer
 from scheduler.observe.metrics import Metrics
-from scheduler.status.reports import Reports
+from scheduler.status.status_writer import StatusWriter
 from solver.domain import Placement, Pod, Policy, Preemption, PreemptionRules, Victim
 from tests.support.builders import node, pod
 from tests.support.cluster_builders import seen
@@ -75,7 +75,7 @@ class Ears:
     def __init__(self) -> None:
         self.told: list[str] = []
 
-    def preempted(self, victim: Pod, preemptor: Pod, eviction: Victim) -> None:
+    def record_preemption(self, victim: Pod, preemptor: Pod, eviction: Victim) -> None:
         self.told.append(f"{victim.id.name} for {preemptor.id.name} on {eviction.node}")
 
 
@@ -90,7 +90,7 @@ class Stage:
             cast("Client", self.server),
             cast("Writer", Direct()),
             self.cluster,
-            cast("Reports", self.ears),
+            cast("StatusWriter", self.ears),
             self.metrics,
             record=self.lease,
             clock=lambda: self.now,

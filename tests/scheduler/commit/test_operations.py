@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from scheduler.commit.operations import Again, Allocate, ClaimWrite, Done, Operations, Reserve, judge, operations
+from scheduler.commit.operations import Allocate, ClaimWrite, Done, Operations, Reserve, Retry, judge, operations
 from solver.domain import Claim, ClaimId, ReasonCode
 from tests.support.builders import (
     allocation,
@@ -97,7 +97,7 @@ def test_a_write_that_makes_no_sense_any_more_ends_with_its_reason(
 ) -> None:
     judgement = judge(write, live)
 
-    assert not isinstance(judgement, Done | Again)
+    assert not isinstance(judgement, Done | Retry)
     assert judgement.code is code
     assert str(write.claim.id) in judgement.message
 
@@ -115,7 +115,7 @@ def test_a_write_that_makes_no_sense_any_more_ends_with_its_reason(
     ],
 )
 def test_a_write_is_repeated_on_the_newer_state_where_it_still_makes_sense(write: ClaimWrite, live: Claim) -> None:
-    assert judge(write, live) == Again(claim=live)
+    assert judge(write, live) == Retry(claim=live)
 
 
 @pytest.mark.parametrize(

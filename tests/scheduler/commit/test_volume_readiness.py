@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from scheduler.change import Change
 from scheduler.cluster import Cluster
-from scheduler.commit.volumes import Prepared, VolumeReadiness, readiness
+from scheduler.commit.volumes import PreparedVolume, VolumeReadiness, readiness
 from solver.domain import Placement, VolumeBinding
 from tests.support import builders as b
 from tests.support import volume_builders as v
@@ -24,9 +24,9 @@ def stand() -> Cluster:
     return cluster_of(b.node("n1"), POD, DATA, DISK)
 
 
-def prepared(binding: VolumeBinding) -> tuple[Prepared, ...]:
+def prepared(binding: VolumeBinding) -> tuple[PreparedVolume, ...]:
     placement = Placement(pod=POD.id, pod_uid=POD.uid, node="n1", volumes=(binding,))
-    return (Prepared(placement=placement, binding=binding, stored=KEPT if binding.volume else SELECTED),)
+    return (PreparedVolume(placement=placement, binding=binding, stored=KEPT if binding.volume else SELECTED),)
 
 
 def state(cluster: Cluster, binding: VolumeBinding) -> str:
@@ -126,7 +126,7 @@ def test_one_of_several_is_enough_to_wait() -> None:
     assert [str(each) for each in readiness(cluster, (*prepared(GIVEN), more)).awaited] == ["the volume of claim log"]
 
 
-def replace_binding(binding: VolumeBinding) -> Prepared:
+def replace_binding(binding: VolumeBinding) -> PreparedVolume:
     placement = Placement(pod=POD.id, pod_uid=POD.uid, node="n1", volumes=(binding,))
     stored = replace(v.volume_claim("log"), selected_node="n1", resource_version="99")
-    return Prepared(placement=placement, binding=binding, stored=stored)
+    return PreparedVolume(placement=placement, binding=binding, stored=stored)

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from scheduler.kube.concurrency_limit import ConcurrencyLimit, Pace, TurnLimiter
+from scheduler.kube.concurrency_limit import ConcurrencyLimit, RequestSlots, UnitSlots
 from tests.support.shell_clock import VirtualClock
 
 
@@ -105,7 +105,7 @@ def test_nothing_starts_before_the_server_allows_it_again() -> None:
 
 
 async def test_no_more_slots_are_held_than_the_limit_allows() -> None:
-    pace, most, held = Pace(ConcurrencyLimit(start=4, most=4, least=4)), 0, 0
+    pace, most, held = RequestSlots(ConcurrencyLimit(start=4, most=4, least=4)), 0, 0
 
     async def request() -> None:
         nonlocal most, held
@@ -121,7 +121,7 @@ async def test_no_more_slots_are_held_than_the_limit_allows() -> None:
 
 
 async def test_status_traffic_holds_a_small_share_of_the_slots() -> None:
-    pace, most, held = Pace(ConcurrencyLimit(start=20, most=20)), 0, 0
+    pace, most, held = RequestSlots(ConcurrencyLimit(start=20, most=20)), 0, 0
 
     async def request() -> None:
         nonlocal most, held
@@ -137,7 +137,7 @@ async def test_status_traffic_holds_a_small_share_of_the_slots() -> None:
 
 
 async def test_status_traffic_gets_its_share_while_writes_wait() -> None:
-    pace = Pace(ConcurrencyLimit(start=4, most=4, least=4))
+    pace = RequestSlots(ConcurrencyLimit(start=4, most=4, least=4))
     order: list[str] = []
 
     async def request(name: str, *, is_status: bool) -> None:
@@ -153,7 +153,7 @@ async def test_status_traffic_gets_its_share_while_writes_wait() -> None:
 
 async def test_a_request_waits_out_the_pause_that_the_server_asked_for() -> None:
     clock = VirtualClock()
-    pace = Pace(ConcurrencyLimit(), clock, clock.sleep)
+    pace = RequestSlots(ConcurrencyLimit(), clock, clock.sleep)
     pace.refused(2.0)
 
     async with pace.slot():
@@ -163,7 +163,7 @@ async def test_a_request_waits_out_the_pause_that_the_server_asked_for() -> None
 
 
 async def test_a_request_that_is_cancelled_while_it_waits_takes_no_slot_along() -> None:
-    pace = Pace(ConcurrencyLimit(start=1, most=1, least=1))
+    pace = RequestSlots(ConcurrencyLimit(start=1, most=1, least=1))
     async with pace.slot():
         waiting = asyncio.create_task(pace.slot().__aenter__())
         await asyncio.sleep(0)
@@ -175,7 +175,7 @@ async def test_a_request_that_is_cancelled_while_it_waits_takes_no_slot_along() 
 
 
 async def test_a_request_that_is_cancelled_as_it_gets_its_slot_gives_it_back() -> None:
-    pace = Pace(ConcurrencyLimit(start=1, most=1, least=1))
+    pace = RequestSlots(ConcurrencyLimit(start=1, most=1, least=1))
     async with pace.slot():
         waiting = asyncio.create_task(pace.slot().__aenter__())
         await asyncio.sleep(0)
@@ -187,7 +187,7 @@ async def test_a_request_that_is_cancelled_as_it_gets_its_slot_gives_it_back() -
 
 
 async def test_units_take_turns_and_those_that_have_begun_are_finished_first() -> None:
-    turns, order = TurnLimiter(lambda: 2), list[str]()
+    turns, order = UnitSlots(lambda: 2), list[str]()
 
     async def unit(name: str) -> None:
         async with turns:
@@ -202,7 +202,7 @@ async def test_units_take_turns_and_those_that_have_begun_are_finished_first() -
 
 async def test_more_turns_are_given_as_soon_as_the_capacity_grows() -> None:
     capacity, running = 1, 0
-    turns = TurnLimiter(lambda: capacity)
+    turns = UnitSlots(lambda: capacity)
 
     async def unit() -> None:
         nonlocal running
@@ -222,7 +222,7 @@ async def test_more_turns_are_given_as_soon_as_the_capacity_grows() -> None:
 
 
 async def test_a_unit_that_is_cancelled_in_its_turn_lets_the_next_begin() -> None:
-    turns = TurnLimiter(lambda: 1)
+    turns = UnitSlots(lambda: 1)
     async with turns:
         waiting = asyncio.create_task(turns.__aenter__())
         await asyncio.sleep(0)

@@ -92,12 +92,12 @@ def test_whose_member_a_pod_is(pod_group: str, labels: dict[str, str] | None, ex
     ],
 )
 def test_what_annotations_say(annotations: dict[str, str] | None, expected: GangNote | None) -> None:
-    assert d.note_of(annotations) == expected
+    assert d.gang_note(annotations) == expected
 
 
 @pytest.mark.parametrize("minimum", ["0", "-1", "four", "", "²", "100001", "9" * 4_301, "9" * 250_000])
 def test_a_minimum_that_is_no_number_is_told(minimum: str) -> None:
-    note = d.note_of({MINIMUM_ANNOTATION: minimum})
+    note = d.gang_note({MINIMUM_ANNOTATION: minimum})
     assert note is not None
     assert "is not a number of pods: write 1 to 100000" in note.invalid
     assert len(note.invalid) < 200, "a message holds the beginning of a long text"
@@ -107,7 +107,7 @@ def test_a_minimum_that_is_no_number_is_told(minimum: str) -> None:
 def test_levels_that_cannot_be_read_are_named(text: str) -> None:
     with pytest.raises(MalformedError, match="is neither label:KEY nor device:DOMAIN/NAME"):
         d.levels_of(text)
-    note = d.note_of({d.TOPOLOGY_ANNOTATION: text})
+    note = d.gang_note({d.TOPOLOGY_ANNOTATION: text})
     assert note is not None
     assert note.invalid.startswith(d.TOPOLOGY_ANNOTATION)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scheduler.kube.decode.json_parts import BrokenJsonError, elements, members, soften, trimmed, walk
+from scheduler.kube.decode.json_parts import BrokenJsonError, elements, members, substitute, trimmed, walk
 
 TEXTS = st.text(max_size=6) | st.sampled_from(['"', "\\", "\\u", "]{", ",", ":", "😀", "\x00"])
 JSON = st.recursive(
@@ -37,7 +37,7 @@ def test_an_object_is_split_into_its_members(*, value: dict[str, Any], blanks: b
 @given(JSON, st.integers(0, 200))
 def test_what_was_softened_is_restored(value: Any, depth: int) -> None:
     text = b"[" * depth + spelled(value, blanks=True) + b"]" * depth
-    soft = soften(text)
+    soft = substitute(text)
     assert soft.restored(soft.text.decode()) == text.decode()
     assert len(soft.text) <= len(text) or soft.parts
     msgspec.json.decode(soft.text)
@@ -45,7 +45,7 @@ def test_what_was_softened_is_restored(value: Any, depth: int) -> None:
 
 @given(st.binary(max_size=30))
 def test_what_is_no_json_is_said_and_raises_nothing_else(text: bytes) -> None:
-    for split in (members, elements, soften):
+    for split in (members, elements, substitute):
         try:
             split(text)
         except BrokenJsonError:
@@ -66,5 +66,5 @@ def test_parts_are_found_under_their_path() -> None:
 
 def test_the_depth_has_no_limit() -> None:
     deep = b"[" * 200_000 + b"]" * 200_000
-    assert len(soften(deep).text) < 200
+    assert len(substitute(deep).text) < 200
     assert elements(b"[1," + deep + b",2]")[0::2] == [b"1", b"2"]

@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from scheduler.kube import paths, writes
-from scheduler.kube.writes import Wait
+from scheduler.kube.writes import UnschedulablePod
 from solver.domain import Pod
 from tests.scheduler.kube.conftest import Cluster
 
@@ -18,8 +18,10 @@ async def told(cluster: Cluster, pod: Pod, reason: str = "Unschedulable") -> Non
     await writes.write_pod_condition(cluster.client, pod, reason=reason, message="m", since=SINCE)
 
 
-async def found(cluster: Cluster) -> tuple[Wait, ...]:
-    return tuple(each for each in await writes.read(cluster.client) if each.pod.namespace == cluster.namespace)
+async def found(cluster: Cluster) -> tuple[UnschedulablePod, ...]:
+    return tuple(
+        each for each in await writes.read_unschedulable_pods(cluster.client) if each.pod.namespace == cluster.namespace
+    )
 
 
 async def test_pods_that_were_told_why_they_wait_are_listed(cluster: Cluster) -> None:
@@ -32,7 +34,7 @@ async def test_pods_that_were_told_why_they_wait_are_listed(cluster: Cluster) ->
     gated = await cluster.pod("gated")
     await told(cluster, gated, "SchedulingGated")
 
-    assert await found(cluster) == (Wait(pod.id, pod.uid, "NodeHeld", "m", SINCE),)
+    assert await found(cluster) == (UnschedulablePod(pod.id, pod.uid, "NodeHeld", "m", SINCE),)
 
 
 async def test_pages_are_put_together(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

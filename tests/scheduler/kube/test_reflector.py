@@ -14,7 +14,7 @@ from scheduler.kube import paths, watch
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Forbidden
 from scheduler.kube.reflector import Reflector
-from scheduler.kube.watch import Mirrored
+from scheduler.kube.watch import ListWatch
 from solver.domain import Pod
 from tests.scheduler.kube.conftest import Cluster
 from tests.support.kube_proxy import LossyProxy
@@ -97,7 +97,7 @@ async def test_a_listing_in_pages_gives_the_same_as_a_stream(cluster: Cluster, m
     """For servers without streamed listings; here the pages are small."""
     monkeypatch.setattr(watch, "PAGE_SIZE", 2)
     names = {(await cluster.pod(f"pod-{index}")).id.name for index in range(5)}
-    mirrored = Mirrored(Kind.PODS)
+    mirrored = ListWatch(Kind.PODS)
     mirrored.start_listing()
     found, pages = set(), 0
     while mirrored.needs_listing:

@@ -10,11 +10,11 @@ import pytest
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster as Mirror
 from scheduler.cluster import Unit
-from scheduler.commit.volumes import Prepared, VolumeBinder
+from scheduler.commit.volumes import PreparedVolume, VolumeBinder
 from scheduler.kube import volume_writes
-from scheduler.kube.concurrency_limit import ConcurrencyLimit, Pace
+from scheduler.kube.concurrency_limit import ConcurrencyLimit, RequestSlots
 from scheduler.kube.errors import Conflict
-from scheduler.kube.writer import OpenGate, Writer
+from scheduler.kube.writer import NoFence, Writer
 from solver.domain import Placement, PodId, Reason, ReasonCode, Volume, VolumeBinding, VolumeClaim, VolumeClaimId
 from tests.scheduler.kube.conftest import Cluster
 from tests.support import builders as b
@@ -78,7 +78,7 @@ class Stored:
             kind, key = (Kind.VOLUMES, each.name) if isinstance(each, Volume) else (Kind.VOLUME_CLAIMS, str(each.id))
             mirror.apply(Change(kind=kind, key=key, value=each))
         self.mirrors.append(mirror)
-        return VolumeBinder(self.cluster.client, mirror, Writer(Pace(ConcurrencyLimit(most=8)), OpenGate()))
+        return VolumeBinder(self.cluster.client, mirror, Writer(RequestSlots(ConcurrencyLimit(most=8)), NoFence()))
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ async def test_a_volume_is_kept_for_a_claim_and_given_free_again(stored: Stored)
     written = await stored.cluster.send("GET", path)
     assert written["metadata"]["annotations"]["pv.kubernetes.io/bound-by-controller"] == "yes"
     with pytest.raises(Conflict):
-        await volume_writes.keep_volume(stored.cluster.client, volume, claim)
+        await volume_writes.claim_volume(stored.cluster.client, volume, claim)
 
     await binder.take_back(prepared, is_begun=True)
     left = await stored.cluster.send("GET", path)
@@ -193,12 +193,12 @@ async def test_what_other_pods_that_share_the_claim_count_on_is_not_taken_back(s
 
 async def test_a_volume_that_somebody_took_is_refused(stored: Stored) -> None:
     one, two, volume = await stored.claim("one"), await stored.claim("two"), await stored.volume()
-    await volume_writes.keep_volume(stored.cluster.client, volume, one)
+    await volume_writes.claim_volume(stored.cluster.client, volume, one)
     outcome = await stored.binder(two, volume).prepare([placed(given(two, volume))])
     assert isinstance(outcome, Reason)
     assert "was taken for claim" in outcome.message
 
 
-def _prepared(outcome: tuple[Prepared, ...] | Reason) -> tuple[Prepared, ...]:
+def _prepared(outcome: tuple[PreparedVolume, ...] | Reason) -> tuple[PreparedVolume, ...]:
     assert isinstance(outcome, tuple)
     return outcome

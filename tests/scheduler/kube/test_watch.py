@@ -7,19 +7,19 @@ from hypothesis import strategies as st
 
 from scheduler.change import Change, Kind
 from scheduler.kube.errors import DecodeError, Gone, ServerError
-from scheduler.kube.watch import Mirrored, Received
+from scheduler.kube.watch import ListWatch, Received
 from solver.domain import Claim, Namespace
 from tests.support.kube_objects import bookmark, claim, encoded, line, namespace, page
 
 
-def listed(*items: dict[str, Any], version: int = 10, kind: Kind = Kind.NAMESPACES) -> Mirrored:
-    mirrored = Mirrored(kind)
+def listed(*items: dict[str, Any], version: int = 10, kind: Kind = Kind.NAMESPACES) -> ListWatch:
+    mirrored = ListWatch(kind)
     mirrored.start_listing()
     mirrored.receive_page(page(*items, version=version))
     return mirrored
 
 
-def took(mirrored: Mirrored, *lines: bytes) -> Received:
+def took(mirrored: ListWatch, *lines: bytes) -> Received:
     received = Received()
     mirrored.receive_lines(lines, received)
     return received
@@ -30,7 +30,7 @@ def keys(changes: list[Change]) -> list[tuple[str, bool]]:
 
 
 def test_a_page_gives_its_objects_and_where_to_go_on() -> None:
-    mirrored = Mirrored(Kind.NAMESPACES)
+    mirrored = ListWatch(Kind.NAMESPACES)
     mirrored.start_listing()
     received = mirrored.receive_page(page(namespace("a"), namespace("b"), version=10))
     assert keys(received.changes) == [("a", True), ("b", True)]
@@ -38,7 +38,7 @@ def test_a_page_gives_its_objects_and_where_to_go_on() -> None:
 
 
 def test_a_listing_in_pages_is_whole_with_the_last_one() -> None:
-    mirrored = Mirrored(Kind.NAMESPACES)
+    mirrored = ListWatch(Kind.NAMESPACES)
     mirrored.start_listing()
     mirrored.receive_page(page(namespace("a"), more="token"))
     assert (mirrored.needs_listing, mirrored.is_synced) == (True, False)
@@ -48,7 +48,7 @@ def test_a_listing_in_pages_is_whole_with_the_last_one() -> None:
 
 
 def test_a_streamed_listing_is_whole_with_its_bookmark() -> None:
-    mirrored = Mirrored(Kind.NAMESPACES)
+    mirrored = ListWatch(Kind.NAMESPACES)
     mirrored.start_listing()
     received = took(mirrored, line("ADDED", namespace("a", version=5)))
     assert keys(received.changes) == [("a", True)]
@@ -119,7 +119,7 @@ def test_an_object_made_anew_under_its_name_is_first_told_gone() -> None:
 def test_a_malformed_object_takes_no_other_with_it() -> None:
     bad = namespace("bad")
     bad["metadata"]["labels"] = {"x": 1}
-    mirrored = Mirrored(Kind.NAMESPACES)
+    mirrored = ListWatch(Kind.NAMESPACES)
     mirrored.start_listing()
     received = mirrored.receive_page(page(namespace("a"), bad, namespace("b")))
     assert keys(received.changes) == [("a", True), ("bad", True), ("b", True)]
@@ -213,7 +213,7 @@ HARD = {
 def test_what_the_decoder_cannot_skip_hides_no_other_object(hard: Any, depth: int) -> None:
     """Row 4: opaque parameters and managedFields come as their users wrote them; the server admits 10,000 levels."""
     body = encoded(namespace("hard")).replace(b'"f:spec":{}', b'"f:spec":' + hard(depth))
-    mirrored = Mirrored(Kind.NAMESPACES)
+    mirrored = ListWatch(Kind.NAMESPACES)
     mirrored.start_listing()
     received = mirrored.receive_page(
         b'{"metadata":{"resourceVersion":"7"},"items":[%s,%s,%s]}'
@@ -228,7 +228,7 @@ def test_what_the_decoder_cannot_skip_hides_no_other_object(hard: Any, depth: in
 
 def test_a_page_that_is_no_list_is_an_error() -> None:
     with pytest.raises(DecodeError, match="list"):
-        Mirrored(Kind.NODES).receive_page(encoded([]))
+        ListWatch(Kind.NODES).receive_page(encoded([]))
 
 
 def test_pods_that_have_ended_are_not_asked_for() -> None:
@@ -260,7 +260,7 @@ def test_whatever_happens_the_changes_add_up_to_what_is_there(seed: int) -> None
     source = random.Random(seed)  # noqa: S311 - a test's dice
     truth: dict[str, dict[str, Any]] = {}
     believed: dict[str, object] = {}
-    mirrored = Mirrored(Kind.NAMESPACES)
+    mirrored = ListWatch(Kind.NAMESPACES)
     mirrored.start_listing()
     version = 0
 
@@ -308,7 +308,7 @@ def test_opaque_parameters_are_handed_on_as_they_came_beside_other_claims() -> N
     for name, parameters in deep.items():
         config = [{"opaque": {"driver": "d", "parameters": "HERE"}}]
         bodies.append(encoded(claim(name, config=config)).replace(b'"HERE"', parameters.encode()))
-    mirrored = Mirrored(Kind.CLAIMS)
+    mirrored = ListWatch(Kind.CLAIMS)
     mirrored.start_listing()
     received = mirrored.receive_page(b'{"metadata":{},"items":[' + b",".join((*bodies, encoded(claim("d")))) + b"]}")
     assert (received.problems, len(received.changes)) == ([], 4)
@@ -318,7 +318,7 @@ def test_opaque_parameters_are_handed_on_as_they_came_beside_other_claims() -> N
 
 
 def test_an_object_that_is_no_json_hides_no_other_object() -> None:
-    mirrored = Mirrored(Kind.NAMESPACES)
+    mirrored = ListWatch(Kind.NAMESPACES)
     mirrored.start_listing()
     items = (encoded(namespace("a")), b'{"metadata":{"name":"bad","labels":{"x":nonsense}}}', encoded(namespace("b")))
     received = mirrored.receive_page(b'{"metadata":{"resourceVersion":"7"},"items":[' + b",".join(items) + b"]}")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from scheduler.kube.concurrency_limit import ConcurrencyLimit, Pace
+from scheduler.kube.concurrency_limit import ConcurrencyLimit, RequestSlots
 from scheduler.kube.errors import AnswerLost, Conflict, KubeError, TooManyRequests, Unreachable
-from scheduler.kube.writer import GateClosedError, Writer
+from scheduler.kube.writer import FencedError, Writer
 from tests.support.shell_clock import VirtualClock
 
 
@@ -34,13 +34,13 @@ class Server:
 
 
 def writer(gate: Door, clock: VirtualClock) -> Writer:
-    return Writer(Pace(ConcurrencyLimit(), clock, clock.sleep), gate, 10.0, clock, clock.sleep)
+    return Writer(RequestSlots(ConcurrencyLimit(), clock, clock.sleep), gate, 10.0, clock, clock.sleep)
 
 
 async def test_no_write_starts_when_the_gate_is_closed() -> None:
     server = Server("written")
 
-    with pytest.raises(GateClosedError):
+    with pytest.raises(FencedError):
         await writer(Door(0.0), VirtualClock()).write(server)
 
     assert server.allowed == []
@@ -72,7 +72,7 @@ async def test_the_gate_is_asked_again_before_every_try() -> None:
 
     server = Closing(TooManyRequests(429), "written")
 
-    with pytest.raises(GateClosedError):
+    with pytest.raises(FencedError):
         await writer(gate, VirtualClock()).write(server)
 
     assert len(server.allowed) == 1

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.status.conditions import CONDITION, ConditionReason, condition_reason, leading
+from scheduler.status.conditions import CONDITION, ConditionReason, condition_reason, leading_code
 from solver.domain import Reason, ReasonCode
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "conditions.md"
@@ -93,11 +93,11 @@ def test_a_pod_that_lost_what_it_needs_is_unschedulable(code: ReasonCode) -> Non
 def test_losing_a_device_and_finding_it_taken_is_the_same_state() -> None:
     lost = of(ReasonCode.OUTRANKED, ReasonCode.DEVICES_IN_USE)
 
-    assert leading(lost) == leading(of(ReasonCode.DEVICES_IN_USE)) == ReasonCode.DEVICES_IN_USE
+    assert leading_code(lost) == leading_code(of(ReasonCode.DEVICES_IN_USE)) == ReasonCode.DEVICES_IN_USE
 
 
 def test_a_pod_that_only_lost_is_told_so() -> None:
-    assert leading(of(ReasonCode.BUDGET)) is ReasonCode.BUDGET
+    assert leading_code(of(ReasonCode.BUDGET)) is ReasonCode.BUDGET
 
 
 def test_the_document_has_every_reason_once() -> None:

@@ -1,6 +1,6 @@
 """What a waiting pod's owner reads."""
 
-from scheduler.status.conditions import condition_message, shortened
+from scheduler.status.conditions import condition_message, truncated
 from solver.domain import Reason, ReasonCode
 
 CPU = Reason(code=ReasonCode.NODE_RESOURCES, message="Insufficient cpu", node_count=4)
@@ -34,11 +34,11 @@ def test_a_very_long_message_is_cut() -> None:
 
 
 def test_a_text_is_cut_at_a_character() -> None:
-    assert shortened("ä" * 10, 11) == "äää ..."
+    assert truncated("ä" * 10, 11) == "äää ..."
 
 
 def test_a_text_that_fits_is_left_alone() -> None:
-    assert shortened("ä" * 5, 10) == "ä" * 5
+    assert truncated("ä" * 5, 10) == "ä" * 5
 
 
 def test_a_user_s_long_text_is_cut_and_leaves_room_for_the_other_reasons() -> None:
@@ -51,4 +51,4 @@ def test_a_user_s_long_text_is_cut_and_leaves_room_for_the_other_reasons() -> No
 
 
 def test_half_a_surrogate_pair_is_written_as_an_escape() -> None:
-    assert shortened("a\ud800b", 100) == "a\\ud800b"
+    assert truncated("a\ud800b", 100) == "a\\ud800b"

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from scheduler.change import Change
-from scheduler.commit.local_taints import Avoidance
-from scheduler.commit.prebind import DevicesReady, Stopped, WaitFailed, Waits
+from scheduler.commit.local_taints import FailedDevices
+from scheduler.commit.prebind import DevicesReady, PreBind, WaitFailed, WaitStopped
 from scheduler.observe.metrics import Metrics
-from scheduler.status.reports import Reports
+from scheduler.status.status_writer import StatusWriter
 from solver.domain import Batch, Claim, DeviceStatus, Pod, ReasonCode
 from tests.support import builders as b
 from tests.support.cluster_builders import cluster_of, gone, seen, unit
@@ -48,10 +48,10 @@ class Telling:
         self.told: list[tuple[str, str, bool]] = []
         self.hushed: list[str] = []
 
-    def awaits(self, pod: Pod, node: str, message: str, *, is_first: bool) -> None:
+    def report_prebind(self, pod: Pod, node: str, message: str, *, is_first: bool) -> None:
         self.told.append((pod.id.name, f"{node}: {message}", is_first))
 
-    async def hush(self, pod_uids: Iterable[str]) -> None:
+    async def suppress(self, pod_uids: Iterable[str]) -> None:
         self.hushed.extend(pod_uids)
 
 
@@ -63,10 +63,10 @@ class Room:
         self.telling = Telling()
         self.now, self.set_ahead = ALLOCATED + 1, 0.0
         self.begun = 0
-        self.waits = Waits(
+        self.waits = PreBind(
             self.cluster,
-            cast("Reports", self.telling),
-            Avoidance(300.0, Metrics()),
+            cast("StatusWriter", self.telling),
+            FailedDevices(300.0, Metrics()),
             timeout_seconds=600.0,
             clock=lambda: self.now,
             wall=lambda: self.now + self.set_ahead,
@@ -81,7 +81,7 @@ class Room:
     def avoided(self) -> list[str]:
         return [str(each.device) for each in self.cluster.snapshot().taint_rules]
 
-    async def wait(self, claim: Claim = CLAIM) -> "asyncio.Task[DevicesReady | WaitFailed | Stopped]":
+    async def wait(self, claim: Claim = CLAIM) -> "asyncio.Task[DevicesReady | WaitFailed | WaitStopped]":
         task = asyncio.create_task(self.waits.until_ready(UNIT, (claim,)))
         for _ in range(5):
             await asyncio.sleep(0)
@@ -142,7 +142,7 @@ async def test_the_time_runs_from_the_allocation_and_not_from_the_wait(later: fl
     task = await room.wait()
     room.waits.close()
 
-    assert isinstance(await task, WaitFailed if is_late else Stopped)
+    assert isinstance(await task, WaitFailed if is_late else WaitStopped)
     assert room.avoided() == (["g0"] if is_late else [])
 
 
@@ -214,7 +214,7 @@ async def test_a_watch_that_is_behind_the_write_ends_nothing() -> None:
 
     assert not task.done()
     room.waits.close()
-    assert await task == Stopped()
+    assert await task == WaitStopped()
 
 
 async def test_a_node_that_is_gone_ends_the_wait_of_an_unready_unit() -> None:

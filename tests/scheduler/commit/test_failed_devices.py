@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.change import Change, Kind
 from scheduler.cluster import Cluster
-from scheduler.commit.local_taints import Avoidance
+from scheduler.commit.local_taints import FailedDevices
 from scheduler.observe.metrics import Metrics
 from solver import solve
 from solver.domain import BINDING_FAILED_TAINT, SUSPECT_TAINT, Budget, DeviceTaintRule, Policy
@@ -23,7 +23,7 @@ class Hall:
 
     def __init__(self, seconds: float = 300.0, devices: int = 2) -> None:
         self.clock, self.cluster, self.metrics = Ahead(), Cluster(), Metrics()
-        self.avoidance = Avoidance(seconds, self.metrics)
+        self.avoidance = FailedDevices(seconds, self.metrics)
         self.avoidance.connect(self.see)
         self.pod, self.claim = b.pod("p", "c"), b.claim("c")
         for each in (b.node("n1"), b.gpu_slice("n1", count=devices), b.gpu_class(), self.claim, self.pod):

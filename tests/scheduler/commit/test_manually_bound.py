@@ -8,9 +8,9 @@ from msgspec.structs import replace as changed
 
 from scheduler.cluster import Cluster
 from scheduler.commit import manually_bound
-from scheduler.commit.manually_bound import Strays
+from scheduler.commit.manually_bound import ManuallyBoundPods
 from scheduler.observe.metrics import Metrics
-from scheduler.status.reports import Reports
+from scheduler.status.status_writer import StatusWriter
 from solver.domain import Claim, Node, Pod, PodClaim
 from tests.support import builders as b
 from tests.support.cluster_builders import gone, seen
@@ -22,7 +22,7 @@ class Desk:
     def __init__(self) -> None:
         self.told: list[tuple[str, str]] = []
 
-    def misplaced(self, pod: Pod, message: str) -> None:
+    def record_manually_bound(self, pod: Pod, message: str) -> None:
         self.told.append((pod.id.name, message))
 
 
@@ -33,7 +33,9 @@ class World:
         self.now = 0.0
         self.cluster = Cluster()
         self.desk, self.metrics = Desk(), Metrics()
-        self.strays = Strays(self.cluster, cast("Reports", self.desk), ("dovetail",), self.metrics, lambda: self.now)
+        self.strays = ManuallyBoundPods(
+            self.cluster, cast("StatusWriter", self.desk), ("dovetail",), self.metrics, lambda: self.now
+        )
 
     def see(self, *objects: Pod | Claim | Node) -> None:
         for each in objects:
@@ -113,12 +115,12 @@ async def test_a_pod_that_cannot_be_told_of_ends_neither_the_others_nor_the_task
     monkeypatch.setattr(manually_bound, "_PERIOD_SECONDS", 0.0)
     world, told = World(), list[str]()
 
-    def misplaced(pod: Pod, _: str) -> None:
+    def record_manually_bound(pod: Pod, _: str) -> None:
         if pod.id.name == "p":
             raise RuntimeError("a defect")
         told.append(pod.id.name)
 
-    monkeypatch.setattr(world.desk, "misplaced", misplaced)
+    monkeypatch.setattr(world.desk, "record_manually_bound", record_manually_bound)
     world.see(b.claim("c"), BOUND, b.pod("q", "c", node_name="n1"))
     world.now += 60.0
     task = asyncio.create_task(world.strays.run())

@@ -9,13 +9,13 @@ import pytest
 
 from scheduler.cluster import Cluster
 from scheduler.commit import extended_resource_claims, stale_allocations
-from scheduler.commit.extended_resource_claims import Leftovers, SpecialClaims
-from scheduler.commit.rollback import Withdrawal
-from scheduler.commit.stale_allocations import Repairs
-from scheduler.kube.writer import GateClosedError
+from scheduler.commit.extended_resource_claims import ExtendedResourceClaims, OrphanedClaims
+from scheduler.commit.rollback import Rollback
+from scheduler.commit.stale_allocations import StaleAllocations
+from scheduler.kube.writer import FencedError
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import Pending, PodState
-from scheduler.status.reports import Reports
+from scheduler.status.status_writer import StatusWriter
 from solver.domain import Claim, ClaimId, Pod, PodId, Reason, ReasonCode
 from tests.support import builders as b
 from tests.support.cluster_builders import cluster_of
@@ -38,7 +38,7 @@ class Server:
 
     async def reclaim(self, key: ClaimId, *_: object) -> bool:
         if key.name == self.closed:
-            raise GateClosedError
+            raise FencedError
         if key.name in self.bad:
             raise RuntimeError("a defect")
         self.done.append(key.name)
@@ -56,13 +56,13 @@ class Queue:
 
 
 class Desk:
-    def yielded(self, pod: Pod, devices: object) -> None:
+    def record_lost_race(self, pod: Pod, devices: object) -> None:
         pass
 
 
-def repairing(server: Server, metrics: Metrics, cluster: Cluster) -> Repairs:
+def repairing(server: Server, metrics: Metrics, cluster: Cluster) -> StaleAllocations:
     waiting = cast("Pending", Queue())
-    return Repairs(cluster, waiting, cast("Withdrawal", server), cast("Reports", Desk()), metrics)
+    return StaleAllocations(cluster, waiting, cast("Rollback", server), cast("StatusWriter", Desk()), metrics)
 
 
 async def run(loop: Coroutine[Any, Any, None]) -> bool:
@@ -118,10 +118,10 @@ async def test_a_leftover_that_raises_keeps_no_other_from_being_removed(monkeypa
         def left_behind(self) -> tuple[tuple[Claim, Pod], ...]:
             return tuple(zip(CLAIMS, PODS, strict=True))
 
-    looking = Leftovers(
+    looking = OrphanedClaims(
         cast("Cluster", Left()),
         cast("Pending", Queue()),
-        cast("SpecialClaims", server),
+        cast("ExtendedResourceClaims", server),
         metrics,
         clock=itertools.count(1.0, 0.001).__next__,
     )

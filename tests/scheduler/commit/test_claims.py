@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from scheduler.commit.bindings import PodBinder
-from scheduler.commit.claims import ClaimWriter, NotWritten, Own, Written
+from scheduler.commit.claims import ClaimWriter, NotWritten, OwnWrites, Written
 from scheduler.commit.operations import Allocate, Reserve
-from scheduler.commit.rollback import Withdrawal
+from scheduler.commit.rollback import Rollback
 from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.kube.encode import FINALIZER
@@ -49,7 +49,7 @@ async def failing_with(monkeypatch: pytest.MonkeyPatch, *errors: Exception) -> N
 
     monkeypatch.setattr(writes, "allocate", fail)
     monkeypatch.setattr(writes, "read_claim", read)
-    writer = ClaimWriter(cast("Client", None), cast("Writer", Slots()), Own(), lambda _: None)
+    writer = ClaimWriter(cast("Client", None), cast("Writer", Slots()), OwnWrites(), lambda _: None)
     answer = await writer.write(WRITE)
     assert isinstance(answer, NotWritten)
     assert not left
@@ -91,7 +91,7 @@ class Server:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, claim: Claim) -> None:
         self.claim = msgspec.structs.replace(claim, resource_version="1")
         self.done: list[str] = []
-        self.own = Own()
+        self.own = OwnWrites()
         for name in ("adopt", "reserve", "release"):
             monkeypatch.setattr(writes, name, self._writes(name))
         monkeypatch.setattr(writes, "read_claim", self._read)
@@ -122,7 +122,7 @@ class Server:
 
     async def release(self) -> None:
         """Take the allocation back."""
-        withdrawal = Withdrawal(
+        withdrawal = Rollback(
             cast("Client", None), cast("Writer", Slots()), cast("PodBinder", None), self.own, lambda _: None
         )
         assert await withdrawal.reclaim(CLAIM.id, lambda _: True)
@@ -190,7 +190,7 @@ async def test_what_another_one_reserved_meanwhile_becomes_another_version_too(m
 
 
 def test_of_too_many_claims_those_are_forgotten_that_were_written_longest_ago() -> None:
-    own = Own()
+    own = OwnWrites()
     claims = [msgspec.structs.replace(CLAIM, uid=str(number)) for number in range(20_001)]
     for each in (*claims[:2], claims[0], *claims[2:]):
         own.add(each)

@@ -8,15 +8,15 @@ import pytest
 
 from scheduler.cluster import Unit
 from scheduler.commit.bindings import PodBinder
-from scheduler.commit.claims import Own
-from scheduler.commit.rollback import Withdrawal
-from scheduler.commit.stale_allocations import Repairs
+from scheduler.commit.claims import OwnWrites
+from scheduler.commit.rollback import Rollback
+from scheduler.commit.stale_allocations import StaleAllocations
 from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.kube.writer import Writer
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import Pending
-from scheduler.status.reports import Reports
+from scheduler.status.status_writer import StatusWriter
 from solver.domain import Claim, ConsumerReference, Pod, PodGroup, PodId, Reason, ReasonCode
 from tests.support import builders as b
 from tests.support.cluster_builders import cluster_of
@@ -56,7 +56,7 @@ class Server:
     async def read(self, pod: PodId) -> Pod | None:
         return self.pods.get(pod)
 
-    def withdrawal(self, monkeypatch: pytest.MonkeyPatch) -> Withdrawal:
+    def withdrawal(self, monkeypatch: pytest.MonkeyPatch) -> Rollback:
         async def read_claim(*_: object, **__: object) -> Claim:
             return self.claim
 
@@ -66,7 +66,9 @@ class Server:
 
         monkeypatch.setattr(writes, "read_claim", read_claim)
         monkeypatch.setattr(writes, "release", release)
-        return Withdrawal(cast("Client", None), cast("Writer", Slots()), cast("PodBinder", self), Own(), lambda _: None)
+        return Rollback(
+            cast("Client", None), cast("Writer", Slots()), cast("PodBinder", self), OwnWrites(), lambda _: None
+        )
 
 
 def unit_of(*pods: Pod) -> Unit:
@@ -133,10 +135,10 @@ async def test_an_allocation_that_others_share_stays_when_an_idle_group_goes(mon
     assert server.released == [(("uid-g",), False)]
 
 
-def repairs(server: Server, monkeypatch: pytest.MonkeyPatch, *believed: Pod) -> Repairs:
+def repairs(server: Server, monkeypatch: pytest.MonkeyPatch, *believed: Pod) -> StaleAllocations:
     cluster = cluster_of(b.node("n1"), GROUP, server.claim, *believed)
     withdrawal = server.withdrawal(monkeypatch)
-    return Repairs(cluster, cast("Pending", None), withdrawal, cast("Reports", None), Metrics())
+    return StaleAllocations(cluster, cast("Pending", None), withdrawal, cast("StatusWriter", None), Metrics())
 
 
 STUCK = (Reason(code=ReasonCode.CLAIM_ELSEWHERE, message="the claim is allocated elsewhere"),)

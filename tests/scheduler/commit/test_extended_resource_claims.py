@@ -4,8 +4,8 @@ from typing import Any, cast
 
 import msgspec
 
-from scheduler.commit.extended_resource_claims import NotMade, SpecialClaims
-from scheduler.commit.rollback import Withdrawal
+from scheduler.commit.extended_resource_claims import ClaimNotCreated, ExtendedResourceClaims
+from scheduler.commit.rollback import Rollback
 from scheduler.kube.client import Client
 from scheduler.kube.extended_resource_writes import claim_body
 from scheduler.kube.writer import Writer
@@ -47,15 +47,17 @@ class OpenLine:
 async def test_after_one_refusal_no_claim_is_made_until_the_time_is_over() -> None:
     now, server = 0.0, Server()
     line = cast("Writer", OpenLine())
-    specials = SpecialClaims(cast("Client", server), cluster_of(POD), line, cast("Withdrawal", None), clock=lambda: now)
+    specials = ExtendedResourceClaims(
+        cast("Client", server), cluster_of(POD), line, cast("Rollback", None), clock=lambda: now
+    )
     made = await specials.make(UNIT)
-    assert not isinstance(made, NotMade)
+    assert not isinstance(made, ClaimNotCreated)
     (reason,) = await specials.announce(UNIT)
     assert "DRAExtendedResource" in reason.message
 
-    assert await specials.make(UNIT) == NotMade(reason=reason)
+    assert await specials.make(UNIT) == ClaimNotCreated(reason=reason)
     assert server.made == 1
 
     now = 21.0
-    assert not isinstance(await specials.make(UNIT), NotMade)
+    assert not isinstance(await specials.make(UNIT), ClaimNotCreated)
     assert server.made == 2

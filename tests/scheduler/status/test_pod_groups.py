@@ -14,8 +14,8 @@ from scheduler.kube.client import Client
 from scheduler.kube.errors import Unreachable
 from scheduler.kube.writer import Writer
 from scheduler.observe.metrics import Metrics
-from scheduler.status.pod_groups import GroupStatusQueue
-from scheduler.status.reports import Reports
+from scheduler.status.pod_groups import PodGroupStatusWriter
+from scheduler.status.status_writer import StatusWriter
 from solver.domain import GangId, Pod, PodGroup, Reason, ReasonCode
 from tests.support import builders as b
 from tests.support.cluster_builders import became, seen
@@ -45,7 +45,7 @@ class Server:
         assert is_status
         return await request(1.0)
 
-    def partly_bound(self, pod: Pod, message: str) -> None:
+    def record_partly_bound(self, pod: Pod, message: str) -> None:
         self.sent.append((f"EVENT {pod.id.name}", {"message": message}))
 
 
@@ -55,9 +55,9 @@ class Hall:
     def __init__(self, bound: int = 0, condition: tuple[str, str, str] = ("", "", "")) -> None:
         self.server, self.cluster, self.now = Server(), Cluster(), 100.0
         self.metrics = Metrics()
-        told = (cast("Reports", self.server), self.metrics)
+        told = (cast("StatusWriter", self.server), self.metrics)
         writer, client = cast("Writer", self.server), cast("Client", self.server)
-        self.groups = GroupStatusQueue(client, writer, self.cluster, told, clock=lambda: self.now)
+        self.groups = PodGroupStatusWriter(client, writer, self.cluster, told, clock=lambda: self.now)
         self.groups.connect(COLLECTION)
         group = PodGroup(id=GANG, uid="uid-g", min_count=2, generation=1, condition=condition)
         self.cluster.apply(Change(kind=Kind.POD_GROUPS, key="default/g", value=group))

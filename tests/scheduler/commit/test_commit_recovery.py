@@ -6,10 +6,10 @@ import pytest
 
 from scheduler.cluster.unit import Aborted, Bound, Outcome, PartlyBound, Undone
 from scheduler.commit.commit import Commit
-from scheduler.commit.prebind import Waits
+from scheduler.commit.prebind import PreBind
 from scheduler.kube import writes
 from scheduler.kube.client import Client
-from scheduler.kube.concurrency_limit import ConcurrencyLimit, Pace
+from scheduler.kube.concurrency_limit import ConcurrencyLimit, RequestSlots
 from scheduler.kube.errors import Unreachable
 from scheduler.kube.writer import Writer
 from solver.domain import Claim, ClaimAllocation, ClaimId, Pod, PodId
@@ -61,8 +61,8 @@ class Server:
 
 async def recovered(gate: Open | None = None, clock: VirtualClock | None = None) -> Outcome:
     clock = clock or VirtualClock()
-    writer = Writer(Pace(ConcurrencyLimit(), clock, clock.sleep), gate or Open(), 10.0, clock, clock.sleep)
-    commit = Commit(cast("Client", None), cluster_of(b.node("n1"), *PODS), writer, cast("Waits", None), clock)
+    writer = Writer(RequestSlots(ConcurrencyLimit(), clock, clock.sleep), gate or Open(), 10.0, clock, clock.sleep)
+    commit = Commit(cast("Client", None), cluster_of(b.node("n1"), *PODS), writer, cast("PreBind", None), clock)
     return await commit.recover(UNIT)
 
 

@@ -7,14 +7,14 @@ from typing import cast
 import pytest
 
 from scheduler.cluster import Cluster, Unit, split_plan
-from scheduler.commit.affinity_order import Companions
+from scheduler.commit.affinity_order import AffinityOrder
 from scheduler.commit.commit import Commit
-from scheduler.commit.local_taints import Avoidance
-from scheduler.commit.prebind import Waits
+from scheduler.commit.local_taints import FailedDevices
+from scheduler.commit.prebind import PreBind
 from scheduler.kube.client import Client
 from scheduler.kube.writer import Writer
 from scheduler.observe.metrics import Metrics
-from scheduler.status.reports import Reports
+from scheduler.status.status_writer import StatusWriter
 from solver.domain import Pod
 from tests.support import builders as b
 from tests.support.cluster_builders import cluster_of, seen, unit
@@ -31,14 +31,14 @@ def placed(cluster: Cluster, pod: Pod, node: str) -> Unit:
     return made
 
 
-def begun(companions: Companions, *units: Unit) -> list[list[str]]:
+def begun(companions: AffinityOrder, *units: Unit) -> list[list[str]]:
     companions.begin(units)
     return [[key.name for key, _ in companions.leaned_on(each)] for each in units]
 
 
 async def test_a_pod_waits_for_the_binding_of_the_one_it_has_to_be_with() -> None:
     cluster = cluster_of(NODES, STORE, WEB)
-    companions = Companions(cluster)
+    companions = AffinityOrder(cluster)
     store, web = placed(cluster, STORE, "n1"), placed(cluster, WEB, "n2")
     companions.begin([store, web])
     waiting = asyncio.create_task(companions.wait(companions.leaned_on(web), "default"))
@@ -52,7 +52,7 @@ async def test_a_pod_waits_for_the_binding_of_the_one_it_has_to_be_with() -> Non
 
 async def test_it_is_not_bound_where_that_came_to_nothing() -> None:
     cluster = cluster_of(NODES, STORE, WEB)
-    companions = Companions(cluster)
+    companions = AffinityOrder(cluster)
     store, web = placed(cluster, STORE, "n1"), placed(cluster, WEB, "n2")
     companions.begin([store])
     companions.begin([web])
@@ -75,21 +75,21 @@ async def test_it_is_not_bound_where_that_came_to_nothing() -> None:
 )
 def test_nobody_waits_for_who_does_not_do(pod: Pod, store_on: str, web_on: str) -> None:
     cluster = cluster_of(NODES, STORE, pod)
-    companions = Companions(cluster)
+    companions = AffinityOrder(cluster)
     assert begun(companions, placed(cluster, STORE, store_on), placed(cluster, pod, web_on)) == [[], []]
 
 
 def test_nobody_waits_where_one_that_runs_on_the_node_does() -> None:
     running = neighbour("old", on="n2", app="store")
     cluster = cluster_of(NODES, STORE, WEB, running)
-    companions = Companions(cluster)
+    companions = AffinityOrder(cluster)
     assert begun(companions, placed(cluster, STORE, "n1"), placed(cluster, WEB, "n2")) == [[], []]
 
 
 def test_pods_that_have_to_be_with_each_other_wait_for_the_first_only() -> None:
     pods = [neighbour(name, app="web", affinity=[term("zone", app="web")]) for name in ("w1", "w2", "w3")]
     cluster = cluster_of(NODES, pods)
-    companions = Companions(cluster)
+    companions = AffinityOrder(cluster)
     assert begun(companions, *(placed(cluster, each, "n1") for each in pods)) == [[], ["w1"], ["w1"]]
 
 
@@ -112,13 +112,13 @@ def leaning(name: str, on: str) -> Pod:
 )
 def test_whoever_is_leaned_on_begins_first(pods: list[Pod], expected: list[list[str]]) -> None:
     cluster = cluster_of(NODES, pods)
-    assert begun(Companions(cluster), *(placed(cluster, each, "n1") for each in pods)) == expected
+    assert begun(AffinityOrder(cluster), *(placed(cluster, each, "n1") for each in pods)) == expected
 
 
 def test_of_several_that_do_one_that_began_earlier_is_waited_for() -> None:
     web, late = neighbour("late", app="store", affinity=[term("zone", app="web")]), neighbour("early", app="store")
     cluster = cluster_of(NODES, WEB, web, late)
-    companions = Companions(cluster)
+    companions = AffinityOrder(cluster)
     assert begun(companions, placed(cluster, late, "n1")) == [[]]
     assert begun(companions, placed(cluster, web, "n1"), placed(cluster, WEB, "n2")) == [["web"], ["early"]]
 
@@ -128,12 +128,12 @@ def test_members_of_one_unit_wait_only_for_others() -> None:
     cluster = cluster_of(NODES, pods)
     both = unit(*(b.placement(each, "n1") for each in pods))
     cluster.assume(both)
-    assert begun(Companions(cluster), both) == [[]]
+    assert begun(AffinityOrder(cluster), both) == [[]]
 
 
 def test_what_has_ended_is_waited_for_by_nobody() -> None:
     cluster = cluster_of(NODES, STORE, WEB)
-    companions = Companions(cluster)
+    companions = AffinityOrder(cluster)
     store = placed(cluster, STORE, "n1")
     companions.begin([store])
     companions.end(store)
@@ -150,8 +150,8 @@ def test_who_leans_on_others_is_committed_after_them() -> None:
 
 async def test_who_waits_for_another_stands_aside_and_holds_up_no_decision() -> None:
     cluster = cluster_of(NODES, STORE, WEB)
-    writer, reports = cast("Writer", SimpleNamespace(turns=asyncio.Lock())), cast("Reports", None)
-    waits, begun_at = Waits(cluster, reports, Avoidance(300.0, Metrics()), timeout_seconds=600.0), list[int]()
+    writer, reports = cast("Writer", SimpleNamespace(turns=asyncio.Lock())), cast("StatusWriter", None)
+    waits, begun_at = PreBind(cluster, reports, FailedDevices(300.0, Metrics()), timeout_seconds=600.0), list[int]()
     waits.connect(lambda _: None, lambda: begun_at.append(waits.count))
     commit = Commit(cast("Client", None), cluster, writer, waits)
     async with writer.turns:

@@ -1,6 +1,6 @@
 """Pods whose devices failed do not evict others for the next ones, for a while."""
 
-from scheduler.commit.prebind import Restraint
+from scheduler.commit.prebind import PreemptionBackoff
 from solver.domain import Batch
 from tests.support import builders as b
 
@@ -13,7 +13,7 @@ def policies(batch: Batch) -> list[str]:
 
 def test_a_restrained_pod_evicts_nobody_until_the_time_is_over() -> None:
     now = 0.0
-    restraint = Restraint(300.0, lambda: now)
+    restraint = PreemptionBackoff(300.0, lambda: now)
     assert restraint.applied(BATCH) is BATCH
 
     restraint.begin((BATCH.pods[0].uid,))
@@ -26,7 +26,7 @@ def test_a_restrained_pod_evicts_nobody_until_the_time_is_over() -> None:
 
 def test_the_time_starts_again_with_each_failure() -> None:
     now = 0.0
-    restraint = Restraint(300.0, lambda: now)
+    restraint = PreemptionBackoff(300.0, lambda: now)
     restraint.begin((BATCH.pods[0].uid,))
     now = 200.0
     restraint.begin((BATCH.pods[0].uid,))
@@ -37,7 +37,7 @@ def test_the_time_starts_again_with_each_failure() -> None:
 
 def test_it_is_known_who_is_restrained() -> None:
     now = 0.0
-    restraint = Restraint(300.0, lambda: now)
+    restraint = PreemptionBackoff(300.0, lambda: now)
     restraint.begin((BATCH.pods[0].uid,))
 
     assert [restraint.holds(pod.uid) for pod in BATCH.pods] == [True, False]

@@ -15,8 +15,9 @@ from scheduler.kube.encode import EventRecord
 from scheduler.kube.errors import ServerError
 from scheduler.kube.writer import Writer
 from scheduler.observe.metrics import Metrics
-from scheduler.status.events import Narrator
-from scheduler.status.reports import Allowance, Reports
+from scheduler.status.events import EventFactory
+from scheduler.status.rate_limits import StatusTokenBucket
+from scheduler.status.status_writer import StatusWriter
 from solver.domain import Pod, Reason, ReasonCode
 from tests.support.builders import pod
 from tests.support.shell_clock import Ahead
@@ -32,10 +33,10 @@ class Slow:
     def __init__(self) -> None:
         self.is_open = asyncio.Event()
 
-    async def write(self, request: Callable[[float], Awaitable[None]], *, is_status: bool = False) -> None:
+    async def write(self, request: Callable[[float], Awaitable[int]], *, is_status: bool = False) -> int:
         assert is_status, "nobody waits for a report: it must not take the place of a write"
         await self.is_open.wait()
-        await request(5.0)
+        return await request(5.0)
 
 
 class Desk:
@@ -50,12 +51,12 @@ class Desk:
         self.events: list[str] = []
         self.is_failing, self.broken, self.size = False, "", 4096
         self.is_taken = asyncio.Event()
-        self.reports = Reports(
+        self.writer = StatusWriter(
             cast("Client", None),
             cast("Writer", self.slots),
             self.metrics,
-            Narrator("host"),
-            Allowance(0.5),
+            EventFactory("host"),
+            StatusTokenBucket(0.5),
             clock=lambda: 0.0,
         )
         monkeypatch.setattr(writes, "write_pod_condition", self._take_condition)
@@ -96,7 +97,7 @@ class Desk:
 @asynccontextmanager
 async def desk(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
     made = Desk(monkeypatch)
-    task = asyncio.create_task(made.reports.run())
+    task = asyncio.create_task(made.writer.run())
     try:
         await settle()
         yield made
@@ -112,7 +113,7 @@ async def settle() -> None:
 
 async def test_a_waiting_pod_gets_a_condition_and_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
     async with desk(monkeypatch) as at:
-        at.reports.waits(P, (FULL,), 3)
+        at.writer.report_unschedulable(P, (FULL,), 3)
         await at.let_go()
 
     assert at.conditions == [("p", "Unschedulable: 0/3 nodes are available: 3 Insufficient cpu.")]
@@ -122,7 +123,7 @@ async def test_a_waiting_pod_gets_a_condition_and_an_event(monkeypatch: pytest.M
 async def test_a_pod_is_not_told_the_same_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     async with desk(monkeypatch) as at:
         for _ in range(3):
-            at.reports.waits(P, (FULL,), 3)
+            at.writer.report_unschedulable(P, (FULL,), 3)
             await at.let_go()
 
     assert len(at.conditions) == 1
@@ -131,11 +132,11 @@ async def test_a_pod_is_not_told_the_same_twice(monkeypatch: pytest.MonkeyPatch)
 async def test_a_condition_that_could_not_be_written_is_written_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
     async with desk(monkeypatch) as at:
         at.is_failing = True
-        at.reports.waits(P, (FULL,), 3)
+        at.writer.report_unschedulable(P, (FULL,), 3)
         await at.let_go()
         at.is_failing = False
 
-        at.reports.waits(P, (FULL,), 3)
+        at.writer.report_unschedulable(P, (FULL,), 3)
         await at.let_go()
 
     assert len(at.conditions) == 1
@@ -143,10 +144,10 @@ async def test_a_condition_that_could_not_be_written_is_written_the_next_time(mo
 
 async def test_a_pod_whose_commit_has_begun_is_not_told_that_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     async with desk(monkeypatch) as at:
-        at.reports.waits(P, (FULL,), 3)
+        at.writer.report_unschedulable(P, (FULL,), 3)
         await settle()
 
-        await at.reports.hush((P.uid,))
+        await at.writer.suppress((P.uid,))
         await at.let_go()
 
     assert at.conditions == []
@@ -154,21 +155,21 @@ async def test_a_pod_whose_commit_has_begun_is_not_told_that_it_waits(monkeypatc
 
 async def test_a_commit_waits_for_a_condition_that_is_on_the_wire(monkeypatch: pytest.MonkeyPatch) -> None:
     async with desk(monkeypatch) as at:
-        at.reports.waits(P, (FULL,), 3)
+        at.writer.report_unschedulable(P, (FULL,), 3)
         at.slots.is_open.set()
         await at.is_taken.wait()
 
-        await at.reports.hush((P.uid,))
+        await at.writer.suppress((P.uid,))
 
         assert len(at.conditions) == 1
 
 
 async def test_a_claim_that_is_missing_for_a_moment_is_not_worth_a_write(monkeypatch: pytest.MonkeyPatch) -> None:
     async with desk(monkeypatch) as at:
-        at.reports.waits(P, (MISSING,), 3)
+        at.writer.report_unschedulable(P, (MISSING,), 3)
         await at.let_go()
-        at.reports.bound(P, "n1")
-        at.reports.forget(P.uid)
+        at.writer.record_scheduled(P, "n1")
+        at.writer.forget(P.uid)
         await settle()
 
     assert (at.conditions, at.events) == ([], ["Scheduled"])
@@ -177,7 +178,7 @@ async def test_a_claim_that_is_missing_for_a_moment_is_not_worth_a_write(monkeyp
 async def test_a_claim_that_stays_missing_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Ahead()
     async with desk(monkeypatch) as at:
-        at.reports.waits(P, (MISSING,), 3)
+        at.writer.report_unschedulable(P, (MISSING,), 3)
         await clock.sleep(2.0)
         await at.let_go()
 
@@ -189,7 +190,7 @@ async def test_of_too_many_events_the_oldest_are_dropped_and_counted(monkeypatch
     async with desk(monkeypatch) as at:
         await settle()
         for _ in range(15):
-            at.reports.bound(P, "n1")
+            at.writer.record_scheduled(P, "n1")
         await at.let_go()
 
     assert len(at.events) == 10
@@ -198,9 +199,9 @@ async def test_of_too_many_events_the_oldest_are_dropped_and_counted(monkeypatch
 
 async def test_a_pod_whose_devices_get_ready_shows_its_node_and_one_event(monkeypatch: pytest.MonkeyPatch) -> None:
     async with desk(monkeypatch) as at:
-        at.reports.awaits(P, "n1", "waits for a and b", is_first=True)
+        at.writer.report_prebind(P, "n1", "waits for a and b", is_first=True)
         await at.let_go()
-        at.reports.awaits(P, "n1", "waits for b", is_first=False)
+        at.writer.report_prebind(P, "n1", "waits for b", is_first=False)
         await at.let_go()
 
     pending = "BindingConditionsPending"
@@ -211,9 +212,9 @@ async def test_a_pod_whose_devices_get_ready_shows_its_node_and_one_event(monkey
 
 async def test_a_pod_whose_devices_did_not_get_ready_loses_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
     async with desk(monkeypatch) as at:
-        at.reports.awaits(P, "n1", "waits for a", is_first=True)
+        at.writer.report_prebind(P, "n1", "waits for a", is_first=True)
         await at.let_go()
-        at.reports.waits(P, (FULL,), 3)
+        at.writer.report_unschedulable(P, (FULL,), 3)
         await at.let_go()
 
     assert at.nominations == ["n1", ""]
@@ -227,9 +228,9 @@ async def test_a_pod_about_which_nothing_was_decided_keeps_its_node(
 ) -> None:
     preemptor = msgspec.structs.replace(P, nominated_node_name="n1")
     async with desk(monkeypatch) as at:
-        at.reports.waits(preemptor, (Reason(code=code, message="not now"),), 3)
+        at.writer.report_unschedulable(preemptor, (Reason(code=code, message="not now"),), 3)
         await at.let_go()
-        at.reports.waits(preemptor, (FULL,), 3)
+        at.writer.report_unschedulable(preemptor, (FULL,), 3)
         await at.let_go()
 
     assert at.nominations == [None, ""]
@@ -237,7 +238,7 @@ async def test_a_pod_about_which_nothing_was_decided_keeps_its_node(
 
 async def test_a_pod_that_has_no_node_keeps_the_field_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     async with desk(monkeypatch) as at:
-        at.reports.waits(P, (FULL,), 3)
+        at.writer.report_unschedulable(P, (FULL,), 3)
         await at.let_go()
 
     assert at.nominations == [None]
@@ -248,11 +249,11 @@ async def test_what_a_pod_waits_for_is_written_again_only_where_it_could_not_be(
 ) -> None:
     async with desk(monkeypatch) as at:
         at.is_failing = True
-        at.reports.awaits(P, "n1", "waits for a", is_first=True)
+        at.writer.report_prebind(P, "n1", "waits for a", is_first=True)
         await at.let_go()
         at.is_failing = False
         for _ in range(3):
-            at.reports.awaits(P, "n1", "waits for a", is_first=False)
+            at.writer.report_prebind(P, "n1", "waits for a", is_first=False)
             await at.let_go()
 
     assert at.conditions == [("p", "BindingConditionsPending: waits for a")]
@@ -260,12 +261,12 @@ async def test_what_a_pod_waits_for_is_written_again_only_where_it_could_not_be(
 
 async def test_since_when_a_pod_waits_stays_when_the_reason_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     async with desk(monkeypatch) as at:
-        at.reports.earn()
-        at.reports.waits(P, (FULL,), 3)
+        at.writer.earn()
+        at.writer.report_unschedulable(P, (FULL,), 3)
         await at.let_go()
-        at.reports.waits(P, (Reason(code=ReasonCode.NODE_AFFINITY, message="none"),), 3)
+        at.writer.report_unschedulable(P, (Reason(code=ReasonCode.NODE_AFFINITY, message="none"),), 3)
         for _ in range(9):
-            at.reports.earn()
+            at.writer.earn()
         await settle()
 
     assert len(at.since) == 2
@@ -275,11 +276,11 @@ async def test_since_when_a_pod_waits_stays_when_the_reason_changes(monkeypatch:
 async def test_since_when_a_pod_waits_is_taken_over_from_the_scheduler_before(monkeypatch: pytest.MonkeyPatch) -> None:
     before = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
     async with desk(monkeypatch) as at:
-        at.reports.recall(P.uid, before)
-        at.reports.waits(P, (FULL,), 3)
+        at.writer.restore_since(P.uid, before)
+        at.writer.report_unschedulable(P, (FULL,), 3)
         await at.let_go()
-        at.reports.forget(P.uid)
-        at.reports.waits(P, (FULL,), 3)
+        at.writer.forget(P.uid)
+        at.writer.report_unschedulable(P, (FULL,), 3)
         await settle()
 
     assert at.since[0] == before
@@ -289,8 +290,8 @@ async def test_since_when_a_pod_waits_is_taken_over_from_the_scheduler_before(mo
 async def test_a_defect_at_one_pod_keeps_no_other_from_being_told(monkeypatch: pytest.MonkeyPatch) -> None:
     async with desk(monkeypatch) as at:
         at.broken = "bad"
-        at.reports.waits(pod("bad"), (FULL,), 3)
-        at.reports.waits(P, (FULL,), 3)
+        at.writer.report_unschedulable(pod("bad"), (FULL,), 3)
+        at.writer.report_unschedulable(P, (FULL,), 3)
         await at.let_go()
 
     assert [name for name, _ in at.conditions] == ["p"]

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from scheduler.change import Change, Kind, without_ended
 from scheduler.cluster import Cluster
-from scheduler.commit.local_taints import Suspicion
+from scheduler.commit.local_taints import SuspectDevices
 from scheduler.observe.metrics import Metrics
 from solver.domain import SUSPECT_TAINT, Controller, DeviceTaintRule, Pod, Unhealthy
 from tests.support import builders as b
@@ -26,7 +26,7 @@ class Hall:
     def __init__(self, seconds: float = 60.0) -> None:
         self.cluster = Cluster()
         self.changes: list[Change] = []
-        self.suspicion = Suspicion(self.cluster, seconds, Metrics())
+        self.suspicion = SuspectDevices(self.cluster, seconds, Metrics())
         self.suspicion.connect(self.changes.extend)
         self.tell(HELD)
 

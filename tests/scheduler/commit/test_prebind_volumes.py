@@ -6,13 +6,13 @@ from typing import cast
 import pytest
 from msgspec.structs import replace
 
-from scheduler.commit.local_taints import Avoidance
-from scheduler.commit.prebind import DevicesReady, WaitFailed, Waits
-from scheduler.commit.volumes import Prepared
+from scheduler.commit.local_taints import FailedDevices
+from scheduler.commit.prebind import DevicesReady, PreBind, WaitFailed
+from scheduler.commit.volumes import PreparedVolume
 from scheduler.observe.metrics import Metrics
-from scheduler.status.reports import Reports
+from scheduler.status.status_writer import StatusWriter
 from solver.domain import Placement, ReasonCode, VolumeBinding
-from tests.scheduler.commit.test_waits import Telling
+from tests.scheduler.commit.test_prebind import Telling
 from tests.support import builders as b
 from tests.support import volume_builders as v
 from tests.support.cluster_builders import cluster_of, seen, unit
@@ -33,12 +33,12 @@ class Room:
         self.cluster = cluster_of(b.node("n1"), POD, SELECTED)
         self.telling = Telling()
         self.now = 1000.0
-        reports = cast("Reports", self.telling)
+        reports = cast("StatusWriter", self.telling)
         self.set_ahead = 0.0
-        self.waits = Waits(
+        self.waits = PreBind(
             self.cluster,
             reports,
-            Avoidance(300.0, Metrics()),
+            FailedDevices(300.0, Metrics()),
             timeout_seconds=600.0,
             clock=lambda: self.now,
             wall=lambda: self.now + self.set_ahead,
@@ -46,7 +46,7 @@ class Room:
         self.waits.connect(lambda _: None, lambda: None)
 
     async def begin(self) -> "asyncio.Task[object]":
-        prepared = Prepared(placement=PLACED, binding=ASKED, stored=SELECTED, is_ours=True)
+        prepared = PreparedVolume(placement=PLACED, binding=ASKED, stored=SELECTED, is_ours=True)
         task: asyncio.Task[object] = asyncio.create_task(self.waits.until_ready(unit(PLACED), (), (prepared,)))
         await self.turn()
         return task

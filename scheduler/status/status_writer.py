@@ -1,0 +1,248 @@
+"""
+Writes pod conditions and events, after the writes that place pods.
+
+A few tasks take from the `StatusQueue` as fast as its token bucket allows, and hold a small share of the
+request slots.
+
+PodScheduled=False must not arrive after a binding has set PodScheduled=True. So a commit calls `suppress` before it
+binds: a condition that has not been sent is dropped, one that is on the wire is waited for. The queue has at most one
+write of a pod under way, so there is nothing else to wait for.
+"""
+
+import asyncio
+import contextlib
+import datetime as dt
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from scheduler.kube import writes
+from scheduler.kube.client import Client
+from scheduler.kube.encode import EventRecord, ObjectReference
+from scheduler.kube.errors import KubeError
+from scheduler.kube.writer import FencedError, Writer
+from scheduler.observe import logs
+from scheduler.observe.metrics import Metrics, Subsystem
+from scheduler.observe.unexpected_errors import Confined
+from scheduler.status.conditions import ConditionState
+from scheduler.status.events import EventFactory
+from scheduler.status.rate_limits import StatusTokenBucket
+from scheduler.status.status_queue import StatusQueue, StatusWrite
+from solver.domain import DeviceId, Pod, Reason, ReasonCode, Victim
+
+_TASKS: Final = 4
+_LEAST_SECONDS: Final = 0.02
+"""The token bucket is read again after this time at the earliest."""
+_CLAIM_GRACE_SECONDS: Final = 2.0
+"""A claim that is missing for less is not reported: every pod with a claim template waits a moment for its claim."""
+
+_log: Final = logs.logger()
+
+
+class _SuppressedError(Exception):
+    """The pod's commit began before its condition was sent."""
+
+
+_EXPECTED: Final = (FencedError, KubeError, _SuppressedError)
+
+
+@dataclass(slots=True, eq=False)
+class _ConditionWrite:
+    """A condition that is being written, or waits for a request slot."""
+
+    is_sent: bool = False
+    is_suppressed: bool = False
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class StatusWriter:
+    """Queues conditions and events without waiting; `run` writes them."""
+
+    def __init__(
+        self,
+        client: Client,
+        writer: Writer,
+        metrics: Metrics,
+        events: EventFactory,
+        bucket: StatusTokenBucket,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client: Final = client
+        self._writer: Final = writer
+        self._metrics: Final = metrics
+        self._events: Final = events
+        self._bucket: Final = bucket
+        self._clock: Final = clock
+        self._queue: Final = StatusQueue(events)
+        self._writes: Final[dict[str, _ConditionWrite]] = {}
+        self._timers: Final[dict[str, asyncio.TimerHandle]] = {}
+        self._since: Final[dict[str, dt.datetime]] = {}
+        """When PodScheduled became False, by uid: its reason may change, its lastTransitionTime does not."""
+        self._has_work: Final = asyncio.Event()
+
+    @property
+    def tells_inventory(self) -> bool:
+        """Whether messages may name nodes and devices."""
+        return self._events.tells_inventory
+
+    def earn(self) -> None:
+        """Note a write that places pods: it earns tokens for status writes."""
+        self._bucket.earn(self._queue.event_count)
+        self._has_work.set()
+
+    def restore_since(self, pod_uid: str, since: dt.datetime) -> None:
+        """Take the lastTransitionTime of PodScheduled=False that an earlier scheduler process has written."""
+        self._since[pod_uid] = since
+
+    def report_unschedulable(self, pod: Pod, reasons: Sequence[Reason], node_count: int) -> None:
+        """Write why a pod waits, unless its condition says so already."""
+        self._cancel_timer(pod.uid)
+        if all(reason.code is ReasonCode.CLAIM_MISSING for reason in reasons):
+            report = partial(self._report_unschedulable, pod, reasons, node_count)
+            self._timers[pod.uid] = asyncio.get_running_loop().call_later(_CLAIM_GRACE_SECONDS, report)
+        else:
+            self._report_unschedulable(pod, reasons, node_count)
+
+    def report_prebind(self, pod: Pod, node: str, message: str, *, is_first: bool) -> None:
+        """Write what a pod waits for before it is bound to a node; the first time with an event."""
+        if self._queue.report_prebind(pod, node, message):
+            if is_first:
+                self._put(self._events.binding_conditions_pending(pod, message, _now()))
+            self._has_work.set()
+
+    def record_scheduled(self, pod: Pod, node: str) -> None:
+        """Write the event that a pod was bound."""
+        self._put(self._events.scheduled(pod, node, _now()))
+
+    def record_lost_race(self, pod: Pod, devices: Iterable[DeviceId]) -> None:
+        """Write the event that a pod's devices are in another allocation too, and that ours was rolled back."""
+        self._put(self._events.device_held_twice(pod, devices, _now()))
+
+    def record_preemption(self, victim: Pod, preemptor: Pod, eviction: Victim) -> None:
+        """Write the events of an eviction, on victim and preemptor."""
+        self._put(self._events.preempted(victim, preemptor, eviction.node, _now()))
+        self._put(self._events.preempting(victim, preemptor, eviction.node, _now()))
+
+    def record_partly_bound(self, pod: Pod, message: str) -> None:
+        """Write the event that other pods of a gang are bound, and this one could not be."""
+        self._put(self._events.partly_bound(pod, message, _now()))
+
+    def record_manually_bound(self, pod: Pod, message: str) -> None:
+        """Write the event that a pod got its node by hand, so that no scheduler allocates its claims."""
+        self._put(self._events.bound_without_devices(pod, message, _now()))
+
+    def record_unreadable(self, regarding: ObjectReference, message: str) -> None:
+        """Write the event that an object cannot be read."""
+        self._put(self._events.unreadable(regarding, message, _now()))
+
+    def forget(self, pod_uid: str) -> None:
+        """Drop everything about a pod that is deleted or bound, but for its events."""
+        self._cancel_timer(pod_uid)
+        self._since.pop(pod_uid, None)
+        self._queue.forget(pod_uid)
+
+    async def suppress(self, pod_uids: Iterable[str]) -> None:
+        """Drop the conditions of these pods that have not been sent, and wait for those that are on the wire."""
+        for uid in pod_uids:
+            self._cancel_timer(uid)
+            self._queue.withdraw(uid)
+            if write := self._writes.get(uid):
+                write.is_suppressed = True
+                if write.is_sent:
+                    await write.done.wait()
+
+    async def run(self) -> None:
+        """Write until no write may start any more."""
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(_TASKS):
+                tasks.create_task(self._write_all())
+
+    def _report_unschedulable(self, pod: Pod, reasons: Sequence[Reason], node_count: int) -> None:
+        self._cancel_timer(pod.uid)
+        self._queue.report_unschedulable(pod, reasons, node_count)
+        self._has_work.set()
+
+    def _cancel_timer(self, pod_uid: str) -> None:
+        if timer := self._timers.pop(pod_uid, None):
+            timer.cancel()
+
+    def _put(self, event: EventRecord) -> None:
+        if self._queue.put_event(event):
+            self._metrics.events_dropped.inc()
+        self._has_work.set()
+
+    async def _write_all(self) -> None:
+        while True:
+            write = await self._next()
+            pod = str(write.pod.id) if write.pod is not None else ""
+            try:
+                with Confined(self._metrics, Subsystem.REPORTS, passing=_EXPECTED, pod=pod):
+                    await self._write(write)
+            except FencedError:
+                return
+            except _SuppressedError:
+                pass
+            except KubeError as error:
+                _log.debug(logs.EVENT_DROPPED, error=str(error))
+
+    async def _next(self) -> StatusWrite:
+        """Wait for something that may be written now."""
+        while True:
+            self._has_work.clear()
+            token_in = self._bucket.wait_seconds()
+            write = self._queue.take(self._clock(), has_token=token_in <= 0)
+            if write is not None:
+                if not write.is_free:
+                    self._bucket.take(write.cost)
+                return write
+            due = self._queue.due_in(self._clock(), token_in)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(None if due is None else max(due, _LEAST_SECONDS)):
+                    await self._has_work.wait()
+
+    async def _write(self, write: StatusWrite) -> None:
+        if write.pod is not None and write.condition is not None:
+            await self._write_condition(write.pod, write.condition, write.nominated_node_name)
+        if write.event is not None:
+            await self._writer.write(partial(_write_event, self._client, write.event), is_status=True)
+
+    async def _write_condition(self, pod: Pod, condition: ConditionState, nominated_node_name: str | None) -> None:
+        write = self._writes[pod.uid] = _ConditionWrite()
+        since = self._since.setdefault(pod.uid, _now())
+
+        async def send(seconds: float) -> int:
+            if write.is_suppressed:
+                raise _SuppressedError
+            write.is_sent = True
+            return await writes.write_pod_condition(
+                self._client,
+                pod,
+                reason=condition.reason,
+                message=condition.message,
+                nominated_node_name=nominated_node_name,
+                since=since,
+                timeout_seconds=seconds,
+            )
+
+        try:
+            size = await self._writer.write(send, is_status=True)
+        except BaseException:
+            self._queue.failed(pod)
+            raise
+        else:
+            self._queue.written(pod, size, self._clock())
+        finally:
+            del self._writes[pod.uid]
+            write.done.set()
+            self._has_work.set()
+
+
+async def _write_event(client: Client, event: EventRecord, seconds: float) -> None:
+    await writes.write_event(client, event, timeout_seconds=seconds)
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)

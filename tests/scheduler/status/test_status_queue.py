@@ -1,0 +1,352 @@
+"""What is told about waiting pods, in which order and how often."""
+
+import datetime as dt
+
+import pytest
+
+from scheduler.status import conditions
+from scheduler.status.events import EventFactory
+from scheduler.status.rate_limits import StatusTokenBucket
+from scheduler.status.status_queue import StatusQueue, StatusWrite
+from solver.domain import Pod, Reason, ReasonCode
+from tests.support.builders import pod
+
+P, Q = pod("p"), pod("q")
+CPU = Reason(code=ReasonCode.NODE_RESOURCES, message="Insufficient cpu", node_count=4)
+LOST = Reason(code=ReasonCode.OUTRANKED, message="alone it would fit")
+
+
+def gpus(free: int) -> Reason:
+    return Reason(code=ReasonCode.DEVICES_IN_USE, message=f"request gpus: 12 match, {free} free", node_count=4)
+
+
+def made() -> StatusQueue:
+    return StatusQueue(EventFactory("host"))
+
+
+def take(queue: StatusQueue, now: float, *, has_token: bool = True) -> StatusWrite | None:
+    """Take one write, and have it written at once."""
+    write = queue.take(now, has_token=has_token)
+    if write is not None and write.pod is not None and write.condition is not None:
+        queue.written(write.pod, 0, now)
+    return write
+
+
+def drain(queue: StatusQueue, now: float, *, has_token: bool = True) -> list[StatusWrite]:
+    """Take all that may be written now."""
+    found = []
+    while (write := take(queue, now, has_token=has_token)) is not None:
+        found.append(write)
+    return found
+
+
+def texts(tellings: list[StatusWrite]) -> list[str]:
+    return [each.condition.message for each in tellings if each.condition is not None]
+
+
+def test_the_first_word_is_free() -> None:
+    queue = made()
+    queue.report_unschedulable(P, (gpus(1),), 4)
+
+    (telling,) = drain(queue, 0.0, has_token=False)
+
+    assert telling.condition is not None
+    assert telling.condition.reason == "Unschedulable"
+    assert telling.event is not None
+    assert telling.event.reason == "FailedScheduling"
+
+
+def test_the_same_is_not_told_twice() -> None:
+    queue = made()
+    queue.report_unschedulable(P, (gpus(1),), 4)
+    drain(queue, 0.0)
+    queue.report_unschedulable(P, (gpus(1),), 4)
+
+    assert texts(drain(queue, 500.0)) == []
+
+
+def test_other_numbers_wait_for_a_minute() -> None:
+    queue = made()
+    queue.report_unschedulable(P, (gpus(1),), 4)
+    drain(queue, 0.0)
+    queue.report_unschedulable(P, (gpus(2),), 4)
+
+    assert drain(queue, 59.9) == []
+    assert "2 free" in texts(drain(queue, 60.0))[0]
+
+
+def test_numbers_that_came_back_within_the_minute_are_no_write() -> None:
+    queue = made()
+    queue.report_unschedulable(P, (gpus(1),), 4)
+    drain(queue, 0.0)
+    queue.report_unschedulable(P, (gpus(2),), 4)
+    queue.report_unschedulable(P, (gpus(1),), 4)
+
+    assert texts(drain(queue, 60.0)) == []
+
+
+def test_a_lost_pod_that_finds_its_device_taken_is_told_nothing_new() -> None:
+    queue = made()
+    queue.report_unschedulable(P, (gpus(1),), 4)
+    drain(queue, 0.0)
+    queue.report_unschedulable(P, (LOST, gpus(1)), 4)
+
+    assert drain(queue, 1.0) == []
+
+
+def test_another_cause_is_told_at_once_where_it_may_be() -> None:
+    queue = made()
+    queue.report_unschedulable(P, (gpus(1),), 4)
+    drain(queue, 0.0)
+    queue.report_unschedulable(P, (CPU,), 4)
+
+    assert drain(queue, 0.1, has_token=False) == []
+    assert "Insufficient cpu" in texts(drain(queue, 0.1))[0]
+
+
+def test_a_cause_that_went_and_came_back_before_it_was_told_is_no_news() -> None:
+    queue = made()
+    queue.report_unschedulable(P, (gpus(1),), 4)
+    drain(queue, 0.0)
+    queue.report_unschedulable(P, (CPU,), 4)
+    queue.report_unschedulable(P, (gpus(1),), 4)
+
+    assert drain(queue, 1.0) == []
+
+
+def test_failed_attempts_are_counted_on_in_one_event() -> None:
+    queue = made()
+    queue.report_unschedulable(P, (gpus(1),), 4)
+    (first,) = drain(queue, 0.0)
+    for _ in range(5):
+        queue.report_unschedulable(P, (gpus(1),), 4)
+
+    (again,) = drain(queue, 60.0)
+
+    assert first.event is not None
+    assert again.condition is None
+    assert again.event is not None
+    assert (again.event.name, again.event.count) == (first.event.name, 6)
+
+
+def test_another_cause_is_another_event() -> None:
+    queue = made()
+    queue.report_unschedulable(P, (gpus(1),), 4)
+    (first,) = drain(queue, 0.0)
+    queue.report_unschedulable(P, (CPU,), 4)
+
+    (second,) = drain(queue, 1.0)
+
+    assert first.event is not None
+    assert second.event is not None
+    assert (second.event.name != first.event.name, second.event.count) == (True, 1)
+
+
+def test_after_a_change_of_cause_the_minute_runs_anew() -> None:
+    queue = made()
+    queue.report_unschedulable(P, (gpus(1),), 4)
+    drain(queue, 0.0)
+    queue.report_unschedulable(P, (gpus(2),), 4)
+    queue.report_unschedulable(P, (CPU,), 4)
+    drain(queue, 50.0)
+    queue.report_unschedulable(P, (msg := Reason(code=CPU.code, message="Insufficient cpu", node_count=3),), 4)
+
+    assert msg.node_count == 3
+    assert texts(drain(queue, 60.0)) == []
+    assert texts(drain(queue, 110.0)) == ["0/4 nodes are available: 3 Insufficient cpu."]
+
+
+def test_events_of_bound_pods_and_news_take_turns() -> None:
+    queue = made()
+    events = EventFactory("host")
+    for each in (P, Q):
+        queue.report_unschedulable(each, (gpus(1),), 4)
+    now = drain(queue, 0.0)[0].event
+    assert now is not None
+    for each in (P, Q):
+        queue.report_unschedulable(each, (CPU,), 4)
+        queue.put_event(events.scheduled(each, "n1", now.first_seen))
+
+    order = ["news" if each.condition else "event" for each in drain(queue, 1.0)]
+
+    assert order in (["news", "event"] * 2, ["event", "news"] * 2)
+
+
+def test_a_pod_whose_condition_could_not_be_written_is_told_again() -> None:
+    queue = made()
+    queue.report_unschedulable(P, (gpus(1),), 4)
+    drain(queue, 0.0)
+    queue.failed(P)
+    queue.report_unschedulable(P, (gpus(1),), 4)
+
+    assert len(texts(drain(queue, 1.0))) == 1
+
+
+def test_what_is_due_is_known_beforehand() -> None:
+    queue = made()
+    assert queue.due_in(0.0, 0.0) is None
+    queue.report_unschedulable(P, (gpus(1),), 4)
+    assert queue.due_in(0.0, 0.0) == 0.0
+    drain(queue, 5.0)
+    queue.report_unschedulable(P, (gpus(2),), 4)
+
+    assert queue.due_in(25.0, 0.0) == 40.0
+
+
+def test_ten_thousand_waiting_pods_stay_below_the_share_while_a_device_is_freed_a_second() -> None:
+    """
+    Every second one pod is bound (three writes) and everybody else is tried again, in vain and with other numbers.
+
+    Counted after everybody was told once. A run without limits would tell ten thousand pods a minute.
+    """
+    share, seconds, now = 0.5, 40, 0.0
+    queue, events = made(), EventFactory("host")
+    bucket = StatusTokenBucket(share, lambda: now)
+    pods = [pod(f"p{index}") for index in range(10_000)]
+    for each in pods:
+        queue.report_unschedulable(each, (gpus(0),), 4)
+    first = drain(queue, now)
+    placing = telling = 0
+    for second in range(seconds):
+        now += 4.0  # the minute comes and goes
+        bound = pods.pop()
+        for _ in range(3):
+            placing += 1
+            bucket.earn(queue.event_count)
+        queue.forget(bound.uid)
+        assert first[0].event is not None
+        queue.put_event(events.scheduled(bound, "n1", first[0].event.first_seen))
+        reasons = ((LOST, gpus(second)), (gpus(second),), (CPU,))[second % 3]
+        for each in pods:
+            queue.report_unschedulable(each, reasons, 4)
+        while bucket.wait_seconds() <= 0 and (next_one := take(queue, now, has_token=True)) is not None:
+            bucket.take(next_one.cost)
+            telling += next_one.cost
+
+    assert len(first) == 10_000
+    start = 20
+    assert telling - start - 1 <= placing * share / (1 - share)
+    assert telling >= seconds, "those who are bound are told of it all the same"
+
+
+@pytest.mark.parametrize("code", [code for code in ReasonCode if code in conditions.MESSAGES_WITHOUT_INVENTORY])
+def test_without_inventory_what_the_shell_finds_is_told_by_its_code(code: ReasonCode) -> None:
+    reason = Reason(code=code, message="device gpu.example.com/secret-node/gpu-0 is held by claim a/b")
+    for tells_inventory in (True, False):
+        queue = StatusQueue(EventFactory("host", tells_inventory=tells_inventory))
+        queue.report_unschedulable(P, [reason], 3)
+        (telling,) = drain(queue, 0.0)
+        assert telling.condition is not None
+        assert telling.event is not None
+        for text in (telling.condition.message, telling.event.note):
+            assert ("secret-node" in text) == tells_inventory
+
+
+def test_pods_that_are_gone_do_not_pile_up_while_there_is_no_credit() -> None:
+    """What is due is looked at when it may be paid for; until then pods come and go."""
+    queue = made()
+    for number in range(5000):
+        each = pod(f"p{number}")
+        queue.report_unschedulable(each, (gpus(1),), 3)
+        assert take(queue, 0.0, has_token=False) is not None
+        queue.report_unschedulable(each, (gpus(2),), 3)
+        queue.forget(each.uid)
+    there = pod("there")
+    queue.report_unschedulable(there, (gpus(1),), 3)
+    assert take(queue, 0.0, has_token=False) is not None
+    queue.report_unschedulable(there, (gpus(2),), 3)
+
+    assert len(queue._written_at) == 1  # noqa: SLF001 - what it holds is the subject
+    assert texts(drain(queue, 61.0)) != []
+
+
+def test_a_condition_waits_until_the_one_before_it_is_written() -> None:
+    queue = made()
+    queue.report_unschedulable(P, (gpus(1),), 4)
+    assert queue.take(0.0, has_token=True) is not None
+    queue.report_unschedulable(P, (CPU,), 4)
+
+    assert queue.take(1.0, has_token=True) is None
+    queue.written(P, 0, 1.0)
+
+    assert "Insufficient cpu" in texts(drain(queue, 1.0))[0]
+
+
+def test_a_condition_after_one_that_could_not_be_written_is_the_first_again() -> None:
+    queue = made()
+    queue.report_unschedulable(P, (gpus(1),), 4)
+    assert queue.take(0.0, has_token=True) is not None
+    queue.report_unschedulable(P, (gpus(1),), 4)
+    queue.failed(P)
+
+    (write,) = drain(queue, 0.0, has_token=False)
+    assert write.is_free
+
+
+# However much one namespace has to be told
+
+
+def crowd(namespace: str, count: int) -> list[Pod]:
+    return [pod(f"{namespace}-{number}", namespace=namespace) for number in range(count)]
+
+
+def names(tellings: list[StatusWrite]) -> list[str]:
+    return [each.pod.id.name for each in tellings if each.pod is not None]
+
+
+def test_the_first_word_about_a_pod_waits_for_one_of_each_other_namespace() -> None:
+    queue = made()
+    for each in (*crowd("many", 50), *crowd("few", 2)):
+        queue.report_unschedulable(each, (gpus(1),), 4)
+    assert names(drain(queue, 0.0))[:5] == ["many-0", "few-0", "many-1", "few-1", "many-2"]
+
+
+def test_news_have_one_turn_in_four_while_first_words_wait() -> None:
+    queue = made()
+    queue.report_unschedulable(P, (gpus(1),), 4)
+    drain(queue, 0.0)
+    for each in crowd("many", 50):
+        queue.report_unschedulable(each, (gpus(1),), 4)
+    queue.report_unschedulable(P, (CPU,), 4)
+    found = [take(queue, 1.0, has_token=True) for _ in range(5)]
+    assert names([each for each in found if each])[3] == "p"
+    assert [each.is_free for each in found if each] == [True, True, True, False, True]
+
+
+def test_news_that_nobody_has_token_for_hold_up_no_first_word() -> None:
+    queue = made()
+    queue.report_unschedulable(P, (gpus(1),), 4)
+    drain(queue, 0.0)
+    queue.report_unschedulable(P, (CPU,), 4)
+    for each in crowd("many", 9):
+        queue.report_unschedulable(each, (gpus(1),), 4)
+    assert len(drain(queue, 1.0, has_token=False)) == 9
+
+
+def test_of_too_many_events_those_of_the_namespace_with_most_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.status.status_queue._MOST_EVENTS", 10)
+    queue, events, now = made(), EventFactory("host"), dt.datetime.now(dt.UTC)
+    dropped = [queue.put_event(events.failed(each, "why", now)) for each in (P, *crowd("many", 50))]
+    regarding = [each.event.regarding.name for each in drain(queue, 0.0) if each.event is not None]
+    assert ("p" in regarding, len(regarding), sum(dropped)) == (True, 10, 41)
+
+
+def test_first_words_about_large_pods_wait_for_the_rate_of_their_namespace_and_no_other() -> None:
+    """Writing into a large pod takes the API server long: a tenant with many of them had all of its time."""
+    queue, size = made(), 64 * 1024
+    for index in range(100):
+        queue.report_unschedulable(pod(f"large-{index}", namespace="large"), (gpus(1),), 4)
+    for index in range(100):
+        queue.report_unschedulable(pod(f"p-{index}", namespace="usual"), (gpus(1),), 4)
+    at, now = list[tuple[str, float]](), 0.0
+    while now < 20.0:
+        telling = queue.take(now, has_token=False)
+        if telling is None or telling.pod is None:
+            now += max(0.001, queue.due_in(now, 60.0) or 20.0)
+            continue
+        queue.written(telling.pod, size if telling.pod.id.namespace == "large" else 4096, now)
+        at.append((telling.pod.id.namespace, now))
+
+    assert len(at) == 200
+    assert {when for namespace, when in at if namespace == "usual"} == {0.0}
+    assert 5.0 < at[-1][1] < 10.0

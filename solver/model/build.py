@@ -20,17 +20,17 @@ _UNLIMITED: Final = 1 << 20
 
 
 def build(
-    problem: Problem, cells: Cells, residents: PotentialVictims | None = None, *, stop: Callable[[], bool] | None = None
+    problem: Problem, cells: Cells, running: PotentialVictims | None = None, *, stop: Callable[[], bool] | None = None
 ) -> Variables:
     """
     Write all rules and levels for a problem; what cannot happen gets no variable.
 
-    `residents` are pods that the problem leaves out and that may be kept; the first variables are theirs, in order.
+    `running` are pods that the problem leaves out and that may be kept; the first variables are theirs, in order.
     Raises OutOfTimeError once `stop` says that the time is up.
     """
     variables = Variables(problem, cells, IntegerForm(stop=stop))
-    if residents is not None:
-        victims.add_residents(variables, residents)
+    if running is not None:
+        victims.add_victims(variables, running)
     for shared in problem.shared:
         for cell in (*cells.places, *cells.sites):
             _add_shared(variables, shared, cell)

@@ -1,8 +1,8 @@
 """
-Pods that run and may be kept or sent away: what they take of nodes and devices as long as they are kept.
+Running pods that may be kept or evicted: what they take of nodes and devices while they are kept.
 
-The problem is that of the cluster without all of them. A pod that is kept takes back exactly what it holds, in the rows
-that the pods to be placed meet it in; a claim is kept as long as one of its consumers is.
+The problem is that of the cluster without all of them. A kept pod takes back exactly what it holds, in the same rows in
+which pods to be placed take it. A claim is kept while one of its consumers is.
 """
 
 import math
@@ -16,21 +16,25 @@ from solver.problem.devices.layout import GLOBAL
 from solver.problem.node_arrays import PODS
 
 _MOST_BITS: Final = 50
-"""Amounts beyond that are rounded up, so that engines can add them."""
+"""Larger amounts are rounded up, so that solvers can add them."""
 
 
-class Tenancy(NamedTuple):
-    """A pod on a node (by index) with what it takes there; `party` is who stays or goes as one."""
+class VictimPod(NamedTuple):
+    """A pod on a node (by number) with what it takes there; `victim` numbers the unit that is kept or evicted whole."""
 
-    party: int
+    victim: int
     node: int
     requests: tuple[tuple[str, int], ...]
 
 
-class Draw(NamedTuple):
-    """What a claim takes: (node or -1, budget, amount), shares of devices as (node or -1, type), and its consumers."""
+class VictimClaim(NamedTuple):
+    """
+    What a claim takes while one of `victims` is kept, nodes being -1 for what is cluster-wide.
 
-    parties: tuple[int, ...]
+    `budgets` are (node, budget, amount), `shares` of shareable devices are (node, type).
+    """
+
+    victims: tuple[int, ...]
     budgets: tuple[tuple[int, int, int], ...]
     shares: tuple[tuple[int, int], ...]
 
@@ -38,46 +42,45 @@ class Draw(NamedTuple):
 @dataclass(slots=True, eq=False)
 class PotentialVictims:
     """
-    Everything that may be kept: `count` parties, their pods and their claims.
+    All that may be kept: `count` victim units, their pods and their claims.
 
-    `grains` say for a budget (by node or -1) how large its unit is in what claims take of it, and how much is left
-    beside whole units once everybody is gone; a unit of 1 and nothing where it is not listed.
+    `units` say for a budget (node or -1, budget) how much of what claims take is one unit of it, and the rest beside
+    whole units while nothing is kept; a budget that is not listed has a unit of 1 and no rest.
     """
 
     count: int
-    tenancies: list[Tenancy] = field(default_factory=list)
-    draws: list[Draw] = field(default_factory=list)
-    grains: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    pods: list[VictimPod] = field(default_factory=list)
+    claims: list[VictimClaim] = field(default_factory=list)
+    units: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
 
 
-def add_residents(variables: Variables, residents: PotentialVictims) -> list[int]:
-    """Give every party a variable that is 1 while it is kept, and note what it takes then; give the variables."""
+def add_victims(variables: Variables, victims: PotentialVictims) -> None:
+    """Give every victim unit a variable that is 1 while it is kept, and note what it takes then."""
     form, cell_of = variables.form, {node: cell.index for cell in variables.cells.places for node in cell.nodes}
-    kept = [form.variable(0, 1) for _ in range(residents.count)]
-    for party, node, requests in residents.tenancies:
+    kept = [form.variable(0, 1) for _ in range(victims.count)]
+    for victim, node, requests in victims.pods:
         if node in cell_of:
             for resource, amount in ((PODS, 1), *requests):
-                variables.kept_room[cell_of[node], resource].append((kept[party], amount))
-    for draw in residents.draws:
+                variables.kept_room[cell_of[node], resource].append((kept[victim], amount))
+    for claim in victims.claims:
         budgets = [
-            (cell_of.get(node, -1), budget, units) for node, budget, units in draw.budgets if _near(node, cell_of)
+            (cell_of.get(node, -1), budget, amount) for node, budget, amount in claim.budgets if _near(node, cell_of)
         ]
-        shares = [(cell_of.get(node, -1), each) for node, each in draw.shares if _near(node, cell_of)]
+        shares = [(cell_of.get(node, -1), each) for node, each in claim.shares if _near(node, cell_of)]
         if not budgets and not shares:
             continue
-        variable = _claim_variable(variables, [kept[party] for party in draw.parties])
+        variable = _claim_variable(variables, [kept[victim] for victim in claim.victims])
         for cell, budget, amount in budgets:
             variables.kept_budgets[cell, budget].append((variable, amount))
         variables.kept_shares += [(cell, each, variable) for cell, each in shares]
-    for (node, budget), (unit, rest) in residents.grains.items():
+    for (node, budget), (unit, rest) in victims.units.items():
         key = cell_of.get(node, -1), budget
         if _near(node, cell_of) and key in variables.kept_budgets:
             variables.kept_budgets[key] = [_in_units(variables, variables.kept_budgets[key], unit, rest)]
-    return kept
 
 
 def _in_units(variables: Variables, terms: list[tuple[int, int]], unit: int, rest: int) -> tuple[int, int]:
-    """Count in whole units what some claims take together, beyond what is left beside units anyway."""
+    """Count in whole units what some kept claims take together, beyond the rest that fills no unit anyway."""
     shared = math.gcd(unit, *(amount for _, amount in terms))
     shared <<= max(0, (sum(amount for _, amount in terms) // shared).bit_length() - _MOST_BITS)
     step, spare = max(1, unit // shared), rest // shared
@@ -100,12 +103,12 @@ def _in_units(variables: Variables, terms: list[tuple[int, int]], unit: int, res
 
 
 def _near(node: int, cell_of: dict[int, int]) -> bool:
-    """Whether the model has the node; what is cluster-wide is everywhere."""
+    """Whether the model has the node, or this is cluster-wide."""
     return node < 0 or node in cell_of
 
 
 def _claim_variable(variables: Variables, consumers: list[int]) -> int:
-    """A claim is kept by each of its consumers."""
+    """Give the variable that is 1 while one of the consumers is kept."""
     if len(consumers) == 1:
         return consumers[0]
     variable = variables.form.variable(0, 1)
@@ -121,10 +124,19 @@ def _claim_variable(variables: Variables, consumers: list[int]) -> int:
 
 def add_kept_room(variables: Variables, used: dict[tuple[int, str], Expression]) -> dict[tuple[int, str], int]:
     """
-    Count what kept pods take in the rows of room; give how much more than there is they take together.
+    Add what kept pods take to the rows of room; give for each row by how much all of them together exceed the room.
 
-    A node may be overfull, and nobody has to go for that: only a pod that is placed there has to see to its room. Its
-    own amount grows by the excess, which is exact for one pod on the node and strict for more.
+    Overcommit relaxation: the pods on a node may take more than the node has (allocatable shrank, or a pod was bound
+    directly), and nothing has to be evicted for that. Only a node that takes a new pod has to have room again. With
+    free room F, kept variables k of amounts a (each cut to F + 1), new pods x of amounts w, the excess is
+    E = max(0, sum a - F), and the row is
+
+        sum a k + sum (w + E) x <= F + E.
+
+    Invariant: a solution of the row places new pods only where they fit beside the kept ones, and with no new pod every
+    set of kept pods is a solution. Proof: with no x the row is sum a k <= F + E, true because sum a <= F + E. With one
+    x the E on both sides cancel, and the row is sum a k + w <= F: exact. With n x it is
+    sum a k + sum w <= F - (n - 1) E, which implies the true row: conservative, and exact where E is 0.
     """
     excess: dict[tuple[int, str], int] = {}
     room = variables.problem.room
@@ -132,7 +144,7 @@ def add_kept_room(variables: Variables, used: dict[tuple[int, str], Expression])
         if key not in used:
             continue
         free = int(sum(max(0, int(room.of(key[1])[node])) for node in variables.cell(key[0]).nodes))
-        terms = [(variable, min(amount, free + 1)) for variable, amount in kept]  # more is as much too much
+        terms = [(variable, min(amount, free + 1)) for variable, amount in kept]  # more exceeds the room no less
         over = max(0, sum(amount for _, amount in terms) - free)
         if over:
             for variable in used[key].terms:
@@ -147,10 +159,11 @@ def add_kept_devices(
     variables: Variables, local: defaultdict[tuple[int, int], Expression], wide: defaultdict[int, Expression]
 ) -> None:
     """
-    Count what kept claims take in the rows of budgets that pods to be placed take of as well.
+    Add what kept claims take to the rows of the budgets that new pods take too.
 
-    What they take too much together, in units, is given to the row: whoever reads the
-    solution has to check it against the real amounts.
+    Where all of them together take more than there is (a device that is published no more may be in use), the row
+    gets the difference as a bonus, so that keeping all of them stays a solution. The row is then too generous for new
+    pods: its solution is checked in the dry run.
     """
     total = _taken_together(variables)
     for (cell, budget), terms in variables.kept_budgets.items():
@@ -167,12 +180,12 @@ def add_kept_devices(
 def _row(
     local: defaultdict[tuple[int, int], Expression], wide: defaultdict[int, Expression], key: tuple[int, int]
 ) -> Expression | None:
-    """Find the row of a budget, cluster-wide ones having cell -1; None where nobody takes of it."""
+    """Find the row of a budget, in cell -1 if it is cluster-wide; None where no new pod takes of it."""
     return wide.get(key[1]) if key[0] < 0 else local.get(key)
 
 
 def _taken_together(variables: Variables) -> dict[tuple[int, int], int]:
-    """What all kept claims take of each budget, the counters of shareable devices included, each once."""
+    """Sum up what all claims take of each budget if they are kept; the counters of a shareable device count once."""
     total: defaultdict[tuple[int, int], int] = defaultdict(int)
     for key, terms in variables.kept_budgets.items():
         total[key] += sum(units * variables.form.upper[kept] for kept, units in terms)

@@ -1,12 +1,15 @@
 """
-The cluster as it will be while one decision after the other is made, indexed so that a part of it can be cut out.
+The cluster after the preemptions that are decided so far: a frozen state with indexes, so that a part can be cut out.
 
-What one decision changes costs what it touches, and looking at a few nodes costs those nodes and not the cluster.
+A decision gives a new state and leaves the old one as it is; both share the entries that the decision does not touch.
+The only work that grows with the cluster is to copy dictionaries and arrays of numbers.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from msgspec.structs import replace
@@ -18,167 +21,207 @@ from solver.problem.devices.usage import Usage
 from solver.problem.inter_pod.inter_pod_context import RunningPods
 from solver.problem.node_arrays import MOST, PODS, Amounts, Room
 
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+_Object = TypeVar("_Object", Pod, Claim)
+_Index = Mapping[_Key, frozenset[_Value]]
 
-@dataclass(slots=True, eq=False)
-class Ground:
+
+@dataclass(frozen=True, eq=False)  # no slots: `snapshot` is cached
+class ClusterState:
     """
-    Pods and claims as they will be; of `origin` everything else holds, and the PodDisruptionBudgets as they are left.
+    Pods and claims as they will be; `origin` has everything else, and the PodDisruptionBudgets as they are left.
 
-    `room` is what nodes have left, `free_devices` how many devices of its own nobody holds, per node.
+    `room` is what nodes have left, `free_devices` the number of unallocated devices in the node's own pools.
     """
 
-    stock: Inventory
+    inventory: Inventory
     origin: Snapshot
     room: Room
     free_devices: Amounts
-    pods: dict[PodId, Pod] = field(default_factory=dict)
-    claims: dict[ClaimId, Claim] = field(default_factory=dict)
-    _on_node: defaultdict[str, dict[PodId, None]] = field(default_factory=lambda: defaultdict(dict))
-    _of_gang: defaultdict[GangId, dict[PodId, None]] = field(default_factory=lambda: defaultdict(dict))
-    _of_pod: defaultdict[str, dict[ClaimId, None]] = field(default_factory=lambda: defaultdict(dict))
-    _of_pool: defaultdict[tuple[str, str], dict[ClaimId, None]] = field(default_factory=lambda: defaultdict(dict))
-    _whole: Snapshot | None = None
+    pods: Mapping[PodId, Pod]
+    claims: Mapping[ClaimId, Claim]
+    pods_by_node: _Index[str, PodId]
+    pods_by_gang: _Index[GangId, PodId]
+    claims_by_consumer: _Index[str, ClaimId]
+    claims_by_pool: _Index[PoolId, ClaimId]
 
     @classmethod
-    def of(cls, stock: Inventory, snapshot: Snapshot, room: Room, usage: Usage) -> "Ground":
-        """Index a snapshot; `room` and `usage` are what the same snapshot leaves and uses of nodes and devices."""
-        held = [stock.records[record].home for record in (*usage.exclusive, *usage.shared)]
-        counts = np.bincount(np.array([home for home in held if home >= 0], dtype=np.int64), minlength=len(stock.nodes))
-        owned = np.array([len(indices) for indices in stock.by_home], dtype=np.int64)
-        left = Room({resource: amounts.copy() for resource, amounts in room.free.items()})
-        ground = cls(stock, snapshot, left, owned - counts, _whole=snapshot)
-        for pod in snapshot.pods:
-            ground._index_pod(pod)
-        for claim in snapshot.claims:
-            ground._index_claim(claim)
-        return ground
+    def of(cls, inventory: Inventory, snapshot: Snapshot, room: Room, usage: Usage) -> "ClusterState":
+        """Index a snapshot; `room` and `usage` are what it leaves and uses of nodes and devices."""
+        held = [inventory.records[record].home for record in (*usage.exclusive, *usage.shared)]
+        homes = np.array([home for home in held if home >= 0], dtype=np.int64)
+        owned = np.array([len(indices) for indices in inventory.by_home], dtype=np.int64)
+        return cls(
+            inventory,
+            snapshot,
+            room,
+            owned - np.bincount(homes, minlength=len(inventory.nodes)),
+            {pod.id: pod for pod in snapshot.pods},
+            {claim.id: claim for claim in snapshot.claims},
+            _indexed((pod.node_name, pod.id) for pod in snapshot.pods),
+            _indexed(_gangs(snapshot.pods)),
+            _indexed(_consumers(snapshot.claims)),
+            _indexed(_pools(snapshot.claims)),
+        )
 
-    def whole(self) -> Snapshot:
-        """Give all of it."""
-        if self._whole is None:
-            pods = tuple(self.pods[key] for key in sorted(self.pods))
-            claims = tuple(self.claims[key] for key in sorted(self.claims))
-            self._whole = replace(self.origin, pods=pods, claims=claims)
-        return self._whole
+    @cached_property
+    def snapshot(self) -> Snapshot:
+        """The whole cluster."""
+        pods = tuple(self.pods[key] for key in sorted(self.pods))
+        claims = tuple(self.claims[key] for key in sorted(self.claims))
+        return replace(self.origin, pods=pods, claims=claims)
 
     def part(self, names: Collection[str], batch: Batch, others: Iterable[Pod]) -> Snapshot:
         """
-        Cut out the nodes of these names, with who runs there, the devices that they reach, and what these hold.
+        Cut out the nodes of these names with their pods, the devices that they reach, and the claims on these devices.
 
-        Some other pods come with them, and the members of the batch's gangs. Only for a batch that `is_local`.
+        The part also has `others`, and the members of the batch's gangs. It decides like the whole cluster only for a
+        batch that `is_local`.
         """
         wanted = frozenset(names)
-        pods = {each.id: each for each in others}
         gangs = {pod.gang for pod in batch.pods if pod.gang is not None}
-        for keys in (*(self._on_node.get(name, {}) for name in wanted), *(self._of_gang.get(key, {}) for key in gangs)):
+        pods = {each.id: each for each in others}
+        for keys in (
+            *(self.pods_by_node.get(name, ()) for name in wanted),
+            *(self.pods_by_gang.get(gang, ()) for gang in gangs),
+        ):
             pods.update((key, self.pods[key]) for key in keys)
-        near = {
+        pools = {
             PoolId(each.driver, each.pool)
             for each in self.origin.slices
             if not each.scope.node_name or each.scope.node_name in wanted
         }
-        claims = {claim: None for pod in batch.pods for claim in pod.claim_ids}
-        for pool in near:
-            claims.update(self._of_pool.get(pool, {}))
-        for pod in pods.values():
-            claims.update(self._of_pod.get(pod.uid, {}))
+        claims = {claim for pod in batch.pods for claim in pod.claim_ids if claim in self.claims}
+        claims = claims.union(
+            *(self.claims_by_pool.get(pool, ()) for pool in pools),
+            *(self.claims_by_consumer.get(pod.uid, ()) for pod in pods.values()),
+        )
         return replace(
             self.origin,
             nodes=tuple(node for node in self.origin.nodes if node.name in wanted),
-            slices=tuple(each for each in self.origin.slices if PoolId(each.driver, each.pool) in near),
+            slices=tuple(each for each in self.origin.slices if PoolId(each.driver, each.pool) in pools),
             pods=tuple(pods[key] for key in sorted(pods)),
-            claims=tuple(self.claims[key] for key in sorted(claims) if key in self.claims),
+            claims=tuple(self.claims[key] for key in sorted(claims)),
         )
 
-    def is_local(self, batch: Batch, residents: RunningPods) -> bool:
-        """Whether what runs on other nodes decides nothing about where the pods of a batch may be."""
+    def is_local(self, batch: Batch, running: RunningPods) -> bool:
+        """Whether pods on other nodes have no say in where the pods of a batch may run."""
+        return self.is_independent(batch, running) and not any(pod.host_ports or pod.volumes for pod in batch.pods)
+
+    def is_independent(self, batch: Batch, running: RunningPods) -> bool:
+        """Whether no rule between pods concerns the pods of a batch, neither their own nor one of a running pod."""
         if any(gang.levels for gang in batch.gangs):
             return False
         labels = {each.name: each.labels for each in self.origin.namespaces}
         return not any(
-            looks_around(pod)
-            or residents.keep_away(described(pod.id.namespace, labels.get(pod.id.namespace, ()), pod.labels))
+            has_inter_pod_rules(pod)
+            or running.keep_away(described(pod.id.namespace, labels.get(pod.id.namespace, ()), pod.labels))
             for pod in batch.pods
         )
 
     def device_count(self, pod: Pod) -> int:
-        """Count the devices of all claims that are reserved for a pod."""
-        count = 0
-        for key in self._of_pod.get(pod.uid, ()):
-            allocation = self.claims[key].allocation
-            count += len(allocation.results) if allocation is not None else 0
-        return count
+        """Count the devices in all claims that are reserved for a pod."""
+        allocations = (self.claims[key].allocation for key in self.claims_by_consumer.get(pod.uid, ()))
+        return sum(len(allocation.results) for allocation in allocations if allocation is not None)
 
     def claims_of(self, pools: Iterable[PoolId]) -> tuple[Claim, ...]:
         """Give the claims that hold devices of some pools."""
-        return tuple(self.claims[key] for pool in pools for key in self._of_pool.get(pool, ()))
+        return tuple(self.claims[key] for pool in pools for key in self.claims_by_pool.get(pool, ()))
 
-    def absorb(self, before: Snapshot, after: Snapshot) -> None:
-        """Take what a decision changes of pods, claims and budgets between two pictures of the same part."""
-        old_pods, new_pods = {pod.id: pod for pod in before.pods}, {pod.id: pod for pod in after.pods}
-        for key, pod in old_pods.items():
-            if new_pods.get(key) is not pod:
-                self._drop_pod(pod)
-        for key, pod in new_pods.items():
-            if old_pods.get(key) is not pod:
-                self._index_pod(pod)
-                self._count_room(pod, -1)
-        old_claims, new_claims = {each.id: each for each in before.claims}, {each.id: each for each in after.claims}
-        for claim_id, claim in old_claims.items():
-            if new_claims.get(claim_id) is not claim:
-                self._drop_claim(claim)
-        for claim_id, claim in new_claims.items():
-            if old_claims.get(claim_id) is not claim:
-                self._index_claim(claim)
-                self._count_devices(claim, -1)
-        self.origin, self._whole = replace(self.origin, budgets=after.budgets), None
+    def changed(self, before: Snapshot, after: Snapshot) -> "ClusterState":
+        """Give the state in which a decision has turned the part `before` into `after`."""
+        gone_pods, new_pods = _difference(before.pods, after.pods)
+        gone_claims, new_claims = _difference(before.claims, after.claims)
+        room = Room({resource: amounts.copy() for resource, amounts in self.room.free.items()})
+        free_devices = self.free_devices.copy()
+        for pods, claims, sign in ((gone_pods, gone_claims, 1), (new_pods, new_claims, -1)):
+            _count_room(room, self.inventory, pods, sign)
+            _count_devices(free_devices, self.inventory, claims, sign)
+        return ClusterState(
+            self.inventory,
+            replace(self.origin, budgets=after.budgets),
+            room,
+            free_devices,
+            _replaced(self.pods, [pod.id for pod in gone_pods], {pod.id: pod for pod in new_pods}),
+            _replaced(self.claims, [claim.id for claim in gone_claims], {claim.id: claim for claim in new_claims}),
+            _reindexed(
+                self.pods_by_node,
+                ((pod.node_name, pod.id) for pod in gone_pods),
+                ((pod.node_name, pod.id) for pod in new_pods),
+            ),
+            _reindexed(self.pods_by_gang, _gangs(gone_pods), _gangs(new_pods)),
+            _reindexed(self.claims_by_consumer, _consumers(gone_claims), _consumers(new_claims)),
+            _reindexed(self.claims_by_pool, _pools(gone_claims), _pools(new_claims)),
+        )
 
-    def _index_pod(self, pod: Pod) -> None:
-        self.pods[pod.id] = pod
-        self._on_node[pod.node_name][pod.id] = None
-        if pod.gang is not None:
-            self._of_gang[pod.gang][pod.id] = None
 
-    def _drop_pod(self, pod: Pod) -> None:
-        del self.pods[pod.id], self._on_node[pod.node_name][pod.id]
-        if pod.gang is not None:
-            del self._of_gang[pod.gang][pod.id]
-        self._count_room(pod, 1)
+def has_inter_pod_rules(pod: Pod) -> bool:
+    """Whether a pod has required or preferred affinity, anti-affinity, or required topology spread."""
+    return bool(pod.affinity or pod.anti_affinity or any(each.is_required for each in pod.spread))
 
-    def _index_claim(self, claim: Claim) -> None:
-        self.claims[claim.id] = claim
-        if claim.allocation is None:
-            return
-        for each in claim.reserved_for:
-            self._of_pod[each.uid][claim.id] = None
-        for result in claim.allocation.results:
-            self._of_pool[result.device[:2]][claim.id] = None
 
-    def _drop_claim(self, claim: Claim) -> None:
-        del self.claims[claim.id]
-        if claim.allocation is None:
-            return
-        for each in claim.reserved_for:
-            self._of_pod[each.uid].pop(claim.id, None)
-        for result in claim.allocation.results:
-            self._of_pool[result.device[:2]].pop(claim.id, None)
-        self._count_devices(claim, 1)
+def _gangs(pods: Iterable[Pod]) -> Iterator[tuple[GangId, PodId]]:
+    return ((pod.gang, pod.id) for pod in pods if pod.gang is not None)
 
-    def _count_room(self, pod: Pod, sign: int) -> None:
-        node = self.stock.node_index.get(pod.node_name)
+
+def _consumers(claims: Iterable[Claim]) -> Iterator[tuple[str, ClaimId]]:
+    return ((each.uid, claim.id) for claim in claims if claim.allocation is not None for each in claim.reserved_for)
+
+
+def _pools(claims: Iterable[Claim]) -> Iterator[tuple[PoolId, ClaimId]]:
+    return (
+        (PoolId(*result.device[:2]), claim.id)
+        for claim in claims
+        if claim.allocation is not None
+        for result in claim.allocation.results
+    )
+
+
+def _indexed(pairs: Iterable[tuple[_Key, _Value]]) -> _Index[_Key, _Value]:
+    found: defaultdict[_Key, list[_Value]] = defaultdict(list)
+    for key, value in pairs:
+        found[key].append(value)
+    return {key: frozenset(values) for key, values in found.items()}
+
+
+def _reindexed(
+    index: _Index[_Key, _Value], gone: Iterable[tuple[_Key, _Value]], new: Iterable[tuple[_Key, _Value]]
+) -> _Index[_Key, _Value]:
+    found = dict(index)
+    for key, value in gone:
+        found[key] -= {value}
+    for key, value in new:
+        found[key] = found.get(key, frozenset()) | {value}
+    return found
+
+
+def _difference(before: Sequence[_Object], after: Sequence[_Object]) -> tuple[list[_Object], list[_Object]]:
+    """Give the objects that are not the same any more, and those that take their place or are new."""
+    old, new = {each.id: each for each in before}, {each.id: each for each in after}
+    gone = [each for key, each in old.items() if new.get(key) is not each]
+    return gone, [each for key, each in new.items() if old.get(key) is not each]
+
+
+def _replaced(known: Mapping[_Key, _Value], gone: Iterable[_Key], new: dict[_Key, _Value]) -> Mapping[_Key, _Value]:
+    found = dict(known)
+    for key in gone:
+        del found[key]
+    return found | new
+
+
+def _count_room(room: Room, inventory: Inventory, pods: Iterable[Pod], sign: int) -> None:
+    for pod in pods:
+        node = inventory.node_index.get(pod.node_name)
         if node is None:
-            return
+            continue
         for resource, amount in ((PODS, 1), *pod.requests):
-            self.room.change(resource, node, sign * min(amount, MOST))
+            room.change(resource, node, sign * min(amount, MOST))
 
-    def _count_devices(self, claim: Claim, sign: int) -> None:
+
+def _count_devices(free: Amounts, inventory: Inventory, claims: Iterable[Claim], sign: int) -> None:
+    for claim in claims:
         for result in claim.allocation.results if claim.allocation is not None else ():
-            record = self.stock.record_of.get(result.device)
-            if record is not None and not result.admin_access and self.stock.records[record].home >= 0:
-                self.free_devices[self.stock.records[record].home] += sign
-
-
-def looks_around(pod: Pod) -> bool:
-    """Whether what runs on other nodes, or ports and volumes there, may keep a pod from a node."""
-    is_spread = any(each.is_required for each in pod.spread)
-    return bool(pod.affinity or pod.anti_affinity or is_spread or pod.host_ports or pod.volumes)
+            record = inventory.record_of.get(result.device)
+            if record is not None and not result.admin_access and inventory.records[record].home >= 0:
+                free[inventory.records[record].home] += sign

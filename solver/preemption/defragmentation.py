@@ -35,11 +35,11 @@ from solver.model import build, cells
 from solver.model.form import Expression
 from solver.model.variables import Variables
 from solver.preemption import what_if
-from solver.preemption.cluster_state import Ground
-from solver.preemption.node_ranking import Ranks
-from solver.preemption.pdb_index import Shields
-from solver.preemption.victim_usage import residents
-from solver.preemption.victims import Party
+from solver.preemption.cluster_state import ClusterState
+from solver.preemption.node_ranking import NodeRanking
+from solver.preemption.pdb_index import PdbIndex
+from solver.preemption.victim_usage import usage_of
+from solver.preemption.victims import VictimUnit
 from solver.preemption.what_if import settled, without
 from solver.problem import node_arrays
 from solver.problem.prepare import prepare
@@ -48,17 +48,17 @@ from solver.problem.solver_cache import Engine
 
 
 @dataclass(slots=True, eq=False)
-class Stays:
+class MoveRules:
     """Says why pods of a cluster may not be moved for others of a priority."""
 
     snapshot: Snapshot
     policy: Policy
     priority: int
-    shields: Shields = field(init=False)
+    pdbs: PdbIndex = field(init=False)
     _special: frozenset[tuple[str, str]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.shields = Shields(self.snapshot)
+        self.pdbs = PdbIndex(self.snapshot)
         self._special = frozenset(
             (claim.id.namespace, claim.owner_pod_uid) for claim in self.snapshot.claims if claim.is_special
         )
@@ -82,9 +82,9 @@ class Stays:
         return self._shielded(pod)
 
     def _shielded(self, pod: Pod) -> str:
-        over = [self.snapshot.budgets[each] for each in dict.fromkeys(self.shields.over(pod))]
+        over = [self.snapshot.budgets[each] for each in dict.fromkeys(self.pdbs.over(pod))]
         names = ", ".join(each.name for each in over)
-        if over and self.shields.are_too_long(pod.id.namespace):
+        if over and self.pdbs.are_too_long(pod.id.namespace):
             return "the PodDisruptionBudgets of its namespace have more requirements than are looked at"
         if len(over) > 1:
             return f"several PodDisruptionBudgets select it, and the eviction is refused then: {names}"
@@ -124,8 +124,8 @@ class _Search:
     staying: tuple[Staying, ...] = ()
 
     def run(self) -> Relocation:
-        parties = self._parties()
-        cleared, wanted = self._moved(self.snapshot, parties)
+        movable = self._movable()
+        cleared, wanted = self._moved(self.snapshot, movable)
         problem = prepare(cleared, wanted, self.policy, self.engine)
         problem = problem.with_no_whole_nodes()
         if any(problem.pod(position).id in {pod.id for pod in self.batch.pods} for position in problem.rejected):
@@ -133,32 +133,32 @@ class _Search:
                 is_found=False, reason="the pods cannot be placed anywhere: their claims are not in order"
             )
         self.staying = tuple(self._staying(problem))
-        nodes, are_all = self._nodes(problem, parties)
-        variables = build.build(problem, cells.single(problem, nodes), residents(problem, self.snapshot, parties))
-        if not self._tie(variables, problem, parties):
+        nodes, are_all = self._nodes(problem, movable)
+        variables = build.build(problem, cells.single(problem, nodes), usage_of(problem, self.snapshot, movable))
+        if not self._tie(variables, problem, movable):
             return self._nothing("no moves make enough room", is_proven=are_all)
-        found, least, is_optimal = self._least(variables, len(parties))
+        found, least, is_optimal = self._least(variables, len(movable))
         if found is None:
             reason = "no moves make enough room" if is_optimal else "no moves were found in the time"
             return self._nothing(reason, is_proven=is_optimal and are_all)
-        return self._relocation([parties[number] for number in found], least if are_all else 0)
+        return self._relocation([movable[number] for number in found], least if are_all else 0)
 
-    def _nodes(self, problem: Problem, parties: Sequence[Party]) -> tuple[list[int], bool]:
+    def _nodes(self, problem: Problem, movable: Sequence[VictimUnit]) -> tuple[list[int], bool]:
         """Give the nodes to look at, the most promising first, and whether those are all."""
         stock = problem.inventory
         room = node_arrays.room(stock.nodes, stock.node_index, self.snapshot.pods)
-        ground = Ground.of(stock, self.snapshot, room, self.engine.usage(stock, self.snapshot))
-        ranks = Ranks.of(stock, parties, ground.device_count)
-        return ranks.nodes(problem, ground.room, ground.free_devices)
+        cluster = ClusterState.of(stock, self.snapshot, room, self.engine.usage(stock, self.snapshot))
+        ranking = NodeRanking.of(stock, movable, cluster.device_count)
+        return ranking.nodes(problem, cluster.room, cluster.free_devices)
 
-    def _parties(self) -> tuple[Party, ...]:
-        """Give everybody who may be moved, each a party of one."""
+    def _movable(self) -> tuple[VictimUnit, ...]:
+        """Give everybody who may be moved, each a unit of one."""
         stays = self._stays()
         movable = (pod for pod in self.snapshot.pods if not stays.why(pod))
-        return tuple(Party((pod,), 0, stays.shields.over(pod)) for pod in movable)
+        return tuple(VictimUnit((pod,), 0, stays.pdbs.over(pod)) for pod in movable)
 
-    def _stays(self) -> Stays:
-        return Stays(self.snapshot, self.policy, min(pod.priority for pod in self.batch.pods))
+    def _stays(self) -> MoveRules:
+        return MoveRules(self.snapshot, self.policy, min(pod.priority for pod in self.batch.pods))
 
     def _staying(self, problem: Problem) -> Iterator[Staying]:
         """Name who may not be moved on nodes that could be for the pods asked for."""
@@ -180,9 +180,9 @@ class _Search:
     def _nothing(self, reason: str, *, least: int = 0, is_proven: bool = False) -> Relocation:
         return Relocation(is_found=False, least=least, is_proven=is_proven, reason=reason, staying=self.staying)
 
-    def _moved(self, snapshot: Snapshot, parties: Sequence[Party]) -> tuple[Snapshot, Batch]:
+    def _moved(self, snapshot: Snapshot, movable: Sequence[VictimUnit]) -> tuple[Snapshot, Batch]:
         """Take pods away and put what will replace them among the pods to be placed, with claims of their own."""
-        pods = [party.pods[0] for party in parties]
+        pods = [unit.pods[0] for unit in movable]
         cleared = without(snapshot, [pod.id for pod in pods], frees_devices=True)
         known = {claim.id: claim for claim in cleared.claims}
         made: dict[ClaimId, Claim] = {}
@@ -192,9 +192,9 @@ class _Search:
         cleared = replace(cleared, claims=tuple(sorted(claims, key=lambda claim: claim.id)))
         return cleared, Batch(pods=(*self.batch.pods, *replacements), gangs=self.batch.gangs)
 
-    def _tie(self, variables: Variables, problem: Problem, parties: Sequence[Party]) -> bool:
+    def _tie(self, variables: Variables, problem: Problem, movable: Sequence[VictimUnit]) -> bool:
         """Demand that everybody has a place: those asked for, and each other pod its own or a new one."""
-        number_of = {_moved_id(party.pods[0].id): number for number, party in enumerate(parties)}
+        number_of = {_moved_id(unit.pods[0].id): number for number, unit in enumerate(movable)}
         totals: defaultdict[int, Expression] = defaultdict(Expression)
         for (pod_class, _), variable in variables.pods.items():
             totals[problem.classes[pod_class].family].add(variable)
@@ -230,7 +230,7 @@ class _Search:
         least = count - (result.bound if result.bound is not None else count)
         return moved, least, result.status is EngineStatus.OPTIMAL
 
-    def _relocation(self, moved: Sequence[Party], least: int) -> Relocation:
+    def _relocation(self, moved: Sequence[VictimUnit], least: int) -> Relocation:
         """Place everybody for real, and find an order in which each step can be taken."""
         cleared, wanted = self._moved(self.snapshot, moved)
         found = what_if.place_all(cleared, wanted, self.policy, self.budget, self.engine)
@@ -245,8 +245,8 @@ class _Search:
                 source=pod.node_name,
                 target=node_of[_moved_id(pod.id)],
             )
-            for party in moved
-            for pod in party.pods
+            for unit in moved
+            for pod in unit.pods
         ]
         placements = tuple(each for each in found.placements if each.pod in own)
         claims = {claim for each in placements for claim in each.claims}
@@ -279,7 +279,7 @@ class _Search:
 
     def _step(self, now: Snapshot, pod: Pod, target: str) -> Snapshot | None:
         """Move one pod to its node, or give None where there is no room yet."""
-        cleared, wanted = self._moved(now, (Party((pod,), 0, ()),))
+        cleared, wanted = self._moved(now, (VictimUnit((pod,), 0, ()),))
         clone = replace(wanted.pods[-1], node_selector=())
         nodes = tuple(node for node in cleared.nodes if node.name == target)
         found = what_if.place_all(

@@ -1,8 +1,11 @@
-"""Which nodes are looked at, where there are more than a model bears: those that promise the least harm."""
+"""
+The nodes on which victims are searched, where there are more than one model can hold: those with the cheapest victims.
 
-import dataclasses
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+A node is ranked by a lower bound on its victims' cost, which counts room and numbers of devices only.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -10,39 +13,39 @@ import numpy.typing as npt
 
 from solver.domain import Pod
 from solver.greedy import Greedy
-from solver.preemption.victims import Party
+from solver.preemption.victims import VictimUnit
 from solver.problem.devices.inventory import Inventory, Mask
 from solver.problem.node_arrays import PODS, Amounts, Room
 from solver.problem.problem import PodClass, Problem
 
 MOST_NODES: Final = 64
-"""Nodes per pod to be placed that are looked at together; the bound is part of what `Preemption.is_proven` means."""
+"""Nodes searched together for each pod to place; the bound is part of what `Preemption.is_proven` means."""
 _LIMIT: Final = 512
 _DEVICES: Final = ""
-"""Stands for devices among the names of resources."""
+"""The key of devices among the names of resources."""
 _FAR: Final = 1 << 40
-"""A priority above all others: nobody's leaving makes enough room, as far as room and numbers tell."""
+"""A priority above all others: all victims together do not make enough room."""
 
 _Floats = npt.NDArray[np.float64]
 
 
-class _Promise(NamedTuple):
-    """Per node: the highest priority among those who would have to go, how many, and for how long they have run."""
+class _Cost(NamedTuple):
+    """Per node: the highest priority among the victims, their number, and the sum of their run times."""
 
     priority: Amounts
     number: Amounts
     seconds: Amounts
 
 
-@dataclass(slots=True, eq=False)
-class Ranks:
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeRanking:
     """
-    Parties in rows, one for each node of theirs: by node, and then the cheapest first.
+    Victim units in rows, one for each of their nodes: sorted by node, and then the cheapest first.
 
-    `amounts` are what a party gives back on that node, by resource, and devices. Who is gone gives nothing back.
+    `amounts` are what a unit gives back on that node, by resource, and devices. An evicted unit gives nothing back.
     """
 
-    party: npt.NDArray[np.int64]
+    victim: npt.NDArray[np.int64]
     node: npt.NDArray[np.int64]
     priority: Amounts
     count: Amounts
@@ -50,46 +53,40 @@ class Ranks:
     amounts: dict[str, _Floats]
 
     @classmethod
-    def of(cls, stock: Inventory, parties: Sequence[Party], devices_of: Callable[[Pod], int]) -> "Ranks":
-        """Write parties down; `devices_of` says how many devices a pod holds."""
+    def of(cls, inventory: Inventory, victims: Sequence[VictimUnit], devices_of: Callable[[Pod], int]) -> "NodeRanking":
+        """Sort victim units; `devices_of` says how many devices a pod holds."""
         rows: list[tuple[int, int, int, int, int]] = []
         kinds: dict[tuple[tuple[str, int], ...], int] = {}
         given: list[tuple[int, int, int]] = []
-        for number, party in enumerate(parties):
+        for number, victim in enumerate(victims):
             rows_of: dict[int, int] = {}
-            for pod in party.pods:
-                node = stock.node_index.get(pod.node_name)
+            for pod in victim.pods:
+                node = inventory.node_index.get(pod.node_name)
                 if node is None:
                     continue
                 row = rows_of.get(node)
                 if row is None:
                     row = rows_of[node] = len(rows)
-                    rows.append((number, node, party.priority, len(party.pods), party.seconds))
+                    rows.append((number, node, victim.priority, len(victim.pods), victim.seconds))
                 given.append((row, kinds.setdefault(pod.requests, len(kinds)), devices_of(pod)))
         columns = np.array(rows, dtype=np.int64).reshape(-1, 5)
         order = np.lexsort((columns[:, 4], columns[:, 3], columns[:, 2], columns[:, 1]))
-        amounts = {each: sums[order] for each, sums in _summed_up(given, tuple(kinds), len(rows)).items()}
-        party, node, priority, count, seconds = (columns[order, column].copy() for column in range(5))
-        return cls(party, node, priority, count, seconds, amounts)
+        amounts = {each: sums[order] for each, sums in _sums_by_row(given, tuple(kinds), len(rows)).items()}
+        numbers, nodes, priorities, counts, seconds = (columns[order, column].copy() for column in range(5))
+        return cls(numbers, nodes, priorities, counts, seconds, amounts)
 
-    def copy(self) -> "Ranks":
-        """Give one of its own to those who note that others are gone."""
-        amounts = {each: column.copy() for each, column in self.amounts.items()}
-        return dataclasses.replace(self, count=self.count.copy(), seconds=self.seconds.copy(), amounts=amounts)
-
-    def leave(self, parties: Iterable[int]) -> None:
-        """Note that these are gone."""
-        rows = np.isin(self.party, list(parties))
-        for column in (self.count, self.seconds, *self.amounts.values()):
-            column[rows] = 0
+    def without(self, evicted: Collection[int]) -> "NodeRanking":
+        """Give the ranking in which the units with these numbers are evicted."""
+        stays = ~np.isin(self.victim, list(evicted))
+        amounts = {resource: column * stays for resource, column in self.amounts.items()}
+        return replace(self, count=self.count * stays, seconds=self.seconds * stays, amounts=amounts)
 
     def nodes(self, problem: Problem, room: Room, free_devices: Amounts) -> tuple[list[int], bool]:
         """
-        Give the nodes that may take the pods of a problem, the most promising first, and whether those are all.
+        Give the nodes that may take the pods of a problem, the cheapest first, and whether these are all such nodes.
 
-        The problem is that without all parties, `room` and `free_devices` are what is left with them. A node promises
-        what the cheapest of its pods would leave behind, counting room and devices only: priority of the dearest, then
-        how many, then their work.
+        The problem is without all victim units, `room` and `free_devices` are what is left beside them. The cost of a
+        node is that of its cheapest units which make enough room: the highest priority, the number, the run times.
         """
         possible = np.zeros(problem.node_count, dtype=np.bool_)
         for each in problem.classes:
@@ -98,18 +95,18 @@ class Ranks:
         found = np.flatnonzero(possible)
         if len(found) <= 1:
             return found.tolist(), True
-        best: _Promise | None = None
+        best: _Cost | None = None
         served = Greedy.served(problem)
         for each in problem.classes:
-            promise = self._promise(_wanted(problem, each), served[each.index], room, free_devices)
-            best = promise if best is None else _better(best, promise)
+            cost = self._cost(_wanted(problem, each), served[each.index], room, free_devices)
+            best = cost if best is None else _better(best, cost)
         if best is None:
             return [], True
         order = np.lexsort((found, best.seconds[found], best.number[found], best.priority[found]))
         return found[order][:most].tolist(), len(found) <= most
 
-    def _promise(self, wanted: dict[str, int], served: Mask, room: Room, free_devices: Amounts) -> _Promise:
-        """Send parties away on every node, the cheapest first, until nothing is missing."""
+    def _cost(self, wanted: dict[str, int], served: Mask, room: Room, free_devices: Amounts) -> _Cost:
+        """Evict units on every node, the cheapest first, until nothing is missing."""
         count = len(served)
         enough = np.ones(len(self.node), dtype=np.bool_)
         lacks = np.zeros(count, dtype=np.bool_)
@@ -117,7 +114,7 @@ class Ranks:
             missing = amount - (free_devices if resource == _DEVICES else room.of(resource))
             lacks |= missing > 0
             if resource in self.amounts:
-                enough &= self._summed(self.amounts[resource]) >= missing[self.node]
+                enough &= self._running_sums(self.amounts[resource]) >= missing[self.node]
             else:
                 enough &= missing[self.node] <= 0
         rows = np.flatnonzero(enough)
@@ -125,13 +122,13 @@ class Ranks:
         priority, number, seconds = (np.full(count, value, dtype=np.int64) for value in (_FAR, 0, 0))
         at = rows[first]
         priority[nodes] = self.priority[at]
-        number[nodes] = self._summed(self.count.astype(np.float64))[at].astype(np.int64)
-        seconds[nodes] = self._summed(self.seconds.astype(np.float64))[at].astype(np.int64)
+        number[nodes] = self._running_sums(self.count.astype(np.float64))[at].astype(np.int64)
+        seconds[nodes] = self._running_sums(self.seconds.astype(np.float64))[at].astype(np.int64)
         priority[~lacks], number[~lacks], seconds[~lacks] = -_FAR, 0, 0
         priority[~served] = _FAR
-        return _Promise(priority, number, seconds)
+        return _Cost(priority, number, seconds)
 
-    def _summed(self, amounts: _Floats) -> _Floats:
+    def _running_sums(self, amounts: _Floats) -> _Floats:
         """Sum up along the rows of each node."""
         if not len(amounts):
             return amounts
@@ -141,7 +138,7 @@ class Ranks:
         return sums - before
 
 
-def _summed_up(
+def _sums_by_row(
     given: Sequence[tuple[int, int, int]], kinds: Sequence[tuple[tuple[str, int], ...]], count: int
 ) -> dict[str, _Floats]:
     """Sum up pods, devices and requests by row; `given` are (row, kind of requests, devices) of pods."""
@@ -156,16 +153,16 @@ def _summed_up(
     return found
 
 
-def _better(one: _Promise, other: _Promise) -> _Promise:
-    """Take the lesser harm of two, node by node."""
+def _better(one: _Cost, other: _Cost) -> _Cost:
+    """Take the lower of two costs, node by node."""
     is_less = other.seconds < one.seconds
     for left, right in ((other.number, one.number), (other.priority, one.priority)):
         is_less = (left < right) | ((left == right) & is_less)
-    return _Promise(*(np.where(is_less, new, old) for new, old in zip(other, one, strict=True)))
+    return _Cost(*(np.where(is_less, new, old) for new, old in zip(other, one, strict=True)))
 
 
 def _wanted(problem: Problem, pod_class: PodClass) -> dict[str, int]:
-    """What a pod takes of a node, devices among it."""
+    """What a pod takes of a node, devices included."""
     asked = sum(
         part.copies * sum(max(ask.needed for ask in request) for request in problem.components[part.component].requests)
         for part in pod_class.parts

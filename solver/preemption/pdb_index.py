@@ -1,4 +1,4 @@
-"""Which PodDisruptionBudgets count a pod: found out once in a decision, for all pods of a namespace together."""
+"""Which PodDisruptionBudgets count a pod: evaluated once in a decision, for all pods of a namespace together."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection
@@ -8,22 +8,22 @@ from solver.domain import DisruptionBudget, Pod, Snapshot
 from solver.problem.label_index import LabelIndex, positions_of
 
 MOST_REQUIREMENTS: Final = 5_000
-"""Requirements and values of all budgets of a namespace; where there are more, none of its pods may be evicted."""
+"""Requirements and values of all budgets of a namespace; with more of them none of its pods may be evicted."""
 
 Labels = tuple[tuple[str, str], ...]
 _Over = dict[Labels, tuple[int, ...]]
-"""The positions of the budgets that select pods with some labels: several where none of them may be evicted."""
+"""By labels, the positions of the budgets that select the pods; several positions mean that no pod may be evicted."""
 
 
 def _never() -> bool:
     return False
 
 
-class Shields:
-    """Finds the budgets that count a pod. When the time is up, those that are not known yet are taken to forbid all."""
+class PdbIndex:
+    """The PodDisruptionBudgets of each pod. Once the time is up, budgets not evaluated yet forbid every eviction."""
 
     def __init__(self, snapshot: Snapshot, stop: Callable[[], bool] = _never) -> None:
-        """Look at nothing yet; the budgets keep their positions, however many evictions they still allow."""
+        """Evaluate nothing yet; a budget keeps its position, however many evictions it still allows."""
         self._snapshot = snapshot
         self._stop = stop
         self._known: dict[str, _Over] = {}
@@ -35,10 +35,10 @@ class Shields:
 
     def over(self, pod: Pod) -> tuple[int, ...]:
         """
-        Give the positions of the budgets that select a pod; of those that select it together two are enough.
+        Give the positions of the budgets that select a pod, two at most: with two the pod cannot be evicted.
 
-        Stale ones grant nothing: they stand twice, so that the pod is out. So does the first one of a namespace whose
-        budgets are too long.
+        A stale budget grants no eviction and is listed twice. So is the first budget of a namespace that has more
+        requirements than are evaluated.
         """
         namespace = pod.id.namespace
         if namespace not in self._by_namespace:
@@ -51,7 +51,7 @@ class Shields:
         return known[pod.labels]
 
     def are_too_long(self, namespace: str) -> bool:
-        """Whether the budgets of a namespace have more requirements than are looked at."""
+        """Whether the budgets of a namespace have more requirements than are evaluated."""
         if namespace not in self._lengths:
             selectors = (budget.selector for _, budget in self._by_namespace.get(namespace, ()))
             rows = (row for selector in selectors if selector is not None for row in selector.requirements)
@@ -59,7 +59,7 @@ class Shields:
         return self._lengths[namespace] > MOST_REQUIREMENTS
 
     def _labels_of(self, namespace: str) -> Collection[Labels]:
-        """Give the labels that pods of a namespace have, each set of them once."""
+        """Give the distinct label sets of the pods of a namespace."""
         if self._labels is None:
             self._labels = {each: {} for each in self._by_namespace}
             for pod in self._snapshot.pods:

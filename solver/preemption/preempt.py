@@ -1,89 +1,160 @@
-"""The story: for pods that have no place, whom to evict so that they have one; the most important first.
+"""
+Preemption after the plan: pods of lower priority to evict, so that pods without a place fit.
 
-`helping` finds that beside a plan, `rearranging` asks whether a plan that is worth as much needs fewer victims.
-
-Nobody is evicted where room can be made by placing pods of the same plan elsewhere: they are not written yet.
-
-Those of the same or a lower priority count as pods that may give their room up, which comes last of all harm. Whoever
-has to is placed again, around what the plan keeps and what is held for those that are helped; where that fails, all of
-them are, and then others are looked for. What comes out is taken only where it helps more pods, or as many with fewer
-victims.
+`preemption_state` serves the preemptors beside a plan. Then it is tried whether pods of the plan can be placed
+elsewhere instead of evicting running ones, for they are not bound yet. Pods of the same or a lower priority become
+victim candidates whose eviction costs less than all others. Those that are chosen are placed again, around what the
+plan keeps and the room of the preemptors; the ones that find no place are no candidates in the next round. The new plan
+counts only if it serves more preemptors, or as many with cheaper victims. This is a heuristic: it proves nothing.
 """
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import partial
+from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from solver.domain import Batch, Budget, Plan, Pod, PodId, Preemption
+from solver.domain import Batch, Budget, GangId, Plan, Pod, PodId
 from solver.extract import Extracted
-from solver.preemption import nominated_pods, victims, what_if
-from solver.preemption.cluster_state import looks_around
-from solver.preemption.pdb_index import Shields
-from solver.preemption.preempt_units import Run, lowest
+from solver.preemption import nominated_pods, preemption_state, what_if
+from solver.preemption.cluster_state import has_inter_pod_rules
+from solver.preemption.dry_run import PreemptionContext, Preemptor
+from solver.preemption.pdb_index import PdbIndex
+from solver.preemption.preemption_state import PreemptionState, priority_of
+from solver.preemption.preemptions import with_reason
 from solver.preemption.what_if import settled
 from solver.problem.problem import Problem
 from solver.problem.solver_cache import Engine
 
 STAGE: Final = "rearranged"
 """The name of this stage in a plan's report."""
+NEVER: Final = "Never"
+"""spec.preemptionPolicy of pods that have no other pods evicted."""
+_NO_PRIORITY: Final = 1 << 40
+"""A priority that no pod has."""
 _MOST_PODS: Final = 256
-"""Pods that may be moved: the plan of a larger batch stands."""
+"""A plan with more placed pods is not rearranged."""
 _ROUNDS: Final = 4
-"""How often others are looked for when those that gave their room up find no other."""
-
-Begin = Callable[[Collection[PodId]], Run]
-"""Begins a run in which these pods of the plan may give their room up."""
+"""Rounds of rearranging."""
 
 
-class Helped(NamedTuple):
-    """A plan, still without its preemptions, with these, and the run that has found them."""
+class PreemptedPlan(NamedTuple):
+    """
+    A plan with its preemptions.
+
+    `blocked` is the highest priority of pods that found no victims beside pods of lower priority in the plan.
+    """
 
     plan: Plan
-    preemptions: tuple[Preemption, ...]
-    run: Run
+    blocked: int | None
 
 
-def _helped(plan: Plan, begin: Begin) -> Helped:
-    """Help who waits beside a plan, or beside one in which some of its pods are elsewhere, where that is better."""
-    run = begin(())
-    found = Helped(plan, run.preemptions(plan), run)
-    movable = _movable(found)
+def add_preemptions(problem: Problem, plan: Plan, budget: Budget, engine: Engine) -> PreemptedPlan:
+    """Add preemptions to the plan of a problem, and the reasons that follow from them to its unplaced pods."""
+    preemptors = _preemptors(problem, plan) if problem.policy.preemption.is_enabled and plan.unplaced else ()
+    if not preemptors:
+        return PreemptedPlan(plan, None)
+    own = _own_time(budget)
+    placed = {each.pod for each in plan.placements}
+    planned = (pod.priority for pod in problem.batch.pods if pod.id in placed)
+    context = PreemptionContext(
+        problem=problem,
+        policy=replace(problem.policy, levels=()),  # the exact places are decided when the room is free
+        budget=own,
+        engine=engine,
+        pdbs=PdbIndex(problem.snapshot, own.at("disruption budgets").should_stop),
+        preemptors=preemptors,
+        lowest_planned=min(planned, default=_NO_PRIORITY),
+        has_leaving=bool(problem.snapshot.leaving) or any(pod.is_deleting for pod in problem.snapshot.pods),
+    )
+    plan, state = _rearranged(context, plan, preemption_state.serve(context, plan))
+    unplaced = tuple(with_reason(each, state.reasons.get(each.pod)) for each in plan.unplaced)
+    return PreemptedPlan(
+        replace(plan, preemptions=state.preemptions, unplaced=unplaced), max(state.blocked, default=None)
+    )
+
+
+def leave_time(problem: Problem, budget: Budget) -> Budget:
+    """Leave a fourth of the wall time to preemption, where a pod of the batch may have others evicted."""
+    highest = max((pod.priority for pod in problem.batch.pods), default=0)
+    if not problem.policy.preemption.is_enabled or highest <= _lowest_running(problem):
+        return budget
+    return dataclasses.replace(budget, seconds=budget.seconds * 3 / 4)
+
+
+def _own_time(budget: Budget) -> Budget:
+    """Give what is left of the time, and at least an eighth of all of it."""
+    used = budget.seconds - budget.remaining_seconds()
+    return dataclasses.replace(budget, seconds=max(budget.seconds, used + budget.seconds / 8))
+
+
+def _lowest_running(problem: Problem) -> int:
+    """Give the lowest priority of the running pods of our profiles."""
+    names = problem.policy.preemption.scheduler_names
+    return min((pod.priority for pod in problem.snapshot.pods if pod.scheduler_name in names), default=_NO_PRIORITY)
+
+
+def _preemptors(problem: Problem, plan: Plan) -> tuple[Preemptor, ...]:
+    """Give the pods that may have others evicted, alone or with their gang, those of the highest priority first."""
+    rejected = frozenset(problem.pod(position).id for position in problem.rejected)
+    by_id = {pod.id: pod for pod in problem.batch.pods}
+    grouped: dict[GangId | PodId, list[Pod]] = {}
+    for unplaced in plan.unplaced:
+        pod = by_id[unplaced.pod]
+        grouped.setdefault(pod.id if pod.gang is None else pod.gang, []).append(pod)
+    found = [
+        tuple(pods)
+        for pods in grouped.values()
+        if all(pod.preemption_policy != NEVER and pod.id not in rejected for pod in pods)
+    ]
+    lowest = _lowest_running(problem) if found else 0
+    return tuple(sorted((each for each in found if priority_of(each) > lowest), key=lambda each: -priority_of(each)))
+
+
+class _Served(NamedTuple):
+    """A plan, still without its preemptions, and how its preemptors are served."""
+
+    plan: Plan
+    state: PreemptionState
+
+
+def _rearranged(context: PreemptionContext, plan: Plan, state: PreemptionState) -> _Served:
+    """Give the plan, or one in which some of its pods are elsewhere, where that makes preemption cheaper."""
+    movable = _movable(context, plan, state)
     for _ in range(_ROUNDS):
-        if not movable or run.budget.should_stop():
+        if not movable or context.budget.should_stop():
             break
-        guess = begin(movable)
-        preemptions = guess.preemptions(plan)
-        moved = guess.moved
-        if not moved or _cost(run, preemptions) >= _cost(run, found.preemptions):
+        guess = preemption_state.serve(context, plan, movable)
+        moved = [key for key in movable if key not in guess.cluster.pods]
+        if not moved or _cost(context, guess) >= _cost(context, state):
             break
-        other = _moved(guess, plan, preemptions, moved) or _moved(guess, plan, preemptions, movable)
-        if other is not None:
-            last = begin(())
-            better = Helped(other, last.preemptions(other), last)
-            if _cost(run, better.preemptions) < _cost(run, found.preemptions):
-                return better
-        dropped = moved[len(moved) // 2 :]  # some of them may find a place alone
-        movable = [key for key in movable if key not in dropped]
-    return found
+        kept, placed = _placed_elsewhere(context, plan, guess, moved)
+        found = {each.pod for each in placed.placements}
+        if len(found) == len(moved):
+            other = _merged(context, plan, kept, placed)
+            better = preemption_state.serve(context, other)
+            if _cost(context, better) < _cost(context, state):
+                return _Served(other, better)
+            found = set(moved[: len(moved) // 2])
+        movable = [key for key in movable if key not in moved or key in found]
+    return _Served(plan, state)
 
 
-def _movable(found: Helped) -> list[PodId]:
+def _movable(context: PreemptionContext, plan: Plan, state: PreemptionState) -> list[PodId]:
     """
-    Name the pods of a plan that may be placed elsewhere alone; none where rules between pods decide about it.
+    Give the pods of a plan that may be placed elsewhere by themselves; none where the batch has rules between pods.
 
-    No gangs, nor pods with claims that others use too, or that are allocated already.
+    Gangs stay, and pods with claims that others use too or that are allocated already.
     """
-    run, plan = found.run, found.plan
-    problem, pods = run.problem, {pod.id: pod for pod in run.problem.batch.pods}
-    waiting = [pods[key] for key in run.told]
-    if not waiting or len(plan.placements) > _MOST_PODS or any(looks_around(pod) for pod in problem.batch.pods):
+    batch = context.problem.batch
+    pods = {pod.id: pod for pod in batch.pods}
+    waiting = [pods[key] for key in state.reasons]
+    is_coupled = any(has_inter_pod_rules(pod) or pod.host_ports or pod.volumes for pod in batch.pods)
+    if not waiting or is_coupled or len(plan.placements) > _MOST_PODS:
         return []
     lowest = min(pod.priority for pod in waiting)
-    users = Counter(claim for pod in problem.batch.pods for claim in pod.claim_ids)
+    users = Counter(claim for pod in batch.pods for claim in pod.claim_ids)
     new = {each.claim for each in plan.allocations}
     return [
         each.pod
@@ -95,45 +166,45 @@ def _movable(found: Helped) -> list[PodId]:
     ]
 
 
-def _cost(run: Run, preemptions: Sequence[Preemption]) -> list[tuple[int, int]]:
-    """Give what is compared, less being better: by priority from the highest, pods not helped and pods evicted."""
-    batch = {pod.id: pod.priority for pod in run.problem.batch.pods}
-    running = {pod.id: pod.priority for pod in run.problem.snapshot.pods}
-    placed = Counter(batch[each.pod] for found in preemptions for each in found.placements)
-    evicted = Counter(running[each.pod] for found in preemptions for each in found.victims)
+def _cost(context: PreemptionContext, state: PreemptionState) -> list[tuple[int, int]]:
+    """Give what is compared, less being better: by priority from the highest, pods not served and pods evicted."""
+    batch = {pod.id: pod.priority for pod in context.problem.batch.pods}
+    running = {pod.id: pod.priority for pod in context.problem.snapshot.pods}
+    placed = Counter(batch[each] for each in state.placed)
+    evicted = Counter(running[each.pod] for found in state.preemptions for each in found.victims)
     first = [(-placed[tier], 0) for tier in sorted(set(batch.values()), reverse=True)]
     return [*first, *((0, evicted[tier]) for tier in sorted(set(running.values()), reverse=True))]
 
 
-def _moved(run: Run, plan: Plan, preemptions: Sequence[Preemption], moved: Collection[PodId]) -> Plan | None:
-    """Place pods of a plan again, around what it keeps and what the preemptions need; None where not all fit."""
-    problem = run.problem
+def _placed_elsewhere(
+    context: PreemptionContext, plan: Plan, state: PreemptionState, moved: Collection[PodId]
+) -> tuple[Extracted, Extracted]:
+    """Give what a plan keeps, and where its moved pods are placed around that and around the room of preemptors."""
+    problem, engine, budget = context.problem, context.engine, context.budget
     pods = {pod.id: pod for pod in problem.batch.pods}
     claims = {claim for key in moved for claim in pods[key].claim_ids}
     kept = Extracted(
         tuple(each for each in plan.placements if each.pod not in moved),
         tuple(each for each in plan.allocations if each.claim not in claims),
     )
-    leaving = (victim.pod for found in preemptions for victim in found.victims)
-    staying = [pods[each.pod] for each in kept.placements]
-    there = settled(problem.snapshot, staying, kept.placements, kept.allocations)
-    there = replace(there, nominated=tuple(_seats(pods, preemptions)), leaving=(*there.leaving, *leaving))
+    leaving = (victim.pod for found in state.preemptions for victim in found.victims)
+    there = settled(problem.snapshot, [pods[each.pod] for each in kept.placements], kept.placements, kept.allocations)
+    there = replace(there, nominated=tuple(_nominated(pods, state)), leaving=(*there.leaving, *leaving))
     batch = Batch(pods=tuple(pod for pod in problem.batch.pods if pod.id in moved), holds=problem.batch.holds)
-    around = nominated_pods.held(there, batch, problem.policy, run.engine, run.budget)
-    placed = what_if.place_all(around, batch, problem.policy, run.budget, run.engine)
-    return None if placed is None else _merged(run, plan, kept, placed)
+    around = nominated_pods.held(there, batch, problem.policy, engine, budget)
+    return kept, what_if.place(around, batch, problem.policy, budget, engine)
 
 
-def _seats(pods: dict[PodId, Pod], preemptions: Sequence[Preemption]) -> Iterator[Pod]:
-    for found in preemptions:
+def _nominated(pods: dict[PodId, Pod], state: PreemptionState) -> Iterator[Pod]:
+    for found in state.preemptions:
         for each in found.placements:
             yield replace(pods[each.pod], nominated_node_name=each.node)
 
 
-def _merged(run: Run, plan: Plan, kept: Extracted, placed: Extracted) -> Plan:
-    """Put what is placed anew where it stood; only how many are placed is still known to be the best."""
+def _merged(context: PreemptionContext, plan: Plan, kept: Extracted, placed: Extracted) -> Plan:
+    """Place the moved pods where they are now; of the levels only the numbers of placed pods are still known."""
     at = {each.pod: each for each in (*kept.placements, *placed.placements)}
-    names = {level.name for level in run.problem.placed_levels}
+    names = {level.name for level in context.problem.placed_levels}
     report = replace(
         plan.report,
         levels=tuple(level for level in plan.report.levels if level.name in names),
@@ -145,51 +216,3 @@ def _merged(run: Run, plan: Plan, kept: Extracted, placed: Extracted) -> Plan:
         allocations=(*kept.allocations, *placed.allocations),
         report=report,
     )
-
-
-class Extended(NamedTuple):
-    """
-    A plan with its preemptions.
-
-    `blocked` is the highest priority of pods that found no victims beside what the plan places of lower priority.
-    """
-
-    plan: Plan
-    blocked: int | None
-
-
-def extended(problem: Problem, plan: Plan, budget: Budget, engine: Engine) -> Extended:
-    """Add preemptions to the plan of a problem, and the reasons that follow from them to its unplaced pods."""
-    rules = problem.policy.preemption
-    if not rules.is_enabled or not plan.unplaced:
-        return Extended(plan, None)
-    own = _own_time(budget)
-    begin = partial(
-        Run,
-        problem,
-        replace(problem.policy, levels=()),  # where exactly the pods go is decided when the room is free
-        own,
-        engine,
-        rules.most_victims,
-        Shields(problem.snapshot, own.at("disruption budgets").should_stop),
-    )
-    plan, found, run = _helped(plan, begin)
-    if not found and not run.told:
-        return Extended(plan, None)
-    unplaced = tuple(victims.told(each, run.told.get(each.pod)) for each in plan.unplaced)
-    return Extended(replace(plan, preemptions=found, unplaced=unplaced), max(run.blocked, default=None))
-
-
-def sparing(problem: Problem, budget: Budget) -> Budget:
-    """Leave a fourth of a batch's wall time to preemption, where somebody of the batch might have others evicted."""
-    rules = problem.policy.preemption
-    highest = max((pod.priority for pod in problem.batch.pods), default=0)
-    if not rules.is_enabled or highest <= lowest(problem):
-        return budget
-    return dataclasses.replace(budget, seconds=budget.seconds * 3 / 4)
-
-
-def _own_time(budget: Budget) -> Budget:
-    """Give what is left of the time, and at least an eighth of all of it, however long the rest took."""
-    used = budget.seconds - budget.remaining_seconds()
-    return dataclasses.replace(budget, seconds=max(budget.seconds, used + budget.seconds / 8))

@@ -1,111 +1,116 @@
-"""The least harm, decided exactly: who has to go so that all pods of a problem are placed.
+"""
+The exact model of victims: the cheapest set of running pods without which the preemptors fit.
 
-Levels, in order: pods evicted by priority, the highest first; parties (a gang counts one, so whole gangs go rather than
-more of them); the seconds for which they have run. That no PodDisruptionBudget is broken, and no more go than may, are
-rows: the eviction subresource would refuse it. For several units together how many pods are placed comes before it all.
+The cost of evictions is minimised level by level: protected pods; pods by priority, the highest first; victim units (a
+whole gang counts one, so one whole gang goes rather than pods of two); their run times; pods of this plan that move.
+PodDisruptionBudgets and the bound on evictions are rows, because the eviction subresource refuses what breaks them.
 
-Units of one priority decided in one model: as many of their pods as can be helped, and for those the least harm.
-
-One after the other they may evict more than they have to: a victim that makes room for two counts once here, and the
-first one goes elsewhere where the second one cannot. What comes out is only taken where it is better.
+Several preemptors of one priority share a model whose first level is the number of pods placed. One after the other
+they may evict more than necessary: a victim that makes room for two counts once here, and the first preemptor goes
+elsewhere where the second one cannot.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
 
 from solver import greedy
-from solver.domain import Batch, Budget, ClaimAllocation, ClaimId, GangId, Placement, Pod, PodId, Snapshot
+from solver.domain import Batch, Budget, GangId
 from solver.engines import cpsat
 from solver.engines.cpsat import Effort, EngineStatus
-from solver.extract import Extracted
 from solver.model import assignment, build, cells
 from solver.model.assignment import UnknownChoiceError
 from solver.model.form import Expression, IntegerForm, ObjectiveLevel, OutOfTimeError
 from solver.model.variables import Variables
 from solver.model.victims import PotentialVictims
-from solver.preemption.candidates import Offers, Outlook, PreemptionCandidate
-from solver.preemption.victims import Bond, Party, bonds
-from solver.problem.problem import PodClass, Problem
+from solver.preemption.dry_run import DryRun, PreemptionCandidate
+from solver.preemption.victims import GangQuorum, VictimUnit, quorums
+from solver.problem.problem import PodClass
 from solver.search.bound import require_at_least
 from solver.search.objective_values import best
 from solver.solution import Solution
 
 _DETERMINISTIC_SECONDS: Final = 2.0
-"""How hard each level is tried; a few hundred pods on sixty nodes take a hundredth of it."""
+"""The effort for each level; a few hundred pods on sixty nodes take a hundredth of it."""
+MOST_PREEMPTORS: Final = 32
+"""Preemptors in one model."""
+MOST_NODES: Final = 128
+"""Nodes in one model of several preemptors."""
+_MOST_CELLS: Final = 1 << 14
+"""Victim units, and pairs of a class of pods and a node, in one model of several preemptors; there is no larger one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Evicted:
+class CheapestVictims:
     """
-    Positions of the parties that go, and whether no others do less harm (among the nodes that were looked at).
+    Numbers of the victim units to evict, and whether no others cost less among the nodes of the dry run.
 
-    `pods` are the positions of the batch's pods that are placed then.
+    `pods` are the batch positions of the pods that are placed then.
     """
 
-    parties: tuple[int, ...]
+    victims: tuple[int, ...]
     is_proven: bool
     pods: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class VictimProblem:
-    """
-    A problem without the parties, and what they hold; `nodes` are those where its pods may be placed.
+class _Case:
+    """A dry run with what its victims hold, at most `most` of whose pods go; `start` is a solution without victims."""
 
-    `most` is how many pods may go. `start` is a solution with all of them gone.
-    """
-
-    problem: Problem
-    before: Snapshot
-    parties: Sequence[Party]
+    dry_run: DryRun
     held: PotentialVictims
-    nodes: Sequence[int]
     most: int
     start: Solution
 
+    @property
+    def victims(self) -> Sequence[VictimUnit]:
+        return self.dry_run.victims
 
-def least(case: VictimProblem, budget: Budget) -> Evicted | None:
-    """Find the parties to evict for all pods; None where no set of them helps, or none was found in the time."""
-    variables = _model(case, budget)
+
+def cheapest(dry_run: DryRun, most: int, start: Solution) -> CheapestVictims | None:
+    """Find the victims for all pods of a dry run; None where no set of them helps, or none was found in the time."""
+    case = _Case(dry_run, dry_run.usage, most, start)
+    variables = _model(case)
     if variables is None or not _require_placed(variables):
         return None
-    return _evicted(variables, case, [], budget)
+    return _solved(variables, case, [], dry_run.budget)
 
 
-def most_helped(case: VictimProblem, budget: Budget) -> Evicted | None:
+def most_placed(dry_run: DryRun, most: int, start: Solution) -> CheapestVictims | None:
     """
-    Find the parties to evict so that as many pods as possible are placed, and for those the least harm.
+    Find the victims with which as many pods as possible are placed, and of these sets the cheapest.
 
-    Of a gang all pods of the problem are placed or none. None where that was not proven.
+    Of a gang all pods are placed or none. None where that was not proven.
     """
-    variables = _model(case, budget)
+    case = _Case(dry_run, dry_run.usage, most, start)
+    variables = _model(case)
     if variables is None:
         return None
     totals = _totals(variables)
     _keep_whole(variables, totals)
     placed = Expression({variable: 1 for total in totals.values() for variable in total.terms})
-    found = _evicted(variables, case, [ObjectiveLevel("placed", placed)], budget)
+    found = _solved(variables, case, [ObjectiveLevel("placed", placed)], dry_run.budget)
     return found if found is not None and found.is_proven else None
 
 
-def _model(case: VictimProblem, budget: Budget) -> Variables | None:
-    """Write the model; None where the time is up before it stands."""
-    single = cells.single(case.problem, case.nodes)
+def _model(case: _Case) -> Variables | None:
+    """Write the model; None where the time is up before it is complete."""
+    problem = case.dry_run.problem
     try:
-        return build.build(case.problem, single, case.held, stop=budget.should_stop)
+        single = cells.single(problem, case.dry_run.nodes)
+        return build.build(problem, single, case.held, stop=case.dry_run.budget.should_stop)
     except OutOfTimeError:
         return None
 
 
-def _evicted(variables: Variables, case: VictimProblem, first: list[ObjectiveLevel], budget: Budget) -> Evicted | None:
-    """Decide level by level; where there are levels before those of harm, all are proven or nothing is found."""
-    form, kept = variables.form, range(case.held.count)  # the first variables are those of the parties
+def _solved(variables: Variables, case: _Case, first: list[ObjectiveLevel], budget: Budget) -> CheapestVictims | None:
+    """Solve level by level; with levels before those of the cost, all are proven or nothing is found."""
+    form, kept = variables.form, range(case.held.count)  # the first variables are those of the victims
     _protect(form, case)
-    whole = {bond: _bind(variables, bond, numbers) for bond, numbers in bonds(case.parties).items()}
-    form.levels = [*first, *_levels(case.parties, whole)]
+    whole = {quorum: _bind(variables, quorum, numbers) for quorum, numbers in quorums(case.victims).items()}
+    form.levels = [*first, *_levels(case.victims, whole)]
     best, proven = _hint(variables, case), True
     found: list[int] | None = None
     for position, level in enumerate(form.levels):
@@ -125,11 +130,11 @@ def _evicted(variables: Variables, case: VictimProblem, first: list[ObjectiveLev
         require_at_least(form, position, level.expression.value(found))
     if found is None:
         return None
-    return Evicted(tuple(number for number in kept if not found[number]), proven, _placed(variables, found))
+    return CheapestVictims(tuple(number for number in kept if not found[number]), proven, _placed(variables, found))
 
 
 def _placed(variables: Variables, values: list[int]) -> tuple[int, ...]:
-    """Name the pods that are placed, the first ones of those that are alike."""
+    """Give the pods that are placed: of interchangeable pods the first ones."""
     totals = _totals(variables)
     families = variables.problem.families
     return tuple(
@@ -138,7 +143,7 @@ def _placed(variables: Variables, values: list[int]) -> tuple[int, ...]:
 
 
 def _totals(variables: Variables) -> defaultdict[int, Expression]:
-    """Count the pods that are placed of each family."""
+    """Count the placed pods of each family of classes."""
     totals: defaultdict[int, Expression] = defaultdict(Expression)
     for (pod_class, _), variable in variables.pods.items():
         totals[variables.problem.classes[pod_class].family].add(variable)
@@ -146,7 +151,7 @@ def _totals(variables: Variables) -> defaultdict[int, Expression]:
 
 
 def _require_placed(variables: Variables) -> bool:
-    """Demand that every pod is placed; whether that can be at all."""
+    """Require that every pod is placed; False where a pod has no place at all."""
     totals = _totals(variables)
     for family in variables.problem.families:
         if family[0].index not in totals:
@@ -174,81 +179,84 @@ def _complete_whole(whole: int, total: Expression, values: list[int]) -> None:
     values[whole] = int(total.value(values) > 0)
 
 
-def _protect(form: IntegerForm, case: VictimProblem) -> None:
-    """Break no PodDisruptionBudget, and evict no more than may be: evicted is what is not kept."""
+def _protect(form: IntegerForm, case: _Case) -> None:
+    """Bound the evictions, all of them and those of each PodDisruptionBudget: what is not kept is evicted."""
     of_budget: defaultdict[int, Counter[int]] = defaultdict(Counter)
-    everybody = Expression()
-    for number, party in enumerate(case.parties):
-        if not party.is_moved:
-            everybody.add(number, -len(party.pods))
-        for each in party.budgets:
+    all_pods = Expression()
+    for number, victim in enumerate(case.victims):
+        if not victim.is_moved:
+            all_pods.add(number, -len(victim.pods))
+        for each in victim.budgets:
             of_budget[each][number] += 1
-    total = -sum(everybody.terms.values())
+    total = -sum(all_pods.terms.values())
     if total > case.most:
-        form.require(everybody, "evictions", high=case.most - total)
+        form.require(all_pods, "evictions", high=case.most - total)
     for each, counts in of_budget.items():
-        allowed = case.before.budgets[each].allowed
+        allowed = case.dry_run.snapshot.budgets[each].allowed
         if counts.total() > allowed:
             spent = Expression({number: -count for number, count in counts.items()})
             form.require(spent, "PodDisruptionBudget", high=allowed - counts.total())
 
 
-def _bind(variables: Variables, bond: Bond, numbers: Sequence[int]) -> tuple[int, int]:
-    """Keep as many of a gang as it needs, or none; give the variable that is 1 while it is kept, and its size."""
+def _bind(variables: Variables, quorum: GangQuorum, numbers: Sequence[int]) -> tuple[int, int]:
+    """Keep the quorum of a gang, or none of it; give the variable that is 1 while it is kept, and the gang's size."""
     form = variables.form
-    whole = form.variable(int(bond.must_stay), 1)
+    whole = form.variable(int(quorum.must_stay), 1)
     kept = Expression(dict.fromkeys(numbers, 1))
-    kept.add(whole, -bond.need)
+    kept.add(whole, -quorum.need)
     form.require(kept, "gang", low=0)
     for number in numbers:
         form.require(Expression({number: 1, whole: -1}), "gang", high=0)
 
     def complete(values: list[int]) -> None:
-        values[whole] = int(sum(values[number] for number in numbers) >= bond.need)
+        values[whole] = int(sum(values[number] for number in numbers) >= quorum.need)
 
     variables.completions.append(complete)
     return whole, len(numbers)
 
 
-def _levels(parties: Sequence[Party], gangs: Mapping[Bond, tuple[int, int]]) -> list[ObjectiveLevel]:
+def _levels(victims: Sequence[VictimUnit], gangs: Mapping[GangQuorum, tuple[int, int]]) -> list[ObjectiveLevel]:
     """
-    Name what to maximise: spared pods kept, pods kept of each priority, parties kept (a whole gang is one), work kept.
+    Give what to maximise, the most important first.
 
-    Pods that are not evicted but moved come last: as few as can be.
+    Kept pods with a protection, kept pods of each priority from the highest, kept units (a whole gang counts one), kept
+    work, and pods of this plan that stay.
     """
     tiers: defaultdict[int, Expression] = defaultdict(Expression)
-    moved = [number for number, party in enumerate(parties) if party.is_moved]
-    for number, party in enumerate(parties):
-        for pod in () if party.is_moved else party.pods:
+    moved = [number for number, victim in enumerate(victims) if victim.is_moved]
+    for number, victim in enumerate(victims):
+        for pod in () if victim.is_moved else victim.pods:
             tiers[pod.priority].add(number)
     levels = [ObjectiveLevel(f"kept:{priority}", tiers[priority]) for priority in sorted(tiers, reverse=True)]
-    spared = {number: party.spared for number, party in enumerate(parties) if party.spared}
-    if spared:
-        levels.insert(0, ObjectiveLevel("spared", Expression(spared)))
-    stays = Expression({number: 1 for number, party in enumerate(parties) if not party.is_moved})
+    protected = {number: victim.protected for number, victim in enumerate(victims) if victim.protected}
+    if protected:
+        levels.insert(0, ObjectiveLevel("protected", Expression(protected)))
+    stays = Expression({number: 1 for number, victim in enumerate(victims) if not victim.is_moved})
     for whole, size in gangs.values():
         stays.add(whole, 1 - size)
-    levels.append(ObjectiveLevel("parties", stays))
-    levels.append(ObjectiveLevel("work", Expression({number: each.seconds for number, each in enumerate(parties)})))
+    levels.append(ObjectiveLevel("victims", stays))
+    levels.append(ObjectiveLevel("work", Expression({number: each.seconds for number, each in enumerate(victims)})))
     if moved:
         levels.append(ObjectiveLevel("moved", Expression(dict.fromkeys(moved, 1))))
     return levels
 
 
-def _hint(variables: Variables, case: VictimProblem) -> list[int] | None:
-    """Start from the solution: everybody stays who is not on its nodes and holds nothing cluster-wide."""
+def _hint(variables: Variables, case: _Case) -> list[int] | None:
+    """Start from the solution: keep the units that are on none of its nodes and hold node-local devices only."""
     try:
         values = assignment.values_of(variables, case.start)
     except UnknownChoiceError:
         return None
-    names = [node.name for node in case.problem.inventory.nodes]
+    names = [node.name for node in case.dry_run.problem.inventory.nodes]
     used = {names[choice.node] for choice in case.start.choices}
     used |= {names[shared.node] for shared in case.start.shared.values()}
-    wide = {party for draw in case.held.draws for party in draw.parties if any(node < 0 for node, *_ in draw.budgets)}
-    for number, party in enumerate(case.parties):
-        values[number] = int(not (party.nodes & used) and number not in wide)
-    for bond, numbers in bonds(case.parties).items():
-        if sum(values[number] for number in numbers) < bond.need:
+    wide = {
+        victim for claim in case.held.claims if any(node < 0 for node, *_ in claim.budgets) for victim in claim.victims
+    }
+    for number, victim in enumerate(case.victims):
+        values[number] = int(not (victim.nodes & used) and number not in wide)
+    for quorum, numbers in quorums(case.victims).items():
+        if sum(values[number] for number in numbers) < quorum.need:
             for number in numbers:
                 values[number] = 0
     for complete in variables.completions:
@@ -256,128 +264,26 @@ def _hint(variables: Variables, case: VictimProblem) -> list[int] | None:
     return values
 
 
-MOST_UNITS: Final = 32
-"""Units that are decided together."""
-MOST_NODES: Final = 128
-"""Nodes that one model of several units looks at."""
-_MOST_CELLS: Final = 1 << 14
-"""How many parties, and pairs of a class of pods and a node, one model may hold; what is larger stays as it is."""
+class JointDecision(NamedTuple):
+    """What was found for several preemptors; with `is_best` no other way serves more of them or costs less."""
 
-Unit = tuple[Pod, ...]
-
-
-class Share(NamedTuple):
-    """Units that make way for each other's sake: where they go, and who goes for them all."""
-
-    units: list[Unit]
-    placements: tuple[Placement, ...]
-    allocations: tuple[ClaimAllocation, ...]
-    evicted: tuple[Party, ...]
-
-
-class _Group(NamedTuple):
-    """Units with the nodes and the newly allocated claims that they have in common."""
-
-    units: list[Unit]
-    nodes: set[str]
-    claims: set[ClaimId]
-
-    def meets(self, other: "_Group") -> bool:
-        """Whether they share a node or a claim."""
-        return bool(self.nodes & other.nodes or self.claims & other.claims)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Joint:
-    """What was decided for units together; `is_best` says that nothing else can help more of them or do less harm."""
-
-    units: list[Unit]
     found: PreemptionCandidate
-    offers: Offers
     is_best: bool
 
-    def is_better(self, helped: int, evicted: Sequence[Party]) -> bool:
-        """Whether it helps more pods than another way does, which helps so many, or as many with less harm."""
-        parties = (*self.found.evicted, *evicted)
-        tiers = sorted({pod.priority for party in parties if not party.is_moved for pod in party.pods}, reverse=True)
-        own = (-len(self.found.placed.placements), *_harm(self.offers, self.found.evicted, tiers))
-        return own < (-helped, *_harm(self.offers, evicted, tiers))
 
-
-def decided(outlook: Outlook, units: list[Unit], offers: Offers, most: int) -> Joint | None:
-    """Decide for several units; None where the model is too large, not proven, or refused by a rule."""
-    problem = outlook.problem
-    size = len(outlook.parties) + len(problem.classes) * len(outlook.names)
-    if problem.rejected or not outlook.parties or size > _MOST_CELLS:
+def decide_together(dry_run: DryRun, most: int) -> JointDecision | None:
+    """Search victims for the preemptors of a dry run; None where the model is too large, not proven, or not valid."""
+    problem = dry_run.problem
+    size = len(dry_run.victims) + len(problem.classes) * len(dry_run.names)
+    if problem.rejected or not dry_run.victims or size > _MOST_CELLS:
         return None
-    start = best(problem, greedy.candidates(problem))
-    case = VictimProblem(problem, outlook.view.snapshot, outlook.parties, outlook.held, outlook.nodes, most, start)
-    answer = most_helped(case, outlook.budget)
-    if answer is None or not answer.pods or outlook.budget.should_stop():
+    answer = most_placed(dry_run, most, best(problem, greedy.candidates(problem)))
+    if answer is None or not answer.pods or dry_run.budget.should_stop():
         return None
-    evicted = tuple(outlook.parties[number] for number in answer.parties)
+    evicted = tuple(dry_run.victims[number] for number in answer.victims)
     pods = tuple(problem.pod(position) for position in answer.pods)
-    placed = outlook.placed(evicted, Batch(pods=pods, gangs=outlook.batch.gangs_of(pods)))
+    placed = dry_run.place(evicted, Batch(pods=pods, gangs=dry_run.batch.gangs_of(pods)))
     if placed is None:
         return None
-    found = PreemptionCandidate(evicted, placed, outlook.view, outlook.cleared(evicted), is_proven=outlook.are_all)
-    is_best = outlook.are_all and len(pods) == len(outlook.batch.pods) and not outlook.is_overfull
-    return Joint(units, found, offers, is_best)
-
-
-def chosen(helped: Sequence[Unit], others: Sequence[Unit], most: int) -> list[Unit]:
-    """Choose at most so many units to be decided together: those that one after the other could be helped first."""
-    return [*helped, *others][:most]
-
-
-def _harm(offers: Offers, evicted: Sequence[Party], tiers: Sequence[int]) -> Iterator[int]:
-    """Give what is compared, less being better: pods evicted by priority, parties, seconds of work, pods moved."""
-    moved = sum(party.is_moved for party in evicted)
-    evicted = [party for party in evicted if not party.is_moved]
-    counts = Counter(pod.priority for party in evicted for pod in party.pods)
-    yield from (counts[tier] for tier in tiers)
-    going: Counter[Bond] = Counter(party.bond for party in evicted if party.bond is not None)
-    yield len(evicted) - sum(count - 1 for bond, count in going.items() if count == offers.members(bond))
-    yield sum(party.seconds for party in evicted)
-    yield moved
-
-
-def shares(units: Iterable[Unit], evicted: Sequence[Party], placed: Extracted, *, is_wide: bool = False) -> list[Share]:
-    """
-    Divide a decision so that each share can be carried out by itself: whoever needs the same victims is in one.
-
-    They meet on nodes, and in claims that are allocated for them. Where a victim is on nobody's node, or holds what
-    several nodes reach (`is_wide`), all are in one.
-    """
-    made = {each.claim for each in placed.allocations}
-    at = {each.pod: _Group([], {each.node}, made.intersection(each.claims)) for each in placed.placements}
-    there = [(unit, [at[pod.id] for pod in unit]) for unit in units if unit[0].id in at]
-    used = set[str]().union(*(each.nodes for _, seats in there for each in seats))
-    is_apart = not is_wide and all(party.nodes & used for party in evicted)
-    groups: list[_Group] = []
-    for unit, seats in there:
-        nodes = set[str]().union(*(each.nodes for each in seats))
-        reach = nodes.union(*(party.nodes & used for party in evicted if party.nodes & nodes))
-        own = _Group([unit], reach, set[ClaimId]().union(*(each.claims for each in seats)))
-        meeting = [group for group in groups if not is_apart or group.meets(own)]
-        groups = [group for group in groups if is_apart and not group.meets(own)]
-        groups.append(_merged([*meeting, own]))
-    return list(_divided(groups, evicted, placed))
-
-
-def _merged(groups: Sequence[_Group]) -> _Group:
-    nodes = set[str]().union(*(each.nodes for each in groups))
-    return _Group([unit for each in groups for unit in each.units], nodes, set().union(*(g.claims for g in groups)))
-
-
-def _divided(groups: Sequence[_Group], evicted: Sequence[Party], placed: Extracted) -> Iterator[Share]:
-    of_pod: dict[PodId, int] = {pod.id: n for n, group in enumerate(groups) for unit in group.units for pod in unit}
-    parties: defaultdict[int, list[Party]] = defaultdict(list)
-    for party in evicted:
-        parties[next((n for n, group in enumerate(groups) if group.nodes & party.nodes), 0)].append(party)
-    given = {each.claim: each for each in placed.allocations}
-    for number, group in enumerate(groups):
-        placements = tuple(each for each in placed.placements if of_pod[each.pod] == number)
-        used = dict.fromkeys(claim for each in placements for claim in each.claims)
-        allocations = tuple(given.pop(claim) for claim in used if claim in given)
-        yield Share(group.units, placements, allocations, tuple(parties[number]))
+    is_best = dry_run.are_all and len(pods) == len(dry_run.batch.pods) and not dry_run.is_overfull
+    return JointDecision(dry_run.candidate(evicted, placed, is_proven=dry_run.are_all), is_best)

@@ -1,61 +1,62 @@
-"""What parties hold of nodes and devices, in the words of a problem that leaves them out."""
+"""What victims hold of nodes and devices, in the numbers of a problem that leaves them out."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 
 from solver.domain import Claim, CounterId, DeviceId, DeviceResult, Snapshot
-from solver.model.victims import Draw, PotentialVictims, Tenancy
-from solver.preemption.victims import Party
+from solver.model.victims import PotentialVictims, VictimClaim, VictimPod
+from solver.preemption.victims import VictimUnit
 from solver.problem.devices.layout import GLOBAL
 from solver.problem.node_arrays import MOST
 from solver.problem.problem import Problem
 
 _Remembered = dict[DeviceId, tuple[tuple[CounterId, int], ...]]
+"""What devices that are not published any more draw of counters."""
 
 
-def residents(problem: Problem, before: Snapshot, parties: Sequence[Party]) -> PotentialVictims:
-    """Describe parties; `before` is the cluster with them, the problem that without them and their claims."""
-    found = PotentialVictims(count=len(parties))
-    party_of: dict[str, int] = {}
-    for number, party in enumerate(parties):
-        for pod in party.pods:
-            party_of[pod.uid] = number
+def usage_of(problem: Problem, before: Snapshot, victims: Sequence[VictimUnit]) -> PotentialVictims:
+    """Describe victims; `before` is the cluster with them, `problem` is without them and their claims."""
+    found = PotentialVictims(count=len(victims))
+    victim_of: dict[str, int] = {}
+    for number, victim in enumerate(victims):
+        for pod in victim.pods:
+            victim_of[pod.uid] = number
             node = problem.inventory.node_index.get(pod.node_name)
             if node is not None:
                 requests = tuple((resource, min(amount, MOST)) for resource, amount in pod.requests)
-                found.tenancies.append(Tenancy(number, node, requests))
+                found.pods.append(VictimPod(number, node, requests))
     remembered = dict(before.draws)
     for claim in before.claims:
         left = problem.claims.get(claim.id)
         if claim.allocation is None or (left is not None and left.allocation is not None):
             continue
-        consumers = dict.fromkeys(party_of[each.uid] for each in claim.reserved_for if each.uid in party_of)
+        consumers = dict.fromkeys(victim_of[each.uid] for each in claim.reserved_for if each.uid in victim_of)
         if consumers:
-            found.draws.append(_draw(problem, claim, tuple(consumers), remembered))
-    found.draws = _bounded(problem, found.draws)
-    found.grains = _grains(problem, {each[:2] for draw in found.draws for each in draw.budgets})
+            found.claims.append(_claim(problem, claim, tuple(consumers), remembered))
+    found.claims = _bounded(problem, found.claims)
+    found.units = _units(problem, {each[:2] for claim in found.claims for each in claim.budgets})
     return found
 
 
-def _bounded(problem: Problem, draws: list[Draw]) -> list[Draw]:
-    """Let what a claim takes beyond everything that there is count as a little more than that: engines can add it."""
-    if all(amount <= MOST for draw in draws for *_, amount in draw.budgets):
-        return draws
+def _bounded(problem: Problem, claims: list[VictimClaim]) -> list[VictimClaim]:
+    """Cap what a claim takes at one more than all that is left, so that solvers can add it."""
+    if all(amount <= MOST for claim in claims for *_, amount in claim.budgets):
+        return claims
     left = _left(problem)
 
     def most(node: int, budget: int) -> int:
         return max(0, left.get((node, budget), MOST)) + 1
 
     return [
-        draw._replace(
-            budgets=tuple((node, budget, min(amount, most(node, budget))) for node, budget, amount in draw.budgets)
+        claim._replace(
+            budgets=tuple((node, budget, min(amount, most(node, budget))) for node, budget, amount in claim.budgets)
         )
-        for draw in draws
+        for claim in claims
     ]
 
 
-def _draw(problem: Problem, claim: Claim, consumers: tuple[int, ...], remembered: _Remembered) -> Draw:
-    """Write a claim down; what it takes of capacities and counters is in their own units, not yet in the layout's."""
+def _claim(problem: Problem, claim: Claim, consumers: tuple[int, ...], remembered: _Remembered) -> VictimClaim:
+    """Describe a claim; what it takes of capacities and counters is in their own units, not yet in the layout's."""
     budgets: defaultdict[tuple[int, int], int] = defaultdict(int)
     shares: dict[tuple[int, int], None] = {}
     for result in claim.allocation.results if claim.allocation is not None else ():
@@ -65,31 +66,34 @@ def _draw(problem: Problem, claim: Claim, consumers: tuple[int, ...], remembered
         if not is_share:
             for place, amount in _counters(problem, result.device, remembered):
                 budgets[place] += amount
-    return Draw(consumers, tuple((node, budget, amount) for (node, budget), amount in budgets.items()), tuple(shares))
+    return VictimClaim(
+        consumers, tuple((node, budget, amount) for (node, budget), amount in budgets.items()), tuple(shares)
+    )
 
 
-def _grains(problem: Problem, places: Collection[tuple[int, int]]) -> dict[tuple[int, int], tuple[int, int]]:
-    """Give the unit of each budget whose unit is not 1, and what is left of it beside whole units."""
+def _units(problem: Problem, places: Collection[tuple[int, int]]) -> dict[tuple[int, int], tuple[int, int]]:
+    """Give the unit of each budget whose unit is not 1, and the rest of the budget beside whole units."""
     found = {}
-    unlike = {(node, budget): scale for node, budget in places if (scale := _scale(problem, node, budget)) > 1}
-    if not unlike:
+    scaled = {(node, budget): scale for node, budget in places if (scale := _scale(problem, node, budget)) > 1}
+    if not scaled:
         return {}
     left = _left(problem)
-    for place, scale in unlike.items():
+    for place, scale in scaled.items():
         found[place] = (scale, max(0, left.get(place, 0)) % scale)
     return found
 
 
 def _left(problem: Problem) -> dict[tuple[int, int], int]:
-    """Give what is left of capacities and counters, in their own units, by node (or -1) and budget."""
-    stock, layout, usage = problem.inventory, problem.layout, problem.usage
+    """Give what is left of capacities and counters, in their own units, by node (-1: cluster-wide) and budget."""
+    inventory, layout, usage = problem.inventory, problem.layout, problem.usage
     found = {
-        place: stock.budgets[counter] - usage.drawn.get(counter, 0) for counter, place in layout.counter_place.items()
+        place: inventory.budgets[counter] - usage.drawn.get(counter, 0)
+        for counter, place in layout.counter_place.items()
     }
     for record, (node, position) in layout.place_of.items():
         kind = layout.wide_types[position] if node < 0 else layout.groups[layout.group_of[node]].types[position]
         consumed = usage.shared.get(record, {})
-        capacities = dict(stock.records[record].device.capacities)
+        capacities = dict(inventory.records[record].device.capacities)
         for name, budget in kind.capacities.items():
             found[node, budget] = capacities[name].value.nano - consumed.get(name, 0)
     return found
@@ -102,10 +106,10 @@ def _add_device(
     shares: dict[tuple[int, int], None],
 ) -> bool:
     """
-    Count what a result takes of its device; whether it shares one, which draws counters when it is opened.
+    Count what a result takes of its device; True for a share of one, which draws counters once it is open.
 
-    A device that no demand of the batch sees is missed by nobody; one that changed from exclusive to shareable is
-    given back only in the real cluster.
+    A device that no request of the batch matches does not count. What a device gives back that was exclusive and became
+    shareable shows only in the dry run.
     """
     record = problem.inventory.record_of.get(result.device)
     place = problem.layout.place_of.get(record) if record is not None else None

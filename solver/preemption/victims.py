@@ -1,6 +1,7 @@
-"""Who may be evicted: pods of lower priority, alone or as the gang that they belong to, and what protects them.
+"""
+Which running pods may be evicted: pods of lower priority, alone or as the gang that they belong to.
 
-What preemption says: to the pods that wait, about whom they wait for, and to those that go.
+What protects a pod: the annotation dovetail.dev/preemptible, PodDisruptionBudgets, its gang, its minimum run time.
 """
 
 from collections import Counter, defaultdict
@@ -8,34 +9,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from msgspec import structs
+from solver.domain import DisruptionBudget, GangId, Pod, PodId, PreemptionRules, Protection, Snapshot
+from solver.preemption.pdb_index import PdbIndex
 
-from solver.domain import (
-    DisruptionBudget,
-    GangId,
-    Pod,
-    PodId,
-    PreemptionRules,
-    Protection,
-    Reason,
-    ReasonCode,
-    Snapshot,
-    Unplaced,
-    Victim,
-    wording,
-)
-from solver.preemption.pdb_index import Shields
-
-MOVED: Final = -(1 << 40)
-"""The priority, lower than any other, of pods that the plan places and that may give their room up to go elsewhere."""
-_WHOLE: Final = Protection()
+MOVABLE: Final = -(1 << 40)
+"""The priority, lower than any other, of pods that this plan places and that may be placed elsewhere instead."""
+_FULL: Final = Protection()
 
 
-class Bond(NamedTuple):
+class GangQuorum(NamedTuple):
     """
-    What holds the parties of a gang together: `need` of those that may go stay, or all of them go.
+    What ties the victim units of one gang together: `need` of them stay, or all of them go.
 
-    Where some members may not go, the others cannot all go: then `must_stay` says that `need` of them stay anyway.
+    With `must_stay` some members of the gang cannot be evicted: then `need` of these units stay in any case.
     """
 
     gang: GangId
@@ -43,91 +29,91 @@ class Bond(NamedTuple):
     must_stay: bool
 
 
-@dataclass(slots=True, eq=False)  # not frozen: there may be as many as pods, and that makes them three times as dear
-class Party:
+@dataclass(slots=True, eq=False)  # not frozen: there may be one for each pod, and creation would be three times slower
+class VictimUnit:
     """
-    Pods that go together: one, or all members of a gang that run.
+    Running pods that are evicted together: one pod, or all running members of a gang.
 
-    `seconds` is the time for which they have run, summed up: the work that is lost. `budgets` are the positions of the
-    PodDisruptionBudgets that each of them is counted against. A member of a gang that has more than it needs is a party
-    of its own, with a bond. `spared` counts those of them that a protection covers which does not bind here: they go
-    last. `breaks_budgets` says that no PodDisruptionBudget keeps them.
+    `seconds` is the sum of their run times, the work that is lost. `budgets` has for each pod the positions of the
+    PodDisruptionBudgets that count it. A member that its gang can spare is a unit by itself, with a quorum. `protected`
+    counts the pods with a protection that does not bind here; they are evicted last. `breaks_budgets` says that
+    PodDisruptionBudgets are ignored.
     """
 
     pods: tuple[Pod, ...]
     seconds: int
     budgets: tuple[int, ...]
-    bond: Bond | None = None
-    spared: int = 0
+    quorum: GangQuorum | None = None
+    protected: int = 0
     breaks_budgets: bool = False
 
     @property
     def priority(self) -> int:
-        """The highest priority among them."""
+        """The highest priority among the pods."""
         return self.pods[0].priority if len(self.pods) == 1 else max(pod.priority for pod in self.pods)
 
     @property
     def is_moved(self) -> bool:
-        """Whether it is not evicted but placed elsewhere: it is not bound yet."""
-        return self.pods[0].priority == MOVED
+        """Whether this is a pod of this plan, which is placed elsewhere and not evicted."""
+        return self.pods[0].priority == MOVABLE
 
     @property
     def nodes(self) -> frozenset[str]:
-        """Where they run."""
+        """The nodes on which the pods run."""
         return frozenset(pod.node_name for pod in self.pods)
 
     def is_allowed(self, budgets: Sequence[DisruptionBudget]) -> bool:
-        """Whether no budget is broken by it alone."""
+        """Whether no budget is broken by the eviction of this unit alone."""
         if not self.budgets:
             return True
         counts = Counter(self.budgets)
         return all(count <= budgets[each].allowed for each, count in counts.items())
 
 
-def pods_of(parties: Iterable[Party]) -> frozenset[PodId]:
-    """Give the keys of all their pods."""
-    return frozenset(pod.id for party in parties for pod in party.pods)
+def pods_of(victims: Iterable[VictimUnit]) -> frozenset[PodId]:
+    """Give the keys of all pods of some units."""
+    return frozenset(pod.id for victim in victims for pod in victim.pods)
 
 
-def candidates(
-    snapshot: Snapshot, priority: int, rules: PreemptionRules, shields: Shields, protection: Protection = _WHOLE
-) -> tuple[Party, ...]:
+def victim_units(
+    snapshot: Snapshot, priority: int, rules: PreemptionRules, pdbs: PdbIndex, protection: Protection = _FULL
+) -> tuple[VictimUnit, ...]:
     """
-    Give everybody who may make room for pods of a priority, in the order of their keys.
+    Give what may be evicted for pods of a priority, in the order of the pods' keys.
 
-    A pod that several budgets select is out: the eviction subresource refuses it. So are pods whose budget is used up,
-    and gangs one of whose members may not go, but for members that they have above their minimum. What `protection`
-    leaves out keeps nobody.
+    Left out are pods that several budgets select (the eviction subresource refuses them), pods whose budget is used up,
+    and gangs with a member that may not be evicted, except for members above the gang's minimum. `protection` says
+    which of these protections bind.
     """
-    search = _Candidates(snapshot, priority, rules, shields, protection)
+    search = _Search(snapshot, priority, rules, pdbs, protection)
     gangs: dict[GangId, list[Pod]] = {}
-    found: list[Party] = []
+    found: list[VictimUnit] = []
     for pod in snapshot.pods:
         if pod.gang is not None:
             gangs.setdefault(pod.gang, []).append(pod)
         elif search.may_go(pod):
-            party = search.party((pod,))
-            if party is not None and party.is_allowed(snapshot.budgets):
-                found.append(party)
+            victim = search.unit((pod,))
+            if victim is not None and victim.is_allowed(snapshot.budgets):
+                found.append(victim)
     if not gangs:
         return tuple(found)
     for gang, pods in gangs.items():
         found += search.of_gang(gang, pods)
-    return tuple(sorted(found, key=lambda party: party.pods[0].id))
+    return tuple(sorted(found, key=lambda victim: victim.pods[0].id))
 
 
-class _Candidates:
-    """Makes parties of pods that may make room for a priority."""
+class _Search:
+    """Forms the victim units for preemptors of one priority."""
 
     def __init__(
-        self, snapshot: Snapshot, priority: int, rules: PreemptionRules, shields: Shields, protection: Protection
+        self, snapshot: Snapshot, priority: int, rules: PreemptionRules, pdbs: PdbIndex, protection: Protection
     ) -> None:
         self._priority = priority
         self._protection = protection
         self._rules = rules
         self._names = frozenset(rules.scheduler_names)
         self._budgets = snapshot.budgets
-        self._shields = shields
+        self._pdbs = pdbs
         self._gangs = {each.id: each for each in snapshot.gangs}
         self._holders = (
             frozenset(
@@ -139,7 +125,7 @@ class _Candidates:
 
     def may_go(self, pod: Pod) -> bool:
         """Whether a pod may be evicted, budgets apart."""
-        if pod.priority == MOVED:
+        if pod.priority == MOVABLE:
             return True
         if pod.priority >= self._priority or pod.scheduler_name not in self._names:
             return False
@@ -148,126 +134,63 @@ class _Candidates:
         return not self._protection.minimum_run or self._has_run(pod)
 
     def _has_run(self, pod: Pod) -> bool:
-        """Whether a pod has run as long as is its due."""
+        """Whether a pod holds no devices, or has run for the minimum time."""
         ran = self._rules.now - pod.started if pod.started else 0
         return ran >= self._rules.minimum_run_seconds or pod.uid not in self._holders
 
-    def party(self, pods: tuple[Pod, ...], bond: Bond | None = None) -> Party | None:
-        """Make a party, unless several budgets select one of its pods."""
-        if pods[0].priority == MOVED:
-            return Party(pods, 0, (), bond)
-        if self._protection != _WHOLE:
-            return self._unprotected(pods, bond)
+    def unit(self, pods: tuple[Pod, ...], quorum: GangQuorum | None = None) -> VictimUnit | None:
+        """Form a unit; None where several budgets select one of its pods."""
+        if pods[0].priority == MOVABLE:
+            return VictimUnit(pods, 0, (), quorum)
+        if self._protection != _FULL:
+            return self._unprotected(pods, quorum)
         if len(pods) == 1 and not self._budgets:
-            return Party(pods, max(0, self._rules.now - pods[0].started) if pods[0].started else 0, (), bond)
-        counted = [self._shields.over(pod) for pod in pods]
+            return VictimUnit(pods, max(0, self._rules.now - pods[0].started) if pods[0].started else 0, (), quorum)
+        counted = [self._pdbs.over(pod) for pod in pods]
         if any(len(each) > 1 for each in counted):
             return None
         seconds = sum(max(0, self._rules.now - pod.started) for pod in pods if pod.started)
-        return Party(pods, seconds, tuple(each for budgets in counted for each in budgets), bond)
+        return VictimUnit(pods, seconds, tuple(each for budgets in counted for each in budgets), quorum)
 
-    def _unprotected(self, pods: tuple[Pod, ...], bond: Bond | None) -> Party | None:
-        """Make a party where some protection does not bind, which counts those that it covers."""
-        counted = [self._shields.over(pod) for pod in pods]
+    def _unprotected(self, pods: tuple[Pod, ...], quorum: GangQuorum | None) -> VictimUnit | None:
+        """Form a unit where some protection does not bind, and count the pods that it would protect."""
+        counted = [self._pdbs.over(pod) for pod in pods]
         if self._protection.budgets and any(len(each) > 1 for each in counted):
             return None
-        spared = sum(
+        protected = sum(
             not (pod.is_preemptible and self._has_run(pod) and self._is_evictable(over))
             for pod, over in zip(pods, counted, strict=True)
         )
         seconds = sum(max(0, self._rules.now - pod.started) for pod in pods if pod.started)
         budgets = tuple(each for over in counted for each in over) if self._protection.budgets else ()
-        return Party(pods, seconds, budgets, bond, spared, breaks_budgets=not self._protection.budgets)
+        return VictimUnit(pods, seconds, budgets, quorum, protected, breaks_budgets=not self._protection.budgets)
 
     def _is_evictable(self, over: Sequence[int]) -> bool:
         return len(over) <= 1 and all(self._budgets[each].allowed > 0 for each in over)
 
-    def of_gang(self, gang: GangId, pods: Sequence[Pod]) -> Iterator[Party]:
-        """Make the parties of a gang whose running pods these are; of one that nobody knows, all go or none."""
+    def of_gang(self, gang: GangId, pods: Sequence[Pod]) -> Iterator[VictimUnit]:
+        """Form the units of a gang with these running pods; of a gang without facts all pods go or none."""
         known = self._gangs.get(gang)
         need = len(pods) if known is None else known.needed(len(pods))
         need = need if self._protection.gangs else 0
         going = [pod for pod in pods if self.may_go(pod)]
         if need == len(pods):
-            whole = self.party(tuple(pods)) if len(going) == len(pods) else None
+            whole = self.unit(tuple(pods)) if len(going) == len(pods) else None
             if whole is not None and whole.is_allowed(self._budgets):
                 yield whole
             return
-        alone = [party for pod in going if (party := self.party((pod,))) is not None]
-        alone = [party for party in alone if party.is_allowed(self._budgets)]
+        alone = [victim for pod in going if (victim := self.unit((pod,))) is not None]
+        alone = [victim for victim in alone if victim.is_allowed(self._budgets)]
         staying = len(pods) - len(alone)
-        bond = Bond(gang, need - staying, must_stay=staying > 0) if need > staying else None
-        for party in alone:
-            yield replace(party, bond=bond)
+        quorum = GangQuorum(gang, need - staying, must_stay=staying > 0) if need > staying else None
+        for victim in alone:
+            yield replace(victim, quorum=quorum)
 
 
-def bonds(parties: Iterable[Party]) -> dict[Bond, list[int]]:
-    """Give the positions of the parties of each bond."""
-    found: defaultdict[Bond, list[int]] = defaultdict(list)
-    for number, party in enumerate(parties):
-        if party.bond is not None:
-            found[party.bond].append(number)
+def quorums(victims: Iterable[VictimUnit]) -> dict[GangQuorum, list[int]]:
+    """Give the positions of the victim units of each gang quorum."""
+    found: defaultdict[GangQuorum, list[int]] = defaultdict(list)
+    for number, victim in enumerate(victims):
+        if victim.quorum is not None:
+            found[victim.quorum].append(number)
     return dict(found)
-
-
-_SHOWN: Final = 3
-LATER: Final = Reason(code=ReasonCode.BUDGET, message="preemption: it is tried again soon")
-
-
-def told(unplaced: Unplaced, reason: Reason | None) -> Unplaced:
-    """Add a reason to those of a pod; that it waits for others comes first."""
-    if reason is None:
-        return unplaced
-    is_first = reason.code is ReasonCode.PREEMPTING
-    reasons = (reason, *unplaced.reasons) if is_first else (*unplaced.reasons, reason)
-    return structs.replace(unplaced, reasons=reasons)
-
-
-def victims(units: Sequence[Sequence[Pod]], evicted: Sequence[Party]) -> Iterator[Victim]:
-    """Name everybody who goes, and for whom, as far as its own namespace goes."""
-    others = sum(map(len, units[1:]))
-    more = f" and {others} more of its priority" if others else ""
-    for party in evicted:
-        alone = "" if len(party.pods) == 1 else f", with the {len(party.pods)} pods of its gang"
-        for pod in party.pods:
-            message = f"makes room for {_name(units[0], pod.id.namespace)}{more}{alone}"
-            yield Victim(
-                pod=pod.id,
-                pod_uid=pod.uid,
-                node=pod.node_name,
-                message=message,
-                breaks_budgets=party.breaks_budgets,
-            )
-
-
-def _name(unit: Sequence[Pod], reader: str) -> str:
-    first = unit[0]
-    if len(unit) > 1:
-        return wording.seen(first.gang or first.id, reader)
-    return f"{wording.seen(first.id, reader)} of priority {first.priority}"
-
-
-def preempting(nodes: Sequence[str], going: Sequence[Victim], reader: str) -> Reason:
-    """Say to the readers of a namespace where a unit of it waits (no nodes: not said), and for whom."""
-    where = f" on {', '.join(dict.fromkeys(nodes))}" if nodes else ""
-    if not going:
-        return Reason(code=ReasonCode.PREEMPTING, message=f"preemption: waits{where} for pods that are leaving")
-    names = wording.several([each.pod for each in going], reader, _SHOWN)
-    message = f"preemption: waits{where} until pods of lower priority are gone: {names}"
-    return Reason(code=ReasonCode.PREEMPTING, message=message)
-
-
-def no_victims(node_count: int) -> Reason:
-    """Say that nobody's leaving helps, in kube-scheduler's words."""
-    message = (
-        f"preemption: 0/{node_count} nodes are available: {node_count} No preemption victims found for incoming pod"
-    )
-    return Reason(code=ReasonCode.NO_VICTIMS, message=message)
-
-
-def held_back(needed: int, left: int) -> Reason:
-    """Say that the bound on evictions stands in the way."""
-    message = (
-        f"preemption: {needed} pods would have to be evicted, and the bound on evictions leaves {max(0, left)} now"
-    )
-    return Reason(code=ReasonCode.BUDGET, message=message)

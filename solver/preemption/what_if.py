@@ -1,7 +1,4 @@
-"""The cluster as it would be: without some pods, or with what a plan places.
-
-Whether some pods fit a cluster as it would be, all of them, and where.
-"""
+"""The cluster as it would be without some pods or with what a plan places, and whether and where other pods fit."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
@@ -43,20 +40,27 @@ def place_all(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, 
     return None if placed is None or len(placed.placements) < len(batch.pods) else placed
 
 
+def place(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engine: Engine) -> Extracted:
+    """Place as many pods of a batch as possible."""
+    problem = prepare(snapshot, batch, policy, engine)
+    return extract(problem, _most(problem, budget))
+
+
 def solution(problem: Problem, budget: Budget) -> Solution | None:
-    """Place every pod of a problem: greedily, and by search where that does not do."""
-    if problem.rejected:
-        return None
+    """Place every pod of a problem, or give None."""
+    found = None if problem.rejected else _most(problem, budget)
+    return found if found is not None and _is_complete(problem, found) else None
+
+
+def _most(problem: Problem, budget: Budget) -> Solution:
+    """Place pods greedily, and by search where that leaves some out."""
     start = best(problem, greedy.candidates(problem))
-    if _is_whole(problem, start):
+    if _is_complete(problem, start) or budget.should_stop():
         return start
-    if budget.should_stop():
-        return None
-    found = stages.search(problem, start, budget).solution
-    return found if _is_whole(problem, found) else None
+    return stages.search(problem, start, budget).solution
 
 
-def _is_whole(problem: Problem, found: Solution) -> bool:
+def _is_complete(problem: Problem, found: Solution) -> bool:
     return len(found.choices) == len(problem.batch.pods)
 
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from solver import solve
 from solver.domain import Batch, Budget, Claim, ConsumerReference, Gang, GangId, Pod, Policy, ReasonCode
 from solver.preemption import preempt
-from solver.preemption.cluster_state import Ground
+from solver.preemption.cluster_state import ClusterState
 from solver.verify import check
 from tests.support import builders as b
 from tests.support.preemption_cases import (
@@ -433,7 +433,7 @@ def test_a_part_of_the_cluster_decides_as_all_of_it(monkeypatch: pytest.MonkeyPa
     policy = Policy(preemption=DEVICES)
 
     plan = decide(snapshot, *highs, rules=DEVICES)
-    monkeypatch.setattr(Ground, "is_local", lambda *_: False)
+    monkeypatch.setattr(ClusterState, "is_local", lambda *_: False)
     whole = decide(snapshot, *highs, rules=DEVICES)
 
     assert plan.preemptions == whole.preemptions
@@ -457,7 +457,7 @@ def test_who_has_nobody_below_pays_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     def never(*_: object) -> None:
         raise AssertionError("nobody has to be looked for")
 
-    monkeypatch.setattr(Ground, "of", never)
+    monkeypatch.setattr(ClusterState, "of", never)
     snapshot = b.snapshot(b.node("n1", cpu=2), running("low", "n1", cpu=2))
 
     assert victims(decide(snapshot, b.pod("same", cpu=2))) == []
@@ -515,7 +515,7 @@ def test_what_preemption_raises_costs_the_preemption_alone(monkeypatch: pytest.M
     def extended(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(preempt, "extended", extended)
+    monkeypatch.setattr(preempt, "add_preemptions", extended)
     snapshot = b.snapshot(b.node("n1", cpu=4))
     forgiving = Budget(seconds=60.0, deterministic_seconds=1.0, is_forgiving=True)
     batch = Batch(pods=(b.pod("small", cpu=1), b.pod("large", cpu=10)))

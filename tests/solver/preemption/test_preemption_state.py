@@ -1,6 +1,5 @@
 """Several pods of one priority that want in at once: victims in common, and who goes where so that all are helped."""
 
-import dataclasses
 from typing import Any
 
 import pytest
@@ -148,7 +147,7 @@ def test_without_a_proof_they_are_helped_in_turn(monkeypatch: pytest.MonkeyPatch
     if broken == "too large":
         monkeypatch.setattr(victim_model, "_MOST_CELLS", 1)
     else:
-        monkeypatch.setattr(victim_model, "most_helped", lambda *_: None)
+        monkeypatch.setattr(victim_model, "most_placed", lambda *_: None)
 
     plan = decided(two_nodes(), *highs(2, 2))
 
@@ -159,13 +158,13 @@ def test_without_a_proof_they_are_helped_in_turn(monkeypatch: pytest.MonkeyPatch
 @pytest.fixture
 def unsure(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is decided together is never known to be the best, and compared."""
-    decided_together = victim_model.decided
+    decided_together = victim_model.decide_together
 
-    def found(*given: Any) -> victim_model.Joint | None:
+    def found(*given: Any) -> victim_model.JointDecision | None:
         joint = decided_together(*given)
-        return dataclasses.replace(joint, is_best=False) if joint is not None else None
+        return joint._replace(is_best=False) if joint is not None else None
 
-    monkeypatch.setattr(victim_model, "decided", found)
+    monkeypatch.setattr(victim_model, "decide_together", found)
 
 
 @pytest.mark.usefixtures("unsure")
@@ -191,7 +190,7 @@ def test_what_was_done_in_turn_stands_where_together_is_no_better() -> None:
 
 
 def test_as_many_as_one_plan_helps_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(victim_model, "MOST_UNITS", 2)
+    monkeypatch.setattr(victim_model, "MOST_PREEMPTORS", 2)
 
     plan = decided(two_nodes(), *highs(2, 2, 2))
 
@@ -202,7 +201,7 @@ def test_as_many_as_one_plan_helps_are_looked_at_together(monkeypatch: pytest.Mo
 
 def test_half_of_the_time_is_left_to_helping_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Budget] = []
-    monkeypatch.setattr(victim_model, "decided", lambda outlook, *_: seen.append(outlook.budget))
+    monkeypatch.setattr(victim_model, "decide_together", lambda tried, *_: seen.append(tried.budget))
 
     plan = decided(two_nodes(), *highs(2, 2))
 
@@ -221,7 +220,7 @@ def in_turn_badly() -> tuple[Snapshot, list[Pod]]:
 
 
 def test_the_bound_on_units_holds_over_all_priorities(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(victim_model, "MOST_UNITS", 3)
+    monkeypatch.setattr(victim_model, "MOST_PREEMPTORS", 3)
     snapshot, pods = in_turn_badly()
     more = b.snapshot(b.node("n0", labels={"zone": "a"}, cpu=1), running("first", "n0", cpu=1))
     snapshot = replace(snapshot, nodes=(*more.nodes, *snapshot.nodes), pods=(*more.pods, *snapshot.pods))
@@ -232,7 +231,7 @@ def test_the_bound_on_units_holds_over_all_priorities(monkeypatch: pytest.Monkey
 
 
 def test_who_found_nobody_beside_what_is_taken_back_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(victim_model, "MOST_UNITS", 2)
+    monkeypatch.setattr(victim_model, "MOST_PREEMPTORS", 2)
     snapshot, pods = in_turn_badly()
 
     plan = decided(snapshot, *pods)

@@ -20,7 +20,7 @@ from solver.domain import (
     label_selectors,
 )
 from solver.preemption import pdb_index
-from solver.preemption.pdb_index import Shields
+from solver.preemption.pdb_index import PdbIndex
 from solver.verify import check
 from tests.support import builders as b
 from tests.support.preemption_cases import RULES, decide, disruption_budget, running, victims
@@ -53,7 +53,7 @@ pods = st.builds(
 def test_all_pods_at_once_are_shielded_as_one_by_one(
     running_pods: list[Pod], asked: list[Pod], found: list[DisruptionBudget]
 ) -> None:
-    over = Shields(replace(b.snapshot(), pods=tuple(running_pods), budgets=tuple(found)))
+    over = PdbIndex(replace(b.snapshot(), pods=tuple(running_pods), budgets=tuple(found)))
     for pod in (*running_pods, *asked):
         selecting = [n for n, each in enumerate(found) if each.selects(pod.id.namespace, dict(pod.labels))]
         is_out = len(selecting) > 1 or any(found[each].is_stale for each in selecting)
@@ -139,6 +139,6 @@ def test_the_system_evicts_them_all_the_same(short: int) -> None:
 def test_when_the_time_is_up_what_is_not_known_yet_forbids_every_eviction() -> None:
     none, pod = disruption_budget("none", 5, app="nobody"), running("low", "n1")
     snapshot = replace(b.snapshot(b.node("n1"), pod), budgets=(none,))
-    assert Shields(snapshot).over(pod) == ()
-    assert len(Shields(snapshot, lambda: True).over(pod)) > 1
-    assert Shields(replace(snapshot, budgets=()), lambda: True).over(pod) == ()
+    assert PdbIndex(snapshot).over(pod) == ()
+    assert len(PdbIndex(snapshot, lambda: True).over(pod)) > 1
+    assert PdbIndex(replace(snapshot, budgets=()), lambda: True).over(pod) == ()

@@ -62,7 +62,7 @@ def helped(plan: Plan) -> int:
 def in_turn() -> Iterator[None]:
     """Nothing is decided together."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(victim_model, "decided", lambda *_: None)
+        patch.setattr(victim_model, "decide_together", lambda *_: None)
         yield
 
 

@@ -1,0 +1,262 @@
+"""
+The victim candidates of a tier of preemptors, and the dry run in which victims are chosen among them.
+
+`VictimCandidates` are collected once for all preemptors of one priority. A `DryRun` is the part of the cluster in which
+the victims of some preemptors are searched: the cheapest nodes with the candidates there.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from solver.domain import (
+    Batch,
+    Budget,
+    DisruptionBudget,
+    Pod,
+    PodId,
+    Policy,
+    PoolId,
+    PreemptionRules,
+    Protection,
+    ResourceSlice,
+    Snapshot,
+)
+from solver.extract import Extracted
+from solver.model.victims import PotentialVictims
+from solver.preemption import what_if
+from solver.preemption.cluster_state import ClusterState
+from solver.preemption.node_ranking import NodeRanking
+from solver.preemption.pdb_index import PdbIndex
+from solver.preemption.victim_usage import usage_of
+from solver.preemption.victims import GangQuorum, VictimUnit, pods_of, victim_units
+from solver.preemption.what_if import without
+from solver.problem.prepare import prepare
+from solver.problem.problem import Problem
+from solver.problem.solver_cache import Engine
+
+Preemptor = tuple[Pod, ...]
+"""A pod that waits, or the pods of a gang that wait: all of them get room, or none."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PreemptionContext:
+    """
+    What stays the same while the preemptors of a plan are served; `policy` is that of `problem` without scores.
+
+    `lowest_planned` is the lowest priority of the pods that the plan places, `has_leaving` says that pods leave anyway.
+    """
+
+    problem: Problem
+    policy: Policy
+    budget: Budget
+    engine: Engine
+    pdbs: PdbIndex
+    preemptors: tuple[Preemptor, ...]
+    lowest_planned: int
+    has_leaving: bool
+
+    @property
+    def rules(self) -> PreemptionRules:
+        """The rules of preemption."""
+        return self.policy.preemption
+
+    def batch(self, preemptors: Iterable[Preemptor]) -> Batch:
+        """Give the pods of some preemptors with their gangs."""
+        pods = tuple(pod for preemptor in preemptors for pod in preemptor)
+        return Batch(pods=pods, gangs=self.problem.batch.gangs_of(pods))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VictimCandidates:
+    """
+    Victim units for preemptors of one priority, by their numbers; `evicted` are those that are chosen already.
+
+    `cleared` is the cluster without all of them, as it was when they were collected. Units in `wide` hold devices that
+    several nodes reach.
+    """
+
+    units: tuple[VictimUnit, ...]
+    ranking: NodeRanking
+    cleared: Snapshot
+    wide: frozenset[int]
+    by_node: dict[str, list[int]]
+    by_pod: dict[PodId, int]
+    by_quorum: dict[GangQuorum, list[int]]
+    evicted: frozenset[int] = frozenset()
+
+    @classmethod
+    def of(
+        cls, context: PreemptionContext, cluster: ClusterState, priority: int, protection: Protection
+    ) -> "VictimCandidates":
+        """Collect the units that `protection` does not protect from preemptors of a priority."""
+        rules = context.rules
+        units = victim_units(cluster.snapshot, priority, rules, context.pdbs, protection)
+        by_node: defaultdict[str, list[int]] = defaultdict(list)
+        by_quorum: defaultdict[GangQuorum, list[int]] = defaultdict(list)
+        for number, unit in enumerate(units):
+            for name in (unit.pods[0].node_name,) if len(unit.pods) == 1 else unit.nodes:
+                by_node[name].append(number)
+            if unit.quorum is not None:
+                by_quorum[unit.quorum].append(number)
+        return cls(
+            units,
+            NodeRanking.of(cluster.inventory, units, cluster.device_count if rules.frees_devices else _no_devices),
+            without(cluster.snapshot, pods_of(units), frees_devices=rules.frees_devices),
+            _wide_units(cluster, units) if rules.frees_devices else frozenset(),
+            by_node,
+            {pod.id: number for number, unit in enumerate(units) for pod in unit.pods},
+            by_quorum,
+        )
+
+    def near(self, names: Iterable[str], budgets: tuple[DisruptionBudget, ...]) -> tuple[VictimUnit, ...]:
+        """
+        Give the units on nodes of these names, and the wide ones, in the order of their keys.
+
+        All units of a gang come with one of them. Units whose PodDisruptionBudget is used up are left out.
+        """
+        numbers = {number for name in names for number in self.by_node.get(name, ())} | self.wide
+        quorums = {quorum for number in numbers if (quorum := self.units[number].quorum) is not None}
+        numbers |= {number for quorum in quorums for number in self.by_quorum[quorum]}
+        chosen = (self.units[number] for number in sorted(numbers - self.evicted))
+        return tuple(unit for unit in chosen if unit.is_allowed(budgets))
+
+    def is_wide(self, unit: VictimUnit) -> bool:
+        """Whether a unit holds devices that several nodes reach."""
+        return self.by_pod.get(unit.pods[0].id) in self.wide
+
+    def without(self, pods: Collection[PodId]) -> "VictimCandidates":
+        """Give the candidates that are left once some pods are evicted."""
+        numbers = {self.by_pod[pod] for pod in pods if pod in self.by_pod}
+        return replace(self, ranking=self.ranking.without(numbers), evicted=self.evicted | numbers)
+
+
+def _no_devices(pod: Pod) -> int:
+    del pod
+    return 0
+
+
+def _wide_units(cluster: ClusterState, units: Sequence[VictimUnit]) -> frozenset[int]:
+    """Number the units with a pod that holds a device of a pool which is not a single node's."""
+    claims = cluster.claims_of(_wide_pools(cluster.origin.slices))
+    holders = {consumer.uid for claim in claims for consumer in claim.reserved_for}
+    if not holders:
+        return frozenset()
+    return frozenset(number for number, unit in enumerate(units) if any(pod.uid in holders for pod in unit.pods))
+
+
+def _wide_pools(slices: Iterable[ResourceSlice]) -> frozenset[PoolId]:
+    home: dict[PoolId, str] = {}
+    wide: set[PoolId] = set()
+    for each in slices:
+        pool, name = PoolId(each.driver, each.pool), each.scope.node_name
+        if not name or home.setdefault(pool, name) != name:
+            wide.add(pool)
+    return frozenset(wide)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DryRun:
+    """
+    The part of the cluster in which victims for the pods of `batch` are searched; `engine` caches for its nodes.
+
+    `names` are the nodes, the cheapest first, `are_all` says that no other node could take the pods. `victims` are the
+    candidates there, `problem` is that of the batch without them. With `is_overfull` the pods of some node take more
+    than it has. With `is_independent` no rule between pods concerns the batch.
+    """
+
+    batch: Batch
+    snapshot: Snapshot
+    engine: Engine
+    names: Sequence[str]
+    victims: tuple[VictimUnit, ...]
+    problem: Problem
+    are_all: bool
+    is_overfull: bool
+    is_independent: bool
+    policy: Policy
+    budget: Budget
+
+    def without(self, evicted: Sequence[VictimUnit]) -> Snapshot:
+        """Give this part of the cluster without some victims."""
+        return without(self.snapshot, pods_of(evicted), frees_devices=self.policy.preemption.frees_devices)
+
+    def place(self, evicted: Sequence[VictimUnit], batch: Batch) -> Extracted | None:
+        """Place all pods of a batch once some victims are evicted; None where not all of them fit."""
+        return what_if.place_all(self.without(evicted), batch, self.policy, self.budget, self.engine)
+
+    def fits(self, evicted: Sequence[VictimUnit]) -> bool:
+        """Whether the whole batch fits once some victims are evicted; no, once the time is up."""
+        return not self.budget.should_stop() and self.place(evicted, self.batch) is not None
+
+    @property
+    def nodes(self) -> list[int]:
+        """The nodes by their numbers in the problem."""
+        return [self.problem.inventory.node_index[name] for name in self.names]
+
+    @property
+    def usage(self) -> PotentialVictims:
+        """What the victims hold, in the numbers of the problem."""
+        return usage_of(self.problem, self.snapshot, self.victims)
+
+    def candidate(self, evicted: Sequence[VictimUnit], placed: Extracted, *, is_proven: bool) -> "PreemptionCandidate":
+        """Describe what was found."""
+        left = self.without(evicted)
+        return PreemptionCandidate(
+            tuple(evicted), placed, self.snapshot, left, is_proven=is_proven, is_independent=self.is_independent
+        )
+
+
+class PreemptionCandidate(NamedTuple):
+    """
+    Victims, and where the preemptors run without them; with `is_proven` no other victims cost less.
+
+    `before` is the part of the cluster that was searched, `left` the same part without the victims.
+    """
+
+    evicted: tuple[VictimUnit, ...]
+    placed: Extracted
+    before: Snapshot
+    left: Snapshot
+    is_proven: bool
+    is_independent: bool
+
+
+def dry_run(
+    context: PreemptionContext,
+    cluster: ClusterState,
+    batch: Batch,
+    candidates: VictimCandidates,
+    most_nodes: int | None = None,
+) -> DryRun | None:
+    """Choose nodes for a batch and cut them out; None where its pods fit nowhere without all victims, or time is up."""
+    outline = prepare(candidates.cleared, batch, context.policy, context.engine)
+    if outline.rejected or context.budget.should_stop():
+        return None
+    found, are_all = candidates.ranking.nodes(outline, cluster.room, cluster.free_devices)
+    chosen = found[:most_nodes]
+    names = [outline.inventory.nodes[node].name for node in chosen]
+    victims = candidates.near(names, cluster.origin.budgets)
+    whole = context.problem
+    running = context.engine.neighbours(whole.inventory, whole.snapshot.pods).residents
+    if len(names) == whole.node_count or not cluster.is_local(batch, running):
+        snapshot, engine = cluster.snapshot, context.engine
+    else:
+        snapshot, engine = cluster.part(names, batch, (pod for unit in victims for pod in unit.pods)), Engine()
+    cleared = without(snapshot, pods_of(victims), frees_devices=context.rules.frees_devices)
+    problem = prepare(cleared, batch, context.policy, engine)
+    problem = problem.with_no_whole_nodes()
+    return DryRun(
+        batch=batch,
+        snapshot=snapshot,
+        engine=engine,
+        names=names,
+        victims=victims,
+        problem=problem,
+        are_all=are_all and len(chosen) == len(found),
+        is_overfull=any((free[chosen] < 0).any() for free in cluster.room.free.values()),
+        is_independent=cluster.is_independent(batch, running),
+        policy=context.policy,
+        budget=context.budget,
+    )

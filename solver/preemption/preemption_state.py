@@ -1,0 +1,283 @@
+"""
+The preemptors of a plan are served tier by tier, the highest priority first; each step gives a new frozen state.
+
+Preemptors whose room leaves anyway wait for it. The others of a tier are decided in one model; those that it leaves out
+follow one by one. Where the model is not known to be the best, the state is compared with that of serving all of them
+one by one, and the cheaper state counts. Nothing is ever undone: the state before a step is still there.
+
+Each preemptor is placed beside what the plan places and what is decided before it. A pod is evicted only if all pods of
+a preemptor then fit, which is shown by placing them in the cluster without the victims.
+"""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Final
+
+from msgspec import structs
+
+from solver.domain import Plan, Pod, PodId, Preemption, Protection, Reason, Snapshot
+from solver.preemption import preemptions, victim_model, victim_search, what_if
+from solver.preemption.cluster_state import ClusterState
+from solver.preemption.dry_run import PreemptionCandidate, PreemptionContext, Preemptor, VictimCandidates, dry_run
+from solver.preemption.victim_model import JointDecision
+from solver.preemption.victims import MOVABLE, GangQuorum, VictimUnit, pods_of
+from solver.preemption.what_if import deallocated, settled, spent, without
+from solver.problem import node_arrays
+
+_NO_PROTECTION_LIFTED: Final = Protection()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PreemptionState:
+    """
+    What is decided so far: the cluster as it will be, and what may still be done.
+
+    `candidates` are those of the current tier: first the units that no protection covers, then, where that was not
+    enough, those whose protection does not bind. `evicted` are the units that the current tier evicts. `hopeless` are
+    keys of preemptors for which there are no victims, `blocked` the priorities of preemptors that have none beside
+    pods of lower priority in the plan.
+    """
+
+    cluster: ClusterState
+    evictions_left: int
+    preemptors_left: int
+    candidates: tuple[VictimCandidates, ...] = ()
+    evicted: tuple[VictimUnit, ...] = ()
+    preemptions: tuple[Preemption, ...] = ()
+    reasons: Mapping[PodId, Reason] = field(default_factory=dict)
+    hopeless: frozenset[object] = frozenset()
+    blocked: frozenset[int] = frozenset()
+
+    @property
+    def placed(self) -> frozenset[PodId]:
+        """The pods that get room."""
+        return frozenset(each.pod for found in self.preemptions for each in found.placements)
+
+    def with_reason(self, preemptors: Iterable[Preemptor], reason: Reason) -> "PreemptionState":
+        """Give the state in which a reason is known for all pods of some preemptors."""
+        found = {pod.id: reason for preemptor in preemptors for pod in preemptor}
+        return replace(self, reasons={**self.reasons, **found}) if found else self
+
+
+def serve(context: PreemptionContext, plan: Plan, movable: Collection[PodId] = ()) -> PreemptionState:
+    """Serve the preemptors beside a plan, of whose pods the movable ones may give their room up."""
+    cluster = _start(context, plan, movable)
+    state = PreemptionState(cluster, context.rules.most_victims, victim_model.MOST_PREEMPTORS)
+    for _, tier in groupby(context.preemptors, key=priority_of):
+        state = _serve_tier(context, state, list(tier))
+    return state
+
+
+def priority_of(preemptor: Sequence[Pod]) -> int:
+    """Give the priority of a preemptor: the lowest of its pods."""
+    return min(pod.priority for pod in preemptor)
+
+
+def _start(context: PreemptionContext, plan: Plan, movable: Collection[PodId]) -> ClusterState:
+    """Give the cluster with what the plan places, and without what leaves anyway."""
+    problem = context.problem
+    placed = {each.pod for each in plan.placements}
+    planned = [_planned(pod, movable) for pod in problem.batch.pods if pod.id in placed]
+    snapshot = _without_leaving(settled(problem.snapshot, planned, plan.placements, plan.allocations))
+    inventory = problem.inventory
+    if snapshot is problem.snapshot:
+        return ClusterState.of(inventory, snapshot, problem.room, problem.usage)
+    room = node_arrays.room(inventory.nodes, inventory.node_index, snapshot.pods)
+    return ClusterState.of(inventory, snapshot, room, context.engine.usage(inventory, snapshot))
+
+
+def _planned(pod: Pod, movable: Collection[PodId]) -> Pod:
+    """Mark a pod of the plan: it may be placed elsewhere, or it stays; it is not evicted before it is bound."""
+    if pod.id in movable:
+        return structs.replace(pod, priority=MOVABLE)
+    return structs.replace(pod, scheduler_name="")  # pods of no profile are no victims
+
+
+def _without_leaving(snapshot: Snapshot) -> Snapshot:
+    leaving = {pod.id for pod in snapshot.pods if pod.is_deleting} | set(snapshot.leaving)
+    if not leaving:
+        return snapshot
+    evicted = (pod for pod in snapshot.pods if pod.id in leaving)
+    return spent(without(snapshot, leaving, frees_devices=True), evicted)
+
+
+def _serve_tier(context: PreemptionContext, state: PreemptionState, preemptors: list[Preemptor]) -> PreemptionState:
+    """Serve the preemptors of one priority."""
+    state = _wait_for_leaving(context, state, preemptors)
+    waiting = [each for each in preemptors if each[0].id not in state.reasons]
+    if not waiting or state.preemptors_left <= 0 or context.budget.should_stop():
+        return state.with_reason(waiting, preemptions.LATER)
+    candidates = VictimCandidates.of(context, state.cluster, priority_of(waiting[0]), _NO_PROTECTION_LIFTED)
+    state = replace(state, candidates=(candidates,), evicted=())
+    return _serve_together(context, state, waiting) if len(waiting) > 1 else _serve_in_turn(context, state, waiting)
+
+
+def _wait_for_leaving(
+    context: PreemptionContext, state: PreemptionState, preemptors: Sequence[Preemptor]
+) -> PreemptionState:
+    """Place the preemptors that fit once all pods that leave anyway are gone; no other pod is evicted for them."""
+    in_vain: set[object] = set()
+    for preemptor in preemptors:
+        is_nominated = any(pod.nominated_node_name for pod in preemptor)
+        if not (context.has_leaving or is_nominated) or _kind(preemptor) in in_vain:
+            continue
+        if state.preemptors_left <= 0 or context.budget.should_stop():
+            break
+        before = state.cluster.snapshot
+        left = deallocated(before, context.problem.batch.pods) if is_nominated else before
+        placed = what_if.place_all(left, context.batch([preemptor]), context.policy, context.budget, context.engine)
+        if placed is not None:
+            found = PreemptionCandidate((), placed, before, left, is_proven=True, is_independent=True)
+            state = _settled(context, state, [preemptor], found)
+        elif not is_nominated:
+            in_vain.add(_kind(preemptor))
+    return state
+
+
+def _serve_together(context: PreemptionContext, state: PreemptionState, preemptors: list[Preemptor]) -> PreemptionState:
+    """
+    Serve several preemptors in one model, and the others in turn; or all in turn, where that is cheaper.
+
+    Where there are more than one model takes, those come first that can be served in turn.
+    """
+    in_turn: PreemptionState | None = None
+    if len(preemptors) > state.preemptors_left:
+        in_turn = _serve_in_turn(context, state, preemptors)
+        placed = in_turn.placed
+        preemptors = sorted(preemptors, key=lambda each: each[0].id not in placed)
+    chosen = preemptors[: state.preemptors_left]
+    decision = _decide_together(context, state, chosen)
+    if decision is None:
+        return in_turn or _serve_in_turn(context, state, preemptors)
+    together = _settled(context, state, chosen, decision.found)
+    placed = together.placed
+    together = _serve_in_turn(context, together, [each for each in preemptors if each[0].id not in placed])
+    if decision.is_best:
+        return together
+    in_turn = in_turn or _serve_in_turn(context, state, preemptors)
+    tiers = sorted({pod.priority for each in (in_turn, together) for unit in each.evicted for pod in unit.pods})
+    return min(in_turn, together, key=lambda each: _cost(each, tiers[::-1]))
+
+
+def _decide_together(
+    context: PreemptionContext, state: PreemptionState, preemptors: Sequence[Preemptor]
+) -> JointDecision | None:
+    """Decide in half of the time that is left, so that the preemptors can still be served in turn."""
+    if context.budget.should_stop():
+        return None
+    budget = context.budget
+    half = dataclasses.replace(budget, seconds=budget.seconds - budget.remaining_seconds() / 2)
+    context = replace(context, budget=half)
+    tried = dry_run(context, state.cluster, context.batch(preemptors), state.candidates[0], victim_model.MOST_NODES)
+    return victim_model.decide_together(tried, state.evictions_left) if tried is not None else None
+
+
+def _cost(state: PreemptionState, tiers: Sequence[int]) -> tuple[int, ...]:
+    """Give what is compared: pods served, then pods evicted by priority, victim units, run times, pods moved."""
+    moved = sum(unit.is_moved for unit in state.evicted)
+    evicted = [unit for unit in state.evicted if not unit.is_moved]
+    counts = Counter(pod.priority for unit in evicted for pod in unit.pods)
+    going: Counter[GangQuorum] = Counter(unit.quorum for unit in evicted if unit.quorum is not None)
+    members = state.candidates[0].by_quorum
+    together = sum(count - 1 for quorum, count in going.items() if count == len(members.get(quorum, ())))
+    work = sum(unit.seconds for unit in evicted)
+    return (-len(state.placed), *(counts[tier] for tier in tiers), len(evicted) - together, work, moved)
+
+
+def _serve_in_turn(
+    context: PreemptionContext, state: PreemptionState, preemptors: Iterable[Preemptor]
+) -> PreemptionState:
+    """Find victims for one preemptor after the other."""
+    later: list[Preemptor] = []
+    hopeless: list[Preemptor] = []
+    for preemptor in preemptors:
+        if _kind(preemptor) in state.hopeless:
+            hopeless.append(preemptor)
+        elif state.preemptors_left <= 0 or context.budget.should_stop():
+            later.append(preemptor)
+        else:
+            state = _serve_one(context, state, preemptor)
+    state = state.with_reason(hopeless, preemptions.no_victims(context.problem.node_count))
+    return state.with_reason(later, preemptions.LATER)
+
+
+def _serve_one(context: PreemptionContext, state: PreemptionState, preemptor: Preemptor) -> PreemptionState:
+    """Find victims for a preemptor: first among unprotected pods, then among those whose protection does not bind."""
+    priority = priority_of(preemptor)
+    for position, protection in enumerate(dict.fromkeys((_NO_PROTECTION_LIFTED, context.rules.binding(priority)))):
+        if position == len(state.candidates):
+            more = VictimCandidates.of(context, state.cluster, priority, protection)
+            state = replace(state, candidates=(*state.candidates, more))
+        found, is_allowed = _found(context, state, preemptor, state.candidates[position])
+        if found is not None and is_allowed:
+            return _settled(context, state, [preemptor], found)
+        if found is not None:
+            needed = sum(len(unit.pods) for unit in found.evicted)
+            return state.with_reason([preemptor], preemptions.too_many(needed, state.evictions_left))
+    if context.budget.should_stop():
+        return state.with_reason([preemptor], preemptions.LATER)
+    if context.lowest_planned < priority:
+        state = replace(state, blocked=state.blocked | {priority})
+        return state.with_reason([preemptor], preemptions.LATER)
+    state = replace(state, hopeless=state.hopeless | {_kind(preemptor)})
+    return state.with_reason([preemptor], preemptions.no_victims(context.problem.node_count))
+
+
+def _found(
+    context: PreemptionContext, state: PreemptionState, preemptor: Preemptor, candidates: VictimCandidates
+) -> tuple[PreemptionCandidate | None, bool]:
+    """Find victims, and say whether so many may be evicted now."""
+    batch = context.batch([preemptor])
+    tried = dry_run(context, state.cluster, batch, candidates) if candidates.units else None
+    if tried is None:
+        return None, True
+    found = victim_search.find(tried, state.evictions_left)
+    if found is not None or state.evictions_left == context.rules.ceiling:
+        return found, True
+    return victim_search.find(tried, context.rules.ceiling), False
+
+
+def _settled(
+    context: PreemptionContext, state: PreemptionState, preemptors: Sequence[Preemptor], found: PreemptionCandidate
+) -> PreemptionState:
+    """Give the state in which a decision about preemptors is carried out."""
+    is_wide = any(candidates.is_wide(unit) for candidates in state.candidates for unit in found.evicted)
+    made: list[Preemption] = []
+    reasons: dict[PodId, Reason] = {}
+    served = 0
+    for part in preemptions.split(preemptors, found, is_whole=is_wide or not found.is_independent):
+        victims = tuple(preemptions.victims_of(part))
+        nodes = [each.node for each in part.placements] if context.policy.tells_inventory else []
+        served += len(part.preemptors)
+        for preemptor in part.preemptors:
+            reason = preemptions.preempting(nodes, victims, preemptor[0].id.namespace)
+            reasons.update((pod.id, reason) for pod in preemptor)
+        made.append(
+            Preemption(
+                placements=part.placements, allocations=part.allocations, victims=victims, is_proven=found.is_proven
+            )
+        )
+    evicted = [pod for unit in found.evicted if not unit.is_moved for pod in unit.pods]
+    pods = [pod for preemptor in preemptors for pod in preemptor]
+    after = settled(spent(found.left, evicted), pods, found.placed.placements, found.placed.allocations)
+    return replace(
+        state,
+        cluster=state.cluster.changed(found.before, after),
+        evictions_left=state.evictions_left - len(evicted),
+        preemptors_left=state.preemptors_left - served,
+        candidates=tuple(each.without(pods_of(found.evicted)) for each in state.candidates),
+        evicted=(*state.evicted, *found.evicted),
+        preemptions=(*state.preemptions, *made),
+        reasons={**state.reasons, **reasons},
+    )
+
+
+def _kind(preemptor: Preemptor) -> object:
+    """Give a key of the preemptors that find no victims where this one finds none: pods equal but for their names."""
+    pod = preemptor[0]
+    if len(preemptor) > 1 or pod.claims or pod.gang is not None:
+        return tuple(each.id for each in preemptor)
+    return structs.replace(pod, id=PodId(pod.id.namespace, ""), uid="", creation="", nominated_node_name="")

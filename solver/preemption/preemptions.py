@@ -1,0 +1,155 @@
+"""Decisions about preemptors as `Preemption` values, one for each part that can be carried out alone; messages."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
+
+from solver.domain import (
+    ClaimAllocation,
+    ClaimId,
+    Placement,
+    Pod,
+    PodId,
+    Reason,
+    ReasonCode,
+    Unplaced,
+    Victim,
+    wording,
+)
+from solver.preemption.dry_run import PreemptionCandidate, Preemptor
+from solver.preemption.victims import VictimUnit
+
+_SHOWN: Final = 3
+"""Names of victims in a message."""
+LATER: Final = Reason(code=ReasonCode.BUDGET, message="preemption: it is tried again soon")
+
+
+class PreemptionPart(NamedTuple):
+    """Preemptors that depend on the same victims: where they will run, and all victims that they need."""
+
+    preemptors: list[Preemptor]
+    placements: tuple[Placement, ...]
+    allocations: tuple[ClaimAllocation, ...]
+    evicted: tuple[VictimUnit, ...]
+
+
+class _Group(NamedTuple):
+    """Preemptors with the nodes and the newly allocated claims that connect them."""
+
+    preemptors: list[Preemptor]
+    nodes: set[str]
+    claims: set[ClaimId]
+
+    def meets(self, other: "_Group") -> bool:
+        return bool(self.nodes & other.nodes or self.claims & other.claims)
+
+
+def split(
+    preemptors: Iterable[Preemptor], found: PreemptionCandidate, *, is_whole: bool = False
+) -> Iterator[PreemptionPart]:
+    """
+    Split a decision into parts that do not depend on each other; with `is_whole` there is one part.
+
+    Preemptors are connected by nodes, by victims that run on the nodes of both, and by claims that are allocated for
+    both. There is one part, too, where a victim runs on no node of the preemptors.
+    """
+    made = {each.claim for each in found.placed.allocations}
+    at = {each.pod: each for each in found.placed.placements}
+    placed = [preemptor for preemptor in preemptors if preemptor[0].id in at]
+    used = {each.node for each in at.values()}
+    is_whole = is_whole or not all(unit.nodes & used for unit in found.evicted)
+    groups: list[_Group] = []
+    for preemptor in placed:
+        seats = [at[pod.id] for pod in preemptor]
+        nodes = {each.node for each in seats}
+        nodes = nodes.union(*(unit.nodes & used for unit in found.evicted if unit.nodes & nodes))
+        own = _Group([preemptor], nodes, {claim for each in seats for claim in each.claims if claim in made})
+        meeting = [group for group in groups if is_whole or group.meets(own)]
+        groups = [group for group in groups if not (is_whole or group.meets(own))]
+        groups.append(_merged([*meeting, own]))
+    return _parts(groups, found)
+
+
+def _merged(groups: Sequence[_Group]) -> _Group:
+    return _Group(
+        [preemptor for each in groups for preemptor in each.preemptors],
+        set[str]().union(*(each.nodes for each in groups)),
+        set[ClaimId]().union(*(each.claims for each in groups)),
+    )
+
+
+def _parts(groups: Sequence[_Group], found: PreemptionCandidate) -> Iterator[PreemptionPart]:
+    of_pod: dict[PodId, int] = {
+        pod.id: number for number, group in enumerate(groups) for preemptor in group.preemptors for pod in preemptor
+    }
+    evicted: defaultdict[int, list[VictimUnit]] = defaultdict(list)
+    for unit in found.evicted:
+        evicted[next((number for number, group in enumerate(groups) if group.nodes & unit.nodes), 0)].append(unit)
+    given = {each.claim: each for each in found.placed.allocations}
+    for number, group in enumerate(groups):
+        placements = tuple(each for each in found.placed.placements if of_pod[each.pod] == number)
+        used = dict.fromkeys(claim for each in placements for claim in each.claims)
+        allocations = tuple(given.pop(claim) for claim in used if claim in given)
+        yield PreemptionPart(group.preemptors, placements, allocations, tuple(evicted[number]))
+
+
+def victims_of(part: PreemptionPart) -> Iterator[Victim]:
+    """Give the pods that are evicted, each with a message that names the preemptor as far as its namespace may know."""
+    first, *others = part.preemptors
+    count = sum(map(len, others))
+    more = f" and {count} more of its priority" if count else ""
+    for unit in part.evicted:
+        if unit.is_moved:
+            continue
+        gang = "" if len(unit.pods) == 1 else f", with the {len(unit.pods)} pods of its gang"
+        for pod in unit.pods:
+            yield Victim(
+                pod=pod.id,
+                pod_uid=pod.uid,
+                node=pod.node_name,
+                message=f"makes room for {_name(first, pod.id.namespace)}{more}{gang}",
+                breaks_budgets=unit.breaks_budgets,
+            )
+
+
+def _name(preemptor: Sequence[Pod], reader: str) -> str:
+    first = preemptor[0]
+    if len(preemptor) > 1:
+        return wording.seen(first.gang or first.id, reader)
+    return f"{wording.seen(first.id, reader)} of priority {first.priority}"
+
+
+def with_reason(unplaced: Unplaced, reason: Reason | None) -> Unplaced:
+    """Add a reason to those of a pod; that the pod waits for victims comes first."""
+    if reason is None:
+        return unplaced
+    is_first = reason.code is ReasonCode.PREEMPTING
+    return replace(unplaced, reasons=(reason, *unplaced.reasons) if is_first else (*unplaced.reasons, reason))
+
+
+def preempting(nodes: Sequence[str], victims: Sequence[Victim], reader: str) -> Reason:
+    """Say for which victims a pod waits, as far as readers of its namespace may know, and on which nodes if given."""
+    where = f" on {', '.join(dict.fromkeys(nodes))}" if nodes else ""
+    if not victims:
+        return Reason(code=ReasonCode.PREEMPTING, message=f"preemption: waits{where} for pods that are leaving")
+    names = wording.several([each.pod for each in victims], reader, _SHOWN)
+    message = f"preemption: waits{where} until pods of lower priority are gone: {names}"
+    return Reason(code=ReasonCode.PREEMPTING, message=message)
+
+
+def no_victims(node_count: int) -> Reason:
+    """Say in kube-scheduler's words that no evictions help."""
+    message = (
+        f"preemption: 0/{node_count} nodes are available: {node_count} No preemption victims found for incoming pod"
+    )
+    return Reason(code=ReasonCode.NO_VICTIMS, message=message)
+
+
+def too_many(needed: int, left: int) -> Reason:
+    """Say that more evictions are needed than the bound allows now."""
+    message = (
+        f"preemption: {needed} pods would have to be evicted, and the bound on evictions leaves {max(0, left)} now"
+    )
+    return Reason(code=ReasonCode.BUDGET, message=message)

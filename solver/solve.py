@@ -23,6 +23,7 @@ from solver.domain import (
     Reason,
     ReasonCode,
     SearchReport,
+    SearchStage,
     SearchStatus,
     Snapshot,
     Unplaced,
@@ -82,12 +83,6 @@ def _in_order(batch: Batch, found: set[PodId], before: tuple[PodId, ...]) -> tup
     return tuple(pod.id for pod in batch.pods if pod.id in wanted)
 
 
-_GREEDY_SHARE: Final = 0.25
-"""Of the wall time so much at least is for first fit and best fit, however long the batch took to prepare."""
-_OWN_SHARE: Final = 0.125
-"""The same for what comes after the search: to explain why pods wait, and to hold nodes for pods."""
-
-
 def solve(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engine: Engine | None = None) -> Plan:
     """
     Place what can be placed of a batch, as well as the budget allows, and say why the rest waits.
@@ -117,10 +112,11 @@ def _solved(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, en
     seen = nominated_pods.held(snapshot, batch, policy, engine, budget.at("holding"))
     problem = prepare(seen, batch, policy, engine, budget)
     batch = problem.batch
-    tried = greedy.candidates(problem, budget.at_least(_GREEDY_SHARE).at("greedy").should_stop)
+    tried = greedy.candidates(problem, budget.at_least(budget.params.greedy_wall_share).at("greedy").should_stop)
     start = best(problem, tried)
     is_open = budget.may_leave and not tried[-1].unreached and budget.has_half()
-    later = _hard_pods(problem, start, batch, budget.at("hard")) if is_open else ()
+    defers = is_open and problem.params.runs(SearchStage.DEFERRAL)
+    later = _hard_pods(problem, start, batch, budget.at("hard")) if defers else ()
     if later:
         prompt = _solved(snapshot, batch.without(frozenset(later)), policy, replace(budget, may_leave=False), engine)
         return structs.replace(prompt, later=later)
@@ -160,7 +156,7 @@ def solve_greedily(
 def _placed_greedily(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engine: Engine) -> Plan:
     seen = nominated_pods.held(snapshot, batch, policy, engine, budget.at("holding"))
     problem = prepare(seen, batch, policy, engine, budget)
-    tried = greedy.candidates(problem, budget.at_least(_GREEDY_SHARE).at("greedy").should_stop)
+    tried = greedy.candidates(problem, budget.at_least(budget.params.greedy_wall_share).at("greedy").should_stop)
     start = best(problem, tried)
     settled = settle(problem, start)
     if settled.losers and not budget.should_stop():
@@ -285,15 +281,16 @@ def _plan(
 ) -> Plan:
     problem.rejected |= dict.fromkeys(volume_matching.lost(problem, settled), (CONTENDED,))
     extracted = extract.extract(problem, settled)
-    unplaced = _unplaced(problem, settled.solution, report, extracted, budget.at_least(_OWN_SHARE).at("explanation"))
+    own = budget.at_least(budget.params.epilogue_wall_share)
+    unplaced = _unplaced(problem, settled.solution, report, extracted, own.at("explanation"))
     plan = Plan(
         placements=extracted.placements,
         allocations=extracted.allocations,
         unplaced=unplaced,
         report=report,
     )
-    own = budget.at_least(_OWN_SHARE).at("holds")
-    return reservations.extended(plan, problem, settled.solution, extracted, engine, budget=own)
+    own = budget.at_least(budget.params.epilogue_wall_share)
+    return reservations.extended(plan, problem, settled.solution, extracted, engine, budget=own.at("holds"))
 
 
 def _unplaced(

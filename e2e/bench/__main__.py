@@ -10,7 +10,7 @@ from rich.console import Console
 from e2e.bench import measure, memory, table
 from e2e.bench.measure import Effort, Measure
 from e2e.bench.workloads import Workload, workloads
-from solver.domain import Policy
+from solver.domain import Policy, SearchStage
 
 WIDTH = 100
 
@@ -45,7 +45,7 @@ def _measured(options: argparse.Namespace) -> Iterator[Measure]:
     for workload in chosen(options):
         for seed in range(options.seeds):
             print(f"{workload.name}, seed {seed}: {workload.about}", file=sys.stderr)
-            effort = Effort(work=options.work, runs=options.runs)
+            effort = Effort(work=options.work, runs=options.runs, without=tuple(options.without))
             yield measure.measure(workload.name, seed, workload.make(seed), policy, effort)
 
 
@@ -60,6 +60,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--work", type=float, default=4.0, metavar="S", help="deterministic seconds of a search (4)")
     parser.add_argument(
         "--priorities", choices=("strict", "sum"), default="strict", help="one level for each priority, or their sum"
+    )
+    parser.add_argument(
+        "--without",
+        action="append",
+        default=[],
+        type=SearchStage,
+        choices=list(SearchStage),
+        metavar="STAGE",
+        help=f"leave a stage of the search out; repeatable: {', '.join(SearchStage)}",
     )
     parser.add_argument("--memory", action="store_true", help="solve nothing, measure memory for each object instead")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured")

@@ -9,7 +9,7 @@ import msgspec
 
 from e2e.bench.workloads import Case
 from solver import Engine, greedy, solve, verify
-from solver.domain import Budget, Plan, Policy, Violation
+from solver.domain import Budget, Plan, Policy, SearchParams, SearchStage, Violation
 from solver.greedy.device_fit import Kept
 from solver.problem.prepare import prepare
 from solver.search.objective_values import names, values
@@ -56,11 +56,17 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Effort(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a search may go on, by its own measure of work, with which seed, and how many warm runs there are."""
+    """How long a search may go on, by its own measure of work, with which seed and stages, and how many warm runs."""
 
     work: float = 4.0
     seed: int = 0
     runs: int = 2
+    without: tuple[SearchStage, ...] = ()
+
+    @property
+    def params(self) -> SearchParams:
+        """Give the constants of the search."""
+        return SearchParams(without=frozenset(self.without))
 
 
 def measure(name: str, seed: int, case: Case, policy: Policy, effort: Effort) -> Measure:
@@ -118,7 +124,7 @@ def read(path: Path) -> tuple[Measure, ...]:
 
 def _timed(case: Case, policy: Policy, effort: Effort, memory: Engine) -> tuple[float, Plan]:
     started = time.monotonic()
-    budget = Budget(seconds=PATIENCE_SECONDS, deterministic_seconds=effort.work, seed=effort.seed)
+    budget = Budget(seconds=PATIENCE_SECONDS, deterministic_seconds=effort.work, seed=effort.seed, params=effort.params)
     plan = solve(case.snapshot, case.batch, policy, budget, memory)
     return time.monotonic() - started, plan
 

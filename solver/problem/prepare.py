@@ -219,6 +219,7 @@ def _built(case: _Preparation, batch: Batch, rejected: dict[int, tuple[Reason, .
         is_whole=usage.whole_nodes(stock, counted),
         rejected=outline.rejected,
         store=outline.store,
+        params=case.budget.params,
     )
     if outline.burdened is not None:
         problem.has_burdens = True

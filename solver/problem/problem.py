@@ -6,7 +6,19 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from solver.domain import Batch, Claim, ClaimId, DeviceClass, Pod, PodId, Policy, Reason, Snapshot, SpecialClaim
+from solver.domain import (
+    Batch,
+    Claim,
+    ClaimId,
+    DeviceClass,
+    Pod,
+    PodId,
+    Policy,
+    Reason,
+    SearchParams,
+    Snapshot,
+    SpecialClaim,
+)
 from solver.problem.costs.cost_model import NO_TASTES, Tastes
 from solver.problem.devices.inventory import Inventory, Mask
 from solver.problem.devices.layout import GLOBAL, Group, Layout
@@ -150,6 +162,7 @@ class Problem:
     neighbours: Neighbours = field(default_factory=Neighbours)
     left: Mapping[PodId, Reason] = field(default_factory=dict)
     """Pods that are no part of the batch any more, because time or the allowance did not reach them."""
+    params: SearchParams = field(default_factory=SearchParams)
     held: dict[int, frozenset[int]] = field(default_factory=dict)
     """By class the nodes that its pods may not use for nothing but a hold."""
 

@@ -11,15 +11,16 @@ from solver.model.form import IntegerForm, OutOfTimeError
 from solver.model.objective import decides_pods
 from solver.model.variables import Variables
 from solver.problem.problem import Problem
-from solver.search import packing_budget
-from solver.search.bound import Bounds, ContradictionError, ModelMismatchError, proves, require_at_least
+from solver.search.bound import (
+    Bounds,
+    ContradictionError,
+    ModelMismatchError,
+    packing_seconds,
+    proves,
+    require_at_least,
+)
 from solver.search.objective_values import Values, most, names, values
 from solver.solution import Solution
-
-_QUICK_SECONDS = 0.15
-"""Deterministic seconds of the first try without presolve, which proves most hinted models at once."""
-_PACKING_PARTS = 4
-"""Of what levels may cost that only pack, one of so many parts goes into the first try: packing needs presolve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -
         variables = build.build(problem, cells.single(problem), stop=budget.should_stop)
     except OutOfTimeError:
         return ExactResult(start, levels_from_bounds(problem, values(problem, start), bounds), (0, 0), 0.0)
-    packing = packing_budget.packing_seconds(problem, budget)
+    packing = packing_seconds(problem, budget)
     search = _Search(problem, variables, budget, packing, best=assignment.values_of(variables, start))
     broken = variables.form.broken_by(search.best)
     if broken:
@@ -79,7 +80,9 @@ class _Search:
     def _maximize(self, form: IntegerForm, index: int, bound: int | None) -> tuple[bool, int | None]:
         """Try briefly without presolve, then with it; whether the level is proven, and the best bound."""
         decides = decides_pods(form.levels[index].name)
-        quick = _QUICK_SECONDS if decides else min(_QUICK_SECONDS, self.packing / _PACKING_PARTS)
+        params = self.problem.params
+        quick = params.exact_quick_seconds
+        quick = quick if decides else min(quick, self.packing * params.exact_packing_share)
         for presolve, most_seconds in ((False, quick), (True, math.inf)):
             left = self.budget.deterministic_seconds - self.spent
             limit = min(most_seconds, left if decides else min(left, self.packing))
@@ -118,9 +121,9 @@ class _Search:
 def levels_from_bounds(problem: Problem, known: Values, bounds: Bounds) -> tuple[Level, ...]:
     """Say what bounds alone prove of a solution."""
     levels, proven = [], True
-    for name, value, bound in zip(names(problem), known, bounds.levels, strict=True):
-        meets = proven and proves(name, bound, value)
-        limit = bound if proven and bound is not None else most(problem, name)
+    for name, value, found in zip(names(problem), known, bounds.levels, strict=True):
+        meets = proven and proves(name, found, value)
+        limit = found if proven and found is not None else most(problem, name)
         levels.append(Level(name=name, value=value, bound=limit, proven=meets))
         proven = proven and meets
     return tuple(levels)

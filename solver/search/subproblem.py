@@ -19,8 +19,6 @@ from solver.solution import Choice, Solution
 
 _MOST_WEIGHT: Final = 2**52
 """Objective values stay exact in an engine's doubles."""
-_BUILD_SECONDS: Final = 5e-6
-"""What building a model counts as, per term: engines measure only their own work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +93,7 @@ def solve(
         variables.form, weighted(variables.form.levels[:levels], variables.form.upper), effort, hint=hint
     )
     is_optimal = result.status is EngineStatus.OPTIMAL
-    spent = result.deterministic_seconds + variables.form.term_count * _BUILD_SECONDS
+    spent = result.deterministic_seconds + variables.form.term_count * problem.params.build_seconds_per_term
     if result.values is None or result.values == hint:
         return SubproblemResult(solution, is_optimal, spent)
     inside = set(nodes)

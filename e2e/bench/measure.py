@@ -63,11 +63,6 @@ class Effort(msgspec.Struct, frozen=True, kw_only=True):
     runs: int = 2
     without: tuple[SearchStage, ...] = ()
 
-    @property
-    def params(self) -> SearchParams:
-        """Give the constants of the search."""
-        return SearchParams(without=frozenset(self.without))
-
 
 def measure(name: str, seed: int, case: Case, policy: Policy, effort: Effort) -> Measure:
     """Solve a case and say how well."""
@@ -78,7 +73,9 @@ def measure(name: str, seed: int, case: Case, policy: Policy, effort: Effort) ->
     kept = Kept(problem)
     first_fit = values(problem, greedy.Greedy(problem, kept, greedy.Order.QUEUE_FIRST_FIT).run())
     best = max(values(problem, each) for each in greedy.candidates(problem))
-    rows = zip(names(problem), first_fit, best, first.report.levels, strict=True)
+    # A plan that first makes room for some pods reports the levels of those alone.
+    found = {level.name: level for level in first.report.levels}
+    rows = [row for row in zip(names(problem), first_fit, best, strict=True) if row[0] in found]
     return Measure(
         workload=name,
         seed=seed,
@@ -87,9 +84,9 @@ def measure(name: str, seed: int, case: Case, policy: Policy, effort: Effort) ->
         placed=len(first.placements),
         levels=tuple(
             LevelMeasure(
-                name=level_name, first_fit=low, greedy=middle, final=level.value, bound=level.bound, proven=level.proven
+                name=level.name, first_fit=low, greedy=middle, final=level.value, bound=level.bound, proven=level.proven
             )
-            for level_name, low, middle, level in rows
+            for level, low, middle in ((found[name], low, middle) for name, low, middle in rows)
         ),
         stages=first.report.stages,
         cold=cold,
@@ -97,6 +94,12 @@ def measure(name: str, seed: int, case: Case, policy: Policy, effort: Effort) ->
         work=first.report.deterministic_seconds,
         findings=tuple(_findings(case, policy, first, [plan for _, plan in runs])),
     )
+
+
+def budget_of(effort: Effort) -> Budget:
+    """Give a budget that work ends, never the clock."""
+    params = SearchParams(without=frozenset(effort.without))
+    return Budget(seconds=PATIENCE_SECONDS, deterministic_seconds=effort.work, seed=effort.seed, params=params)
 
 
 def worse_levels(measured: Measure) -> tuple[str, ...]:
@@ -124,8 +127,7 @@ def read(path: Path) -> tuple[Measure, ...]:
 
 def _timed(case: Case, policy: Policy, effort: Effort, memory: Engine) -> tuple[float, Plan]:
     started = time.monotonic()
-    budget = Budget(seconds=PATIENCE_SECONDS, deterministic_seconds=effort.work, seed=effort.seed, params=effort.params)
-    plan = solve(case.snapshot, case.batch, policy, budget, memory)
+    plan = solve(case.snapshot, case.batch, policy, budget_of(effort), memory)
     return time.monotonic() - started, plan
 
 

@@ -34,6 +34,7 @@ from solver.explain.device_reasons import Winners
 from solver.explain.gangs import LOST, GangReasons
 from solver.extract import Extracted
 from solver.greedy import placement_state
+from solver.model.objective import best, values
 from solver.preemption import nominated_pods, preempt
 from solver.problem import skipped_pods
 from solver.problem.prepare import prepare
@@ -42,7 +43,6 @@ from solver.problem.skipped_pods import NOT_REACHED
 from solver.problem.solver_cache import Engine
 from solver.search import bound, decompose, exact, scoring
 from solver.search.bound import SearchError
-from solver.search.objective_values import best, values
 from solver.search.stages import Searched
 from solver.solution import Solution
 from solver.volume_matching import CONTENDED, Settled, settle

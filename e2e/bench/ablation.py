@@ -16,10 +16,10 @@ from e2e.bench.measure import Effort, budget_of
 from e2e.bench.workloads import Case
 from solver import Engine, greedy
 from solver.domain import Level, Policy, SearchParams, SearchStage
+from solver.model.objective import best
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from solver.search import scoring
-from solver.search.objective_values import best
 
 COLUMNS = ("STAGE", "CASE", "LEVELS", "PROVEN", "WORK", "CPU")
 

@@ -11,8 +11,8 @@ from e2e.bench.workloads import Case
 from solver import Engine, greedy, solve, verify
 from solver.domain import Budget, Plan, Policy, SearchParams, SearchStage, Violation
 from solver.greedy.device_fit import Kept
+from solver.model.objective import names, values
 from solver.problem.prepare import prepare
-from solver.search.objective_values import names, values
 
 PATIENCE_SECONDS = 86_400.0
 """No end for the clock of a busy machine: work is the limit."""

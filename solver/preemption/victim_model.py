@@ -23,14 +23,14 @@ from solver.engines.cpsat import Effort, EngineStatus
 from solver.extract import Extracted
 from solver.model import assignment, build, cells
 from solver.model.assignment import UnknownChoiceError
-from solver.model.form import Expression, IntegerForm, ObjectiveLevel, OutOfTimeError
+from solver.model.form import Expression, IntegerForm, LevelExpression, OutOfTimeError
+from solver.model.objective import best
 from solver.model.variables import Variables
 from solver.model.victims import PotentialVictims
 from solver.preemption.candidates import Offers, Outlook, PreemptionCandidate
 from solver.preemption.victims import Bond, Party, bonds
 from solver.problem.problem import PodClass, Problem
 from solver.search.bound import require_at_least
-from solver.search.objective_values import best
 from solver.solution import Solution
 
 _DETERMINISTIC_SECONDS: Final = 2.0
@@ -87,7 +87,7 @@ def most_helped(case: VictimProblem, budget: Budget) -> Evicted | None:
     totals = _totals(variables)
     _keep_whole(variables, totals)
     placed = Expression({variable: 1 for total in totals.values() for variable in total.terms})
-    found = _evicted(variables, case, [ObjectiveLevel("placed", placed)], budget)
+    found = _evicted(variables, case, [LevelExpression("placed", placed)], budget)
     return found if found is not None and found.is_proven else None
 
 
@@ -100,7 +100,7 @@ def _model(case: VictimProblem, budget: Budget) -> Variables | None:
         return None
 
 
-def _evicted(variables: Variables, case: VictimProblem, first: list[ObjectiveLevel], budget: Budget) -> Evicted | None:
+def _evicted(variables: Variables, case: VictimProblem, first: list[LevelExpression], budget: Budget) -> Evicted | None:
     """Decide level by level; where there are levels before those of harm, all are proven or nothing is found."""
     form, kept = variables.form, range(case.held.count)  # the first variables are those of the parties
     _protect(form, case)
@@ -210,7 +210,7 @@ def _bind(variables: Variables, bond: Bond, numbers: Sequence[int]) -> tuple[int
     return whole, len(numbers)
 
 
-def _levels(parties: Sequence[Party], gangs: Mapping[Bond, tuple[int, int]]) -> list[ObjectiveLevel]:
+def _levels(parties: Sequence[Party], gangs: Mapping[Bond, tuple[int, int]]) -> list[LevelExpression]:
     """
     Name what to maximise: spared pods kept, pods kept of each priority, parties kept (a whole gang is one), work kept.
 
@@ -221,17 +221,17 @@ def _levels(parties: Sequence[Party], gangs: Mapping[Bond, tuple[int, int]]) -> 
     for number, party in enumerate(parties):
         for pod in () if party.is_moved else party.pods:
             tiers[pod.priority].add(number)
-    levels = [ObjectiveLevel(f"kept:{priority}", tiers[priority]) for priority in sorted(tiers, reverse=True)]
+    levels = [LevelExpression(f"kept:{priority}", tiers[priority]) for priority in sorted(tiers, reverse=True)]
     spared = {number: party.spared for number, party in enumerate(parties) if party.spared}
     if spared:
-        levels.insert(0, ObjectiveLevel("spared", Expression(spared)))
+        levels.insert(0, LevelExpression("spared", Expression(spared)))
     stays = Expression({number: 1 for number, party in enumerate(parties) if not party.is_moved})
     for whole, size in gangs.values():
         stays.add(whole, 1 - size)
-    levels.append(ObjectiveLevel("parties", stays))
-    levels.append(ObjectiveLevel("work", Expression({number: each.seconds for number, each in enumerate(parties)})))
+    levels.append(LevelExpression("parties", stays))
+    levels.append(LevelExpression("work", Expression({number: each.seconds for number, each in enumerate(parties)})))
     if moved:
-        levels.append(ObjectiveLevel("moved", Expression(dict.fromkeys(moved, 1))))
+        levels.append(LevelExpression("moved", Expression(dict.fromkeys(moved, 1))))
     return levels
 
 

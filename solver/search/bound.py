@@ -18,11 +18,10 @@ from dataclasses import dataclass, replace
 
 from solver.domain import Budget, Level, SearchStage
 from solver.engines import linear
-from solver.model import build, cells
+from solver.model import build, cells, objective
 from solver.model.form import IntegerForm, OutOfTimeError
-from solver.model.objective import decides_pods
+from solver.model.objective import Values
 from solver.problem.problem import Problem
-from solver.search.objective_values import Values, most
 
 
 class SearchError(Exception):
@@ -81,7 +80,10 @@ def require_at_least(form: IntegerForm, level: int, value: int) -> None:
 
 def only_packs(problem: Problem, levels: Iterable[Level]) -> bool:
     """Whether nothing is open any more but levels that only pack better."""
-    return all(level.proven or level.value >= most(problem, level.name) for level in levels if decides_pods(level.name))
+    pairs = zip(levels, objective.levels(problem), strict=True)
+    return all(
+        known.proven or known.value >= level.upper_bound(problem) for known, level in pairs if level.decides_pods
+    )
 
 
 def packing_seconds(problem: Problem, budget: Budget) -> float:

@@ -21,13 +21,13 @@ from typing import Final, NamedTuple
 from solver.domain import Budget, SearchStage
 from solver.engines import cpsat
 from solver.engines.cpsat import Effort
+from solver.model import objective
 from solver.model.form import Expression, IntegerForm
-from solver.model.objective import decides_pods
+from solver.model.objective import Values, names, values
 from solver.problem.problem import Problem
 from solver.search import bound, neighbourhoods, patterns, subproblem
 from solver.search.bound import Bounds
 from solver.search.exact import levels_from_bounds
-from solver.search.objective_values import Values, most, names, values
 from solver.search.patterns import Columns, Master, Pattern
 from solver.solution import Choice, Solution
 
@@ -211,8 +211,6 @@ def _form(columns: Columns, patterns: list[Pattern], level: int) -> tuple[Intege
     return form, levels, list(served)
 
 
-_JOINT: Final = frozenset({"opened-groups"})
-"""Levels that are no sum over nodes: neither they nor what comes after them can be bounded by patterns of nodes."""
 _DONE: Final = -(1 << 60)
 """A bound that every value meets."""
 
@@ -266,13 +264,13 @@ class _Search:
 
     def level(self, *, is_whole: bool) -> bool:
         """Work on the first level that is open; whether it was closed and another one is open."""
-        level, params = self._first_open(), self.problem.params
+        level, params, known_levels = self._first_open(), self.problem.params, objective.levels(self.problem)
         if level is None:
             return False
-        if not decides_pods(names(self.problem)[level]):
+        if not known_levels[level].decides_pods:
             self._only_pack()
         ceiling = self.limits[level]
-        trivial = most(self.problem, names(self.problem)[level])
+        trivial = known_levels[level].upper_bound(self.problem)
         kept = values(self.problem, self.kept)
         known = tuple(value - fixed for value, fixed in zip(self.known, kept, strict=True))
         master = self.columns.bound(level, known, (trivial if ceiling is None else ceiling) - kept[level])
@@ -286,10 +284,10 @@ class _Search:
         return is_whole and self.known[level] >= bound
 
     def _first_open(self) -> int | None:
-        """Give the first open level, unless one that patterns cannot add up comes before it."""
-        for index, name in enumerate(names(self.problem)):
+        """Give the first open level, unless one that is no sum over nodes comes before it: columns cannot bound it."""
+        for index, level in enumerate(objective.levels(self.problem)):
             limit = self.limits[index]
-            if name in _JOINT:
+            if not level.is_separable:
                 return None
             if limit is None or limit > self.known[index]:
                 return index

@@ -18,14 +18,14 @@ import numpy as np
 
 from solver.domain import Budget, Level
 from solver.domain.disjoint_sets import DisjointSets
-from solver.model import build
+from solver.model import build, objective
+from solver.model.objective import Values, names, values
 from solver.problem.devices import fragmentation
 from solver.problem.devices.layout import GLOBAL, Group, type_at
 from solver.problem.inter_pod.rules import Neighbours
 from solver.problem.problem import PodClass, Problem
 from solver.search import bound, exact
 from solver.search.bound import Bounds, only_packs
-from solver.search.objective_values import Values, names, values
 from solver.solution import Solution
 
 
@@ -84,7 +84,9 @@ def _on_nodes(problem: Problem) -> Iterable[set[int]]:
         return
     allowed = np.array([each.verdicts.allowed for each in wanted], dtype=np.bool_)
     packed = np.ascontiguousarray(np.packbits(allowed, axis=0).T)
-    groups_of_nodes = fragmentation.node_groups(problem) if "opened-groups" in problem.policy.levels else {}
+    groups_of_nodes = (
+        fragmentation.node_groups(problem) if any(not level.is_separable for level in objective.levels(problem)) else {}
+    )
     for members in _of_groups(groups_of_nodes):
         yield {each.index for each, mask in zip(wanted, allowed, strict=True) if mask[members].any()}
     looks = {

@@ -17,14 +17,13 @@ from itertools import chain
 import numpy as np
 
 from solver.domain import Budget, SearchStage
-from solver.model import build
-from solver.model.objective import decides_pods
+from solver.model import build, objective
+from solver.model.objective import Values, values
 from solver.problem.gang_rules import GangRule, Row
 from solver.problem.node_arrays import PODS, Amounts
 from solver.problem.problem import Problem, State
 from solver.search import bound, subproblem
 from solver.search.bound import Bounds
-from solver.search.objective_values import Values, names, values
 from solver.solution import Choice, Solution
 
 Used = Mapping[int, Sequence[Choice]]
@@ -197,8 +196,7 @@ class _Search:
         if self.spent >= self.budget.deterministic_seconds or self.budget.should_stop():
             return False
         is_open = [limit is None or limit > value for limit, value in zip(self.bounds.levels, self.known, strict=True)]
-        decides = [decides_pods(name) for name in names(self.problem)]
-        if any(each for each, matters in zip(is_open, decides, strict=True) if matters):
+        if any(each for each, level in zip(is_open, objective.levels(self.problem), strict=True) if level.decides_pods):
             return True
         return any(is_open) and self.spent < self.problem.params.lns_packing_seconds
 

@@ -22,10 +22,10 @@ from solver.engines.cpsat import Effort, Questions
 from solver.engines.linear import Programme
 from solver.model import assignment, build, cells
 from solver.model.form import Expression, OutOfTimeError
+from solver.model.objective import Values
 from solver.model.variables import Variables
 from solver.problem.node_arrays import PODS
 from solver.problem.problem import Problem
-from solver.search.objective_values import Values
 from solver.solution import Choice, Solution
 
 _Key = tuple[object, ...]

@@ -27,6 +27,7 @@ from solver.greedy.device_fit import Kept
 from solver.model import build
 from solver.model.cells import Cell, Cells
 from solver.model.form import Expression, OutOfTimeError
+from solver.model.objective import Values, values
 from solver.model.variables import Variables
 from solver.problem.costs.cost_model import SpreadCost, Taste
 from solver.problem.costs.preferences import SCORES
@@ -36,7 +37,6 @@ from solver.problem.node_arrays import PODS, Room
 from solver.problem.problem import PodClass, Problem, Requests
 from solver.search import bound, exact, stages
 from solver.search.bound import Bounds, proves
-from solver.search.objective_values import Values, values
 from solver.search.stages import Searched
 from solver.solution import Choice, Solution
 

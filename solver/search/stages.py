@@ -25,15 +25,14 @@ from solver.engines.cpsat import Effort, EngineStatus
 from solver.greedy import Greedy, Order
 from solver.greedy.device_fit import Kept
 from solver.greedy.units import PlacementUnit, place, units
-from solver.model import build, cells
+from solver.model import build, cells, objective
 from solver.model.form import OutOfTimeError
-from solver.model.objective import decides_pods
+from solver.model.objective import values
 from solver.problem.node_arrays import PODS
 from solver.problem.problem import PodClass, Problem
 from solver.search import bound, column_generation, decompose, exact, neighbourhoods
 from solver.search.bound import Bounds
 from solver.search.decompose import Piece
-from solver.search.objective_values import values
 from solver.solution import Solution
 
 
@@ -242,7 +241,8 @@ def _staged(problem: Problem, best: Searched, limits: Bounds, budget: Budget) ->
         found.size,
         best.deterministic_seconds + found.deterministic_seconds,
     )
-    if is_small or all(level.proven or not decides_pods(level.name) for level in found.levels):
+    pairs = zip(found.levels, objective.levels(problem), strict=True)
+    if is_small or all(known.proven for known, level in pairs if level.decides_pods):
         return exactly
     return _in_neighbourhoods(problem, exactly, _as_bounds(found.levels, limits), budget)
 

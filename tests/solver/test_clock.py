@@ -12,11 +12,11 @@ from solver.greedy.device_fit import Kept
 from solver.greedy.units import PlacementUnit
 from solver.model import build, cells, form
 from solver.model.form import OutOfTimeError
+from solver.model.objective import values
 from solver.problem.prepare import prepare
 from solver.problem.skipped_pods import NOT_REACHED
 from solver.problem.solver_cache import Engine
 from solver.search import bound, exact, patterns, stages, subproblem
-from solver.search.objective_values import values
 from tests.support import builders as b
 from tests.support import solver_problems as s
 from tests.support.gangs import crowded, problem_of

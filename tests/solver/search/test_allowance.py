@@ -6,9 +6,9 @@ import pytest
 
 from solver.domain import Budget, Level, SearchParams
 from solver.greedy import candidates
+from solver.model.objective import names, values
 from solver.problem.problem import Problem
 from solver.search import bound, stages
-from solver.search.objective_values import names, values
 from solver.solution import Solution
 from tests.support import builders as b
 from tests.support import solver_problems as s

@@ -9,10 +9,10 @@ from solver import solve, verify
 from solver.domain import Batch, Budget, Policy, SearchParams
 from solver.greedy import Greedy, Order
 from solver.greedy.device_fit import Kept
+from solver.model.objective import values
 from solver.problem.problem import Problem
 from solver.search import bound, neighbourhoods
 from solver.search.neighbourhoods import Crews
-from solver.search.objective_values import values
 from solver.solution import Solution
 from tests.support import builders as b
 from tests.support import solver_problems as s

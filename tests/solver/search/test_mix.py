@@ -7,9 +7,9 @@ import pytest
 
 from solver import greedy
 from solver.domain import Budget, SearchParams
+from solver.model.objective import Values, best, values
 from solver.problem.problem import Problem
 from solver.search import bound, column_generation, patterns, stages
-from solver.search.objective_values import Values, best, values
 from solver.search.patterns import Columns, Master
 from solver.solution import Solution
 from tests.support import builders as b

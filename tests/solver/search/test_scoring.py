@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from solver import greedy
 from solver.domain import Level, Pod, SearchParams
 from solver.model import build, cells
+from solver.model.objective import Values, best, values
 from solver.problem.node_arrays import PODS, Room
 from solver.problem.problem import Problem
 from solver.search import scoring
-from solver.search.objective_values import Values, best, values
 from solver.solution import Choice, Solution
 from tests.support import builders as b
 from tests.support import solver_problems as s

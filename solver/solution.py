@@ -1,11 +1,18 @@
-"""A solution of a problem, in types and counts: what greedy and search produce and extraction makes concrete."""
+"""
+A solution of a problem, in types and counts: what greedy and search produce and extraction makes concrete.
+
+`node_uses` and `taken_devices` say what a solution takes of nodes. Levels of the objective are evaluated from it,
+without any model.
+"""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from solver.problem.devices.layout import Group
-from solver.problem.problem import Problem
+from solver.problem.devices.layout import DeviceType, Group, type_at
+from solver.problem.problem import Part, Problem
+from solver.problem.requests.component import Line, Option
 
 
 class Pick(NamedTuple):
@@ -51,3 +58,106 @@ class Solution:
     choices: list[Choice] = field(default_factory=list)
     shared: dict[int, SharedChoice] = field(default_factory=dict)
     unreached: Counter[int] = field(default_factory=Counter)
+
+
+class ServedComponents(NamedTuple):
+    """Components served: on which node, under which description, and how."""
+
+    node: int
+    group: Group
+    parts: tuple[Part, ...]
+    picks: tuple[tuple[Pick, ...], ...]
+
+
+def _served(problem: Problem, solution: Solution) -> Iterator[ServedComponents]:
+    """Go through everything that is served, of pods and of shared claims."""
+    for choice in solution.choices:
+        parts = problem.classes[choice.pod_class].parts
+        yield ServedComponents(choice.node, problem.group(choice.node), parts, choice.picks)
+    for shared in solution.shared.values():
+        yield ServedComponents(
+            shared.node, shared.described(problem), problem.shared[shared.shared].parts, shared.picks
+        )
+
+
+class TakenDevices(NamedTuple):
+    """Devices of a type that a line takes."""
+
+    node: int
+    group: Group
+    line: Line
+    type: int
+    amount: int
+
+
+def taken_devices(problem: Problem, solution: Solution) -> Iterator[TakenDevices]:
+    """Go through everything that a solution takes, with admin access or without."""
+    for each in _served(problem, solution):
+        for part, copies in zip(each.parts, each.picks, strict=True):
+            options = problem.options(part.component, each.group)
+            for line, counts in _lines(options, copies):
+                yield from (
+                    TakenDevices(each.node, each.group, line, reference, amount) for reference, amount in counts
+                )
+
+
+def _lines(options: tuple[Option, ...], copies: tuple[Pick, ...]) -> Iterator[tuple[Line, tuple[tuple[int, int], ...]]]:
+    for pick in copies:
+        yield from zip(options[pick.option].lines, pick.lines, strict=True)
+
+
+class DeviceUse(NamedTuple):
+    """Devices of a type that are really taken (not by admin access), and what each of them draws of budgets."""
+
+    type: int
+    device: DeviceType
+    draws: tuple[tuple[int, int], ...]
+    amount: int
+
+
+class NodeUse(NamedTuple):
+    """What one pod or shared claim takes; equal for all that are served equally on nodes of one description."""
+
+    rank: int
+    rows: tuple[DeviceUse, ...]
+    value: int
+    suspects: int
+    is_local: bool
+    """Whether a device of the node itself is among it."""
+
+
+def node_uses(problem: Problem, solution: Solution) -> Iterator[tuple[int, NodeUse]]:
+    """Go through nodes and what is taken there; equal choices are counted once, since most of thousands are equal."""
+    known: dict[tuple[int, int, tuple[tuple[Pick, ...], ...]], NodeUse] = {}
+    group_of = problem.layout.group_of
+    for choice in solution.choices:
+        key = (choice.pod_class, group_of[choice.node], choice.picks)
+        use = known.get(key)
+        if use is None:
+            parts = problem.classes[choice.pod_class].parts
+            use = known[key] = _use(
+                problem, ServedComponents(choice.node, problem.group(choice.node), parts, choice.picks)
+            )
+        yield choice.node, use
+    for shared in solution.shared.values():
+        parts = problem.shared[shared.shared].parts
+        yield shared.node, _use(problem, ServedComponents(shared.node, shared.described(problem), parts, shared.picks))
+
+
+def _use(problem: Problem, served_: ServedComponents) -> NodeUse:
+    rank, rows = 0, list[DeviceUse]()
+    for part, copies in zip(served_.parts, served_.picks, strict=True):
+        options = problem.options(part.component, served_.group)
+        rank += sum(options[pick.option].rank for pick in copies)
+        rows += _rows(problem, served_.group, options, copies)
+    value = sum(row.device.value * row.amount for row in rows)
+    suspects = sum(row.amount for row in rows if row.device.is_suspect)
+    return NodeUse(rank, tuple(rows), value, suspects, any(row.type >= 0 for row in rows))
+
+
+def _rows(problem: Problem, group: Group, options: tuple[Option, ...], copies: tuple[Pick, ...]) -> Iterator[DeviceUse]:
+    for line, counts in _lines(options, copies):
+        for reference, amount in counts:
+            device = type_at(problem.layout, group, reference)
+            if device.takes[line.demand]:
+                yield DeviceUse(reference, device, device.takes[line.demand], amount)

@@ -29,11 +29,13 @@ from solver.domain import (
     Reason,
     ReasonCode,
     SearchReport,
+    SearchStage,
     SearchStatus,
     Snapshot,
     Unplaced,
     Work,
 )
+from solver.model.objective import best, values
 from solver.preemption import nominated_pods, preempt
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
@@ -41,15 +43,10 @@ from solver.problem.skipped_pods import NOT_REACHED
 from solver.problem.solver_cache import Engine
 from solver.search import bound, decompose, exact, scoring
 from solver.search.bound import SearchError
-from solver.search.objective_values import best, values
 from solver.search.stages import Searched
 from solver.solution import Solution
 from solver.volume_matching import CONTENDED, AssignedVolumes, assign_volumes
 
-_GREEDY_SHARE: Final = 0.25
-"""The greedy has at least this share of the wall time, however long the batch took to prepare."""
-_OWN_SHARE: Final = 0.125
-"""So have the steps after the search: explanation, and reservations for overdue pods."""
 _GIVES_WAY: Final = Reason(
     code=ReasonCode.BUDGET, message="room is being made for pods of higher priority first; it is tried again soon"
 )
@@ -87,6 +84,15 @@ class _Decision:
     searches: bool = True
     contended_rounds: int = 0
 
+    def may_defer(self) -> bool:
+        """Whether hard pods may be left for a decision of their own."""
+        return (
+            self.searches
+            and self.budget.may_leave
+            and self.budget.has_half()
+            and self.budget.params.runs(SearchStage.DEFERRAL)
+        )
+
     def decided_whole(self) -> "_Decision":
         """Give the decision for a further round, which leaves no more pods for later."""
         return replace(self, budget=replace(self.budget, may_leave=False))
@@ -113,10 +119,10 @@ def _round(decision: _Decision, batch: Batch) -> Plan:
     snapshot = nominated_pods.held(decision.snapshot, batch, policy, engine, budget.at("holding"))
     problem = prepare(snapshot, batch, policy, engine, budget)
 
-    tried = greedy.candidates(problem, budget.at_least(_GREEDY_SHARE).at("greedy").should_stop)
+    tried = greedy.candidates(problem, budget.at_least(budget.params.greedy_wall_share).at("greedy").should_stop)
     start, not_tried = best(problem, tried), tried[-1].unreached
 
-    if decision.searches and budget.may_leave and not not_tried and budget.has_half():
+    if decision.may_defer() and not not_tried:
         deferred = _deferred(problem, start, budget.at("hard"))
         if deferred:
             plan = _round(decision.decided_whole(), problem.batch.without(frozenset(deferred)))
@@ -173,7 +179,7 @@ def _report(decision: _Decision, searched: Searched, defect: str) -> SearchRepor
 
 def _plan(decision: _Decision, problem: Problem, settled: AssignedVolumes, report: SearchReport) -> Plan:
     """Name devices, explain pods that wait, and keep nodes for overdue ones."""
-    budget = decision.budget.at_least(_OWN_SHARE)
+    budget = decision.budget.at_least(decision.budget.params.epilogue_wall_share)
     problem = problem.rejecting(dict.fromkeys(volume_matching.without_volumes(problem, settled), (CONTENDED,)))
     extracted = extract.extract(problem, settled)
     plan = Plan(

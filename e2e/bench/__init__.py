@@ -11,6 +11,9 @@ plan, or where the independent check finds a broken rule.
     make bench ARGS="--only W3t --seeds 3"            one workload, three seeds
     make bench ARGS="--all --priorities sum"          the largest too; one level that sums priorities
     make bench ARGS="--only W7t --json out.json"      keep what was measured; --show out.json prints it again
+    make bench ARGS="--recorded"                      ten recorded cases instead (`recorded`)
+    make bench ARGS="--without dive"                  leave a stage of the search out (`solver.domain.SearchStage`)
+    make bench ARGS="--ablation --recorded"           what each stage earns, one after the other (`docs/search.md`)
 
 | | nodes × pods | |
 |---|---|---|
@@ -25,5 +28,6 @@ plan, or where the independent check finds a broken rule.
 | W8h | 60 × 240 | everything fits exactly once, in GPUs and in cpu |
 
 Work is limited by the solver's own measure (`--work`), which is the same on every machine; wall time is only shown.
-`clusters` makes what is there, `asks` what is wanted, `workloads` puts both together, `measure` solves, `table` shows.
+`clusters` makes what is there, `asks` what is wanted, `workloads` puts both together, `recorded` reads recorded
+cases, `measure` solves, `ablation` searches without one stage at a time, `table` shows, `memory` weighs objects.
 """

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from e2e.bench import measure, memory, table
+from e2e.bench import ablation, measure, memory, recorded, table
 from e2e.bench.measure import Effort, Measure
-from e2e.bench.workloads import Workload, workloads
-from solver.domain import Policy
+from e2e.bench.workloads import Case, Workload, workloads
+from solver.domain import Policy, SearchStage
 
 WIDTH = 100
 
@@ -20,6 +20,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     if options.memory:
         Console(width=WIDTH).print(memory.render(memory.measure()))
+        return 0
+    if options.record:
+        print(*recorded.record(options.record), sep="\n")
+        return 0
+    if options.ablation:
+        earned = ablation.render(tuple(_ablated(options)))
+        Console(width=max(WIDTH, table.width(earned))).print(earned)
         return 0
     measured = measure.read(options.show) if options.show else tuple(_measured(options))
     if options.json:
@@ -33,25 +40,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def chosen(options: argparse.Namespace) -> list[Workload]:
-    """Give the workloads that were named, else the ordinary ones, else all."""
+    """Give the workloads that were named, else the recorded cases, the ordinary workloads, or all."""
     known = workloads()
     if options.only:
-        return [known[name] for name in options.only]
+        return [(known | recorded.workloads())[name] for name in options.only]
+    if options.recorded:
+        return list(recorded.workloads().values())
     return [each for each in known.values() if options.all or not each.is_large]
 
 
-def _measured(options: argparse.Namespace) -> Iterator[Measure]:
-    policy = Policy(sums_priorities=options.priorities == "sum")
+def _cases(options: argparse.Namespace) -> Iterator[tuple[Workload, int, Case, Policy]]:
+    """Make the cases one after the other; recorded ones have one seed."""
     for workload in chosen(options):
-        for seed in range(options.seeds):
+        for seed in range(1 if workload.is_recorded else options.seeds):
             print(f"{workload.name}, seed {seed}: {workload.about}", file=sys.stderr)
-            effort = Effort(work=options.work, runs=options.runs)
-            yield measure.measure(workload.name, seed, workload.make(seed), policy, effort)
+            case = workload.make(seed)
+            yield workload, seed, case, case.policy or Policy(sums_priorities=options.priorities == "sum")
+
+
+def _ablated(options: argparse.Namespace) -> Iterator[ablation.Ablation]:
+    effort, stages = Effort(work=options.work), options.without or list(SearchStage)
+    for workload, seed, case, policy in _cases(options):
+        yield from ablation.ablated(f"{workload.name}/{seed}", case, policy, effort, stages)
+
+
+def _measured(options: argparse.Namespace) -> Iterator[Measure]:
+    effort = Effort(work=options.work, runs=options.runs, without=tuple(options.without))
+    for workload, seed, case, policy in _cases(options):
+        yield measure.measure(workload.name, seed, case, policy, effort)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make bench", description="Measure how good plans are and what they take.")
-    parser.add_argument("--only", action="append", choices=[*workloads()], help="only this workload; repeatable")
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=[*workloads(), *recorded.names()],
+        metavar="NAME",
+        help="only this workload; repeatable",
+    )
+    parser.add_argument("--recorded", action="store_true", help="the recorded cases instead of the workloads")
+    parser.add_argument("--record", type=Path, metavar="FOLDER", help="solve nothing, record the cases anew")
     parser.add_argument("--all", action="store_true", help="the largest workloads too")
     parser.add_argument("--seeds", type=_positive, default=1, metavar="N", help="seeds of each workload (1)")
     parser.add_argument(
@@ -60,6 +89,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--work", type=float, default=4.0, metavar="S", help="deterministic seconds of a search (4)")
     parser.add_argument(
         "--priorities", choices=("strict", "sum"), default="strict", help="one level for each priority, or their sum"
+    )
+    parser.add_argument(
+        "--without",
+        action="append",
+        default=[],
+        type=SearchStage,
+        choices=list(SearchStage),
+        metavar="STAGE",
+        help=f"leave a stage of the search out; repeatable: {', '.join(SearchStage)}",
+    )
+    parser.add_argument(
+        "--ablation", action="store_true", help="show what each stage earns (those of --without; all if none is named)"
     )
     parser.add_argument("--memory", action="store_true", help="solve nothing, measure memory for each object instead")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured")

@@ -9,10 +9,10 @@ import msgspec
 
 from e2e.bench.workloads import Case
 from solver import Engine, greedy, solve, verify
-from solver.domain import Budget, Plan, Policy, Violation
+from solver.domain import Budget, Plan, Policy, SearchParams, SearchStage, Violation
 from solver.greedy.device_fit import Kept
+from solver.model.objective import names, values
 from solver.problem.prepare import prepare
-from solver.search.objective_values import names, values
 
 PATIENCE_SECONDS = 86_400.0
 """No end for the clock of a busy machine: work is the limit."""
@@ -56,11 +56,12 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Effort(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a search may go on, by its own measure of work, with which seed, and how many warm runs there are."""
+    """How long a search may go on, by its own measure of work, with which seed and stages, and how many warm runs."""
 
     work: float = 4.0
     seed: int = 0
     runs: int = 2
+    without: tuple[SearchStage, ...] = ()
 
 
 def measure(name: str, seed: int, case: Case, policy: Policy, effort: Effort) -> Measure:
@@ -72,7 +73,9 @@ def measure(name: str, seed: int, case: Case, policy: Policy, effort: Effort) ->
     kept = Kept(problem)
     first_fit = values(problem, greedy.Greedy(problem, kept, greedy.Order.QUEUE_FIRST_FIT).run())
     best = max(values(problem, each) for each in greedy.candidates(problem))
-    rows = zip(names(problem), first_fit, best, first.report.levels, strict=True)
+    # A plan that first makes room for some pods reports the levels of those alone.
+    found = {level.name: level for level in first.report.levels}
+    rows = [row for row in zip(names(problem), first_fit, best, strict=True) if row[0] in found]
     return Measure(
         workload=name,
         seed=seed,
@@ -81,9 +84,9 @@ def measure(name: str, seed: int, case: Case, policy: Policy, effort: Effort) ->
         placed=len(first.placements),
         levels=tuple(
             LevelMeasure(
-                name=level_name, first_fit=low, greedy=middle, final=level.value, bound=level.bound, proven=level.proven
+                name=level.name, first_fit=low, greedy=middle, final=level.value, bound=level.bound, proven=level.proven
             )
-            for level_name, low, middle, level in rows
+            for level, low, middle in ((found[name], low, middle) for name, low, middle in rows)
         ),
         stages=first.report.stages,
         cold=cold,
@@ -91,6 +94,12 @@ def measure(name: str, seed: int, case: Case, policy: Policy, effort: Effort) ->
         work=first.report.deterministic_seconds,
         findings=tuple(_findings(case, policy, first, [plan for _, plan in runs])),
     )
+
+
+def budget_of(effort: Effort) -> Budget:
+    """Give a budget that work ends, never the clock."""
+    params = SearchParams(without=frozenset(effort.without))
+    return Budget(seconds=PATIENCE_SECONDS, deterministic_seconds=effort.work, seed=effort.seed, params=params)
 
 
 def worse_levels(measured: Measure) -> tuple[str, ...]:
@@ -118,8 +127,7 @@ def read(path: Path) -> tuple[Measure, ...]:
 
 def _timed(case: Case, policy: Policy, effort: Effort, memory: Engine) -> tuple[float, Plan]:
     started = time.monotonic()
-    budget = Budget(seconds=PATIENCE_SECONDS, deterministic_seconds=effort.work, seed=effort.seed)
-    plan = solve(case.snapshot, case.batch, policy, budget, memory)
+    plan = solve(case.snapshot, case.batch, policy, budget_of(effort), memory)
     return time.monotonic() - started, plan
 
 

@@ -11,7 +11,7 @@ from e2e.bench import asks, clusters
 from e2e.bench.asks import PRIORITIES, Ask, first_available, gpus, pairs, profile, share, together
 from e2e.bench.clusters import CLIQUE_LABEL, NAMESPACE, Share
 from e2e.fleet import nvidia
-from solver.domain import Batch, Gang, GangId, GangLevel, Snapshot
+from solver.domain import Batch, Gang, GangId, GangLevel, Policy, Snapshot
 
 H100, A100, L40S, H200 = (model.product for model in (nvidia.H100, nvidia.A100_40GB, nvidia.L40S, clusters.H200))
 MODELS = (Share(40, clusters.h100_alone), Share(30, clusters.a100), Share(20, clusters.l40s), Share(10, clusters.h200))
@@ -56,10 +56,11 @@ ALL_KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One workload with one seed, ready to be solved."""
+    """One workload with one seed, or a recorded case, ready to be solved; recorded ones have a policy of their own."""
 
     snapshot: Snapshot
     batch: Batch
+    policy: Policy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ class Workload:
     about: str
     make: Callable[[int], Case]
     is_large: bool = False
+    is_recorded: bool = False
 
 
 def workloads() -> dict[str, Workload]:

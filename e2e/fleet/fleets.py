@@ -16,7 +16,7 @@ def demo_fleet() -> Fleet:
     Two H100 nodes with RDMA cards (with different drivers), two of one NVLink domain, MIG, MI300X, shares, no devices
     at all: 32 H100 (81559Mi), 16 RDMA cards, 32 MIG devices, 8 whole MI300X, 64 partitions, 4 L40S in shares.
     """
-    return _together(
+    return together(
         nvidia.gpu_node("h100-1", driver_version=nvidia.OLDER_DRIVER_VERSION),
         dranet.rdma_nics("h100-1"),
         nvidia.gpu_node("h100-2"),
@@ -33,15 +33,16 @@ def demo_fleet() -> Fleet:
 
 def gpu_fleet(nodes: int, *, gpus: int = 8, gpus_per_root: int = 2) -> Fleet:
     """Make `nodes` equal nodes with `gpus` whole H100 each."""
-    return _together(
+    return together(
         *(nvidia.gpu_node(f"gpu-{index:04}", gpus=gpus, gpus_per_root=gpus_per_root) for index in range(nodes))
     )
 
 
 def shared_gpu_fleet(nodes: int, *, gpus: int = 4) -> Fleet:
     """Make `nodes` equal nodes with `gpus` shareable L40S each."""
-    return _together(*(hami.gpu_node(f"shared-{index:04}", gpus=gpus) for index in range(nodes)))
+    return together(*(hami.gpu_node(f"shared-{index:04}", gpus=gpus) for index in range(nodes)))
 
 
-def _together(*fleets: Fleet) -> Fleet:
+def together(*fleets: Fleet) -> Fleet:
+    """Put fleets together into one cluster."""
     return reduce(add, fleets, Fleet())

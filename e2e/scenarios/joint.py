@@ -7,12 +7,10 @@ without.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
-from operator import add
 from typing import Any, NamedTuple
 
 from e2e.fleet import dranet, nvidia, nvidia_partitions
-from e2e.fleet.fleets import gpu_fleet
+from e2e.fleet.fleets import gpu_fleet, together
 from e2e.fleet.pci import PCIE_ROOT
 from e2e.fleet.shape import Fleet, device_class
 from e2e.scenarios.workload import Kind, Manifest, Scenario, gpu_pods, moved, pod, template
@@ -45,10 +43,10 @@ def mig_mix(*, nodes: int = 2) -> Scenario:
     return Scenario(
         name="mig-mix",
         about=f"{gpus} × 1g, 2g and 4g in turn, {gpus} GPUs to be cut",
-        fleet=lambda: _together(*(nvidia_partitions.partitionable_node(f"mig-{index}") for index in range(nodes))),
+        fleet=lambda: together(*(nvidia_partitions.partitionable_node(f"mig-{index}") for index in range(nodes))),
         pods=3 * gpus,
         placeable=3 * gpus,
-        manifests=_in_waves(kinds, [Wave(name, gpus) for name in kinds]),
+        manifests=in_waves(kinds, [Wave(name, gpus) for name in kinds]),
     )
 
 
@@ -68,10 +66,10 @@ def gpu_with_card(*, nodes: int = 5) -> Scenario:
     return Scenario(
         name="gpu-and-nic",
         about=f"{count} × 1 GPU, then {count} × GPU and card of one PCIe root, {nodes} nodes × 8 GPUs, 4 cards",
-        fleet=lambda: _together(gpu_fleet(nodes), *cards, Fleet(classes=(RDMA,))),
+        fleet=lambda: together(gpu_fleet(nodes), *cards, Fleet(classes=(RDMA,))),
         pods=2 * count,
         placeable=2 * count,
-        manifests=_in_waves(kinds, [Wave("gpu", count), Wave("pair", count)]),
+        manifests=in_waves(kinds, [Wave("gpu", count), Wave("pair", count)]),
     )
 
 
@@ -87,12 +85,12 @@ def first_available(*, nodes: int = 2) -> Scenario:
     return Scenario(
         name="first-available",
         about=f"{count} × H100 or else A100, then {count} × H100, {nodes} nodes × 8 of each",
-        fleet=lambda: _together(
+        fleet=lambda: together(
             gpu_fleet(nodes), *(nvidia.gpu_node(f"old-{index}", model=nvidia.A100_40GB) for index in range(nodes))
         ),
         pods=2 * count,
         placeable=2 * count,
-        manifests=_in_waves(kinds, [Wave("either", count), Wave("h100", count)]),
+        manifests=in_waves(kinds, [Wave("either", count), Wave("h100", count)]),
     )
 
 
@@ -104,12 +102,12 @@ def halves_and_whole(*, gangs: int = 4) -> Scenario:
     return Scenario(
         name="halves-and-whole",
         about=f"{gangs} gangs of 2 × 1/2 GPU and 1 × 1 GPU, {2 * gangs} nodes × 1 GPU to be cut",
-        fleet=lambda: _together(
+        fleet=lambda: together(
             *(nvidia_partitions.partitionable_node(f"cut-{index}", gpus=1) for index in range(2 * gangs))
         ),
         pods=3 * gangs,
         placeable=3 * gangs,
-        manifests=_in_gangs(kinds, members, {}),
+        manifests=in_gangs(kinds, members, {}),
     )
 
 
@@ -134,7 +132,7 @@ def large_gangs(*, domains: int = 4, nodes: int = 18, size: int = 16) -> Scenari
                 )
                 one.nodes[0]["metadata"]["labels"][CLIQUE] = f"clique-{domain}"
                 made.append(one)
-        return _together(*made)
+        return together(*made)
 
     return Scenario(
         name="nvlink-gangs",
@@ -142,7 +140,7 @@ def large_gangs(*, domains: int = 4, nodes: int = 18, size: int = 16) -> Scenari
         fleet=fleet,
         pods=len(members),
         placeable=len(members),
-        manifests=_in_gangs(kinds, members, dict.fromkeys(gangs, CLIQUE)),
+        manifests=in_gangs(kinds, members, dict.fromkeys(gangs, CLIQUE)),
     )
 
 
@@ -162,7 +160,7 @@ def preemption(*, nodes: int = 2) -> Scenario:
         fleet=lambda: gpu_fleet(nodes),
         pods=low + high,
         placeable=low + high,
-        manifests=_in_waves(kinds, [Wave("low", low)], **AT_ONCE),
+        manifests=in_waves(kinds, [Wave("low", low)], **AT_ONCE),
         later=later,
         profile={"preemption": {"devices": True, "minimumRunSeconds": 0}},
     )
@@ -182,7 +180,7 @@ def _model(product: str) -> Manifest:
     return {"deviceClassName": "gpu.nvidia.com", "selectors": [{"cel": {"expression": expression}}]}
 
 
-def _in_waves(kinds: Mapping[str, Kind], waves: list[Wave], **fields: Any) -> Callable[[str, str, int], list[Manifest]]:
+def in_waves(kinds: Mapping[str, Kind], waves: list[Wave], **fields: Any) -> Callable[[str, str, int], list[Manifest]]:
     """Make one template for each kind, and pods wave after wave; the order is the scenario, so no seed changes it."""
 
     def manifests(namespace: str, scheduler: str, _: int) -> list[Manifest]:
@@ -194,8 +192,12 @@ def _in_waves(kinds: Mapping[str, Kind], waves: list[Wave], **fields: Any) -> Ca
     return manifests
 
 
-def _in_gangs(
-    kinds: Mapping[str, Kind], members: Sequence[tuple[str, str]], topology: Mapping[str, str]
+def in_gangs(
+    kinds: Mapping[str, Kind],
+    members: Sequence[tuple[str, str]],
+    topology: Mapping[str, str],
+    prefix: str = "p",
+    **fields: Any,
 ) -> Callable[[str, str, int], list[Manifest]]:
     """Make pods of (gang or none, kind) and the PodGroups that they name, each inside one value of a node label."""
 
@@ -204,7 +206,9 @@ def _in_gangs(
         groups = [_pod_group(gang, size, topology.get(gang, "")) for gang, size in sizes.items()]
         pods = [
             _with(
-                pod(f"p{index:04}", kind, kinds[kind]), **({"schedulingGroup": {"podGroupName": gang}} if gang else {})
+                pod(f"{prefix}{index:04}", kind, kinds[kind]),
+                **({"schedulingGroup": {"podGroupName": gang}} if gang else {}),
+                **fields,
             )
             for index, (gang, kind) in enumerate(members)
         ]
@@ -224,7 +228,3 @@ def _pod_group(name: str, size: int, topology: str) -> Manifest:
 def _with(manifest: Manifest, **fields: Any) -> Manifest:
     """Add fields to a pod's spec."""
     return {**manifest, "spec": {**manifest["spec"], **fields}}
-
-
-def _together(*fleets: Fleet) -> Fleet:
-    return reduce(add, fleets, Fleet())

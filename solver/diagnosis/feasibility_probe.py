@@ -7,11 +7,11 @@ import msgspec
 
 from solver import greedy
 from solver.domain import Batch, Budget, Claim, Pod, Policy, Snapshot
+from solver.model.objective import best
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from solver.problem.solver_cache import Engine
 from solver.search import stages
-from solver.search.objective_values import best
 from solver.solution import Solution
 
 

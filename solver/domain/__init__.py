@@ -114,6 +114,7 @@ from solver.domain.preemption import (
 )
 from solver.domain.quantity import Quantity, QuantityError
 from solver.domain.reasons import Reason, ReasonCode
+from solver.domain.search_params import SearchParams, SearchStage
 from solver.domain.snapshot import PACK, SPREAD, TOPOLOGY, Batch, OwnedDevices, Policy, Snapshot, Weights
 from solver.domain.volumes import (
     DiskKind,
@@ -228,7 +229,9 @@ __all__ = [
     "RequestName",
     "RequestPolicy",
     "ResourceSlice",
+    "SearchParams",
     "SearchReport",
+    "SearchStage",
     "SearchStatus",
     "Snapshot",
     "SpecialClaim",

@@ -16,6 +16,7 @@ import msgspec
 
 from solver.domain.ids import PodId
 from solver.domain.reasons import Reason
+from solver.domain.search_params import SearchParams
 
 GENEROUS_UNITS: Final = 120_000_000
 """Two minutes of work for what is not known yet: for a caller that waits for the answer and shares with nothing."""
@@ -108,8 +109,8 @@ class Budget:
     yet: evaluations of selectors, ways to serve a claim; one unit is about a microsecond on a usual machine.
 
     `may_leave` lets a plan leave pods for a solve of their own (`Plan.later`, `Plan.costly`). `is_forgiving` has a
-    search that contradicts itself left out and reported (`SearchReport.defect`); else it raises. `stage` names what
-    looks at the budget. `clock` and `started` are in seconds.
+    search that contradicts itself left out and reported (`SearchReport.defect`); else it raises. `params` are the
+    constants of the search. `stage` names what looks at the budget. `clock` and `started` are in seconds.
     """
 
     seconds: float = 2.0
@@ -119,6 +120,7 @@ class Budget:
     workers: int = 1
     may_leave: bool = False
     is_forgiving: bool = False
+    params: SearchParams = field(default_factory=SearchParams)
     clock: Callable[[], float] = time.monotonic
     started: float = field(default_factory=time.monotonic)
     stage: str = "decision"

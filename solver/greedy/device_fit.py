@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,12 +21,6 @@ from solver.problem.devices.layout import GLOBAL, DeviceType, Group, type_at
 from solver.problem.problem import Part, Problem, State
 from solver.problem.requests.component import Component, Line, Option
 from solver.solution import Pick, SharedChoice
-
-_MOST_STEPS: Final = 400
-"""Options tried for one pod on one node before giving up; the exact model has no such limit."""
-
-_MOST_WORK: Final = 200_000
-"""Types looked at for one pod on one node before giving up: steps over many requests and types are long."""
 
 Counts = tuple[tuple[tuple[int, int], ...], ...]
 """Per line, pairs of type and number of devices."""
@@ -40,8 +34,8 @@ class Attempt:
     group: Group
     local: list[int]
     wide: list[int]
-    steps: int = _MOST_STEPS
-    work: int = _MOST_WORK
+    steps: int
+    work: int
     rank: int = 0
     opened: int = 0
     value: int = 0
@@ -258,7 +252,8 @@ def serve(problem: Problem, parts: tuple[Part, ...], condition: Condition) -> De
     group = problem.layout.groups[condition.group]
     if not all(problem.options(part.component, group) for part in parts):
         return None
-    attempt = Attempt(problem, group, list(condition.state), list(condition.wide))
+    steps, work = problem.params.greedy_options, problem.params.greedy_device_types
+    attempt = Attempt(problem, group, list(condition.state), list(condition.wide), steps=steps, work=work)
     copies = [
         (index, _Copy(problem.components[part.component], problem.options(part.component, group)))
         for index, part in enumerate(parts)

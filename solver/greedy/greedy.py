@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from solver.domain import SearchStage
 from solver.greedy import units
 from solver.greedy.device_fit import Condition, Cost, DeviceFit, Kept, reach
 from solver.greedy.node_score import FIRST, FREE, NEVER, RANK, NodeRatings, Rating, score, spread_score
@@ -26,7 +26,6 @@ from solver.problem.node_arrays import PODS, Amounts
 from solver.problem.problem import Part, PodClass, Problem, State, Tier
 from solver.solution import Choice, SharedChoice, Solution
 
-_MOST_STANDINGS: Final = 256
 _Nodes = slice | npt.NDArray[np.int64]
 """All nodes, or some."""
 
@@ -55,11 +54,18 @@ def candidates(problem: Problem, stop: Callable[[], bool] = _never) -> list[Solu
     first_fit = Greedy(problem, kept, Order.QUEUE_FIRST_FIT).run(stop)
     if first_fit.unreached or stop():
         return [first_fit]
-    found = [Greedy(problem, kept, Order.QUEUE_BEST_FIT).run(stop), first_fit]
+    runs = problem.params.runs
+    found = [first_fit]
+    if runs(SearchStage.GREEDY_BEST_FIT):
+        found.insert(0, Greedy(problem, kept, Order.QUEUE_BEST_FIT).run(stop))
     if len(found[0].choices) == sum(family[0].size for family in problem.families):
         return found
-    others = (Order.LARGE_BEST_FIT, Order.SMALL_BEST_FIT)
-    return [*found, *(Greedy(problem, kept, order).run(stop) for order in others if not stop())]
+    others = {
+        SearchStage.GREEDY_LARGE_FIRST: Order.LARGE_BEST_FIT,
+        SearchStage.GREEDY_SMALL_FIRST: Order.SMALL_BEST_FIT,
+    }
+    orders = (order for stage, order in others.items() if runs(stage))
+    return [*found, *(Greedy(problem, kept, order).run(stop) for order in orders if not stop())]
 
 
 @dataclass(slots=True, eq=False)
@@ -300,7 +306,7 @@ class Greedy:
         known = self.standings.get(key)
         if known is None or known.wide != self.wide:
             ratings = self._rated_at(parts, slice(None), self._roomy(pod_class, slice(None)))
-            if len(self.standings) < _MOST_STANDINGS:
+            if len(self.standings) < self.problem.params.greedy_cached_classes:
                 self.standings[key] = NodeRatings(ratings, len(self.changed), self.wide)
             return ratings
         if known.changes < len(self.changed):

@@ -8,7 +8,7 @@ pods fit; preferred levels are tried as if they were required, then one less of 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +22,6 @@ from solver.problem.problem import PodClass, Problem, State
 from solver.solution import SharedChoice
 
 Family = tuple[PodClass, ...]
-_MOST_TRIES: Final = 256
-"""Domains that are tried for one gang."""
-_MOST_LOOKS: Final = 32
-"""Domains that are tried to say how many pods of a gang fit at most; those that may have room for most go first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,7 +129,7 @@ def most(placer: Placer, unit: PlacementUnit, rule: GangRule) -> GangFit:
     saved = placer.save()
     best = GangFit(0, (), ())
     found = _possible(placer, rule, rule.required)
-    for most_pods, row in sorted(found, key=lambda each: -each[0])[:_MOST_LOOKS]:
+    for most_pods, row in sorted(found, key=lambda each: -each[0])[: placer.problem.params.gang_counted_domains]:
         if most_pods <= best.pods or (best.row and placer.check_time()):
             break
         count = _place_in(placer, unit, rule, rule.required, row, is_whole=False)
@@ -165,7 +161,7 @@ def _place_in(
 
 
 def _tries(placer: Placer, rule: GangRule) -> Iterator[tuple[tuple[TopologyLevel, ...], Row]]:
-    left = _MOST_TRIES
+    left = placer.problem.params.gang_domains
     for kept in range(len(rule.preferred), -1, -1):
         levels = (*rule.required, *rule.preferred[:kept])
         for row in _rows(placer, rule, levels):

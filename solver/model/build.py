@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 
+from solver.domain import SearchStage
 from solver.model import devices, gangs, inter_pod, objective, pods, rounding_cuts, victims
 from solver.model.cells import Cell, Cells, single
 from solver.model.form import IntegerForm
@@ -48,7 +49,8 @@ def build(
     devices.supply_pools(variables)
     devices.keep_distinct(variables)
     devices.respect_budgets(variables)
-    rounding_cuts.fit_each_node(variables)
+    if problem.params.runs(SearchStage.ROUNDING_CUTS):
+        rounding_cuts.fit_each_node(variables)
     devices.keep_identity(variables)
     objective.add_levels(variables)
     variables.form.stop = None  # what is added later, to a model that stands, is little

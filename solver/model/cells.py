@@ -10,7 +10,7 @@ share may be allocated there; their pods then run on any of its nodes.
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -18,10 +18,6 @@ from solver.problem.devices import fragmentation
 from solver.problem.devices.layout import Group
 from solver.problem.node_arrays import PODS, Amounts
 from solver.problem.problem import Problem, State
-
-_MOST_DOMAINS: Final = 512
-_MOST_PLACES: Final = 50_000
-"""Cells that classes may use, over all classes: as many variables has the relaxation at least."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +88,7 @@ def merged(problem: Problem) -> Cells:
     counts = allowed.sum(axis=0).tolist()
     while True:
         kinds = _kinds(problem, open_nodes, columns)
-        if not columns or sum(counts[nodes[0]] for nodes in kinds.values()) <= _MOST_PLACES:
+        if not columns or sum(counts[nodes[0]] for nodes in kinds.values()) <= problem.params.merged_variables:
             break
         columns.pop(0)
     cells = Cells(is_merged=True)
@@ -123,7 +119,7 @@ def _costs(problem: Problem) -> list[bytes]:
     for column in columns:
         values = np.unique(column, return_inverse=True)[1]
         seen, kinds = np.unique(kinds * problem.node_count + values, return_inverse=True)
-        if len(seen) > _MOST_DOMAINS:
+        if len(seen) > problem.params.merged_domains:
             return [b""] * problem.node_count
     return [b"%d" % kind for kind in kinds.tolist()]
 
@@ -133,7 +129,7 @@ def _gang_domains(problem: Problem) -> list[bytes]:
     columns = {
         id(domains): domains for rule in problem.gangs for level in rule.levels for domains in level.domain_of.values()
     }
-    if not columns or sum(len(set(each.tolist())) for each in columns.values()) > _MOST_DOMAINS:
+    if not columns or sum(len(set(each.tolist())) for each in columns.values()) > problem.params.merged_domains:
         return [b""] * problem.node_count
     stacked = np.stack(tuple(columns.values()), axis=1)
     return [row.tobytes() for row in stacked]

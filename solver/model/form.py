@@ -47,7 +47,7 @@ class Row:
 
 
 @dataclass(slots=True)
-class ObjectiveLevel:
+class LevelExpression:
     """One level of the objective, to be maximised (a cost is a level of negative coefficients)."""
 
     name: str
@@ -65,7 +65,7 @@ class IntegerForm:
     lower: list[int] = field(default_factory=list)
     upper: list[int] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
-    levels: list[ObjectiveLevel] = field(default_factory=list)
+    levels: list[LevelExpression] = field(default_factory=list)
     stop: Callable[[], bool] | None = None
     _steps: int = 0
 

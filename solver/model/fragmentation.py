@@ -1,9 +1,12 @@
-"""Groups that are broken, and devices that crowd nodes, as expressions to maximise.
+"""
+Levels about what is worth more whole: groups of nodes, groups of devices in a node, free nodes, partitions of devices.
 
-Partitions that a placement spoils, as an expression to maximise.
+Each stands twice, once as an expression of the model and once counted from a solution (`…_in`); a property test holds
+both equal.
 """
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from solver.model.devices import add_scaled, taken, type_of
@@ -11,7 +14,11 @@ from solver.model.form import Expression
 from solver.model.variables import Variables
 from solver.problem.devices import fragmentation
 from solver.problem.devices.layout import GLOBAL, Partition
-from solver.problem.problem import State
+from solver.problem.problem import Problem, State
+from solver.solution import NodeUse
+
+Uses = Sequence[tuple[int, NodeUse]]
+"""What a solution takes, node by node."""
 
 
 def opened_groups(variables: Variables) -> Expression:
@@ -155,3 +162,52 @@ def _spoil(values: list[int], spoilt: list[_Spoilt]) -> None:
     for each in spoilt:
         used = Counter({budget: total.value(values) for budget, total in each.drawn.items()})
         values[each.variable] = each.partition.most - each.partition.left(each.state, used)
+
+
+def opened_groups_in(problem: Problem, uses: Uses) -> int:
+    """Count the groups of nodes that a solution opens, as a cost."""
+    group_of = fragmentation.node_groups(problem)
+    return -len({group_of[node] for node, use in uses if use.is_local and node in group_of})
+
+
+def broken_groups_in(problem: Problem, uses: Uses) -> int:
+    """Count the groups of devices that a solution breaks, as a cost."""
+    used: defaultdict[int, set[int]] = defaultdict(set)
+    for node, use in uses:
+        used[node].update(row.type for row in use.rows if row.type >= 0)
+    return -sum(
+        not types.isdisjoint(bundle.types)
+        for node, types in used.items()
+        if types
+        for bundle in fragmentation.bundles(problem, problem.group(node), problem.states[node])
+    )
+
+
+def crowded_nodes_in(problem: Problem, uses: Uses) -> int:
+    """Count how much the devices of a solution crowd nodes, as a cost."""
+    used = Counter[int]()
+    for node, use in uses:
+        if use.is_local:
+            used[node] += sum(row.amount for row in use.rows if row.type >= 0)
+    most = fragmentation.most_free(problem) if used else 0
+    base = {node: most - fragmentation.free_devices(problem.group(node), problem.states[node]) for node in used}
+    return -sum(count * base[node] + count * (count - 1) // 2 for node, count in used.items())
+
+
+def spoiled_in(problem: Problem, uses: Uses) -> int:
+    """Give the value of partitions that a solution spoils, as a cost."""
+    used: defaultdict[int, Counter[int]] = defaultdict(Counter)
+    fresh: set[tuple[int, int]] = set()
+    for node, row in ((node, row) for node, use in uses for row in use.rows if row.type >= 0):
+        for budget, amount in () if row.device.is_shareable else row.draws:
+            if budget != row.device.gate:
+                used[node][budget] += amount * row.amount
+        is_opened = row.device.fresh >= 0 and problem.states[node][row.device.fresh] > 0
+        if is_opened and (node, row.type) not in fresh:
+            fresh.add((node, row.type))
+            used[node].update(dict(row.device.opens))
+    return -sum(
+        fragmentation.lost(each, problem.states[node], counted)
+        for node, counted in used.items()
+        for each in fragmentation.partitions(problem, node)
+    )

@@ -1,30 +1,114 @@
-"""The objective: named levels in order of importance, each an expression to maximise."""
+"""
+The objective: levels in order of importance, each one value that knows everything about the level.
 
-from collections.abc import Callable, Mapping
+A level evaluates a solution, writes its expression (with the rows that it needs), gives a bound that no solution
+exceeds, and says whether it decides which pods are placed and how, or only packs them. Larger is better: what costs is
+negative. Levels of placed pods come first, strictly by priority, then those that the policy names.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from solver.model import fragmentation, soft_costs
 from solver.model.devices import add_scaled, taken, type_of
-from solver.model.form import Expression, ObjectiveLevel
+from solver.model.form import Expression, LevelExpression
+from solver.model.fragmentation import Uses
 from solver.model.gangs import domains_used
 from solver.model.variables import Variables
-from solver.problem.problem import GANG_TOPOLOGY
+from solver.problem.devices.layout import whole
+from solver.problem.limits import NO_DOMAIN
+from solver.problem.problem import GANG_TOPOLOGY, Problem
+from solver.solution import Solution, node_uses
+
+Values = tuple[int, ...]
+"""One number for each level, larger is better; compared as tuples."""
+Write = Callable[[Variables], Expression]
+
+
+@dataclass(frozen=True, slots=True)
+class CountedSolution:
+    """A solution with what levels are counted from: pods placed by class, and what is taken node by node."""
+
+    solution: Solution
+    placed: Counter[int]
+    uses: Uses
+
+
+def _no_cost(_: Problem) -> int:
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectiveLevel:
+    """
+    One level: `evaluate` counts it from a solution, `write` gives the expression to maximise.
+
+    No solution exceeds `upper_bound`. `decides_pods` says that the level is about which pods are placed and how; the
+    others only pack. `is_separable` says that the level is a sum over nodes.
+    """
+
+    name: str
+    evaluate: Callable[[Problem, CountedSolution], int]
+    write: Write
+    upper_bound: Callable[[Problem], int] = _no_cost
+    decides_pods: bool = False
+    is_separable: bool = True
+
+
+def levels(problem: Problem) -> tuple[ObjectiveLevel, ...]:
+    """Give the levels of a problem, first the most important."""
+    placed = (_placed_level(name, worth) for name, worth in problem.placed_levels)
+    return (*placed, *(_LEVELS[name] for name in problem.other_levels))
+
+
+def names(problem: Problem) -> tuple[str, ...]:
+    """Name the levels in order."""
+    return tuple(level.name for level in levels(problem))
+
+
+def values(problem: Problem, solution: Solution) -> Values:
+    """Evaluate all levels."""
+    placed = Counter(choice.pod_class for choice in solution.choices)
+    counted = CountedSolution(solution, placed, list(node_uses(problem, solution)))
+    return tuple(level.evaluate(problem, counted) for level in levels(problem))
+
+
+def best(problem: Problem, solutions: Iterable[Solution]) -> Solution:
+    """Give the solution that is worth most, the first of equals."""
+    return max(solutions, key=lambda solution: values(problem, solution))
 
 
 def add_levels(variables: Variables) -> None:
-    """Pods placed come first, strictly by priority; then the levels that the policy names."""
-    for name, worth in variables.problem.placed_levels:
-        variables.form.levels.append(ObjectiveLevel(name, _placed(variables, worth)))
-    for name in variables.problem.other_levels:
-        variables.form.levels.append(ObjectiveLevel(name, _LEVELS[name](variables)))
+    """Write all levels."""
+    for level in levels(variables.problem):
+        variables.form.levels.append(LevelExpression(level.name, level.write(variables)))
 
 
-def decides_pods(name: str) -> bool:
-    """Whether a level is about which pods are placed and how; the others only pack better."""
-    return name.startswith("placed") or name in {_ALTERNATIVES, GANG_TOPOLOGY}
+def _placed_level(name: str, worth: Mapping[int, int]) -> ObjectiveLevel:
+    """Pods placed, each worth what its class is."""
+    return ObjectiveLevel(
+        name=name,
+        evaluate=lambda _, counted: sum(count * worth.get(each, 0) for each, count in counted.placed.items()),
+        write=partial(_placed, worth),
+        upper_bound=partial(_all_placed, worth),
+        decides_pods=True,
+    )
 
 
-def _placed(variables: Variables, worth: Mapping[int, int]) -> Expression:
+def _all_placed(worth: Mapping[int, int], problem: Problem) -> int:
+    """Every pod placed; classes of one family stand for the same pods, of which the most valuable counts."""
+    by_family: dict[int, int] = {}
+    for each in problem.classes:
+        if each.index in worth:
+            value = each.size * worth[each.index]
+            by_family[each.family] = max(by_family.get(each.family, value), value)
+    return sum(by_family.values())
+
+
+def _placed(worth: Mapping[int, int], variables: Variables) -> Expression:
     return Expression({variable: worth[each] for (each, _), variable in variables.pods.items() if worth.get(each)})
 
 
@@ -42,9 +126,26 @@ def _opened_nodes(variables: Variables) -> Expression:
     return Expression(dict.fromkeys(variables.opened_nodes.values(), -1))
 
 
+def _opened_nodes_in(problem: Problem, uses: Uses) -> int:
+    return -len({node for node, use in uses if use.is_local and problem.is_whole[node]})
+
+
 def _opened_devices(variables: Variables) -> Expression:
-    """Shareable devices that nobody used."""
+    """Shareable devices that no claim used."""
     return Expression(dict.fromkeys(variables.opened_devices.values(), -1))
+
+
+def _opened_devices_in(problem: Problem, uses: Uses) -> int:
+    opened = set()
+    for node, use in uses:
+        for row in use.rows:
+            if row.device.fresh < 0:
+                continue
+            if row.type >= 0 and problem.states[node][row.device.fresh] > 0:
+                opened.add((node, row.type))
+            elif row.type < 0 and problem.wide_left(row.device.fresh) > 0:
+                opened.add((-1, whole(problem.layout, row.type)))
+    return -len(opened)
 
 
 def _suspects(variables: Variables) -> Expression:
@@ -57,7 +158,7 @@ def _suspects(variables: Variables) -> Expression:
 
 
 def _device_value(variables: Variables) -> Expression:
-    """What the devices taken are worth: a large card for a small ask costs more than a small one."""
+    """What the devices taken are worth: a large card for a small request costs more than a small one."""
     cost = Expression()
     for cell, each, takes, count in taken(variables):
         if takes:
@@ -65,18 +166,66 @@ def _device_value(variables: Variables) -> Expression:
     return cost
 
 
-_ALTERNATIVES: Final = "alternatives"
-_LEVELS: Final[dict[str, Callable[[Variables], Expression]]] = {
-    GANG_TOPOLOGY: domains_used,
-    _ALTERNATIVES: _alternatives,
-    "preferences": lambda variables: soft_costs.cost(variables, variables.problem.tastes.preferences),
-    "scores": lambda variables: soft_costs.cost(variables, variables.problem.tastes.scores),
-    "suspects": _suspects,
-    "spoiled-partitions": fragmentation.spoiled,
-    "opened-groups": fragmentation.opened_groups,
-    "broken-groups": fragmentation.broken_groups,
-    "crowded-nodes": fragmentation.crowded_nodes,
-    "opened-nodes": _opened_nodes,
-    "opened-devices": _opened_devices,
-    "device-value": _device_value,
+def _gang_domains_in(problem: Problem, solution: Solution) -> int:
+    """Domains of preferred levels that gangs are placed in and not yet run in; a node without a domain is one."""
+    nodes: defaultdict[int, set[int]] = defaultdict(set)
+    for choice in solution.choices:
+        nodes[choice.pod_class].add(choice.node)
+    count = 0
+    for rule in problem.gangs:
+        for level in rule.preferred:
+            at = ((int(level.domain_of[each][node]), node) for each in level.domain_of for node in nodes[each])
+            used = {domain if domain != NO_DOMAIN else -2 - node for domain, node in at}
+            count += len(used - level.held)
+    return -count
+
+
+def _soft_cost(name: str, attribute: str) -> ObjectiveLevel:
+    """A cost of places that `problem.tastes` holds under an attribute."""
+
+    def evaluate(problem: Problem, counted: CountedSolution) -> int:
+        choices = ((choice.pod_class, choice.node) for choice in counted.solution.choices)
+        return -int(getattr(problem.tastes, attribute).cost(choices))
+
+    return ObjectiveLevel(
+        name, evaluate, lambda variables: soft_costs.cost(variables, getattr(variables.problem.tastes, attribute))
+    )
+
+
+def _packs(
+    name: str, evaluate: Callable[[Problem, Uses], int], write: Write, *, is_separable: bool = True
+) -> ObjectiveLevel:
+    """A level that only packs, and is counted from what nodes give."""
+    return ObjectiveLevel(
+        name, lambda problem, counted: evaluate(problem, counted.uses), write, is_separable=is_separable
+    )
+
+
+_LEVELS: Final = {
+    level.name: level
+    for level in (
+        ObjectiveLevel(
+            GANG_TOPOLOGY,
+            lambda problem, counted: _gang_domains_in(problem, counted.solution),
+            domains_used,
+            decides_pods=True,
+        ),
+        ObjectiveLevel(
+            "alternatives",
+            lambda _, counted: -sum(use.rank for _, use in counted.uses),
+            _alternatives,
+            decides_pods=True,
+        ),
+        _soft_cost("preferences", "preferences"),
+        _soft_cost("scores", "scores"),
+        _packs("suspects", lambda _, uses: -sum(use.suspects for _, use in uses), _suspects),
+        _packs("spoiled-partitions", fragmentation.spoiled_in, fragmentation.spoiled),
+        _packs("opened-groups", fragmentation.opened_groups_in, fragmentation.opened_groups, is_separable=False),
+        _packs("broken-groups", fragmentation.broken_groups_in, fragmentation.broken_groups),
+        _packs("crowded-nodes", fragmentation.crowded_nodes_in, fragmentation.crowded_nodes),
+        _packs("opened-nodes", _opened_nodes_in, _opened_nodes),
+        _packs("opened-devices", _opened_devices_in, _opened_devices),
+        _packs("device-value", lambda _, uses: -sum(use.value for _, use in uses), _device_value),
+    )
 }
+"""The levels that a policy can name; GANG_TOPOLOGY comes by itself where a gang prefers a domain."""

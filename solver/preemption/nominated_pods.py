@@ -28,12 +28,12 @@ from solver.domain import (
 )
 from solver.extract import Extracted, extract
 from solver.greedy import candidates
+from solver.model.objective import values
 from solver.preemption.what_if import settled, without
 from solver.problem import nominations
 from solver.problem.nominations import leaders
 from solver.problem.prepare import prepare
 from solver.problem.solver_cache import Engine
-from solver.search.objective_values import values
 
 _KEPT: Final = "kept for"
 """Begins the names of claims that hold devices for somebody; no object can have such a name."""

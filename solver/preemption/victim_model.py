@@ -22,14 +22,14 @@ from solver.engines import cpsat
 from solver.engines.cpsat import Effort, EngineStatus
 from solver.model import assignment, build, cells
 from solver.model.assignment import UnknownChoiceError
-from solver.model.form import Expression, IntegerForm, ObjectiveLevel, OutOfTimeError
+from solver.model.form import Expression, IntegerForm, LevelExpression, OutOfTimeError
+from solver.model.objective import best
 from solver.model.variables import Variables
 from solver.model.victims import PotentialVictims
 from solver.preemption.dry_run import DryRun, PreemptionCandidate
 from solver.preemption.victims import GangQuorum, VictimUnit, quorums
 from solver.problem.problem import PodClass
 from solver.search.bound import require_at_least
-from solver.search.objective_values import best
 from solver.solution import Solution
 
 _DETERMINISTIC_SECONDS: Final = 2.0
@@ -91,7 +91,7 @@ def most_placed(dry_run: DryRun, most: int, start: Solution) -> CheapestVictims 
     totals = _totals(variables)
     _keep_whole(variables, totals)
     placed = Expression({variable: 1 for total in totals.values() for variable in total.terms})
-    found = _solved(variables, case, [ObjectiveLevel("placed", placed)], dry_run.budget)
+    found = _solved(variables, case, [LevelExpression("placed", placed)], dry_run.budget)
     return found if found is not None and found.is_proven else None
 
 
@@ -105,7 +105,7 @@ def _model(case: _Case) -> Variables | None:
         return None
 
 
-def _solved(variables: Variables, case: _Case, first: list[ObjectiveLevel], budget: Budget) -> CheapestVictims | None:
+def _solved(variables: Variables, case: _Case, first: list[LevelExpression], budget: Budget) -> CheapestVictims | None:
     """Solve level by level; with levels before those of the cost, all are proven or nothing is found."""
     form, kept = variables.form, range(case.held.count)  # the first variables are those of the victims
     _protect(form, case)
@@ -215,7 +215,7 @@ def _bind(variables: Variables, quorum: GangQuorum, numbers: Sequence[int]) -> t
     return whole, len(numbers)
 
 
-def _levels(victims: Sequence[VictimUnit], gangs: Mapping[GangQuorum, tuple[int, int]]) -> list[ObjectiveLevel]:
+def _levels(victims: Sequence[VictimUnit], gangs: Mapping[GangQuorum, tuple[int, int]]) -> list[LevelExpression]:
     """
     Give what to maximise, the most important first.
 
@@ -227,17 +227,17 @@ def _levels(victims: Sequence[VictimUnit], gangs: Mapping[GangQuorum, tuple[int,
     for number, victim in enumerate(victims):
         for pod in () if victim.is_moved else victim.pods:
             tiers[pod.priority].add(number)
-    levels = [ObjectiveLevel(f"kept:{priority}", tiers[priority]) for priority in sorted(tiers, reverse=True)]
+    levels = [LevelExpression(f"kept:{priority}", tiers[priority]) for priority in sorted(tiers, reverse=True)]
     protected = {number: victim.protected for number, victim in enumerate(victims) if victim.protected}
     if protected:
-        levels.insert(0, ObjectiveLevel("protected", Expression(protected)))
+        levels.insert(0, LevelExpression("protected", Expression(protected)))
     stays = Expression({number: 1 for number, victim in enumerate(victims) if not victim.is_moved})
     for whole, size in gangs.values():
         stays.add(whole, 1 - size)
-    levels.append(ObjectiveLevel("victims", stays))
-    levels.append(ObjectiveLevel("work", Expression({number: each.seconds for number, each in enumerate(victims)})))
+    levels.append(LevelExpression("victims", stays))
+    levels.append(LevelExpression("work", Expression({number: each.seconds for number, each in enumerate(victims)})))
     if moved:
-        levels.append(ObjectiveLevel("moved", Expression(dict.fromkeys(moved, 1))))
+        levels.append(LevelExpression("moved", Expression(dict.fromkeys(moved, 1))))
     return levels
 
 

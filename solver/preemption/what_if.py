@@ -22,12 +22,12 @@ from solver.domain import (
     with_burdens,
 )
 from solver.extract import Extracted, extract
+from solver.model.objective import best
 from solver.problem.label_index import LabelIndex
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from solver.problem.solver_cache import Engine
 from solver.search import stages
-from solver.search.objective_values import best
 from solver.solution import Solution
 
 

@@ -163,6 +163,7 @@ class _Preparation:
             shared=[_shared_claim(outline, index, claim_id) for index, claim_id in enumerate(outline.shared_ids)],
             rejected=outline.rejected,
             store=outline.store,
+            params=self.budget.params,
         )
 
 

@@ -6,7 +6,19 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from solver.domain import Batch, Claim, ClaimId, DeviceClass, Pod, PodId, Policy, Reason, Snapshot, SpecialClaim
+from solver.domain import (
+    Batch,
+    Claim,
+    ClaimId,
+    DeviceClass,
+    Pod,
+    PodId,
+    Policy,
+    Reason,
+    SearchParams,
+    Snapshot,
+    SpecialClaim,
+)
 from solver.problem.costs.cost_model import NO_COST_MODELS, CostModels
 from solver.problem.devices.inventory import Inventory, Mask
 from solver.problem.devices.layout import GLOBAL, Group, Layout
@@ -202,6 +214,7 @@ class Problem:
     tastes: CostModels = NO_COST_MODELS
     store: VolumeIndex | None = None
     left: Mapping[PodId, Reason] = field(default_factory=dict)
+    params: SearchParams = field(default_factory=SearchParams)
 
     @property
     def usage(self) -> Usage:

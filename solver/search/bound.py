@@ -9,16 +9,19 @@ What a search finds out about itself: bugs of ours, never properties of a cluste
     SearchError
     ├── ModelMismatchError   greedy and model disagree about what is possible
     └── ContradictionError   a bound below a value that is known, or no solution beside one that is known
+
+What levels may cost that only pack better, while who waits and who is placed is known already.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
-from solver.domain import Budget
+from solver.domain import Budget, Level, SearchStage
 from solver.engines import linear
-from solver.model import build, cells
+from solver.model import build, cells, objective
 from solver.model.form import IntegerForm, OutOfTimeError
+from solver.model.objective import Values
 from solver.problem.problem import Problem
-from solver.search.objective_values import Values
 
 
 class SearchError(Exception):
@@ -51,7 +54,7 @@ class Bounds:
 def bounds(problem: Problem, known: Values, budget: Budget) -> Bounds:
     """Bound level after level until one is not met by the values known; none where the time is up already."""
     nothing = Bounds((None,) * len(known), (0, 0))
-    if budget.should_stop():
+    if budget.should_stop() or not problem.params.runs(SearchStage.LP_BOUND):
         return nothing
     try:
         form = build.build(problem, cells.merged(problem), stop=budget.should_stop).form
@@ -73,3 +76,30 @@ def bounds(problem: Problem, known: Values, budget: Budget) -> Bounds:
 def require_at_least(form: IntegerForm, level: int, value: int) -> None:
     """Keep a level at a value from now on."""
     form.require(form.levels[level].expression, f"level {form.levels[level].name}", low=value)
+
+
+def only_packs(problem: Problem, levels: Iterable[Level]) -> bool:
+    """Whether nothing is open any more but levels that only pack better."""
+    pairs = zip(levels, objective.levels(problem), strict=True)
+    return all(
+        known.proven or known.value >= level.upper_bound(problem) for known, level in pairs if level.decides_pods
+    )
+
+
+def packing_seconds(problem: Problem, budget: Budget) -> float:
+    """Deterministic seconds for all levels together that only pack better; more pods are worth a longer search."""
+    pods = sum(family[0].size for family in problem.families)
+    params = problem.params
+    return min(budget.deterministic_seconds, params.packing_seconds + params.packing_seconds_per_pod * pods)
+
+
+def for_packing(problem: Problem, budget: Budget) -> Budget:
+    """
+    What of a budget is left to a search that can only pack better.
+
+    Of the wall time it gets twice the share that it gets of the work: whoever waits for the plan, waits that long.
+    """
+    seconds, left = packing_seconds(problem, budget), budget.remaining_seconds()
+    factor, whole = problem.params.packing_wall_factor, budget.deterministic_seconds
+    share = min(1.0, factor * seconds / whole) if whole > 0 else 1.0
+    return replace(budget, deterministic_seconds=seconds, seconds=budget.seconds - left * (1.0 - share))

@@ -18,27 +18,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from solver.domain import Budget
+from solver.domain import Budget, SearchStage
 from solver.engines import cpsat
 from solver.engines.cpsat import Effort
+from solver.model import objective
 from solver.model.form import Expression, IntegerForm
-from solver.model.objective import decides_pods
+from solver.model.objective import Values, names, values
 from solver.problem.problem import Problem
-from solver.search import neighbourhoods, packing_budget, patterns, subproblem
+from solver.search import bound, neighbourhoods, patterns, subproblem
 from solver.search.bound import Bounds
 from solver.search.exact import levels_from_bounds
-from solver.search.objective_values import Values, most, names, values
 from solver.search.patterns import Columns, Master, Pattern
 from solver.solution import Choice, Solution
 
-_FEW_VARIABLES: Final = 400
-"""Nodes with so many variables may be left to the exact model."""
-_FEW_NODES: Final = 4
-"""So many may be left to it whatever their size."""
-_MOST_TRIES: Final = 8
-"""So many patterns are tried in one place; then the best of them stands."""
-_MOST_MISTAKES: Final = 60
-"""So many are taken back in one dive."""
 _NO_CEILING: Final = 1 << 50
 _ROUNDING: Final = 1e-6
 
@@ -78,7 +70,8 @@ class _Dive:
         pods = sum(1 for count in self.left.values() if count)
         pairs = list(zip(self.columns.kinds, self.free, strict=True))
         size = sum(len(nodes) * (pods + kind.others()) for kind, nodes in pairs)
-        return size <= _FEW_VARIABLES or sum(len(nodes) for _, nodes in pairs) <= _FEW_NODES
+        params = self.columns.problem.params
+        return size <= params.dive_rest_variables or sum(len(nodes) for _, nodes in pairs) <= params.dive_rest_nodes
 
     def priced(self, level: int) -> Master:
         """Solve the master of what is left."""
@@ -115,17 +108,18 @@ def dive(columns: Columns, master: Master, kept: Solution) -> Dived:
 
     `kept` holds the choices that are not for the columns to decide.
     """
-    state = _Dive(columns, master.known, [list(kind.nodes) for kind in columns.kinds], Counter(columns.pods))
+    params, free = columns.problem.params, [list(kind.nodes) for kind in columns.kinds]
+    state = _Dive(columns, master.known, free, Counter(columns.pods))
     target, mistakes, few = state.total(master), 0, None
     while master.used and not columns.is_spent():
         if few is None and state.is_small():
             few = state.nodes()
         tried: list[tuple[int, _Dive, Master]] = []
-        for move in _moves(master):
+        for move in _moves(master, params.dive_tries):
             after = state.after(move)
             rest = after.priced(master.level)
             tried.append((after.total(rest), after, rest))
-            if tried[-1][0] >= target or mistakes >= _MOST_MISTAKES or columns.is_spent():
+            if tried[-1][0] >= target or mistakes >= params.dive_mistakes or columns.is_spent():
                 break
             mistakes += 1
         reached, state, master = max(tried, key=lambda each: each[0])
@@ -143,13 +137,13 @@ def laid_out(columns: Columns, known: Values, used: Mapping[Pattern, int], kept:
     return Solution(kept.choices + state.choices, kept.shared)
 
 
-def _moves(master: Master) -> Iterator[Mapping[Pattern, int]]:
+def _moves(master: Master, tries: int) -> Iterator[Mapping[Pattern, int]]:
     """What can be taken next: all that is used at least once, as often; else single patterns, most used first."""
     ordered = _in_order(master)
     whole = {pattern: math.floor(count + _ROUNDING) for pattern, count in ordered if count + _ROUNDING >= 1}
     if whole:
         yield whole
-    yield from ({pattern: 1} for pattern, _ in ordered[:_MOST_TRIES])
+    yield from ({pattern: 1} for pattern, _ in ordered[:tries])
 
 
 def _in_order(master: Master) -> list[tuple[Pattern, float]]:
@@ -158,19 +152,14 @@ def _in_order(master: Master) -> list[tuple[Pattern, float]]:
     return sorted(order, key=lambda item: -round(item[1], 6))
 
 
-_SECONDS: Final = 0.1
-_OVERHEAD_SECONDS: Final = 0.002
-_MOST_PATTERNS: Final = 4_000
-
-
 def mixed(columns: Columns, master: Master, hint: Counter[Pattern], ceiling: int) -> Counter[Pattern]:
     """
     Choose how often each pattern is used, so that a level is worth most and earlier ones keep their values.
 
     `hint` is such a choice, `ceiling` a bound of the level. Empty where none was found, or where there is too much.
     """
-    patterns = list(columns.patterns.values())
-    if columns.is_spent() or len(patterns) > _MOST_PATTERNS:
+    patterns, params = list(columns.patterns.values()), columns.problem.params
+    if columns.is_spent() or len(patterns) > params.master_columns:
         return Counter()
     form, levels, used = _form(columns, patterns, master.level)
     for expression, value in zip(levels[:-1], master.known, strict=False):
@@ -184,13 +173,13 @@ def mixed(columns: Columns, master: Master, hint: Counter[Pattern], ceiling: int
     budget = columns.budget
     effort = Effort(
         seconds=budget.remaining_seconds(),
-        deterministic_seconds=min(_SECONDS, budget.deterministic_seconds - columns.spent),
+        deterministic_seconds=min(params.master_seconds, budget.deterministic_seconds - columns.spent),
         seed=budget.seed,
         workers=budget.workers,
         presolve=True,
     )
     result = cpsat.maximize(form, levels[-1], effort, hint=values, cutoff=ceiling)
-    columns.spent += result.deterministic_seconds + _OVERHEAD_SECONDS
+    columns.spent += result.deterministic_seconds + params.pricing_overhead_seconds
     found = result.values or []
     return Counter({pattern: count for pattern, count in zip(patterns, found, strict=False) if count})
 
@@ -222,15 +211,8 @@ def _form(columns: Columns, patterns: list[Pattern], level: int) -> tuple[Intege
     return form, levels, list(served)
 
 
-_MOST_KINDS: Final = 64
-_REST_SECONDS: Final = 0.15
-"""Deterministic seconds in which the last nodes of a dive are solved exactly, without presolve and with it."""
-_JOINT: Final = frozenset({"opened-groups"})
-"""Levels that are no sum over nodes: neither they nor what comes after them can be bounded by patterns of nodes."""
 _DONE: Final = -(1 << 60)
 """A bound that every value meets."""
-_MOST_REST: Final = 24
-_REPAIR_SECONDS: Final = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,14 +235,14 @@ def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -
     part = subproblem.restricted(problem, kept, nodes)
     if names(part) != names(problem):  # a level about rules among pods: patterns of single nodes do not see it
         return None
-    found = patterns.kinds(part, nodes, _MOST_KINDS, budget.should_stop)
+    found = patterns.kinds(part, nodes, problem.params.node_classes, budget.should_stop)
     if not found:
         return None
     pods = Counter({family[0].family: family[0].size for family in part.families})
     columns = Columns(part, found, [len(kind.nodes) for kind in found], pods, budget)
     columns.learn(start)
     known = values(problem, start)
-    packs = packing_budget.only_packs(problem, levels_from_bounds(problem, known, bounds))
+    packs = bound.only_packs(problem, levels_from_bounds(problem, known, bounds))
     search = _Search(problem, columns, kept, start, known, list(bounds.levels), packs)
     is_whole = not any(problem.is_tied(each) for each in problem.classes)
     while not columns.is_spent() and search.level(is_whole=is_whole):
@@ -282,30 +264,30 @@ class _Search:
 
     def level(self, *, is_whole: bool) -> bool:
         """Work on the first level that is open; whether it was closed and another one is open."""
-        level = self._first_open()
+        level, params, known_levels = self._first_open(), self.problem.params, objective.levels(self.problem)
         if level is None:
             return False
-        if not decides_pods(names(self.problem)[level]):
+        if not known_levels[level].decides_pods:
             self._only_pack()
         ceiling = self.limits[level]
-        trivial = most(self.problem, names(self.problem)[level])
+        trivial = known_levels[level].upper_bound(self.problem)
         kept = values(self.problem, self.kept)
         known = tuple(value - fixed for value, fixed in zip(self.known, kept, strict=True))
         master = self.columns.bound(level, known, (trivial if ceiling is None else ceiling) - kept[level])
         bound = master.bound + kept[level]
         if is_whole:
             self.limits[level] = bound
-        if bound > self.known[level] and master.used:
+        if bound > self.known[level] and master.used and params.runs(SearchStage.RESTRICTED_MASTER):
             self._mix(master)
-        if bound > self.known[level] and master.used:
+        if bound > self.known[level] and master.used and params.runs(SearchStage.DIVE):
             self._dive(level, dive(self.columns, master, self.kept))
         return is_whole and self.known[level] >= bound
 
     def _first_open(self) -> int | None:
-        """Give the first open level, unless one that patterns cannot add up comes before it."""
-        for index, name in enumerate(names(self.problem)):
+        """Give the first open level, unless one that is no sum over nodes comes before it: columns cannot bound it."""
+        for index, level in enumerate(objective.levels(self.problem)):
             limit = self.limits[index]
-            if name in _JOINT:
+            if not level.is_separable:
                 return None
             if limit is None or limit > self.known[index]:
                 return index
@@ -317,7 +299,7 @@ class _Search:
         if not self.packs:
             self.packs = True
             left = replace(columns.budget, deterministic_seconds=columns.budget.deterministic_seconds - columns.spent)
-            rest = packing_budget.for_packing(self.problem, left)
+            rest = bound.for_packing(self.problem, left)
             seconds = columns.spent + rest.deterministic_seconds / 2
             columns.budget = replace(rest, deterministic_seconds=seconds)
 
@@ -329,11 +311,12 @@ class _Search:
 
     def _dive(self, level: int, found: Dived) -> None:
         """Solve the last nodes of a dive exactly and keep what is better."""
-        solution, few = found
+        (solution, few), params = found, self.problem.params
+        is_small = 0 < len(few) <= params.exact_rest_nodes and params.runs(SearchStage.EXACT_REST)
         for presolve in (False, True):
-            if not few or len(few) > _MOST_REST or self.columns.is_spent():
+            if not is_small or self.columns.is_spent():
                 break
-            effort = subproblem.effort(self.columns.budget, _REST_SECONDS, presolve=presolve)
+            effort = subproblem.effort(self.columns.budget, params.exact_rest_seconds, presolve=presolve)
             solved = subproblem.solve(
                 self.problem, solution, few, effort, levels=level + 1, stop=self.columns.budget.should_stop
             )
@@ -354,8 +337,10 @@ class _Search:
 
     def _repaired(self, level: int, solution: Solution) -> Solution:
         """Bring back what rounding lost, a few nodes at a time: earlier levels count more than the one dived for."""
-        budget = self.columns.budget
-        seconds = min(self.columns.spent + _REPAIR_SECONDS, budget.deterministic_seconds) - self.columns.spent
+        budget, params, spent = self.columns.budget, self.problem.params, self.columns.spent
+        if not params.runs(SearchStage.REPAIR):
+            return solution
+        seconds = min(spent + params.repair_seconds, budget.deterministic_seconds) - spent
         later = len(self.limits) - level - 1
         limits = Bounds((*self.limits[: level + 1], *(_DONE,) * later), (0, 0))
         found = neighbourhoods.improve(self.problem, solution, limits, replace(budget, deterministic_seconds=seconds))

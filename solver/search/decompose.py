@@ -12,24 +12,21 @@ rest first: what is cheap need not wait until a search has ended that has nothin
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from solver.domain import Budget, Level
 from solver.domain.disjoint_sets import DisjointSets
-from solver.model import build
+from solver.model import build, objective
+from solver.model.objective import Values, names, values
 from solver.problem.devices import fragmentation
 from solver.problem.devices.layout import GLOBAL, Group, type_at
 from solver.problem.inter_pod.rules import InterPodRules
 from solver.problem.problem import PodClass, Problem
 from solver.search import bound, exact
-from solver.search.bound import Bounds
-from solver.search.objective_values import Values, names, values
-from solver.search.packing_budget import only_packs
+from solver.search.bound import Bounds, only_packs
 from solver.solution import Solution
-
-_MOST_PIECES: Final = 128
 
 
 class Piece(NamedTuple):
@@ -41,7 +38,7 @@ class Piece(NamedTuple):
 
 def divide(problem: Problem, start: Solution) -> tuple[Piece, ...]:
     """Give the parts, in the order of their first classes; one where everything hangs together."""
-    sets = _few(_hanging_together(problem))
+    sets = _few(_hanging_together(problem), problem.params.subproblems)
     if len(sets) <= 1:
         return (Piece(problem, start),)
     empty = [replace(each, members=[], sources=[]) for each in problem.classes]
@@ -63,9 +60,9 @@ def added(problem: Problem, parts: Iterable[tuple[Level, ...]]) -> tuple[Level, 
     )
 
 
-def _few(sets: list[frozenset[int]]) -> list[frozenset[int]]:
+def _few(sets: list[frozenset[int]], most: int) -> list[frozenset[int]]:
     """Bring neighbouring parts together where there are very many: each costs a look at the whole problem."""
-    size = -(-len(sets) // _MOST_PIECES)
+    size = -(-len(sets) // most)
     return [frozenset().union(*sets[first : first + size]) for first in range(0, len(sets), size)] if sets else []
 
 
@@ -87,7 +84,9 @@ def _on_nodes(problem: Problem) -> Iterable[set[int]]:
         return
     allowed = np.array([each.verdicts.allowed for each in wanted], dtype=np.bool_)
     packed = np.ascontiguousarray(np.packbits(allowed, axis=0).T)
-    groups_of_nodes = fragmentation.node_groups(problem) if "opened-groups" in problem.policy.levels else {}
+    groups_of_nodes = (
+        fragmentation.node_groups(problem) if any(not level.is_separable for level in objective.levels(problem)) else {}
+    )
     for members in _of_groups(groups_of_nodes):
         yield {each.index for each, mask in zip(wanted, allowed, strict=True) if mask[members].any()}
     looks = {
@@ -166,10 +165,6 @@ def _piece(problem: Problem, start: Solution, classes: frozenset[int], empty: li
     return Piece(replace(problem, classes=kept, rules=rules), Solution(choices, held))
 
 
-_SMALL_TERMS: Final = 2_000
-"""Estimated size up to which a search is short: small hard parts need not wait for large ones either."""
-
-
 def hard(problem: Problem, start: Solution, budget: Budget) -> frozenset[int]:
     """
     Give the classes that are to be left for a solve of their own; none where all are alike.
@@ -184,7 +179,7 @@ def hard(problem: Problem, start: Solution, budget: Budget) -> frozenset[int]:
         return frozenset()
     hard_ones = [piece for piece in pieces if _is_hard(piece, budget)]
     if len(hard_ones) == len(pieces):
-        hard_ones = [piece for piece in pieces if build.estimated_terms(piece.problem) > _SMALL_TERMS]
+        hard_ones = [piece for piece in pieces if build.estimated_terms(piece.problem) > problem.params.deferred_terms]
     if len(hard_ones) == len(pieces):
         return frozenset()
     return frozenset(each.index for piece in hard_ones for each in piece.problem.classes if each.size)

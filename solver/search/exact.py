@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from solver.domain import Budget, Level
 from solver.engines import cpsat
 from solver.engines.cpsat import Effort, EngineStatus
-from solver.model import assignment, build, cells
-from solver.model.form import IntegerForm, OutOfTimeError
-from solver.model.objective import decides_pods
+from solver.model import assignment, build, cells, objective
+from solver.model.form import OutOfTimeError
+from solver.model.objective import ObjectiveLevel, Values, values
 from solver.model.variables import Variables
 from solver.problem.problem import Problem
-from solver.search import packing_budget
-from solver.search.bound import Bounds, ContradictionError, ModelMismatchError, proves, require_at_least
-from solver.search.objective_values import Values, most, names, values
+from solver.search.bound import (
+    Bounds,
+    ContradictionError,
+    ModelMismatchError,
+    packing_seconds,
+    proves,
+    require_at_least,
+)
 from solver.solution import Solution
-
-_QUICK_SECONDS = 0.15
-"""Deterministic seconds of the first try without presolve, which proves most hinted models at once."""
-_PACKING_PARTS = 4
-"""Of what levels may cost that only pack, one of so many parts goes into the first try: packing needs presolve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def improve(problem: Problem, start: Solution, bounds: Bounds, budget: Budget) -
         variables = build.build(problem, cells.single(problem), stop=budget.should_stop)
     except OutOfTimeError:
         return ExactResult(start, levels_from_bounds(problem, values(problem, start), bounds), (0, 0), 0.0)
-    packing = packing_budget.packing_seconds(problem, budget)
+    packing = packing_seconds(problem, budget)
     search = _Search(problem, variables, budget, packing, best=assignment.values_of(variables, start))
     broken = variables.form.broken_by(search.best)
     if broken:
@@ -63,23 +63,25 @@ class _Search:
 
     def level(self, index: int, bound: int | None) -> Level:
         """Maximise one level, keep its value, and say what is proven."""
-        form = self.variables.form
-        name, expression = form.levels[index].name, form.levels[index].expression
+        form, level = self.variables.form, objective.levels(self.problem)[index]
+        expression = form.levels[index].expression
         value = expression.value(self.best)
-        proven = self.is_proven and proves(name, bound, value)
+        proven = self.is_proven and proves(level.name, bound, value)
         if not proven:
-            proven, bound = self._maximize(form, index, bound if self.is_proven else None)
+            proven, bound = self._maximize(index, level, bound if self.is_proven else None)
             value = expression.value(self.best)
         self.is_proven = self.is_proven and proven
         require_at_least(form, index, value)
-        limit = most(self.problem, name) if bound is None else min(bound, most(self.problem, name))
-        proves(name, limit, value)
-        return Level(name=name, value=value, bound=value if proven else limit, proven=proven)
+        most = level.upper_bound(self.problem)
+        limit = most if bound is None else min(bound, most)
+        proves(level.name, limit, value)
+        return Level(name=level.name, value=value, bound=value if proven else limit, proven=proven)
 
-    def _maximize(self, form: IntegerForm, index: int, bound: int | None) -> tuple[bool, int | None]:
+    def _maximize(self, index: int, level: ObjectiveLevel, bound: int | None) -> tuple[bool, int | None]:
         """Try briefly without presolve, then with it; whether the level is proven, and the best bound."""
-        decides = decides_pods(form.levels[index].name)
-        quick = _QUICK_SECONDS if decides else min(_QUICK_SECONDS, self.packing / _PACKING_PARTS)
+        form, params, decides = self.variables.form, self.problem.params, level.decides_pods
+        expression, quick = form.levels[index].expression, params.exact_quick_seconds
+        quick = quick if decides else min(quick, self.packing * params.exact_packing_share)
         for presolve, most_seconds in ((False, quick), (True, math.inf)):
             left = self.budget.deterministic_seconds - self.spent
             limit = min(most_seconds, left if decides else min(left, self.packing))
@@ -92,7 +94,6 @@ class _Search:
                 workers=self.budget.workers,
                 presolve=presolve,
             )
-            expression = form.levels[index].expression
             result = cpsat.maximize(form, expression, effort, hint=self.best, cutoff=bound)
             self.spent += result.deterministic_seconds
             if not decides:
@@ -100,12 +101,10 @@ class _Search:
             if result.values is not None and self._worth(result.values) >= self._worth(self.best):
                 self.best = result.values
             if result.status is EngineStatus.INFEASIBLE:
-                raise ContradictionError(
-                    f"level {form.levels[index].name}: no solution is found beside one that is known"
-                )
+                raise ContradictionError(f"level {level.name}: no solution is found beside one that is known")
             if result.bound is not None:
                 bound = result.bound if bound is None else min(bound, result.bound)
-            is_met = proves(form.levels[index].name, bound, expression.value(self.best))
+            is_met = proves(level.name, bound, expression.value(self.best))
             if result.status is EngineStatus.OPTIMAL or is_met:
                 return self.is_proven, bound
         return False, bound
@@ -118,9 +117,9 @@ class _Search:
 def levels_from_bounds(problem: Problem, known: Values, bounds: Bounds) -> tuple[Level, ...]:
     """Say what bounds alone prove of a solution."""
     levels, proven = [], True
-    for name, value, bound in zip(names(problem), known, bounds.levels, strict=True):
-        meets = proven and proves(name, bound, value)
-        limit = bound if proven and bound is not None else most(problem, name)
-        levels.append(Level(name=name, value=value, bound=limit, proven=meets))
+    for level, value, found in zip(objective.levels(problem), known, bounds.levels, strict=True):
+        meets = proven and proves(level.name, found, value)
+        limit = found if proven and found is not None else level.upper_bound(problem)
+        levels.append(Level(name=level.name, value=value, bound=limit, proven=meets))
         proven = proven and meets
     return tuple(levels)

@@ -13,27 +13,21 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Final
 
 import numpy as np
 
-from solver.domain import Budget
-from solver.model import build
-from solver.model.objective import decides_pods
+from solver.domain import Budget, SearchStage
+from solver.model import build, objective
+from solver.model.objective import Values, values
 from solver.problem.gang_rules import GangRule, Row
 from solver.problem.node_arrays import PODS, Amounts
 from solver.problem.problem import Problem, State
 from solver.search import bound, subproblem
 from solver.search.bound import Bounds
-from solver.search.objective_values import Values, names, values
 from solver.solution import Choice, Solution
 
 Used = Mapping[int, Sequence[Choice]]
 """The batch's pods by node."""
-_FEWEST_GANG_NODES: Final = 4
-"""Nodes for pods that are in the way, whatever the reach."""
-_AGAIN: Final = 0.6
-"""How often the best domain is taken, then the second best, and so on."""
 
 
 @dataclass(slots=True, eq=False)
@@ -51,9 +45,8 @@ class Crews:
     def __post_init__(self) -> None:
         problem = self.problem
         bound = {each.index for each in problem.classes if problem.is_tied(each, by_gangs=False)}
-        self.rule_of = {
-            index: rule for rule in problem.gangs if not bound & set(rule.classes) for index in rule.classes
-        }
+        gangs = problem.gangs if problem.params.runs(SearchStage.GANG_LNS) else ()
+        self.rule_of = {index: rule for rule in gangs if not bound & set(rule.classes) for index in rule.classes}
         self.tied = frozenset(
             each.index for each in problem.classes if problem.is_tied(each) and each.index not in self.rule_of
         )
@@ -93,11 +86,12 @@ class Crews:
             return []
         homes.sort(key=lambda home: sum(len(used.get(node, ())) for node in home))
         chosen = 0
-        while chosen + 1 < len(homes) and self.chance.random() > _AGAIN:
+        while chosen + 1 < len(homes) and self.chance.random() > self.problem.params.lns_domain_share:
             chosen += 1
         home = homes[chosen]
         receiving = self._receiving(home, used, fixed)
-        return home + self.chance.sample(receiving, min(max(_FEWEST_GANG_NODES, reach - len(home)), len(receiving)))
+        count = max(self.problem.params.lns_gang_nodes, reach - len(home))
+        return home + self.chance.sample(receiving, min(count, len(receiving)))
 
     def _home(self, rule: GangRule, row: Row, used: Used, fixed: set[int]) -> list[int]:
         """Give nodes of a domain for all of a gang, those with the fewest pods first; none where too few would fit."""
@@ -159,15 +153,6 @@ class Crews:
         return homes
 
 
-_FEWEST, _MOST = 6, 48
-_STEP_SECONDS: Final = 0.1
-"""Deterministic seconds of one step."""
-_FIRST_SHARE: Final = 0.75
-"""How often a step is for the first level that is open."""
-_PACKING_SECONDS: Final = 0.5
-"""Deterministic seconds while only levels that pack better are open."""
-
-
 @dataclass(frozen=True, slots=True)
 class NeighbourhoodResult:
     """The best solution, the bounds that hold for it, and deterministic seconds spent."""
@@ -194,7 +179,7 @@ class _Search:
     bounds: Bounds
     budget: Budget
     spent: float = 0.0
-    reach: int = 16
+    reach: int = field(init=False)
     presolve: bool = False
     known: Values = ()
     chance: random.Random = field(init=False)
@@ -203,7 +188,7 @@ class _Search:
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.budget.seed)  # noqa: S311 - a reproducible search, not a secret
-        self.crews = Crews(self.problem, self.chance)
+        self.crews, self.reach = Crews(self.problem, self.chance), self.problem.params.lns_first_nodes
         self._adopt(self.best)
 
     def is_open(self) -> bool:
@@ -211,25 +196,25 @@ class _Search:
         if self.spent >= self.budget.deterministic_seconds or self.budget.should_stop():
             return False
         is_open = [limit is None or limit > value for limit, value in zip(self.bounds.levels, self.known, strict=True)]
-        decides = [decides_pods(name) for name in names(self.problem)]
-        if any(each for each, matters in zip(is_open, decides, strict=True) if matters):
+        if any(each for each, level in zip(is_open, objective.levels(self.problem), strict=True) if level.decides_pods):
             return True
-        return any(is_open) and self.spent < _PACKING_SECONDS
+        return any(is_open) and self.spent < self.problem.params.lns_packing_seconds
 
     def step(self) -> None:
         """Solve one neighbourhood."""
-        self.spent += _STEP_SECONDS / 20  # so that steps without a search end too
+        params = self.problem.params
+        self.spent += params.lns_step_seconds * params.lns_overhead_share  # so that steps without a search end too
         nodes, gangs = self._part()
         if not nodes:
             self.spent = self.budget.deterministic_seconds
             return
-        effort = subproblem.effort(self.budget, _STEP_SECONDS, presolve=self.presolve)
+        effort = subproblem.effort(self.budget, params.lns_step_seconds, presolve=self.presolve)
         solved = subproblem.solve(self.problem, self.best, nodes, effort, gangs=gangs, stop=self.budget.should_stop)
         self.spent += solved.deterministic_seconds
         if solved.is_optimal:
-            self.reach = min(_MOST, self.reach + 1)
+            self.reach = min(params.lns_most_nodes, self.reach + 1)
         else:
-            self.reach = max(_FEWEST, self.reach - 2)
+            self.reach = max(params.lns_fewest_nodes, self.reach - 2)
             self.presolve = not self.presolve  # bin packing needs presolve, most else is faster without
         if solved.solution is not self.best and values(self.problem, solved.solution) >= self.known:
             self._adopt(solved.solution)
@@ -239,7 +224,8 @@ class _Search:
         level = next((i for i, limit in enumerate(self.bounds.levels) if limit is None or limit > self.known[i]), 0)
         levels = self.problem.placed_levels
         first = [each for each in waiting if level < len(levels) and levels[level].worth.get(each)]
-        return self.chance.choice(first if first and self.chance.random() < _FIRST_SHARE else waiting)
+        is_first = bool(first) and self.chance.random() < self.problem.params.lns_first_level_share
+        return self.chance.choice(first if is_first else waiting)
 
     def _adopt(self, solution: Solution) -> None:
         known = values(self.problem, solution)
@@ -259,7 +245,7 @@ class _Search:
         gangs: list[GangRule] = []
         wanted: list[int] = []
         waiting = [*subproblem.waiting(self.problem, self.best.choices), *self.crews.waiting(self.used)]
-        share = self.reach * 3 // 4 if waiting else 0
+        share = int(self.reach * self.problem.params.lns_waiting_share) if waiting else 0
         if waiting:
             pod_class = self.problem.classes[self._wanting(waiting)]
             rule = self.crews.rule_of.get(pod_class.index)

@@ -22,10 +22,10 @@ from solver.engines.cpsat import Effort, Questions
 from solver.engines.linear import Programme
 from solver.model import assignment, build, cells
 from solver.model.form import Expression, OutOfTimeError
+from solver.model.objective import Values
 from solver.model.variables import Variables
 from solver.problem.node_arrays import PODS
 from solver.problem.problem import Problem
-from solver.search.objective_values import Values
 from solver.solution import Choice, Solution
 
 _Key = tuple[object, ...]
@@ -100,14 +100,6 @@ def _most_taken(problem: Problem, node: int, resources: list[str]) -> list[int]:
     return [taken[resource] for resource in resources]
 
 
-_SCALE: Final = 1 << 20
-"""Prices are rounded to this fraction; the bound is exact for the rounded ones."""
-_PRICING_SECONDS: Final = 0.02
-_OVERHEAD_SECONDS: Final = 0.002
-"""What one question for a price counts as beside the engine's own measure."""
-_MOST_ROUNDS: Final = 400
-_PENALTY: Final = 1000
-"""What an earlier level's value is worth in the master: it is to be kept, but a dive may have lost a part of it."""
 _TINY: Final = 1e-7
 _ROUNDING: Final = 1e-6
 _UNKNOWN: Final = 1 << 100
@@ -176,7 +168,7 @@ class Columns:
     def bound(self, level: int, known: Values, ceiling: int) -> "Master":
         """Price patterns in until none improves a level (earlier ones keep their values) or it is known to be best."""
         best, master = ceiling, Master(self, level, known)
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(self.problem.params.pricing_rounds):
             if not master.solve() or self.is_spent():
                 break
             bound, grew = self._price(master)
@@ -192,24 +184,24 @@ class Columns:
 
     def _price(self, master: "Master") -> tuple[int, bool]:
         """Find the most valuable pattern of each kind; the bound that prices prove, and whether anything is new."""
-        total = master.worth_of_limits()
+        total, params = master.worth_of_limits(), self.problem.params
         grew = False
         for index, kind in enumerate(self.kinds):
             if not self.nodes[index]:
                 continue
             effort = Effort(
                 seconds=self.budget.remaining_seconds(),
-                deterministic_seconds=_PRICING_SECONDS,
+                deterministic_seconds=params.pricing_seconds,
                 seed=self.budget.seed,
                 workers=1,
                 presolve=False,
             )
             result = kind.questions.maximize(master.priced(kind), effort, upper=self._left(kind))
-            self.spent += result.deterministic_seconds + _OVERHEAD_SECONDS
+            self.spent += result.deterministic_seconds + params.pricing_overhead_seconds
             if result.values is not None:
                 grew = self._add(index, result.values)[1] or grew
             total += self.nodes[index] * max(0, _UNKNOWN if result.bound is None else result.bound)
-        return total // _SCALE, grew
+        return total // params.price_scale, grew
 
     def _left(self, kind: NodeClass) -> dict[int, int]:
         """No pattern holds more pods than are left."""
@@ -247,8 +239,9 @@ class Master:
         pods = {family: programme.row(high=count) for family, count in self.columns.pods.items() if count}
         earlier = [programme.row(low=known) for known in self.known[: self.level]]
         self.rows = _Rows(nodes, pods, earlier)
+        penalty = self.columns.problem.params.earlier_level_penalty
         for index, row in enumerate(earlier):
-            programme.column({row: 1}, worth=-(_PENALTY ** min(2, self.level - index)))
+            programme.column({row: 1}, worth=-(penalty ** min(2, self.level - index)))
 
     def solve(self) -> bool:
         """Solve it with all patterns known by now; False where that did not succeed."""
@@ -258,8 +251,9 @@ class Master:
         found = self.programme.solve(self.columns.budget.remaining_seconds())
         if found is None:
             return False
-        self.families = {family: max(0, round(found.duals[row] * _SCALE)) for family, row in self.rows.pods.items()}
-        self.levels = [max(0, round(-found.duals[row] * _SCALE)) for row in self.rows.earlier]
+        scale = self.columns.problem.params.price_scale
+        self.families = {family: max(0, round(found.duals[row] * scale)) for family, row in self.rows.pods.items()}
+        self.levels = [max(0, round(-found.duals[row] * scale)) for row in self.rows.earlier]
         amounts = zip(self.taken, found.used[self.level :], strict=True)
         self.used = {pattern: amount for pattern, amount in amounts if amount > _TINY}
         self.value = sum(pattern.worth[self.level] * amount for pattern, amount in self.used.items())
@@ -286,7 +280,7 @@ class Master:
         """What a pattern of a kind adds beyond the prices of its pods."""
         objective = Expression()
         for index, level in enumerate(kind.variables.form.levels[: self.level + 1]):
-            price = _SCALE if index == self.level else self.levels[index]
+            price = self.columns.problem.params.price_scale if index == self.level else self.levels[index]
             for variable, coefficient in level.expression.terms.items() if price else ():
                 objective.add(variable, coefficient * price)
         for (pod_class, _), variable in kind.variables.pods.items():

@@ -20,35 +20,25 @@ from typing import Final
 import numpy as np
 from msgspec import structs
 
-from solver.domain import Budget, Level
+from solver.domain import Budget, Level, SearchStage
 from solver.engines import linear
 from solver.greedy import Greedy, Order
 from solver.greedy.device_fit import Kept
 from solver.model import build
 from solver.model.cells import Cell, Cells
 from solver.model.form import Expression, OutOfTimeError
+from solver.model.objective import Values, values
 from solver.model.variables import Variables
 from solver.problem.costs.cost_model import CostModel, SpreadCost
 from solver.problem.costs.preferences import SCORES
 from solver.problem.costs.scores import best_case
 from solver.problem.node_arrays import PODS, Room
 from solver.problem.problem import PodClass, PodRules, Problem, Requests
-from solver.search import exact, packing_budget, stages
+from solver.search import bound, exact, stages
 from solver.search.bound import Bounds, proves
-from solver.search.objective_values import Values, values
 from solver.search.stages import Searched
 from solver.solution import Choice, Solution
 
-_MOST_NEAR: Final = 256
-"""So many nodes are looked at one by one; the others by groups."""
-_MOST_PLACES: Final = 30_000
-"""Of those so many that they have about so many places for pods in all."""
-_RANKS: Final = 8
-"""Into so many groups by cost the others are cut."""
-_MOST_DOMAINS: Final = 64
-"""Domains of so few values (zones) tell groups of nodes apart."""
-_MOST_TERMS: Final = 1_000
-"""Estimated size of the whole model up to which it decides what the relaxation leaves open."""
 _ROUNDING: Final = 1e-6
 
 
@@ -64,19 +54,19 @@ class Scored:
 def improve(problem: Problem, solution: Solution, spent: float, budget: Budget) -> Scored:
     """Bound the scores of a solution whose earlier levels are the best there are, and look for better ones."""
     known = values(problem, solution)
-    limit = bound(problem, known, budget)
+    limit = scores_bound(problem, known, budget)
     if limit > known[-1] and not budget.should_stop():
         solution = max(solution, _rounded(problem, solution, budget), key=lambda each: values(problem, each))
         known = values(problem, solution)
-    if limit <= known[-1] or build.estimated_terms(problem) > _MOST_TERMS or budget.should_stop():
+    if limit <= known[-1] or build.estimated_terms(problem) > problem.params.scores_exact_terms or budget.should_stop():
         return Scored(solution, limit)
-    left = min(budget.deterministic_seconds - spent, packing_budget.packing_seconds(problem, budget))
+    left = min(budget.deterministic_seconds - spent, bound.packing_seconds(problem, budget))
     rest = replace(budget, deterministic_seconds=max(0.0, left))
     found = exact.improve(problem, solution, Bounds((*known[:-1], limit), (0, 0)), rest)
     return Scored(found.solution, found.levels[-1].bound, found.deterministic_seconds)
 
 
-def bound(problem: Problem, known: Values, budget: Budget) -> int:
+def scores_bound(problem: Problem, known: Values, budget: Budget) -> int:
     """Give a value of the scores that no solution exceeds while the earlier levels are what they are known to be."""
     part = _of(problem, {each.index: each.size for each in problem.classes if _is_scored(each)})
     try:
@@ -213,7 +203,8 @@ def _cells(problem: Problem) -> Cells:
         order = open_nodes[np.argsort(problem.tastes.scores.of_class[each.index][open_nodes], kind="stable")]
         rank[order] = np.minimum(rank[order], np.arange(len(order)))
     nodes = np.argsort(rank, kind="stable")[: np.count_nonzero(rank < problem.node_count)].tolist()
-    near = min(_MOST_NEAR, _MOST_PLACES // max(1, sum(each.size for each in problem.classes)))
+    most, places = problem.params.scores_single_nodes, problem.params.scores_places
+    near = min(most, places // max(1, sum(each.size for each in problem.classes)))
     cells = Cells()
     for together in (*((node,) for node in nodes[:near]), *_grouped(problem, nodes[near:])):
         group, state = problem.group(together[0]), problem.states[together[0]]
@@ -223,11 +214,11 @@ def _cells(problem: Problem) -> Cells:
 
 def _grouped(problem: Problem, nodes: list[int]) -> Iterable[tuple[int, ...]]:
     """Bring nodes together that come one after the other and are in the same zone of every sort."""
-    crowds = [crowd for crowd in problem.tastes.scores.crowds if len(crowd.base) <= _MOST_DOMAINS]
+    crowds = [crowd for crowd in problem.tastes.scores.crowds if len(crowd.base) <= problem.params.scores_domains]
     found: dict[tuple[int, ...], list[int]] = {}
     for position, node in enumerate(nodes):
         zones = (int(crowd.domain_of[node]) for crowd in crowds)
-        found.setdefault((position * _RANKS // len(nodes), *zones), []).append(node)
+        found.setdefault((position * problem.params.scores_ranks // len(nodes), *zones), []).append(node)
     return map(tuple, found.values())
 
 
@@ -244,7 +235,7 @@ def search(problem: Problem, start: Solution, budget: Budget) -> Searched:
     is_moved = found.solution is not start
     best = again(problem, found.solution) if is_moved else found.solution
     scored = Scored(best, _at_least(problem, best))
-    if found.is_proven and scored.bound > values(problem, best)[-1]:
+    if problem.params.runs(SearchStage.SCORES_LP) and found.is_proven and scored.bound > values(problem, best)[-1]:
         scored = improve(problem, best, found.deterministic_seconds, budget)
     value = values(problem, scored.solution)[-1]
     is_best = proves(SCORES, scored.bound, value)

@@ -15,33 +15,25 @@ pod of higher priority never loses its place to a gang. Cheap beside the search,
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 from msgspec import structs
 
-from solver.domain import Budget, Level
+from solver.domain import Budget, Level, SearchStage
 from solver.engines import cpsat
 from solver.engines.cpsat import Effort, EngineStatus
 from solver.greedy import Greedy, Order
 from solver.greedy.device_fit import Kept
 from solver.greedy.units import PlacementUnit, place, units
-from solver.model import build, cells
+from solver.model import build, cells, objective
 from solver.model.form import OutOfTimeError
-from solver.model.objective import decides_pods
+from solver.model.objective import values
 from solver.problem.node_arrays import PODS
 from solver.problem.problem import PodClass, Problem
-from solver.search import bound, column_generation, decompose, exact, neighbourhoods, packing_budget
+from solver.search import bound, column_generation, decompose, exact, neighbourhoods
 from solver.search.bound import Bounds
 from solver.search.decompose import Piece
-from solver.search.objective_values import values
 from solver.solution import Solution
-
-_SECONDS: Final = 0.05
-"""Deterministic seconds for one pod on one node."""
-_MOST_TRIED: Final = 64
-_PARTS: Final = 4
-"""Of what is left of the wall time it takes one of so many parts at most."""
 
 
 def without_hopeless(problem: Problem, solution: Solution, budget: Budget) -> Problem:
@@ -50,11 +42,12 @@ def without_hopeless(problem: Problem, solution: Solution, budget: Budget) -> Pr
 
     Gives the problem itself where nothing was shown. A solution of the one is a solution of the other.
     """
-    if sum(each.size for each in problem.classes) <= 1 or problem.has_burdens:
+    is_off = not problem.params.runs(SearchStage.SINGLE_POD_PROOF)
+    if is_off or sum(each.size for each in problem.classes) <= 1 or problem.has_burdens:
         return problem  # devices that take of their node make every node its own kind
     placed = Counter(choice.pod_class for choice in solution.choices)
     left = budget.remaining_seconds()
-    watch = replace(budget, seconds=budget.seconds - left + left / _PARTS, stage="alone")
+    watch = replace(budget, seconds=budget.seconds - left + left * problem.params.single_pod_wall_share, stage="alone")
     nowhere = np.zeros(problem.node_count, dtype=np.bool_)
     classes, tried = list(problem.classes), 0
     for each in problem.classes:
@@ -62,7 +55,7 @@ def without_hopeless(problem: Problem, solution: Solution, budget: Budget) -> Pr
             continue
         nodes = list(_kinds(problem, each))
         tried += len(nodes)
-        if tried > _MOST_TRIED or watch.should_stop():
+        if tried > problem.params.single_pod_nodes or watch.should_stop():
             break
         if all(_is_impossible(problem, each, node, watch) for node in nodes):
             classes[each.index] = replace(each, verdicts=each.verdicts.within(nowhere))
@@ -106,7 +99,7 @@ def _is_impossible(problem: Problem, pod_class: PodClass, node: int, budget: Bud
     form.require(level.expression, "the pod is placed", low=1)
     effort = Effort(
         seconds=max(budget.remaining_seconds(), 0.01),
-        deterministic_seconds=_SECONDS,
+        deterministic_seconds=problem.params.single_pod_seconds,
         seed=budget.seed,
         workers=1,
         presolve=True,
@@ -114,17 +107,13 @@ def _is_impossible(problem: Problem, pod_class: PodClass, node: int, budget: Bud
     return cpsat.maximize(form, None, effort).status is EngineStatus.INFEASIBLE
 
 
-_MOST_RUNS: Final = 16
-"""Greedy runs for all gangs together: those of the highest priority come first."""
-
-
 def improve(problem: Problem, start: Solution, budget: Budget) -> Solution:
     """Let one gang after the other choose before all others; never worse than the start."""
-    if not problem.gangs:
+    if not problem.gangs or not problem.params.runs(SearchStage.GANGS_FIRST):
         return start
     best, known, first = start, values(problem, start), frozenset[int]()
     kept = Kept(problem)
-    left = _MOST_RUNS
+    left = problem.params.gangs_first_runs
     for gang in _waiting(problem, start, kept, budget):
         for order in (Order.QUEUE_BEST_FIT, Order.LARGE_BEST_FIT):
             if left == 0 or budget.should_stop():
@@ -156,18 +145,6 @@ def _fits_alone(problem: Problem, unit: PlacementUnit, kept: Kept, budget: Budge
     return bool(alone.solution.choices)
 
 
-_MOST_EXACT_TERMS: Final = 120_000
-"""Estimated size up to which the general model is built at once."""
-_TERMS_PER_SECOND: Final = 60_000
-"""Estimated size that can be built and looked at in a second of wall time; what is larger gets no time to be solved."""
-_TINY_TERMS: Final = 1_000
-"""Estimated size up to which the exact search is so quick that nothing else is tried before."""
-_TINY_PACKING_TERMS: Final = 300
-"""The same where only packing is open: patterns prove that sooner."""
-_SMALL_TERMS: Final = 10_000
-"""Estimated size from which the exact search leaves half of the budget to neighbourhoods."""
-
-
 @dataclass(frozen=True, slots=True)
 class Searched:
     """The best solution, what is proven of it, what ran, and what it took; `size` is (variables, rows)."""
@@ -187,18 +164,19 @@ class Searched:
 def search(problem: Problem, start: Solution, budget: Budget) -> Searched:
     """Bound the start; take patterns where nodes are alike, the exact model where it is small, neighbourhoods else."""
     best, limits = _bounded(problem, start, budget)
-    if not packing_budget.only_packs(problem, best.levels):
+    if not bound.only_packs(problem, best.levels):
         better = improve(problem, start, budget)
         if better is not start:
             best, limits = _bounded(problem, better, budget)
-    if not packing_budget.only_packs(problem, best.levels):
+    if not bound.only_packs(problem, best.levels):
         narrowed = without_hopeless(problem, best.solution, budget)
         if narrowed is not problem:
             problem = narrowed
             best, limits = _bounded(problem, best.solution, budget)
     if best.is_proven or budget.should_stop():
         return best
-    pieces = decompose.divide(problem, best.solution)
+    divides = problem.params.runs(SearchStage.DECOMPOSITION)
+    pieces = decompose.divide(problem, best.solution) if divides else ()
     return _one_by_one(problem, pieces, budget) if len(pieces) > 1 else _staged(problem, best, limits, budget)
 
 
@@ -240,20 +218,21 @@ def _one_by_one(problem: Problem, pieces: tuple[Piece, ...], budget: Budget) -> 
 
 def _staged(problem: Problem, best: Searched, limits: Bounds, budget: Budget) -> Searched:
     """Go through the stages until everything is proven or the budget ends."""
-    is_settled = packing_budget.only_packs(problem, best.levels)
+    is_settled = bound.only_packs(problem, best.levels)
     if is_settled:
-        budget = packing_budget.for_packing(problem, budget)
-    terms = build.estimated_terms(problem)
-    if terms > (_TINY_PACKING_TERMS if is_settled else _TINY_TERMS):
+        budget = bound.for_packing(problem, budget)
+    terms, params = build.estimated_terms(problem), problem.params
+    if terms > (params.tiny_packing_terms if is_settled else params.tiny_terms):
         best, limits = _in_patterns(problem, best, limits, budget)
         if best.is_proven or budget.should_stop():
             return best
-    if terms > _MOST_EXACT_TERMS or not budget.has_seconds(terms / _TERMS_PER_SECOND):
+    is_large = terms > params.exact_terms or not params.runs(SearchStage.EXACT)
+    if is_large or not budget.has_seconds(terms / params.exact_terms_per_second):
         return _in_neighbourhoods(problem, best, limits, budget)
-    is_small = terms <= _SMALL_TERMS
+    is_small = terms <= params.small_terms
     rest = _rest(budget, best)
-    if not is_settled and packing_budget.only_packs(problem, best.levels):
-        rest = _half(packing_budget.for_packing(problem, rest))
+    if not is_settled and bound.only_packs(problem, best.levels):
+        rest = _half(bound.for_packing(problem, rest))
     found = exact.improve(problem, best.solution, limits, rest if is_small else _half(rest))
     exactly = Searched(
         found.solution,
@@ -262,13 +241,16 @@ def _staged(problem: Problem, best: Searched, limits: Bounds, budget: Budget) ->
         found.size,
         best.deterministic_seconds + found.deterministic_seconds,
     )
-    if is_small or all(level.proven or not decides_pods(level.name) for level in found.levels):
+    pairs = zip(found.levels, objective.levels(problem), strict=True)
+    if is_small or all(known.proven for known, level in pairs if level.decides_pods):
         return exactly
     return _in_neighbourhoods(problem, exactly, _as_bounds(found.levels, limits), budget)
 
 
 def _in_patterns(problem: Problem, before: Searched, limits: Bounds, budget: Budget) -> tuple[Searched, Bounds]:
     """Work with patterns of whole nodes, for half of the budget at most."""
+    if not problem.params.runs(SearchStage.COLUMN_GENERATION):
+        return before, limits
     improved = column_generation.improve(problem, before.solution, limits, _half(budget))
     if improved is None:
         return before, limits
@@ -311,6 +293,8 @@ def _as_bounds(levels: tuple[Level, ...], limits: Bounds) -> Bounds:
 
 
 def _in_neighbourhoods(problem: Problem, before: Searched, limits: Bounds, budget: Budget) -> Searched:
+    if not problem.params.runs(SearchStage.LNS):
+        return before
     improved = neighbourhoods.improve(problem, before.solution, limits, _rest(budget, before))
     return Searched(
         improved.solution,

@@ -9,17 +9,14 @@ from solver.domain import Budget
 from solver.engines import cpsat
 from solver.engines.cpsat import Effort, EngineStatus
 from solver.model import assignment, build, cells
-from solver.model.form import Expression, ObjectiveLevel, OutOfTimeError
+from solver.model.form import Expression, LevelExpression, OutOfTimeError
 from solver.problem.devices.layout import GLOBAL, type_at
 from solver.problem.gang_rules import GangRule
 from solver.problem.problem import PodClass, PodRules, Problem
-from solver.search.objective_values import taken
-from solver.solution import Choice, Solution
+from solver.solution import Choice, Solution, taken_devices
 
 _MOST_WEIGHT: Final = 2**52
 """Objective values stay exact in an engine's doubles."""
-_BUILD_SECONDS: Final = 5e-6
-"""What building a model counts as, per term: engines measure only their own work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +92,7 @@ def solve(
         variables.form, weighted(variables.form.levels[:levels], variables.form.upper), effort, hint=hint
     )
     is_optimal = result.status is EngineStatus.OPTIMAL
-    spent = result.deterministic_seconds + variables.form.term_count * _BUILD_SECONDS
+    spent = result.deterministic_seconds + variables.form.term_count * problem.params.build_seconds_per_term
     if result.values is None or result.values == hint:
         return SubproblemResult(solution, is_optimal, spent)
     inside = set(nodes)
@@ -115,7 +112,7 @@ def effort(budget: Budget, seconds: float, *, presolve: bool) -> Effort:
     )
 
 
-def weighted(levels: Sequence[ObjectiveLevel], upper: Sequence[int]) -> Expression:
+def weighted(levels: Sequence[LevelExpression], upper: Sequence[int]) -> Expression:
     """Fold levels into one expression in which no later level outweighs an earlier one."""
     weights: list[int] = []
     total = 0
@@ -149,7 +146,7 @@ def _wide_left(problem: Problem, outside: Solution) -> tuple[int, ...]:
     if not left:
         return ()
     opened: set[int] = set()
-    for _, group, line, each, count in taken(problem, outside):
+    for _, group, line, each, count in taken_devices(problem, outside):
         device = type_at(problem.layout, group, each)
         for budget, amount in device.takes[line.demand]:
             if budget >= GLOBAL:

@@ -1,6 +1,7 @@
 """`make bench`: workloads that are the same for the same seed, measures that can find fault, a table that shows it."""
 
 import io
+import lzma
 from pathlib import Path
 
 import msgspec
@@ -8,12 +9,17 @@ import pytest
 from rich.console import Console
 
 import solver
-from e2e.bench import measure, memory, table
+from e2e.bench import ablation, measure, memory, recorded, table
 from e2e.bench.__main__ import main
 from e2e.bench.measure import Effort, LevelMeasure, Measure
 from e2e.bench.workloads import Case, workloads
+from scheduler.worker.recording import Record
 from solver import verify
-from solver.domain import Batch, Policy, Violation
+from solver.domain import Batch, Budget, Level, Policy, SearchStage, Violation
+from solver.problem.problem import Problem
+from solver.search import scoring
+from solver.search.stages import Searched
+from solver.solution import Solution
 
 QUICK = Effort(work=0.2, runs=1)
 
@@ -168,3 +174,46 @@ def test_memory_is_measured_for_both_processes() -> None:
     console = Console(file=io.StringIO(), width=100, record=True)
     console.print(memory.render(measured))
     assert "waiting pod with its claim, KiB" in console.export_text()
+
+
+def test_recorded_cases_are_ten_and_small() -> None:
+    sizes = [(recorded.FOLDER / f"{name}.json.xz").stat().st_size for name in recorded.names()]
+    assert set(recorded.names()) == {each.name for each in recorded.recorded_scenarios()}
+    assert (len(sizes), sum(sizes) < 10 * 2**20) == (10, True)
+
+
+@pytest.mark.parametrize("name", recorded.names())
+def test_a_recorded_case_is_read_as_it_was_written(name: str) -> None:
+    content = lzma.decompress((recorded.FOLDER / f"{name}.json.xz").read_bytes())
+    assert msgspec.json.encode(msgspec.json.decode(content, type=Record)) == content, "record it anew"
+
+
+@pytest.mark.parametrize("name", ["first-available", "halves-and-whole", "memory-shares", "mig-mix", "preemption"])
+def test_a_recorded_case_is_solved_without_fault(name: str) -> None:
+    case = recorded.read(name)
+    assert case.policy is not None
+    found = measure.measure(name, 0, case, case.policy, QUICK)
+    assert table.problems([found]) == ()
+    assert all(level.proven for level in found.levels)
+
+
+def test_an_ablation_says_what_a_stage_earns(monkeypatch: pytest.MonkeyPatch) -> None:
+    def searched(problem: Problem, start: Solution, _: Budget) -> Searched:
+        placed = 48 if problem.params.runs(SearchStage.EXACT) else 40
+        return Searched(start, (Level(name="placed:0", value=placed, bound=48, proven=placed == 48),), (), (0, 0))
+
+    monkeypatch.setattr(scoring, "search", searched)
+    case, stages = recorded.read("mig-mix"), (SearchStage.EXACT, SearchStage.GANGS_FIRST)
+    whole, worse, equal = ablation.ablated("mig-mix", case, case.policy or Policy(), QUICK, stages)
+    assert [each.is_changed for each in (whole, worse, equal)] == [False, True, False]
+    assert (worse.changes(), worse.run.proven - worse.whole.proven) == ("placed:0 -8", -1)
+    text = io.StringIO()
+    Console(width=200, file=text).print(ablation.render((whole, worse, equal)))
+    assert all(part in text.getvalue() for part in ("placed:0 -8", "0 of 1 (-1)", "1 others"))
+
+
+@pytest.mark.parametrize("stage", list(SearchStage))
+def test_a_plan_keeps_the_rules_without_any_stage(stage: SearchStage) -> None:
+    effort = Effort(work=0.05, runs=1, without=(stage,))
+    found = measure.measure("W3t", 0, small("W3t", 30), Policy(), effort)
+    assert table.problems([found]) == ()

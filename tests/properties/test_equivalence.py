@@ -28,7 +28,7 @@ from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from solver.problem.solver_cache import Engine
 from solver.search import patterns
-from solver.search.objective_values import best, values
+from solver.model.objective import best, values
 from solver.solution import Solution
 from solver.verify import check
 from tests.support.neighbour_situations import Neighbourhood, neighbourhoods

@@ -5,18 +5,18 @@ import itertools
 import pytest
 
 from solver import greedy, solve, verify
-from solver.domain import Batch, Budget, Policy, SearchStatus, Snapshot
+from solver.domain import Batch, Budget, Policy, SearchParams, SearchStatus, Snapshot
 from solver.engines import cpsat, linear
 from solver.greedy import units
 from solver.greedy.device_fit import Kept
 from solver.greedy.units import PlacementUnit
 from solver.model import build, cells, form
 from solver.model.form import OutOfTimeError
+from solver.model.objective import values
 from solver.problem.prepare import prepare
 from solver.problem.skipped_pods import NOT_REACHED
 from solver.problem.solver_cache import Engine
 from solver.search import bound, exact, patterns, stages, subproblem
-from solver.search.objective_values import values
 from tests.support import builders as b
 from tests.support import solver_problems as s
 from tests.support.gangs import crowded, problem_of
@@ -175,9 +175,8 @@ def test_no_model_of_a_part_is_written_to_its_end_without_time(monkeypatch: pyte
 
 
 def test_where_the_time_is_short_the_model_of_the_whole_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stages, "_TERMS_PER_SECOND", 1)
     monkeypatch.setattr(exact, "improve", lambda *_: pytest.fail("it would not be written in time"))
-    problem = problem_of(*crowded())
+    problem = s.with_params(problem_of(*crowded()), SearchParams(exact_terms_per_second=1.0))
     start = greedy.candidates(problem)[0]
     found = stages.search(problem, start, Budget(seconds=60.0, deterministic_seconds=0.5, clock=lambda: 0.0, started=0))
     assert "neighbourhoods" in found.stages

@@ -5,10 +5,10 @@ from msgspec.structs import replace
 
 from solver import greedy, solve, solve_greedily, verify
 from solver.domain import Budget, Plan, Pod, Policy, ReasonCode, Snapshot, SpecialClaim
+from solver.model.objective import best, values
 from solver.problem.prepare import prepare
 from solver.problem.solver_cache import Engine
 from solver.search import bound, exact, neighbourhoods
-from solver.search.objective_values import best, values
 from tests.support import builders as b
 from tests.support.extended_builders import RESOURCE, container, gpu_class, init, pod, sidecar
 from tests.support.solver_problems import codes, messages, nodes_of

@@ -7,7 +7,7 @@ import pytest
 from solver.domain import Pod
 from solver.greedy import Greedy, Order
 from solver.greedy.device_fit import Kept
-from solver.search.objective_values import values
+from solver.model.objective import values
 from solver.solution import Solution
 from tests.support import builders as b
 from tests.support import solver_problems as s

@@ -19,9 +19,9 @@ from solver.domain import (
 )
 from solver.domain.quantity import parse
 from solver.greedy import candidates
+from solver.model.objective import names, values
 from solver.problem.devices.device_properties import NodeSizes
 from solver.problem.solver_cache import Engine
-from solver.search.objective_values import names, values
 from tests.solver.test_burdens import everywhere, taking, using
 from tests.support import builders as b
 from tests.support import solver_problems as s

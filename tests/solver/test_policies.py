@@ -11,7 +11,7 @@ from solver import verify
 from solver.domain import PACK, SPREAD, SUSPECT_TAINT, TOPOLOGY, Claim, Plan, Pod, Policy
 from solver.greedy import candidates
 from solver.model import assignment, build, cells
-from solver.search.objective_values import values
+from solver.model.objective import values
 from tests.support import builders as b
 from tests.support import solver_problems as s
 

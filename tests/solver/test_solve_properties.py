@@ -12,11 +12,11 @@ from solver.engines import cpsat
 from solver.engines.cpsat import Effort
 from solver.model import assignment, build, cells
 from solver.model.form import Expression
+from solver.model.objective import values
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from solver.problem.solver_cache import Engine
 from solver.search import bound, neighbourhoods
-from solver.search.objective_values import values
 from tests.support import builders as b
 from tests.support import solver_problems as s
 from tests.support.strategies import DRIVERS, Situation, situations

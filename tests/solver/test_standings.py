@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solver.greedy import Greedy, Order, greedy
+from solver.domain import SearchParams
+from solver.greedy import Greedy, Order
 from solver.greedy.device_fit import Kept
 from solver.problem.problem import Problem
 from solver.solution import Choice
@@ -17,9 +18,8 @@ from tests.support.gangs import RACK, gang_of, problem_of
 
 def choices(problem: Problem, most: int) -> list[list[Choice]]:
     """Choices in every order, with so many ratings kept."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(greedy, "_MOST_STANDINGS", most)
-        return [Greedy(problem, Kept(problem), order).run().choices for order in Order]
+    limited = s.with_params(problem, SearchParams(greedy_cached_classes=most))
+    return [Greedy(limited, Kept(limited), order).run().choices for order in Order]
 
 
 def mixed(wanted: Sequence[tuple[int, int]], cpus: Sequence[int]) -> Problem:

@@ -1,9 +1,10 @@
 """What the solver's own tests share: a problem, or a plan, straight from objects and pods."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from solver import solve
-from solver.domain import Budget, ClaimId, OwnedDevices, Plan, Pod, PodId, Policy, Unplaced
+from solver.domain import Budget, ClaimId, OwnedDevices, Plan, Pod, PodId, Policy, SearchParams, Unplaced
 from solver.problem.devices.device_properties import Ownership, resolve
 from solver.problem.devices.inventory import Inventory, build_inventory
 from solver.problem.prepare import prepare
@@ -16,6 +17,11 @@ PATIENT = Budget(seconds=86_400.0, deterministic_seconds=4.0)  # a day from the 
 """Ended by work done and never by the clock of a busy machine."""
 
 Objects = b.SnapshotObject | Iterable[b.SnapshotObject]
+
+
+def with_params(made: Problem, params: SearchParams) -> Problem:
+    """Give the same problem with other constants of the search."""
+    return replace(made, params=params)
 
 
 def problem(*objects: Objects, pods: Sequence[Pod], policy: Policy | None = None) -> Problem:

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solver.domain import Policy
+from solver.model.objective import names
 from solver.problem.problem import Problem
 from solver.search import bound
-from solver.search.objective_values import names
 from tests.support import builders as b
 from tests.support import solver_problems as s
 

@@ -4,11 +4,11 @@ import random
 
 import pytest
 
-from solver.domain import Budget, Level
+from solver.domain import Budget, Level, SearchParams
 from solver.greedy import candidates
+from solver.model.objective import names, values
 from solver.problem.problem import Problem
-from solver.search import packing_budget, stages
-from solver.search.objective_values import names, values
+from solver.search import bound, stages
 from solver.solution import Solution
 from tests.support import builders as b
 from tests.support import solver_problems as s
@@ -30,40 +30,39 @@ def best(problem: Problem) -> Solution:
 
 
 @pytest.mark.parametrize("count", [24, 40], ids=["at once", "in patterns"])
-def test_packing_is_cut_off(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packing_budget, "_SECONDS", 0.02)
-    problem = packing(count, 24)
+def test_packing_is_cut_off(count: int) -> None:
+    problem = s.with_params(packing(count, 24), SearchParams(packing_seconds=0.02))
 
     found = stages.search(problem, best(problem), LARGE)
 
     assert found.levels[0].proven
     assert not found.is_proven
-    assert found.deterministic_seconds < 2 * packing_budget.packing_seconds(problem, LARGE)
+    assert found.deterministic_seconds < 2 * bound.packing_seconds(problem, LARGE)
 
 
 def test_more_pods_are_worth_a_longer_search() -> None:
-    few, many = (packing_budget.packing_seconds(packing(count, 4), LARGE) for count in (2, 40))
+    few, many = (bound.packing_seconds(packing(count, 4), LARGE) for count in (2, 40))
     assert few < many
 
 
 def test_it_is_never_more_than_the_budget() -> None:
-    assert packing_budget.packing_seconds(packing(8, 4), Budget(deterministic_seconds=0.01)) == 0.01
+    assert bound.packing_seconds(packing(8, 4), Budget(deterministic_seconds=0.01)) == 0.01
 
 
 def test_packing_gets_twice_the_share_of_the_wall_time_that_it_gets_of_the_work() -> None:
     budget = Budget(seconds=2.0, deterministic_seconds=4.0, clock=lambda: 0.4, started=0.0)
     problem = packing(100, 2)
-    assert packing_budget.packing_seconds(problem, budget) == pytest.approx(0.3)
-    assert packing_budget.for_packing(problem, budget).remaining_seconds() == pytest.approx(1.6 * 2 * 0.3 / 4)
+    assert bound.packing_seconds(problem, budget) == pytest.approx(0.3)
+    assert bound.for_packing(problem, budget).remaining_seconds() == pytest.approx(1.6 * 2 * 0.3 / 4)
     little = Budget(seconds=2.0, deterministic_seconds=0.1, clock=lambda: 0.4, started=0.0)
-    assert packing_budget.for_packing(problem, little).remaining_seconds() == pytest.approx(1.6)
+    assert bound.for_packing(problem, little).remaining_seconds() == pytest.approx(1.6)
 
 
 def test_who_waits_is_not_a_matter_of_packing() -> None:
     problem = packing(8, 2)
     levels = [Level(name=name, value=0, bound=0, proven=True) for name in names(problem)]
-    assert packing_budget.only_packs(problem, levels)
+    assert bound.only_packs(problem, levels)
     open_one = Level(name="placed:0", value=7, bound=8, proven=False)
-    assert not packing_budget.only_packs(problem, [open_one, *levels[1:]])
+    assert not bound.only_packs(problem, [open_one, *levels[1:]])
     everybody = Level(name="placed:0", value=8, bound=9, proven=False)
-    assert packing_budget.only_packs(problem, [everybody, *levels[1:]])
+    assert bound.only_packs(problem, [everybody, *levels[1:]])

@@ -8,9 +8,9 @@ from msgspec import structs
 from solver import Engine, greedy, solve
 from solver.domain import Batch, Budget, Constraint, ConstraintKind, Plan, Policy, SearchStatus
 from solver.feasible import feasible_nodes
+from solver.model.objective import best
 from solver.problem.prepare import prepare
 from solver.search import stages
-from solver.search.objective_values import best
 from solver.solution import Solution
 from tests.support import builders as b
 from tests.support import extended_builders as extended

@@ -2,17 +2,16 @@
 
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solver.domain import Budget, Level, Pod, Policy
+from solver.domain import Budget, Level, Pod, Policy, SearchParams
 from solver.greedy import Greedy, Order
 from solver.greedy.device_fit import Kept
+from solver.model.objective import names, values
 from solver.problem.problem import Problem
 from solver.search import decompose, exact, neighbourhoods, stages
 from solver.search.bound import Bounds
-from solver.search.objective_values import names, values
 from solver.solution import Solution
 from tests.support import builders as b
 from tests.support import solver_problems as s
@@ -52,9 +51,9 @@ def test_zones_share_nothing() -> None:
     assert sizes(zoned([("a", 1, 0), ("b", 1, 0), ("a", 2, 0), ("c", 3, 0)])) == [2, 1, 1]
 
 
-def test_very_many_parts_are_brought_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decompose, "_MOST_PIECES", 2)
-    assert sizes(zoned([("a", 1, 0), ("b", 1, 0), ("a", 2, 0), ("c", 3, 0)])) == [3, 1]
+def test_very_many_parts_are_brought_together() -> None:
+    made = zoned([("a", 1, 0), ("b", 1, 0), ("a", 2, 0), ("c", 3, 0)])
+    assert sizes(s.with_params(made, SearchParams(subproblems=2))) == [3, 1]
 
 
 def test_a_pod_that_may_go_anywhere_joins_all() -> None:

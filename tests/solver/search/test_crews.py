@@ -1,17 +1,18 @@
 """Neighbourhoods take part with whole gangs: room is made for one that waits, and none is cut in two."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from solver import solve, verify
-from solver.domain import Batch, Budget, Policy
+from solver.domain import Batch, Budget, Policy, SearchParams
 from solver.greedy import Greedy, Order
 from solver.greedy.device_fit import Kept
+from solver.model.objective import values
 from solver.problem.problem import Problem
-from solver.search import bound, neighbourhoods, stages
+from solver.search import bound, neighbourhoods
 from solver.search.neighbourhoods import Crews
-from solver.search.objective_values import values
 from solver.solution import Solution
 from tests.support import builders as b
 from tests.support import solver_problems as s
@@ -35,13 +36,11 @@ def test_singles_make_room_for_a_gang_in_neighbourhoods(order: Order) -> None:
 
 
 @pytest.mark.parametrize("most", [0, 120_000], ids=["above", "exact"])
-def test_singles_go_elsewhere_so_that_a_gang_of_four_whole_nodes_runs(
-    most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stages, "_MOST_EXACT_TERMS", most)
+def test_singles_go_elsewhere_so_that_a_gang_of_four_whole_nodes_runs(most: int) -> None:
+    budget = replace(s.PATIENT, params=SearchParams(exact_terms=most))
     objects, batch = crowded(6)
     snapshot = b.snapshot(objects)
-    plan = solve(snapshot, batch, Policy(), s.PATIENT)
+    plan = solve(snapshot, batch, Policy(), budget)
     assert verify.check(snapshot, batch, plan) == ()
     assert len(plan.placements) == 12
     assert {node[:2] for pod, node in s.nodes_of(plan).items() if pod.startswith("g")} == {"r0"}

@@ -7,10 +7,10 @@ from itertools import pairwise
 import pytest
 
 from solver import greedy
-from solver.domain import Budget, Policy
+from solver.domain import Budget, Policy, SearchParams
+from solver.model.objective import best, values
 from solver.problem.problem import Problem
-from solver.search import bound, column_generation, packing_budget, patterns, stages
-from solver.search.objective_values import best, values
+from solver.search import bound, column_generation, patterns, stages
 from solver.search.patterns import Columns, Master
 from solver.solution import Solution
 from tests.support import builders as b
@@ -59,9 +59,8 @@ def test_what_fits_exactly_once_is_found_by_one_dive(nodes: int, seed: int) -> N
     assert values(problem, dived(problem))[0] == 4 * nodes
 
 
-def test_a_pattern_that_was_a_mistake_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = exactly(*NEEDS_BACKTRACKING)
-    monkeypatch.setattr(column_generation, "_MOST_MISTAKES", 0)
+def test_a_column_that_was_a_mistake_is_taken_back() -> None:
+    problem = s.with_params(exactly(*NEEDS_BACKTRACKING), SearchParams(dive_mistakes=0))
     assert values(problem, dived(problem))[0] < 40
 
 
@@ -112,17 +111,14 @@ def test_patterns_priced_for_what_is_left_hold_no_more() -> None:
     assert all(count <= found.pods[family] for each in found.patterns.values() for family, count in each.counts)
 
 
-def test_patterns_spend_half_of_what_packing_may_cost_once_everybody_is_placed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(packing_budget, "_SECONDS", 0.01)
-    monkeypatch.setattr(packing_budget, "_SECONDS_PER_POD", 0.0)
+def test_columns_spend_half_of_what_packing_may_cost_once_all_pods_are_placed() -> None:
     chance = random.Random(3)  # noqa: S311 - a case, not a secret
     claims = [b.claim(f"c{index}") for index in range(60)]
     pods = [b.pod(f"p{index:02}", f"c{index}", cpu=chance.randint(10, 35)) for index in range(60)]
     machines = [b.node(f"n{index:02}") for index in range(40)]
     slices = [b.gpu_slice(each.name, count=4) for each in machines]
-    problem = s.problem(machines, slices, b.gpu_class(), claims, pods=pods)
+    short = SearchParams(packing_seconds=0.01, packing_seconds_per_pod=0.0)
+    problem = s.with_params(s.problem(machines, slices, b.gpu_class(), claims, pods=pods), short)
     start = best(problem, greedy.candidates(problem))
     waiting = Solution(start.choices[:-1])
     limits = bound.bounds(problem, values(problem, waiting), s.PATIENT)

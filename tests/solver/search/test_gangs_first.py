@@ -6,9 +6,9 @@ import pytest
 
 from solver import greedy
 from solver.domain import Batch, Budget
+from solver.model.objective import best, values
 from solver.problem.problem import Problem
 from solver.search import stages
-from solver.search.objective_values import best, values
 from solver.solution import Solution
 from tests.support import builders as b
 from tests.support import solver_problems as s

@@ -1,14 +1,14 @@
 """What is hard and shares nothing with the rest is left for a solve of its own, and nothing else is."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
 from solver import solve, verify
-from solver.domain import Batch, Budget, Plan, Policy, Snapshot
+from solver.domain import Batch, Budget, Plan, Policy, SearchParams, Snapshot
 from tests.support import builders as b
 
 ZONES = ("a", "b", "c")
@@ -76,10 +76,10 @@ def test_nothing_is_left_where_everything_is_as_hard() -> None:
     assert left(decided(*case((*HARD, *(("b", cards, cpu) for _, cards, cpu in HARD))))) == []
 
 
-def test_large_hard_parts_are_left_after_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("solver.search.decompose._SMALL_TERMS", 30)
+def test_large_hard_parts_are_left_after_small_ones() -> None:
+    prompt = replace(PROMPT, params=SearchParams(deferred_terms=30))
     larger = (*(("b", cards, cpu) for _, cards, cpu in HARD), ("b", 4, 7), ("b", 4, 8))
-    assert left(decided(*case((*larger, *HARD)))) == [f"p{index}" for index in range(len(larger))]
+    assert left(decided(*case((*larger, *HARD)), prompt)) == [f"p{index}" for index in range(len(larger))]
 
 
 def test_a_gang_is_left_whole_with_a_member_that_can_run_nowhere() -> None:

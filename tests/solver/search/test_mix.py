@@ -6,10 +6,10 @@ from collections import Counter
 import pytest
 
 from solver import greedy
-from solver.domain import Budget
+from solver.domain import Budget, SearchParams
+from solver.model.objective import Values, best, values
 from solver.problem.problem import Problem
 from solver.search import bound, column_generation, patterns, stages
-from solver.search.objective_values import Values, best, values
 from solver.search.patterns import Columns, Master
 from solver.solution import Solution
 from tests.support import builders as b
@@ -85,14 +85,14 @@ def test_a_pod_that_two_patterns_promise_is_placed_once() -> None:
     assert sorted(choice.pod_class for choice in laid.choices) == sorted(choice.pod_class for choice in both.choices)
 
 
-def test_the_stage_of_patterns_mixes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_column_generation_solves_the_restricted_master() -> None:
     problem = packing(60, 40, 3)
     start = start_of(problem)
     limits = bound.bounds(problem, values(problem, start), s.PATIENT)
     budget = Budget(seconds=86_400.0, deterministic_seconds=0.14)
     with_mix = column_generation.improve(problem, start, limits, budget)
-    monkeypatch.setattr(column_generation, "_MOST_PATTERNS", 0)
-    without = column_generation.improve(problem, start, limits, budget)
+    limited = s.with_params(problem, SearchParams(master_columns=0))
+    without = column_generation.improve(limited, start, limits, budget)
     assert with_mix is not None
     assert without is not None
     assert values(problem, with_mix.solution)[:3] > values(problem, without.solution)[:3]

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from solver.domain import Budget, Pod, Policy
 from solver.greedy import Greedy, Order
 from solver.greedy.device_fit import Kept
+from solver.model.objective import names, values
 from solver.problem.problem import Problem
 from solver.search import bound, column_generation, exact, neighbourhoods, patterns
 from solver.search.bound import Bounds
 from solver.search.column_generation import ColumnsResult
-from solver.search.objective_values import names, values
 from solver.solution import Solution
 from tests.support import builders as b
 from tests.support import solver_problems as s

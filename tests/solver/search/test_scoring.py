@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from solver import greedy
-from solver.domain import Level, Pod
+from solver.domain import Level, Pod, SearchParams
 from solver.model import build, cells
+from solver.model.objective import Values, best, values
 from solver.problem.node_arrays import PODS, Room
 from solver.problem.problem import Problem
 from solver.search import scoring
-from solver.search.objective_values import Values, best, values
 from solver.solution import Choice, Solution
 from tests.support import builders as b
 from tests.support import solver_problems as s
@@ -92,10 +92,8 @@ def test_pods_of_different_sizes_on_different_nodes_are_proven() -> None:
 def test_no_placing_is_above_the_bound(near: int, machines: list[tuple[int, int, bool]], shapes: list[Shape]) -> None:
     problem = problem_of(machines, shapes)
     known = optimum(problem)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scoring, "_MOST_NEAR", near)
-        patch.setattr(scoring, "_RANKS", 1)
-        assert scoring.bound(problem, known, s.PATIENT) >= known[-1]
+    grouped = s.with_params(problem, SearchParams(scores_single_nodes=near, scores_ranks=1))
+    assert scoring.scores_bound(grouped, known, s.PATIENT) >= known[-1]
 
 
 @given(machines=MACHINES, shapes=st.lists(SHAPES, min_size=1, max_size=5))
@@ -112,9 +110,7 @@ def test_the_rounded_relaxation_claims_no_more_than_is_true(
     machines: list[tuple[int, int, bool]], shapes: list[Shape]
 ) -> None:
     problem = problem_of(machines, shapes)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scoring, "_MOST_TERMS", 0)
-        level = scores(problem)
+    level = scores(s.with_params(problem, SearchParams(scores_exact_terms=0)))
     known = optimum(problem)[-1]
     assert level.value <= known <= level.bound
     assert level.proven == (level.value == level.bound)

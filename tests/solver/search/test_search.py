@@ -11,10 +11,10 @@ from solver.engines.cpsat import EngineResult, EngineStatus
 from solver.greedy import Greedy, Order
 from solver.greedy.device_fit import Kept
 from solver.model import assignment, build, cells
+from solver.model.objective import names, values
 from solver.problem.problem import Problem
 from solver.search import bound, exact, neighbourhoods
 from solver.search.bound import Bounds
-from solver.search.objective_values import names, values
 from solver.solution import Solution
 from tests.support import builders as b
 from tests.support import solver_problems as s

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from solver.domain import Plan, Pod, Policy, Weights
 from solver.feasibility.node_fit import image_name, image_score
+from solver.model.objective import values
 from solver.problem.costs.scores import best_case
 from solver.search import scoring
-from solver.search.objective_values import values
 from solver.solution import Choice, Solution
 from tests.support import builders as b
 from tests.support import solver_problems as s

@@ -10,8 +10,8 @@ from solver import Engine, solve
 from solver.domain import Node, Plan, Pod, Policy
 from solver.greedy import candidates
 from solver.model import assignment, build, cells
+from solver.model.objective import values
 from solver.search import bound
-from solver.search.objective_values import values
 from solver.solution import Choice, Solution
 from tests.support import builders as b
 from tests.support import solver_problems as s

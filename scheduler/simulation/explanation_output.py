@@ -12,7 +12,7 @@ from rich.text import Text
 from scheduler.simulation import printing
 from scheduler.simulation.plan_output import runs
 from scheduler.simulation.printing import counted
-from solver.domain import Account, NodeKind, Reason, ReasonCode, RequestCount
+from solver.domain import NodeKind, PodDiagnosis, Reason, ReasonCode, RequestCount
 from solver.explain.hints import HINT
 
 _WIDTH: Final = 100
@@ -28,8 +28,8 @@ _BEYOND_NODES: Final = frozenset(
         ReasonCode.GANG_INVALID,
         ReasonCode.GANG_UNPLACED,
         ReasonCode.PREEMPTING,
-        ReasonCode.HOLDING,
-        ReasonCode.NODE_HELD,
+        ReasonCode.RESERVATION_PENDING,
+        ReasonCode.NODE_RESERVED,
     }
 )
 """What no table of one pod's nodes can show: it is said in words."""
@@ -37,7 +37,7 @@ _BEYOND_NODES: Final = frozenset(
 Json = dict[str, Any]
 
 
-def show(account: Account, to: TextIO) -> None:
+def show(account: PodDiagnosis, to: TextIO) -> None:
     """Write the story."""
     console = printing.console(to, width=_WIDTH, most=_WIDTH)
     account = printing.visible(account)
@@ -51,7 +51,7 @@ def show(account: Account, to: TextIO) -> None:
     _show_changes(account, console)
 
 
-def document(account: Account) -> Json:
+def document(account: PodDiagnosis) -> Json:
     """Put the story into plain values."""
     return {
         "pod": str(account.pod),
@@ -65,7 +65,7 @@ def document(account: Account) -> Json:
     }
 
 
-def _head(account: Account) -> Text:
+def _head(account: PodDiagnosis) -> Text:
     if account.node:
         return Text.assemble(f"Pod {account.pod} would be placed on node ", (account.node, "green"), ".")
     text = Text.assemble(f"Pod {account.pod} ", ("waits", "yellow"), ".")
@@ -78,7 +78,7 @@ def _head(account: Account) -> Text:
     return text
 
 
-def _lost(account: Account) -> str:
+def _lost(account: PodDiagnosis) -> str:
     if not any(each.code in _LOST for each in account.reasons):
         return ""
     proof = "no plan places more" if account.is_proven else "that no plan places more is not proven"
@@ -118,7 +118,7 @@ def _numbers(requests: Sequence[RequestCount]) -> Table:
     return table
 
 
-def _show_changes(account: Account, console: Console) -> None:
+def _show_changes(account: PodDiagnosis, console: Console) -> None:
     if account.node or any(kind.fits for kind in account.kinds) or not account.kinds:
         return
     console.print()

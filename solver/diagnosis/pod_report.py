@@ -14,7 +14,6 @@ from solver.diagnosis import conflict_model, counterfactuals, facts
 from solver.diagnosis.counterfactuals import Counterfactual
 from solver.diagnosis.feasibility_probe import Probe, Trials, on_one_node
 from solver.domain import (
-    Account,
     Batch,
     Budget,
     ClaimId,
@@ -23,6 +22,7 @@ from solver.domain import (
     NodeKind,
     Plan,
     Pod,
+    PodDiagnosis,
     Policy,
     RequestCount,
     Snapshot,
@@ -125,7 +125,7 @@ _MOST_CHANGES: Final = 3
 _MOST_WINNERS: Final = 10
 
 
-def explain_pod(snapshot: Snapshot, batch: Batch, pod: Pod, policy: Policy, budget: Budget) -> Account:
+def explain_pod(snapshot: Snapshot, batch: Batch, pod: Pod, policy: Policy, budget: Budget) -> PodDiagnosis:
     """
     Tell what the plan for a batch does with one of its pods, and why.
 
@@ -141,7 +141,7 @@ def explain_pod(snapshot: Snapshot, batch: Batch, pod: Pod, policy: Policy, budg
     fitting = {name for kind in kinds if kind.fits for name in kind.nodes}
     waits = pod.id not in placed
     lost_to = [each for each, node in placed.items() if node in fitting and each != pod.id] if waits else []
-    return Account(
+    return PodDiagnosis(
         pod=pod.id,
         node=placed.get(pod.id, ""),
         reasons=reasons,

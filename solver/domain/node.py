@@ -1,7 +1,4 @@
-"""Nodes (core/v1 Node).
-
-Namespaces (core/v1 Namespace).
-"""
+"""Nodes and namespaces (core/v1)."""
 
 import msgspec
 
@@ -20,7 +17,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     A node.
 
     `allocatable` is sorted by resource name: cpu in millicores, everything else in whole units (bytes, pods,
-    devices). `labels` is sorted by key.
+    devices). `labels` is sorted by key. `images` are pairs of image name and size in bytes.
     """
 
     name: str

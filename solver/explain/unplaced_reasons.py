@@ -119,7 +119,7 @@ class Explanation:
         lacking: Counter[Reason] = Counter()
         for _, _, counts in rooms:
             lacking.update(counts)
-        others = [each for each in family[0].verdicts.reasons if each.code is not ReasonCode.NODE_HELD]
+        others = [each for each in family[0].verdicts.reasons if each.code is not ReasonCode.NODE_RESERVED]
         of_nodes = (*others, *tallied(lacking))
         yield from joined(of_nodes)
         if not fitting and all(reason.code is not ReasonCode.CLAIM_ELSEWHERE for reason in of_nodes):
@@ -160,7 +160,7 @@ class Explanation:
                 is_too_small = bool((self.never.sizes_of(resource)[short] < own).all())
                 counts[node_fit.insufficient(resource, is_too_small=is_too_small)] = int(np.count_nonzero(short))
         roomy = allowed & problem.room.fits(pod_class.requests)
-        free, others = placement_state.refused(self.trackers, pod_class, roomy, leaving=ReasonCode.NODE_HELD)
+        free, others = placement_state.refused(self.trackers, pod_class, roomy, leaving=ReasonCode.NODE_RESERVED)
         open_nodes, _ = placement_state.refused(self.trackers, pod_class, free & ~held)
         kept = self._serving(pod_class, free & ~open_nodes)
         if kept.any():

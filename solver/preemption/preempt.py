@@ -90,7 +90,7 @@ def _movable(found: Helped) -> list[PodId]:
         for each in plan.placements
         if (pod := pods[each.pod]).priority <= lowest
         and pod.gang is None
-        and each.special is None
+        and each.extended_resource_claim is None
         and all(claim in new and users[claim] == 1 for claim in pod.claim_ids)
     ]
 
@@ -118,7 +118,10 @@ def _moved(run: Run, plan: Plan, preemptions: Sequence[Preemption], moved: Colle
     staying = [pods[each.pod] for each in kept.placements]
     there = settled(problem.snapshot, staying, kept.placements, kept.allocations)
     there = replace(there, nominated=tuple(_seats(pods, preemptions)), leaving=(*there.leaving, *leaving))
-    batch = Batch(pods=tuple(pod for pod in problem.batch.pods if pod.id in moved), holds=problem.batch.holds)
+    batch = Batch(
+        pods=tuple(pod for pod in problem.batch.pods if pod.id in moved),
+        node_reservations=problem.batch.node_reservations,
+    )
     around = nominated_pods.held(there, batch, problem.policy, run.engine, run.budget)
     placed = what_if.place_all(around, batch, problem.policy, run.budget, run.engine)
     return None if placed is None else _merged(run, plan, kept, placed)

@@ -6,7 +6,18 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from solver.domain import Batch, Claim, ClaimId, DeviceClass, Pod, PodId, Policy, Reason, Snapshot, SpecialClaim
+from solver.domain import (
+    Batch,
+    Claim,
+    ClaimId,
+    DeviceClass,
+    ExtendedResourceClaim,
+    Pod,
+    PodId,
+    Policy,
+    Reason,
+    Snapshot,
+)
 from solver.problem.costs.cost_model import NO_TASTES, Tastes
 from solver.problem.devices.inventory import Inventory, Mask
 from solver.problem.devices.layout import GLOBAL, Group, Layout
@@ -86,7 +97,7 @@ class PodClass:
     family: int
     members: list[int] = field(default_factory=list)
     sources: list[tuple[tuple[Source, ...], ...]] = field(default_factory=list)
-    specials: list[SpecialClaim | None] = field(default_factory=list)
+    specials: list[ExtendedResourceClaim | None] = field(default_factory=list)
     obstacles: tuple[Reason, ...] = ()
     volumes: Terms | None = None
     is_overdue: bool = False

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from solver.domain import ContainerRequests, Node, Placement, Plan, Pod, SpecialClaim, SubRequest, Violation
+from solver.domain import ContainerRequests, ExtendedResourceClaim, Node, Placement, Plan, Pod, SubRequest, Violation
 from solver.verify.plan_context import Picture
 from solver.verify.violations import Rule, broken
 
@@ -41,7 +41,7 @@ def violations(plan: Plan, picture: Picture) -> Iterator[Violation]:
 
 def _placed(placement: Placement, pod: Pod, node: Node, picture: Picture) -> Iterator[Violation]:
     expected = served(pod, node, picture)
-    special = placement.special
+    special = placement.extended_resource_claim
     if special is None:
         if expected:
             names = ", ".join(sorted(expected))
@@ -56,7 +56,7 @@ def _placed(placement: Placement, pod: Pod, node: Node, picture: Picture) -> Ite
     yield from _mappings(pod, special)
 
 
-def _requests(pod: Pod, special: SpecialClaim, expected: dict[str, str]) -> Iterator[Violation]:
+def _requests(pod: Pod, special: ExtendedResourceClaim, expected: dict[str, str]) -> Iterator[Violation]:
     counts = Counter[str]()
     resources = {mapping.request: mapping.resource for mapping in special.mappings}
     names = [request.name for request in special.requests]
@@ -93,7 +93,7 @@ def _runs_on(container: ContainerRequests) -> bool:
     return not container.is_init or container.is_sidecar
 
 
-def _mappings(pod: Pod, special: SpecialClaim) -> Iterator[Violation]:
+def _mappings(pod: Pod, special: ExtendedResourceClaim) -> Iterator[Violation]:
     sizes = {request.name: sum(each.count for each in request.alternatives) for request in special.requests}
     given: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for mapping in special.mappings:
@@ -114,7 +114,7 @@ def _mappings(pod: Pod, special: SpecialClaim) -> Iterator[Violation]:
     yield from _meanwhile(pod, special)
 
 
-def _meanwhile(pod: Pod, special: SpecialClaim) -> Iterator[Violation]:
+def _meanwhile(pod: Pod, special: ExtendedResourceClaim) -> Iterator[Violation]:
     """Containers that run at the same time have no request in common."""
     users: defaultdict[str, set[str]] = defaultdict(set)
     for mapping in special.mappings:

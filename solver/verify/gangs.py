@@ -60,7 +60,7 @@ def _arriving(plan: Plan, picture: Picture) -> dict[GangId, list[_Member]]:
     for placement in plan.placements:
         pod = picture.pods.get(placement.pod)
         if pod is not None and pod.gang is not None:
-            made = () if placement.special is None else (placement.special.id,)
+            made = () if placement.extended_resource_claim is None else (placement.extended_resource_claim.id,)
             found[pod.gang].append(_Member(pod.id, placement.node, (*pod.claim_ids, *made)))
     return found
 

@@ -17,10 +17,10 @@ import msgspec
 from solver.domain import (
     Allocation,
     Batch,
-    ClaimBurden,
     ClaimId,
     Hold,
     Node,
+    NodeAllocatableClaimStatus,
     Placement,
     Plan,
     Pod,
@@ -74,11 +74,11 @@ class NodeAllocatableCheck:
 
     def violations(self, pod: Pod, placement: Placement) -> Iterator[Violation]:
         """Check what a placement says of its claims, who else uses them, and that pod-level requests cover them."""
-        if not (self.is_needed or placement.burdens or pod.level_slack):
+        if not (self.is_needed or placement.node_allocatable or pod.level_slack):
             return
         taken = {claim: self._taken(claim) for claim in placement.claims} if self.is_needed else {}
         taken = {claim: amounts for claim, amounts in taken.items() if amounts}
-        said = {each.claim: each for each in placement.burdens}
+        said = {each.claim: each for each in placement.node_allocatable}
         for claim in sorted(taken.keys() | said.keys()):
             yield from self._of_claim(pod, claim, taken.get(claim, {}), said.get(claim))
         for resource, slack in pod.level_slack:
@@ -88,7 +88,7 @@ class NodeAllocatableCheck:
                 yield broken(Rule.BURDEN_UNCOVERED, pod.id, message)
 
     def _of_claim(
-        self, pod: Pod, claim: ClaimId, taken: dict[str, int], said: ClaimBurden | None
+        self, pod: Pod, claim: ClaimId, taken: dict[str, int], said: NodeAllocatableClaimStatus | None
     ) -> Iterator[Violation]:
         if said is None or dict(said.resources) != taken:
             told = dict(said.resources) if said is not None else {}
@@ -238,7 +238,11 @@ def _placed(placement: Placement, pod: Pod) -> Iterator[Violation]:
     }
     for message in (message for message, holds in obstacles.items() if holds):
         yield broken(Rule.POD_UNSCHEDULABLE, pod.id, message)
-    claims = pod.claim_ids if placement.special is None else (*pod.claim_ids, placement.special.id)
+    claims = (
+        pod.claim_ids
+        if placement.extended_resource_claim is None
+        else (*pod.claim_ids, placement.extended_resource_claim.id)
+    )
     if sorted(placement.claims) != sorted(claims):
         listed = ", ".join(str(each) for each in placement.claims) or "none"
         used = ", ".join(str(each) for each in claims) or "none"
@@ -247,7 +251,7 @@ def _placed(placement: Placement, pod: Pod) -> Iterator[Violation]:
 
 def reservation_violations(batch: Batch, plan: Plan, picture: Picture) -> Iterator[Violation]:
     """Look at every pod that a plan puts on a held node."""
-    for hold in batch.holds:
+    for hold in batch.node_reservations:
         later = _later(batch, plan, hold)
         if later:
             yield from _taken(hold, later, plan, picture)
@@ -259,7 +263,7 @@ def _taken(hold: Hold, later: list[tuple[Pod, str]], plan: Plan, picture: Pictur
     taking = _taking(plan, picture) if hold.takes_devices else set()
     for pod, node in later:
         if pod.id in taking:
-            yield broken(Rule.NODE_HELD, pod.id, f"takes devices on node {node}, held for pod {hold.pod}")
+            yield broken(Rule.NODE_RESERVED, pod.id, f"takes devices on node {node}, held for pod {hold.pod}")
 
 
 def _later(batch: Batch, plan: Plan, hold: Hold) -> list[tuple[Pod, str]]:
@@ -301,4 +305,4 @@ def _crowded(hold: Hold, later: list[tuple[Pod, str]], picture: Picture) -> Iter
             held = sum(dict(pod.requests).get(resource, 0) for pod in picture.snapshot.pods if pod.node_name == name)
             free = dict(node_of.allocatable).get(resource, 0) - held
             if amount > max(0, free - wanted):
-                yield broken(Rule.NODE_HELD, name, f"{resource} is taken that is held for pod {hold.pod}")
+                yield broken(Rule.NODE_RESERVED, name, f"{resource} is taken that is held for pod {hold.pod}")

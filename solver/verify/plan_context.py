@@ -49,9 +49,9 @@ class Picture:
         `pools` may be given where the same slices were read before.
         """
         made = (
-            each.special.stand_in(each.pod_uid)
+            each.extended_resource_claim.as_claim(each.pod_uid)
             for each in (plan.placements if plan is not None else ())
-            if each.special is not None
+            if each.extended_resource_claim is not None
         )
         return cls(
             snapshot=snapshot,
@@ -104,7 +104,7 @@ def consumers(plan: Plan, picture: Picture) -> dict[ClaimId, tuple[Placement, ..
     found: defaultdict[ClaimId, list[Placement]] = defaultdict(list)
     for placement in plan.placements:
         pod = picture.pods.get(placement.pod)
-        made = () if placement.special is None else (placement.special.id,)
+        made = () if placement.extended_resource_claim is None else (placement.extended_resource_claim.id,)
         for claim_id in (*pod.claim_ids, *made) if pod is not None else ():
             found[claim_id].append(placement)
     return {claim_id: tuple(placements) for claim_id, placements in found.items()}

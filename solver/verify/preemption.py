@@ -30,7 +30,7 @@ from solver.domain import (
     SearchStatus,
     Snapshot,
     Violation,
-    with_burdens,
+    with_node_allocatable,
 )
 from solver.verify.violations import Rule, broken
 
@@ -259,11 +259,12 @@ def _placed(
         pod = pods.get(placement.pod)
         if pod is None:
             continue
-        served = placement.special.resources if placement.special is not None else frozenset[str]()
-        if placement.special is not None:
-            claims[placement.special.id] = placement.special.stand_in(pod.uid)
-        requests = tuple(each for each in pod.requests if each[0] not in served)
-        seated[pod.id] = with_burdens(replace(pod, node_name=placement.node, requests=requests), placement.burdens)
+        if placement.extended_resource_claim is not None:
+            claims[placement.extended_resource_claim.id] = placement.extended_resource_claim.as_claim(pod.uid)
+        requests = tuple(each for each in pod.requests if each[0] not in placement.dra_resources)
+        seated[pod.id] = with_node_allocatable(
+            replace(pod, node_name=placement.node, requests=requests), placement.node_allocatable
+        )
         consumer = ConsumerReference.of(pod.id, pod.uid)
         for key in placement.claims:
             claim = claims.get(key)

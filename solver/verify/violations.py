@@ -59,7 +59,7 @@ class Rule(StrEnum):
     NODE_PORTS = "NodePorts"
     """A host port of the pod belongs to another pod of the node."""
 
-    NODE_HELD = "NodeHeld"
+    NODE_RESERVED = "NodeReserved"
     """A pod takes what is held for another that was passed over for too long."""
 
     POD_AFFINITY = "PodAffinity"

@@ -6,9 +6,9 @@ from msgspec.structs import replace
 from solver import solve, verify
 from solver.domain import (
     AllocationMode,
-    ClaimBurden,
     Device,
     Node,
+    NodeAllocatableClaimStatus,
     NodeAllocatableMapping,
     NodeScope,
     Plan,
@@ -22,7 +22,7 @@ from solver.greedy import candidates
 from solver.problem.devices.device_properties import NodeSizes
 from solver.problem.solver_cache import Engine
 from solver.search.objective_values import names, values
-from tests.solver.test_burdens import everywhere, taking, using
+from tests.solver.test_node_allocatable import everywhere, taking, using
 from tests.support import builders as b
 from tests.support import solver_problems as s
 
@@ -119,7 +119,7 @@ def test_admin_access_takes_nothing_of_the_node_and_gets_every_device(nodes: s.O
     plan = checked(nodes, b.gpu_slice("n1", count=2), HUGE, claim, pods=[pod("n1")])
 
     assert sorted(device for _, device in s.devices_of(plan, "c")) == ["gpu-0", "gpu-1", "huge"]
-    assert plan.placements[0].burdens == ()
+    assert plan.placements[0].node_allocatable == ()
 
 
 def test_pods_share_a_claim_with_admin_access_to_what_takes_of_the_node() -> None:
@@ -133,8 +133,10 @@ def test_pods_share_a_claim_with_admin_access_to_what_takes_of_the_node() -> Non
 def test_the_check_notices_that_admin_access_is_charged() -> None:
     snapshot = b.snapshot(N1, taking(b.gpu_slice("n1", count=1), cpu="1"), GPU, asking(is_admin=True))
     plan = solve(snapshot, b.batch(pod()), Policy(), s.PATIENT)
-    burden = ClaimBurden(claim=plan.placements[0].claims[0], containers=("main",), resources=(("cpu", 10**9),))
-    wrong = replace(plan, placements=(replace(plan.placements[0], burdens=(burden,)),))
+    burden = NodeAllocatableClaimStatus(
+        claim=plan.placements[0].claims[0], containers=("main",), resources=(("cpu", 10**9),)
+    )
+    wrong = replace(plan, placements=(replace(plan.placements[0], node_allocatable=(burden,)),))
 
     assert [each.rule for each in verify.check(snapshot, b.batch(pod()), wrong, Policy())] == ["BurdenSaid"]
 

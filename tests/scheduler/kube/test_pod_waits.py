@@ -24,7 +24,7 @@ async def found(cluster: Cluster) -> tuple[Wait, ...]:
 
 async def test_pods_that_were_told_why_they_wait_are_listed(cluster: Cluster) -> None:
     pod = await cluster.pod("waits")
-    await told(cluster, pod, "NodeHeld")
+    await told(cluster, pod, "NodeReserved")
     await cluster.pod("new")
     bound = await cluster.pod("bound")
     await told(cluster, bound)
@@ -32,7 +32,7 @@ async def test_pods_that_were_told_why_they_wait_are_listed(cluster: Cluster) ->
     gated = await cluster.pod("gated")
     await told(cluster, gated, "SchedulingGated")
 
-    assert await found(cluster) == (Wait(pod.id, pod.uid, "NodeHeld", "m", SINCE),)
+    assert await found(cluster) == (Wait(pod.id, pod.uid, "NodeReserved", "m", SINCE),)
 
 
 async def test_pages_are_put_together(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

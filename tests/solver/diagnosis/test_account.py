@@ -7,7 +7,7 @@ import pytest
 
 from solver.diagnosis import conflict_model, explain_pod, facts
 from solver.diagnosis.feasibility_probe import Probe, Trials, on_one_node
-from solver.domain import Account, Claim, NodeKind, Pod, PodId, Policy, RequestCount
+from solver.domain import Claim, NodeKind, Pod, PodDiagnosis, PodId, Policy, RequestCount
 from tests.support import builders as b
 from tests.support import solver_problems as s
 
@@ -20,16 +20,16 @@ def used(node: str, *numbers: int) -> list[Claim]:
     return [b.held(f"h-{node}-{number}", b.result("gpu", f"gpu-{number}", node)) for number in numbers]
 
 
-def account(*objects: s.Objects, pods: Sequence[Pod] = (POD,)) -> Account:
+def account(*objects: s.Objects, pods: Sequence[Pod] = (POD,)) -> PodDiagnosis:
     return explain_pod(b.snapshot(*objects), b.batch(*pods), pods[-1], Policy(), s.PATIENT)
 
 
-def only(told: Account) -> NodeKind:
+def only(told: PodDiagnosis) -> NodeKind:
     (kind,) = told.kinds
     return kind
 
 
-def messages(told: Account) -> list[str]:
+def messages(told: PodDiagnosis) -> list[str]:
     return [each.message for each in told.changes]
 
 

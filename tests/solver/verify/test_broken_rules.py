@@ -12,8 +12,8 @@ from solver.domain import (
     RequestMapping,
 )
 from solver.verify import Rule, check
-from tests.solver.verify import burden_cases, gang_cases, neighbour_cases, preemption_cases, volume_cases
 from tests.solver.verify import cases as c
+from tests.solver.verify import gang_cases, neighbour_cases, node_allocatable_cases, preemption_cases, volume_cases
 from tests.support import builders as b
 from tests.support import extended_builders as x
 
@@ -312,7 +312,9 @@ BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
         "nothing serves an extended resource",
         c.special,
         c.plan(
-            lambda old: replace(old, placements=(replace(old.placements[0], special=None, claims=()),), allocations=())
+            lambda old: replace(
+                old, placements=(replace(old.placements[0], extended_resource_claim=None, claims=()),), allocations=()
+            )
         ),
         {Rule.SPECIAL_MISSING},
     ),
@@ -860,20 +862,20 @@ BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
 
 BROKEN = (
     *BROKEN,
-    *burden_cases.BROKEN,
+    *node_allocatable_cases.BROKEN,
     *preemption_cases.BROKEN,
-    ("devices of a held node are taken", c.whole_cards, c.held(), {Rule.NODE_HELD}),
+    ("devices of a held node are taken", c.whole_cards, c.held(), {Rule.NODE_RESERVED}),
     (
         "devices of a held node are taken by a lower priority",
         c.whole_cards,
         c.held("placed", priority=1),
-        {Rule.NODE_HELD},
+        {Rule.NODE_RESERVED},
     ),
     (
         "cpu beside a hold is taken",
         c.whole_cards,
         c.held(takes_devices=False, requests=(("cpu", 63_000),)),
-        {Rule.NODE_HELD},
+        {Rule.NODE_RESERVED},
     ),
 )
 

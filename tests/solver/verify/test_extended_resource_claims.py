@@ -6,7 +6,17 @@ import pytest
 from msgspec.structs import replace
 
 from solver import solve, verify
-from solver.domain import Batch, Budget, Plan, Policy, Request, RequestMapping, Snapshot, SpecialClaim, SubRequest
+from solver.domain import (
+    Batch,
+    Budget,
+    ExtendedResourceClaim,
+    Plan,
+    Policy,
+    Request,
+    RequestMapping,
+    Snapshot,
+    SubRequest,
+)
 from solver.verify import Rule
 from tests.support import builders as b
 from tests.support.extended_builders import RESOURCE, container, gpu_class, init, pod, sidecar
@@ -20,15 +30,15 @@ def _plan() -> Plan:
     return solve(SNAPSHOT, b.batch(POD), Policy(), Budget(seconds=60.0))
 
 
-def _special(plan: Plan) -> SpecialClaim:
-    special = plan.placements[0].special
+def _special(plan: Plan) -> ExtendedResourceClaim:
+    special = plan.placements[0].extended_resource_claim
     assert special is not None
     return special
 
 
-def _with(plan: Plan, special: SpecialClaim | None) -> Plan:
+def _with(plan: Plan, special: ExtendedResourceClaim | None) -> Plan:
     """The plan with another claim in place of its own."""
-    return replace(plan, placements=(replace(plan.placements[0], special=special),))
+    return replace(plan, placements=(replace(plan.placements[0], extended_resource_claim=special),))
 
 
 def _mapped(change: Callable[[tuple[RequestMapping, ...]], tuple[RequestMapping, ...]]) -> Callable[[Plan], Plan]:
@@ -52,7 +62,7 @@ def _first(request: Request, **fields: object) -> Request:
 
 
 def _without_claim(plan: Plan) -> Plan:
-    bare = replace(plan.placements[0], special=None, claims=())
+    bare = replace(plan.placements[0], extended_resource_claim=None, claims=())
     return replace(plan, placements=(bare,), allocations=())
 
 

@@ -174,7 +174,7 @@ def _share(result: DeviceResult, device: Device) -> Iterator[tuple[Rule, str]]:
         if not result.admin_access:
             yield Rule.RESULT_SHARE, "it is shared and has no share id"
     elif not _SHARE_ID.fullmatch(result.share_id):
-        yield Rule.RESULT_SHARE, f"{result.share_id!r} is no lower-case UUID"
+        yield Rule.RESULT_SHARE, f"{result.share_id!r} is not a lower-case UUID"
 
 
 def _consumed(served: ServedRequest, result: DeviceResult, published: Published) -> Iterator[tuple[Rule, str]]:

@@ -68,7 +68,7 @@ def _requests(pod: Pod, special: ExtendedResourceClaim, expected: dict[str, str]
         count = sum(alternative.count for alternative in request.alternatives)
         plain = SubRequest(device_class=expected[resource], count=count)
         if request.alternatives != (plain,):
-            message = f"request {request.name} is no plain count of class {expected[resource]} for {resource}"
+            message = f"request {request.name} is not a plain count of class {expected[resource]} for {resource}"
             yield broken(Rule.SPECIAL_REQUESTS, pod.id, message)
         counts[resource] += count
     for resource in expected:

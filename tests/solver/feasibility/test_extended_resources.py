@@ -34,7 +34,7 @@ def _users(claim: ExtendedResourceClaim) -> dict[str, list[str]]:
         pytest.param("deviceclass.resource.kubernetes.io/a", [gpu_class("a")], "a", id="implicit"),
         pytest.param("deviceclass.resource.kubernetes.io/b", [gpu_class("a")], None, id="implicit, no such class"),
         pytest.param("example.com/nic", [gpu_class("a")], None, id="no class has the name"),
-        pytest.param("a", [gpu_class("a")], None, id="a class's bare name is no resource"),
+        pytest.param("a", [gpu_class("a")], None, id="a class's bare name is not a resource"),
         pytest.param(
             "example.com/gpu",
             [gpu_class("a", created="2026-01-01T00:00:00Z"), gpu_class("b", created="2026-02-01T00:00:00Z")],

@@ -375,7 +375,7 @@ def _about_gangs(mirror: Mirror, unit: Unit) -> Iterator[str]:
         arriving = sum(pod.id in left for pod in mine)
         if others + arriving < gang.min_count:
             message = f"{others} of its pods run and {arriving} more are planned"
-            yield f"gang {planned.id.name} would be partial: {message}, {gang.min_count} have to run together"
+            yield f"gang {planned.id.name} would be partial: {message}, {gang.min_count} must run together"
 
 
 def _about_pod(mirror: Mirror, placement: Placement) -> Iterator[str]:

@@ -77,7 +77,7 @@ def _freeing(trials: Trials, case: Probe, node: str, conflict: Sequence[Fact]) -
     made = freed(case, needed)
     names = listed(list(dict.fromkeys(users_of(case, each) for each in needed)))
     more = f"{devices} more free device{'s' if devices > 1 else ''}{_aligned(conflict)}"
-    yield Counterfactual(1 + devices, f"{more}, as held by {names}", made)
+    yield Counterfactual(1 + devices, f"{more}, now held by {names}", made)
 
 
 def _held(case: Probe, claim: ClaimId) -> int:

@@ -88,7 +88,7 @@ class ReasonCode(StrEnum):
     VOLUME_CLAIM_MISSING = "VolumeClaimMissing"
     """A PersistentVolumeClaim does not exist yet; it may be that of an ephemeral volume."""
     VOLUME_CLAIM_UNUSABLE = "VolumeClaimUnusable"
-    """A PersistentVolumeClaim is being deleted, has lost its volume, or was made for another pod."""
+    """A PersistentVolumeClaim is being deleted, has lost its volume, or belongs to another pod."""
     VOLUME_CLAIM_UNBOUND = "VolumeClaimUnbound"
     """A PersistentVolumeClaim with immediate binding is not bound yet."""
     VOLUME_MISSING = "VolumeMissing"

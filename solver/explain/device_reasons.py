@@ -71,7 +71,7 @@ class Oversize:
 
     def _told(self, demand: int, record: DeviceRecord, number: int) -> str:
         if not self.problem.policy.tells_inventory:
-            return "a device that matches takes more of its node than it has"
+            return "a matching device takes more of its node than it has"
         inventory, requested = self.problem.inventory, dict(self.problem.demands[demand].capacity)
         consumed = dict(capacity.consumption(record.id.driver, record.device, requested) or ())
         resource, taken, there = next(inventory.sizes.excess(record.device, consumed, number))
@@ -225,11 +225,11 @@ def outranked(*, is_proven: bool, to: Sequence[str] = ()) -> Reason:
     if is_proven:
         winners = f" (such as {', '.join(to)})" if to else ""
         message = (
-            "alone it would fit, but pods of the same or a higher priority that are decided with it get the room"
-            f"{winners}, and no plan places more of them"
+            "the pod would fit alone, but pods of the same or a higher priority in its batch take the room"
+            f"{winners}; no plan places more of them"
         )
         return Reason(code=ReasonCode.OUTRANKED, message=message)
-    message = "alone it would fit, but no plan that places it too was found in time, and none was ruled out"
+    message = "the pod would fit alone, but the time limit ended before a plan with it was found or ruled out"
     return Reason(code=ReasonCode.BUDGET, message=message)
 
 
@@ -249,14 +249,12 @@ def too_many(name: str, supply: DeviceSupply) -> Reason:
 
 def pools_by_number(invalid: int, partial: int) -> Iterator[Reason]:
     """Say how many pools cannot be used, for readers to whom they are not named."""
-    for code, count, text in (
-        (ReasonCode.POOL_INVALID, invalid, "not used: what drivers publish of {} is contradictory"),
-        (ReasonCode.POOL_INCOMPLETE, partial, "being published"),
+    for code, count, what in (
+        (ReasonCode.POOL_INVALID, invalid, "not used: the published slices contradict each other"),
+        (ReasonCode.POOL_INCOMPLETE, partial, "incomplete: not all slices are published yet"),
     ):
         if count:
-            what = text.format("it" if count == 1 else "them")
-            message = f"{count} pool{' is' if count == 1 else 's are'} {what}"
-            yield Reason(code=code, message=message)
+            yield Reason(code=code, message=f"{count} pool{' is' if count == 1 else 's are'} {what}")
 
 
 OBSTACLES: Final = {
@@ -266,11 +264,11 @@ OBSTACLES: Final = {
 }
 WORDS: Final = {
     Verdict.TAINTED: "tainted",
-    Verdict.AVOIDED: "avoided after not getting ready for a pod (tried again after a rest, and given last then)",
+    Verdict.AVOIDED: "avoided because they did not get ready for a pod (retried later, as the last choice)",
     Verdict.CAPACITY: "too small for the requested capacity",
     Verdict.NOT_OWNED: "left to another scheduler by the configuration",
-    Verdict.TOO_LARGE: "that takes more of its node than it has",
-    Verdict.SPARED: "left aside for what it takes of its node, where others take nothing",
+    Verdict.TOO_LARGE: "that take more of their node than it has",
+    Verdict.SPARED: "left out because they take resources of their node and other matching devices take none",
 }
 
 

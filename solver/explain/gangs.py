@@ -79,16 +79,16 @@ class GangReasons:
                 name = self.problem.pod(family[0].members[0]).id.name
                 why = tuple(Reason(code=each.code, message=f"pod {name}: {each.message}") for each in reasons)
                 self.why[rule.classes[0]] = (family[0].index, why)
-                return [f"pod {name} fits nowhere even by itself"]
+                return [f"pod {name} fits on no node, even alone"]
         return []
 
 
 def _lead(rule: GangRule, found: GangFit) -> str:
     gang = rule.gang
-    text = f"gang {gang.id.name}: {gang.min_count} pods have to run together"
+    text = f"gang {gang.id.name}: {gang.min_count} pods must run together"
     if rule.running:
         text += f", {rule.running} run"
-    text += f", and of the {rule.need} {'more ' if rule.running else ''}at most {found.pods} were found to fit at once"
+    text += f"; at most {found.pods} of the {'other ' if rule.running else ''}{rule.need} were found to fit at once"
     if not found.levels:
         return text
     names = [

@@ -98,13 +98,13 @@ class Hints:
     def _on_selectors(self, of_class: tuple[str, ...], of_request: tuple[str, ...]) -> str:
         everything = self._samples()
         if not everything:
-            return "no driver publishes any device that a node of the cluster can use"
+            return "no driver publishes a device that a node of the cluster can use"
         self._pay(_UNITS_PER_HINT)
         selectable = [each for each in everything if lint.is_selected(of_class, each, self.budget)]
         if selectable:
             return lint.of_selectors(of_request, selectable, self.budget)
         found = lint.of_selectors(of_class, everything, self.budget)
-        return f"the selectors of the device class itself match nothing; {found}" if found else ""
+        return f"the selectors of the device class match no device; {found}" if found else ""
 
     def _samples(self) -> list[Candidate]:
         """Give devices of every kind (driver, names, sizes): all of a small kind, evenly some of a large one."""
@@ -154,7 +154,7 @@ class Hints:
             return silent
         names = sorted(inventory.nodes[home].name for home in homes)
         shown = f"nodes {wording.listed(names)}" if len(names) > 1 else f"node {names[0]}"
-        return f"devices that match are on {shown}, where the pod does not fit or may not go"
+        return f"matching devices are on {shown}, where the pod does not fit or must not run"
 
     def _silent(self, left: Sequence[int], drivers: Collection[str]) -> str:
         """Name a node whose driver publishes nothing although it does on most nodes of the same type."""
@@ -179,7 +179,7 @@ class Hints:
                     )
                     return (
                         f"node {inventory.nodes[node].name} publishes no slice of driver {driver}, {do}: "
-                        "look after the driver's plugin there"
+                        "check the driver's plugin there"
                     )
         return ""
 

@@ -43,7 +43,7 @@ from solver.problem.reservations import HELD
 
 UNKNOWN: Final = Reason(
     code=ReasonCode.BUDGET,
-    message="no place was found for the pod, and no single rule keeps it from every node; it is tried again soon",
+    message="no node was found for the pod, although no single rule excludes all nodes; the scheduler tries again soon",
 )
 _MOST_CONDITIONS: Final = 64
 """Kinds of nodes that are asked for fewer devices."""
@@ -141,7 +141,7 @@ class Explanation:
         for claim in (self.problem.claims[each] for each in self.problem.pod(pod_class.members[0]).claim_ids):
             selector = claim.allocation.node_selector if claim.allocation is not None else None
             if selector is not None and node_fit.names_nodes(selector):
-                message = f"claim {claim.id.name} is allocated on certain nodes, and no other can serve it"
+                message = f"claim {claim.id.name} is allocated on certain nodes, and no other node can serve it"
                 yield Reason(code=ReasonCode.CLAIM_ELSEWHERE, message=message)
 
     def _rooms(self, pod_class: PodClass) -> tuple[Mask, dict[Reason, int]]:
@@ -297,7 +297,7 @@ class Explanation:
         if supply.verdicts.get(Verdict.CAPACITY) == matching:
             return self.hints.on_capacity(ask.demand) if tells_inventory else ""
         if 0 < supply.largest < ask.needed <= matching:
-            return f"a claim never spans nodes, so split it over pods of at most {supply.largest} each"
+            return f"a claim never spans nodes, so split it over pods with at most {supply.largest} each"
         return ""
 
     def _match_hint(self, pod_class: PodClass) -> str:
@@ -330,8 +330,8 @@ class Explanation:
         if partial:
             pool, more = partial[0], f" (and {len(partial) - 1} more)" if len(partial) > 1 else ""
             message = (
-                f"pool {pool.id} is being published: {len(pool.slices)} of {pool.slices[0].slice_count} slices of "
-                f"generation {pool.generation}{more}"
+                f"pool {pool.id} is incomplete: {len(pool.slices)} of {pool.slices[0].slice_count} slices of "
+                f"generation {pool.generation} are published{more}"
             )
             yield Reason(code=ReasonCode.POOL_INCOMPLETE, message=message)
 
@@ -340,7 +340,11 @@ class Explanation:
         numbers = np.unique(self.condition_of[roomy]).tolist()
         found = (self.conditions[number] for number in numbers[:_MOST_CONDITIONS])
         count, needed = unsatisfiable.most(self.problem, self._parts(pod_class), found)
-        return f"{count} instead of {needed} would fit now, with a new template: claims are immutable" if count else ""
+        return (
+            f"{count} of {needed} would fit now; this needs a new template, because claims are immutable"
+            if count
+            else ""
+        )
 
     def _together(self, pod_class: PodClass) -> str:
         """Say how many devices the requests need together, where no node has so many for all of them."""
@@ -370,9 +374,9 @@ class Explanation:
             message = f"{names}: enough devices are free, but no combination of them on one node has {wanted}"
         elif sum(map(len, named.values())) == 1:
             code = ReasonCode.DEVICES_COUNTERS
-            message = f"{names}: enough devices are free, but what they share (counters) does not last for all at once"
+            message = f"{names}: enough devices are free, but their shared counters do not suffice for all of them"
         else:
-            message = f"{names}: enough devices are free for each request, but not for all of them on one node"
+            message = f"{names}: enough devices are free for each request, but not for all requests on one node"
             message += self._together(pod_class)
         reason = Reason(code=code, message=message, node_count=nodes)
         return hinted(reason, self._match_hint(pod_class) or fallback)

@@ -117,7 +117,7 @@ class Never:
             named = f" ({name})" if self.problem.policy.tells_inventory else ""
             there = f"the largest node that it may use{named} has {amount_of(resource, largest)}"
             there = there if largest else "no node that it may use has any"
-            text = f"the pod asks for {amount_of(resource, amount)} {resource}, and {there}"
+            text = f"the pod requests {amount_of(resource, amount)} {resource}; {there}"
             own = self.asked(pod_class, resource)
             yield _told(ReasonCode.NODE_TOO_SMALL if own > largest else ReasonCode.NODE_RESOURCES, text)
 
@@ -188,13 +188,13 @@ class AffinityTargets:
         waiting = [each.id for each in batch if self._is_met(term, each.id.namespace, each.labels)]
         if waiting:
             own = sorted(each.name for each in waiting if each.namespace == pod.id.namespace)
-            return f"such pods wait themselves{f' ({wording.listed(own)})' if own else ''}"
+            return f"the pods that it selects wait too{f' ({wording.listed(own)})' if own else ''}"
         is_home = term.namespaces == (pod.id.namespace,) and term.namespace_selector is None
-        return self._instead(term, pod.id.namespace) if is_home else "no such pod runs in the namespaces it names"
+        return self._instead(term, pod.id.namespace) if is_home else "no pod that it selects runs in its namespaces"
 
     def _instead(self, term: PodTerm, namespace: str) -> str:
         """Name the label that no pod of a namespace has; pods of other namespaces are nobody's business."""
-        none = f"no such pod runs in namespace {namespace}"
+        none = f"no pod that it selects runs in namespace {namespace}"
         known: defaultdict[str, set[str]] = defaultdict(set)
         for key, value in (pair for labels in self._of_running().get(namespace, ()) for pair in labels):
             known[key].add(value)

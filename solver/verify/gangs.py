@@ -45,7 +45,7 @@ def violations(batch: Batch, plan: Plan, picture: Picture) -> Iterator[Violation
         if gang.invalid:
             yield broken(Rule.GANG_INVALID, gang.id, f"{new[0].pod} is placed, and {gang.invalid}")
         if len(new) + len(old) < gang.min_count:
-            message = f"{len(new)} of its pods are placed and {len(old)} run, {gang.min_count} have to run together"
+            message = f"{len(new)} of its pods are placed and {len(old)} run, {gang.min_count} must run together"
             yield broken(Rule.GANG_PARTIAL, gang.id, message)
         for level in gang.levels:
             if level.is_required and level.node_label:

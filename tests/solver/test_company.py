@@ -23,7 +23,10 @@ def test_the_nearest_label_of_running_pods_is_named() -> None:
     snapshot = b.snapshot(NODES, neighbour("web-0", app="webserver", on="n1"))
 
     assert hints(snapshot, neighbour("p", affinity=[term(app="web-server")])) == {
-        "p": [f"pod affinity app=web-server: no such pod runs in namespace {b.NAMESPACE}: did you mean webserver?"]
+        "p": [
+            f"pod affinity app=web-server: no pod that it selects runs in namespace {b.NAMESPACE}: "
+            "did you mean webserver?"
+        ]
     }
 
 
@@ -32,7 +35,7 @@ def test_a_label_that_no_pod_has_is_put_right_by_the_nearest() -> None:
     wanted = term(HOST, requirement("apps", "In", "web"))
 
     (said,) = hints(snapshot, neighbour("p", affinity=[wanted]))["p"]
-    here = f"no such pod runs in namespace {b.NAMESPACE}"
+    here = f"no pod that it selects runs in namespace {b.NAMESPACE}"
     assert said == f"pod affinity apps=web: {here}, none has a label apps: did you mean app?"
 
 
@@ -40,7 +43,9 @@ def test_pods_of_other_namespaces_are_not_told_of() -> None:
     snapshot = b.snapshot(NODES, neighbour("web-0", app="webserver", on="n1", namespace="secret"))
 
     assert hints(snapshot, neighbour("p", affinity=[term(app="web-server")])) == {
-        "p": [f"pod affinity app=web-server: no such pod runs in namespace {b.NAMESPACE}, none has a label app"]
+        "p": [
+            f"pod affinity app=web-server: no pod that it selects runs in namespace {b.NAMESPACE}, none has a label app"
+        ]
     }
 
 
@@ -55,7 +60,9 @@ def test_a_topology_that_no_node_knows_is_the_trouble() -> None:
 def test_whom_it_waits_for_may_wait_too() -> None:
     server, client = neighbour("web-0", app="web", cpu=1000), neighbour("p", affinity=[term(app="web")])
 
-    assert hints(b.snapshot(NODES), server, client)["p"] == ["pod affinity app=web: such pods wait themselves (web-0)"]
+    assert hints(b.snapshot(NODES), server, client)["p"] == [
+        "pod affinity app=web: the pods that it selects wait too (web-0)"
+    ]
 
 
 def test_nothing_is_said_where_such_a_pod_runs() -> None:

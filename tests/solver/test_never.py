@@ -49,7 +49,7 @@ def test_how_large_nodes_are_is_looked_at_once_for_all_pods() -> None:
     problem = problem_of((f"n{number:02}" for number in range(30)), *pods)
     nodes = problem.inventory.nodes = Looked(problem.inventory.nodes)
     found = told(Never(problem), problem)
-    assert found[-1] == ["the pod asks for 119 cpu, and the largest node that it may use (n00) has 64"]
+    assert found[-1] == ["the pod requests 119 cpu; the largest node that it may use (n00) has 64"]
     assert len(found) == len(pods)
     assert nodes.looks == len(nodes) + len(pods)
 

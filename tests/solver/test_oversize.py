@@ -76,21 +76,21 @@ def test_all_devices_of_one_driver_do_not_wait_for_those_of_another(other: Resou
 
 
 @pytest.mark.parametrize(
-    ("tells", "text"), [(True, TEXT), (False, "request r: a device that matches takes more of its node than it has")]
+    ("tells", "text"), [(True, TEXT), (False, "request r: a matching device takes more of its node than it has")]
 )
 def test_who_asks_for_all_devices_hears_which_is_too_large(*, tells: bool, text: str) -> None:
     policy = Policy(tells_inventory=tells)
     plan = checked(N1, b.gpu_slice("n1", count=2), HUGE, asking(), pods=[pod()], policy=policy)
 
     assert s.codes(plan, "p") == ["DevicesNone", "NodeTooSmall"]
-    lead = "request r: needs all devices, 3 match, 2 free, 1 that takes more of its node than it has"
+    lead = "request r: needs all devices, 3 match, 2 free, 1 that take more of their node than it has"
     assert s.messages(plan, "p") == [lead, text]
 
 
 def test_who_asks_for_one_device_hears_that_the_only_one_is_too_large() -> None:
     plan = checked(N1, HUGE, asking(AllocationMode.EXACT_COUNT), pods=[pod()])
 
-    lead = "request r: needs 1 device, 1 matches, 0 free, 1 that takes more of its node than it has"
+    lead = "request r: needs 1 device, 1 matches, 0 free, 1 that take more of their node than it has"
     assert s.messages(plan, "p") == [lead, TEXT]
 
 
@@ -173,7 +173,7 @@ def test_a_share_is_too_large_for_who_asks_for_much_of_it_and_not_for_who_asks_f
     plan = checked(*world, claims, pods=pods)
     assert s.nodes_of(plan) == {"p-n2": "n2"}
     assert s.messages(plan, "p-n1")[:2] == [
-        "request r: needs 1 device, 1 matches, 0 free, 1 that takes more of its node than it has",
+        "request r: needs 1 device, 1 matches, 0 free, 1 that take more of their node than it has",
         "request r: device gpu.example.com/parts/part takes 5 cpu, and node n1 has 4",
     ]
 

@@ -88,7 +88,7 @@ def test_one_more_free_device_under_one_root() -> None:
     )
 
     assert messages(told) == [
-        "1 more free device under one pcieRoot, as held by default/h-n1-3",
+        "1 more free device under one pcieRoot, now held by default/h-n1-3",
         "3 instead of 4 for request r: a new template, because claims are immutable",
         f"without the same {ROOT} over r: a new template, because claims are immutable",
     ]
@@ -108,7 +108,7 @@ def test_several_devices_that_have_to_be_freed_are_as_few_as_will_do() -> None:
         b.claim("c", b.request("r", count=3)),
     )
 
-    assert messages(told)[0].startswith("2 more free devices, as held by")
+    assert messages(told)[0].startswith("2 more free devices, now held by")
 
 
 def test_a_taint_of_the_devices() -> None:

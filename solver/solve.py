@@ -29,8 +29,8 @@ from solver.domain import (
     Work,
 )
 from solver.explain import Explanation
-from solver.explain.device_reasons import Winners
-from solver.explain.gangs import LOST, GangReasons
+from solver.explain.device_reasons import WinnersByNode
+from solver.explain.gangs import ONLY_OUTRANKED, GangReasons
 from solver.extract import Extracted
 from solver.greedy import placement_state
 from solver.preemption import nominated_pods, preempt
@@ -326,7 +326,7 @@ class _Explaining:
     before: Explanation
     later: "_Later"
     of_gangs: GangReasons
-    winners: Winners
+    winners: WinnersByNode
 
     @classmethod
     def of(cls, problem: Problem, found: tuple[Solution, SearchReport, Extracted], budget: Budget) -> "_Explaining":
@@ -338,7 +338,7 @@ class _Explaining:
             before=before,
             later=_Later(problem, solution, extracted, budget),
             of_gangs=GangReasons.of(problem, solution, before),
-            winners=Winners.of(problem, extracted.placements),
+            winners=WinnersByNode.of(problem, extracted.placements),
         )
 
     def reasons(self, family: tuple[PodClass, ...], waiting: Sequence[int]) -> dict[int, tuple[Reason, ...]]:
@@ -347,7 +347,7 @@ class _Explaining:
         level = next(each.name for each in problem.placed_levels if first.index in each.worth)
         found = self.before.reasons(family, is_proven=self.proven.get(level, False))
         found = self.of_gangs.added(family, found)
-        if found[0].code not in LOST:
+        if found[0].code not in ONLY_OUTRANKED:
             return dict.fromkeys(waiting, found)
         found = (found[0], *self.later.reasons(family))
         nodes = self.before.fitting(family).tolist()
@@ -371,4 +371,6 @@ class _Later:
             left = extract.after(self.problem, self.solution, self.extracted)
             self.explanation = Explanation(left, placement_state.after(self.problem, self.solution), self.budget)
         then = tuple(self.explanation.problem.classes[each.index] for each in family)
-        return tuple(reason for reason in self.explanation.reasons(then, is_proven=True) if reason.code not in LOST)
+        return tuple(
+            reason for reason in self.explanation.reasons(then, is_proven=True) if reason.code not in ONLY_OUTRANKED
+        )

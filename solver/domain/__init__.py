@@ -113,7 +113,7 @@ from solver.domain.preemption import (
     Victim,
 )
 from solver.domain.quantity import Quantity, QuantityError
-from solver.domain.reasons import NearestChange, NodeKind, PodDiagnosis, Reason, ReasonCode, RequestCount
+from solver.domain.reasons import NearestChange, NodeDiagnosis, PodDiagnosis, Reason, ReasonCode, RequestCount
 from solver.domain.snapshot import PACK, SPREAD, TOPOLOGY, Batch, OwnedDevices, Policy, Snapshot, Weights
 from solver.domain.volumes import (
     DiskKind,
@@ -194,8 +194,8 @@ __all__ = [
     "Node",
     "NodeAllocatableClaimStatus",
     "NodeAllocatableMapping",
+    "NodeDiagnosis",
     "NodeDrivers",
-    "NodeKind",
     "NodeScope",
     "NodeSelector",
     "NodeSelectorOperator",

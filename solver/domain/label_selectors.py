@@ -42,6 +42,19 @@ class LabelRequirement(msgspec.Struct, frozen=True, kw_only=True, cache_hash=Tru
         """Whether the requirement matches labels."""
         return is_met(self.operator, labels.get(self.key), self.values)
 
+    def __str__(self) -> str:
+        """Write it as kubectl takes selectors: `app=web`, `tier in (a, b)`, `!old`."""
+        match self.operator:
+            case LabelSelectorOperator.IN if len(self.values) == 1:
+                return f"{self.key}={self.values[0]}"
+            case LabelSelectorOperator.IN | LabelSelectorOperator.NOT_IN:
+                word = "in" if self.operator == LabelSelectorOperator.IN else "notin"
+                return f"{self.key} {word} ({', '.join(self.values)})"
+            case LabelSelectorOperator.EXISTS:
+                return self.key
+            case _:
+                return f"!{self.key}"
+
 
 class LabelSelector(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     """
@@ -55,6 +68,10 @@ class LabelSelector(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether the selector matches labels."""
         return all(each.holds(labels) for each in self.requirements)
+
+    def __str__(self) -> str:
+        """Write it as kubectl takes selectors, with commas between the requirements."""
+        return ",".join(map(str, self.requirements))
 
     @property
     def keys(self) -> tuple[str, ...]:

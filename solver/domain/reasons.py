@@ -172,7 +172,7 @@ class RequestCount(msgspec.Struct, frozen=True, kw_only=True):
     together: int = 0
 
 
-class NodeKind(msgspec.Struct, frozen=True, kw_only=True):
+class NodeDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """
     Nodes with the same answer.
 
@@ -205,7 +205,7 @@ class PodDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
     pod: PodId
     node: str = ""
     reasons: tuple[Reason, ...] = ()
-    kinds: tuple[NodeKind, ...] = ()
+    nodes: tuple[NodeDiagnosis, ...] = ()
     lost_to: tuple[PodId, ...] = ()
     is_proven: bool = True
     changes: tuple[NearestChange, ...] = ()

@@ -9,7 +9,7 @@ name that is most similar to an unknown one.
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from solver.domain.ids import ClaimId, GangId, PodId, VolumeClaimId
@@ -86,10 +86,28 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def listed(names: Iterable[str], quote: str = "") -> str:
-    """List the first names, and count the others: `a, b, c, d and 3 more`."""
-    every = sorted(set(names))
-    shown = ", ".join(f"{quote}{each}{quote}" for each in every[:_SHOWN])
-    return shown + (f" and {len(every) - _SHOWN} more" if len(every) > _SHOWN else "")
+    """List the first known names in alphabetical order, and count the others: `a, b, c, d and 3 more`."""
+    return shortened([f"{quote}{each}{quote}" for each in sorted(set(names))], _SHOWN)
+
+
+def shortened(names: Sequence[str], most: int) -> str:
+    """List the first names in their order, and count the others: `a, b and 3 more`."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def and_others(count: int) -> str:
+    """Say that a message names one of `count` objects: ` (and 2 more)`, empty if there are no others."""
+    return f" (and {count - 1} more)" if count > 1 else ""
+
+
+def nouns(count: int, noun: str) -> str:
+    """Give a noun in the number of a count: `request`, `requests`."""
+    return noun if count == 1 else f"{noun}s"
+
+
+def counted(count: int, noun: str) -> str:
+    """Write a count with its noun: `1 device`, `2 devices`."""
+    return f"{count} {nouns(count, noun)}"
 
 
 def suggestion(name: str, known: Iterable[str], *, what: str) -> str:

@@ -143,7 +143,7 @@ def _untainted(claim: Claim, allocation: Allocation, picture: Picture) -> Iterat
     """Judge by the tolerations that the allocation holds, as the eviction controller does (KEP-5055)."""
     for result in allocation.results:
         for taint in matching.untolerated(picture.pools.taints(result.device), result.tolerations):
-            message = f"its device {result.device} has got the taint {taint.key}={taint.value}:{taint.effect}"
+            message = f"its device {result.device} has got the taint {taint}"
             yield broken(Rule.CLAIM_TAINTED, claim.id, f"{message}: no new consumers")
 
 

@@ -112,7 +112,7 @@ def _against(
     if not is_owned(published, picture):
         yield Rule.DEVICE_NOT_OWNED, "the configuration does not give it to this scheduler"
     for taint in matching.untolerated(picture.pools.taints(published.id), served.wanted.tolerations):
-        yield Rule.DEVICE_TAINT, f"it has the taint {taint.key}={taint.value}:{taint.effect}"
+        yield Rule.DEVICE_TAINT, f"it has the taint {taint}"
     yield from _selected(served, published, picture)
     yield from _copied(served, result, published.device)
     yield from _share(result, published.device)

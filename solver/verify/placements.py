@@ -159,7 +159,7 @@ def suits(pod: Pod, node: Node) -> Iterator[Violation]:
     if node.is_unschedulable and any(matching.untolerated((CORDON,), pod.tolerations)):
         yield broken(Rule.NODE_UNSCHEDULABLE, pod.id, f"node {node.name} is cordoned")
     for taint in matching.untolerated(node.taints, pod.tolerations):
-        message = f"node {node.name} has the taint {taint.key}={taint.value}:{taint.effect}"
+        message = f"node {node.name} has the taint {taint}"
         yield broken(Rule.NODE_TAINT, pod.id, message)
     labels = dict(node.labels)
     for key, value in pod.node_selector:

@@ -216,15 +216,15 @@ def test_as_many_pods_are_placed_as_an_enumeration_finds(seed: int) -> None:
 
 
 BROKEN = [
-    pytest.param(lambda each: replace(each, node_allocatable=()), {"BurdenSaid"}, id="it is not said"),
+    pytest.param(lambda each: replace(each, node_allocatable=()), {"NodeAllocatableStatus"}, id="it is not said"),
     pytest.param(
         lambda each: replace(each, node_allocatable=(replace(each.node_allocatable[0], resources=(("memory", 1),)),)),
-        {"BurdenSaid"},
+        {"NodeAllocatableStatus"},
         id="another amount is said",
     ),
     pytest.param(
         lambda each: replace(each, node_allocatable=(replace(each.node_allocatable[0], containers=("other",)),)),
-        {"BurdenSaid"},
+        {"NodeAllocatableStatus"},
         id="another container is said",
     ),
 ]
@@ -257,7 +257,7 @@ def test_the_check_notices_pod_level_requests_that_do_not_cover_it() -> None:
     plan = checked(b.node("n1"), pool, GPU, claim, pods=[replace(pod, level_slack=(("cpu", 2000),))])
 
     short = replace(pod, level_slack=(("cpu", 1000),))
-    assert found_against(plan, b.node("n1"), pool, GPU, claim, pods=[short]) == {"BurdenUncovered"}
+    assert found_against(plan, b.node("n1"), pool, GPU, claim, pods=[short]) == {"NodeAllocatablePodLevel"}
 
 
 def test_the_check_notices_a_claim_that_no_container_uses() -> None:
@@ -265,7 +265,7 @@ def test_the_check_notices_a_claim_that_no_container_uses() -> None:
     plan = checked(b.node("n1"), pool, GPU, claim, pods=[pod])
 
     found = found_against(plan, b.node("n1"), pool, GPU, claim, pods=[b.pod("p", "c")])
-    assert found == {"BurdenSaid", "BurdenUncharged"}
+    assert found == {"NodeAllocatableStatus", "NodeAllocatableUnused"}
 
 
 def test_the_check_notices_a_second_pod() -> None:
@@ -273,7 +273,7 @@ def test_the_check_notices_a_second_pod() -> None:
     pods = [using(b.pod("p", "c")), using(b.pod("q", "c"))]
     plan = checked(b.node("n1"), plain, GPU, claim, pods=pods)
 
-    assert "BurdenShared" in found_against(plan, b.node("n1"), taking(plain, cpu="1"), GPU, claim, pods=pods)
+    assert "NodeAllocatableShared" in found_against(plan, b.node("n1"), taking(plain, cpu="1"), GPU, claim, pods=pods)
 
 
 @pytest.mark.parametrize("amount", ["8Ei", "9223372036854775807", "99999999999999999999"])

@@ -46,21 +46,26 @@ def _second_pod(case: Case) -> Case:
 
 
 BROKEN: tuple[tuple[str, Callable[[], Case], Change, set[Rule]], ...] = (
-    ("it is not said what a claim takes", burdened, placement("p", node_allocatable=()), {Rule.BURDEN_SAID}),
-    ("another amount is said", burdened, _said(resources=(("cpu", NANO),)), {Rule.BURDEN_SAID}),
-    ("another container is said", burdened, _said(containers=("other",)), {Rule.BURDEN_SAID}),
+    (
+        "it is not said what a claim takes",
+        burdened,
+        placement("p", node_allocatable=()),
+        {Rule.NODE_ALLOCATABLE_STATUS},
+    ),
+    ("another amount is said", burdened, _said(resources=(("cpu", NANO),)), {Rule.NODE_ALLOCATABLE_STATUS}),
+    ("another container is said", burdened, _said(containers=("other",)), {Rule.NODE_ALLOCATABLE_STATUS}),
     ("the node has too little for both", burdened, pod("p", requests=(("cpu", 4001),)), {Rule.NODE_RESOURCES}),
     (
         "pod-level requests leave too little",
         burdened,
         pod("p", level_slack=(("cpu", 1999),)),
-        {Rule.BURDEN_UNCOVERED},
+        {Rule.NODE_ALLOCATABLE_POD_LEVEL},
     ),
     (
         "no container uses the claim",
         burdened,
         both(pod("p", containers=()), _said(containers=())),
-        {Rule.BURDEN_UNCHARGED},
+        {Rule.NODE_ALLOCATABLE_UNUSED},
     ),
-    ("a second pod uses the claim", burdened, _second_pod, {Rule.BURDEN_SHARED}),
+    ("a second pod uses the claim", burdened, _second_pod, {Rule.NODE_ALLOCATABLE_SHARED}),
 )

@@ -13,7 +13,7 @@ from solver.domain import (
 )
 from solver.verify import Rule, check
 from tests.solver.verify import cases as c
-from tests.solver.verify import gang_cases, neighbour_cases, node_allocatable_cases, preemption_cases, volume_cases
+from tests.solver.verify import gang_cases, inter_pod_cases, node_allocatable_cases, preemption_cases, volume_cases
 from tests.support import builders as b
 from tests.support import extended_builders as x
 
@@ -316,13 +316,13 @@ BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
                 old, placements=(replace(old.placements[0], extended_resource_claim=None, claims=()),), allocations=()
             )
         ),
-        {Rule.SPECIAL_MISSING},
+        {Rule.EXTENDED_RESOURCE_MISSING},
     ),
     (
         "a claim is made for what the node serves",
         c.special,
         c.both(c.node("n1", allocatable=((x.RESOURCE, 2), ("pods", 9))), c.device_class(extended_resource_name="")),
-        {Rule.SPECIAL_RESOURCES},
+        {Rule.EXTENDED_RESOURCE_RESOURCES},
     ),
     (
         "the claim asks for fewer devices than the containers",
@@ -331,13 +331,13 @@ BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
             c.special_claim(requests=(b.request("container-0-request-0"),)),
             c.results(lambda old: old[:1]),
         ),
-        {Rule.SPECIAL_REQUESTS, Rule.SPECIAL_MAPPINGS},
+        {Rule.EXTENDED_RESOURCE_REQUESTS, Rule.EXTENDED_RESOURCE_MAPPINGS},
     ),
     (
         "the claim asks for more than the class",
         c.special,
         c.special_claim(requests=(b.request("container-0-request-0", count=2, selectors=("true",)),)),
-        {Rule.SPECIAL_REQUESTS},
+        {Rule.EXTENDED_RESOURCE_REQUESTS},
     ),
     (
         "a container that asks for nothing gets the devices",
@@ -345,7 +345,7 @@ BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
         c.special_claim(
             mappings=(RequestMapping(container="other", resource=x.RESOURCE, request="container-0-request-0"),)
         ),
-        {Rule.SPECIAL_MAPPINGS},
+        {Rule.EXTENDED_RESOURCE_MAPPINGS},
     ),
     (
         "the node's device plugin offers the devices of a class as well",
@@ -880,7 +880,7 @@ BROKEN = (
 )
 
 
-ELSEWHERE = (*gang_cases.BROKEN, *neighbour_cases.BROKEN, *volume_cases.BROKEN)
+ELSEWHERE = (*gang_cases.BROKEN, *inter_pod_cases.BROKEN, *volume_cases.BROKEN)
 """Changes that other files here go through."""
 
 
@@ -896,4 +896,4 @@ def test_every_rule_is_broken_by_one_of_the_changes() -> None:
 def test_a_violation_says_what_it_is_about() -> None:
     (violation,) = check(*c.moved(0, "gpu-2")(c.whole_cards()))
     assert violation.subject == "gpu.example.com/n1/gpu-2"
-    assert violation.message == "it is held by default/holder, default/two"
+    assert violation.message == "it is used by default/holder, default/two"

@@ -138,7 +138,7 @@ def test_the_check_notices_that_admin_access_is_charged() -> None:
     )
     wrong = replace(plan, placements=(replace(plan.placements[0], node_allocatable=(burden,)),))
 
-    assert [each.rule for each in verify.check(snapshot, b.batch(pod()), wrong, Policy())] == ["BurdenSaid"]
+    assert [each.rule for each in verify.check(snapshot, b.batch(pod()), wrong, Policy())] == ["NodeAllocatableStatus"]
 
 
 def test_it_stays_too_large_when_it_is_published_again() -> None:

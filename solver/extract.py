@@ -13,10 +13,11 @@ from solver.domain import (
     Allocation,
     Claim,
     ClaimAllocation,
-    ClaimBurden,
     ClaimId,
     Device,
     DeviceResult,
+    ExtendedResourceClaim,
+    NodeAllocatableClaimStatus,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
@@ -24,7 +25,6 @@ from solver.domain import (
     Placement,
     Pod,
     Quantity,
-    SpecialClaim,
     SubRequest,
 )
 from solver.domain.quantity import format_nano
@@ -85,7 +85,7 @@ class _Extraction:
             self._allocate((owner.claim.id,), shared.node)
         served: defaultdict[int, int] = defaultdict(int)
         choices: dict[int, int] = {}
-        specials: dict[int, SpecialClaim] = {}
+        specials: dict[int, ExtendedResourceClaim] = {}
         for number, choice in enumerate(solution.choices):
             pod_class = problem.classes[choice.pod_class]
             member = served[pod_class.family]
@@ -108,17 +108,23 @@ class _Extraction:
         )
         return Extracted(placements, tuple(self.allocations.values()))
 
-    def _placement(self, position: int, choice: int, special: SpecialClaim | None) -> Placement:
+    def _placement(self, position: int, choice: int, special: ExtendedResourceClaim | None) -> Placement:
         pod, store, names = self.problem.pod(position), self.problem.store, self.settled.names[choice]
         name = self.problem.inventory.nodes[self.settled.solution.choices[choice].node].name
         claims = pod.claim_ids if special is None else (*pod.claim_ids, special.id)
         volumes = bindings(store, pod, name, names, self.settled.made_on) if store is not None and names else ()
-        burdens = tuple(self._burdens(pod)) if self.problem.has_burdens else ()
+        node_allocatable = tuple(self._node_allocatable(pod)) if self.problem.has_burdens else ()
         return Placement(
-            pod=pod.id, pod_uid=pod.uid, node=name, claims=claims, special=special, volumes=volumes, burdens=burdens
+            pod=pod.id,
+            pod_uid=pod.uid,
+            node=name,
+            claims=claims,
+            extended_resource_claim=special,
+            volumes=volumes,
+            node_allocatable=node_allocatable,
         )
 
-    def _burdens(self, pod: Pod) -> Iterator[ClaimBurden]:
+    def _node_allocatable(self, pod: Pod) -> Iterator[NodeAllocatableClaimStatus]:
         """Give what each of a pod's claims takes of the node's own resources, and for which containers."""
         for claim_id in pod.claim_ids:
             made = self.allocations.get(claim_id)
@@ -127,7 +133,9 @@ class _Extraction:
             if amounts:
                 entries = {entry.entry for entry in pod.claims if entry.claim == claim_id}
                 containers = tuple(each.name for each in pod.containers if entries.intersection(each.claims))
-                yield ClaimBurden(claim=claim_id, containers=containers, resources=tuple(sorted(amounts.items())))
+                yield NodeAllocatableClaimStatus(
+                    claim=claim_id, containers=containers, resources=tuple(sorted(amounts.items()))
+                )
 
     def _serve(
         self,

@@ -66,14 +66,14 @@ def extended(
         structs.replace(each, reasons=(*each.reasons, reasons[each.pod_uid])) if each.pod_uid in reasons else each
         for each in plan.unplaced
     )
-    return structs.replace(plan, unplaced=unplaced, holds=holds)
+    return structs.replace(plan, unplaced=unplaced, node_reservations=holds)
 
 
 def _told(hold: Hold, *, tells_nodes: bool) -> Reason:
     noun = "node" if len(hold.nodes) == 1 else "nodes"
     shown = f"{noun} {wording.listed(sorted(hold.nodes))}" if tells_nodes else f"{len(hold.nodes)} {noun}"
     message = f"{PASSED_OVER}: {shown} held for it until it fits there"
-    return Reason(code=ReasonCode.HOLDING, message=message)
+    return Reason(code=ReasonCode.RESERVATION_PENDING, message=message)
 
 
 def _chosen(after: Problem, waiting: Sequence[Pod], engine: Engine, budget: Budget) -> tuple[Hold, ...]:
@@ -84,9 +84,9 @@ def _chosen(after: Problem, waiting: Sequence[Pod], engine: Engine, budget: Budg
     """
     groups = _groups([pod for pod in waiting if not pod.invalid])
     mine = {pod.uid for group in groups for pod in group}
-    before = {hold.uids[0]: hold for hold in after.batch.holds if set(hold.uids) & mine}
-    others = [hold for hold in after.batch.holds if not set(hold.uids) & mine]
-    shares = _Shares(after.policy.holds, after.node_count)
+    before = {hold.uids[0]: hold for hold in after.batch.node_reservations if set(hold.uids) & mine}
+    others = [hold for hold in after.batch.node_reservations if not set(hold.uids) & mine]
+    shares = _Shares(after.policy.node_reservations, after.node_count)
     for hold in others:
         shares.take(hold)
     found: list[Hold] = []
@@ -153,7 +153,7 @@ def _hold(
     snapshot = _drained(after.snapshot, group)
     ids = {pod.id for pod in group}
     gangs = tuple(gang for gang in after.batch.gangs if gang.id == group[0].gang)
-    batch = Batch(pods=group, gangs=gangs, overdue=tuple(ids), holds=others)
+    batch = Batch(pods=group, gangs=gangs, overdue=tuple(ids), node_reservations=others)
     drained = prepare(snapshot, batch, after.policy, engine)
     if not drained.classes:
         return None

@@ -13,8 +13,8 @@ from typing import Final
 from solver import extract
 from solver.domain import Budget, Reason, ReasonCode, SearchReport, Unplaced
 from solver.explain import Explanation
-from solver.explain.device_reasons import Winners
-from solver.explain.gangs import LOST, GangReasons
+from solver.explain.device_reasons import WinnersByNode
+from solver.explain.gangs import ONLY_OUTRANKED, GangReasons
 from solver.extract import Extracted
 from solver.greedy import placement_state
 from solver.problem import skipped_pods
@@ -58,7 +58,7 @@ class _Reasons:
     before: Explanation
     after: "_AfterPlan"
     of_gangs: GangReasons
-    winners: Winners
+    winners: WinnersByNode
 
     @classmethod
     def of(cls, problem: Problem, found: tuple[Solution, SearchReport, Extracted], budget: Budget) -> "_Reasons":
@@ -70,7 +70,7 @@ class _Reasons:
             before=before,
             after=_AfterPlan(problem, solution, extracted, budget),
             of_gangs=GangReasons.of(problem, solution, before),
-            winners=Winners.of(problem, extracted.placements),
+            winners=WinnersByNode.of(problem, extracted.placements),
         )
 
     def reasons(self, family: tuple[PodClass, ...], waiting: Sequence[int]) -> dict[int, tuple[Reason, ...]]:
@@ -79,7 +79,7 @@ class _Reasons:
         level = next(each.name for each in problem.placed_levels if first.index in each.worth)
         found = self.before.reasons(family, is_proven=self.proven.get(level, False))
         found = self.of_gangs.added(family, found)
-        if found[0].code not in LOST:
+        if found[0].code not in ONLY_OUTRANKED:
             return dict.fromkeys(waiting, found)
         found = (found[0], *self.after.reasons(family))
         nodes = self.before.fitting(family).tolist()
@@ -103,4 +103,6 @@ class _AfterPlan:
             left = extract.after(self.problem, self.solution, self.extracted)
             self.explanation = Explanation(left, placement_state.after(self.problem, self.solution), self.budget)
         then = tuple(self.explanation.problem.classes[each.index] for each in family)
-        return tuple(reason for reason in self.explanation.reasons(then, is_proven=True) if reason.code not in LOST)
+        return tuple(
+            reason for reason in self.explanation.reasons(then, is_proven=True) if reason.code not in ONLY_OUTRANKED
+        )

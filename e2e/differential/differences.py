@@ -202,7 +202,7 @@ DIFFERENCES: Final = (
         ours="the pod waits for the claim to have a place",
         reason="the API server refuses the 257th consumer",
         more=More.KUBE_SCHEDULER,
-        our_sign="as many as a claim can have",
+        our_sign="the most that a claim can have",
     ),
 )
 

@@ -55,12 +55,12 @@ def execute(options: argparse.Namespace) -> int:
     pod = next((each for each in asked.batch.pods if tuple(each.id) == key), None)
     if pod is None:
         return _not_waiting(key, pods)
-    account = simulator.explained(asked, pod)
+    diagnosis = simulator.explained(asked, pod)
     if options.output == "table":
-        explanation_output.show(account, sys.stdout)
+        explanation_output.show(diagnosis, sys.stdout)
     else:
-        sys.stdout.write(printing.text(explanation_output.document(account), options.output))
-    return _PLACED if account.node else _WAITS
+        sys.stdout.write(printing.text(explanation_output.document(diagnosis), options.output))
+    return _PLACED if diagnosis.node else _WAITS
 
 
 def _from_file(path: Path) -> tuple[Any, Any]:

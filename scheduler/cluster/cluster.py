@@ -189,8 +189,10 @@ class Cluster:
             pod = self._mirror.pods.get(placement.pod)
             if pod is not None and pod.uid == placement.pod_uid:
                 volumes += self._storage.assume(placement)
-                if placement.special is not None:
-                    self._ledger.assume_special(mirror.planned(placement, placement.special, allocations))
+                if placement.extended_resource_claim is not None:
+                    self._ledger.assume_special(
+                        mirror.planned(placement, placement.extended_resource_claim, allocations)
+                    )
                 self._ledger.assume_pod(placement)
                 self._ledger.settle_pod(placement.pod, pod)
         return (*self._believe([each.pod for each in unit.placements], reservations), *volumes)

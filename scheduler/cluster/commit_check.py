@@ -37,7 +37,7 @@ from solver.domain import (
     ReasonCode,
     Taint,
     VolumeClaimId,
-    with_burdens,
+    with_node_allocatable,
     wording,
 )
 from solver.feasibility import node_fit
@@ -61,7 +61,7 @@ def _about_node(mirror: Mirror, placement: Placement) -> Iterator[str]:
     elif taint is not None:
         yield f"node {node.name} has the taint {taint}, which pod {pod.id} does not tolerate"
     allocatable = dict(node.allocatable)
-    for resource in sorted(_served(placement)):
+    for resource in sorted(placement.dra_resources):
         if allocatable.get(resource, 0) > 0:
             yield f"node {node.name} offers {resource} itself now, and devices were planned for it"
     if not node_fit.selects(pod, node):
@@ -78,7 +78,11 @@ def _about_room(mirror: Mirror, unit: Unit) -> Iterator[str]:
     for placement in unit.placements:
         pod, believed = mirror.pods.get(placement.pod), mirror.believed_pods.get(placement.pod)
         if pod is not None:
-            _take(asked.setdefault(placement.node, {}), with_burdens(pod, placement.burdens), _served(placement))
+            _take(
+                asked.setdefault(placement.node, {}),
+                with_node_allocatable(pod, placement.node_allocatable),
+                placement.dra_resources,
+            )
         if believed is not None and holds_node(believed):
             _take(own.setdefault(believed.node_name, {}), believed)
     for name, wanted in asked.items():
@@ -91,11 +95,6 @@ def _about_room(mirror: Mirror, unit: Unit) -> Iterator[str]:
             left = allocatable.get(resource, 0) - taken + own.get(name, {}).get(resource, 0)
             if amount > left:
                 yield f"node {name} has {max(0, left)} of {resource} left, {amount} {_planned(amount)}"
-
-
-def _served(placement: Placement) -> frozenset[str]:
-    """Give the extended resources that devices serve, and not the node itself."""
-    return frozenset() if placement.special is None else placement.special.resources
 
 
 def _take(taken: dict[str, int], pod: Pod, apart: frozenset[str] = frozenset()) -> None:
@@ -379,7 +378,7 @@ def _about_gangs(mirror: Mirror, unit: Unit) -> Iterator[str]:
         arriving = sum(pod.id in left for pod in mine)
         if others + arriving < gang.min_count:
             message = f"{others} of its pods run and {arriving} more are planned"
-            yield f"gang {planned.id.name} would be partial: {message}, {gang.min_count} have to run together"
+            yield f"gang {planned.id.name} would be partial: {message}, {gang.min_count} must run together"
 
 
 def _about_pod(mirror: Mirror, placement: Placement) -> Iterator[str]:

@@ -11,17 +11,17 @@ from scheduler.cluster.unit import Unit
 from solver.domain import (
     Allocation,
     Claim,
-    ClaimBurden,
     ClaimId,
     ConsumerReference,
     CounterId,
     DeviceId,
+    NodeAllocatableClaimStatus,
     Placement,
     Pod,
     PodId,
     Reason,
     ReasonCode,
-    with_burdens,
+    with_node_allocatable,
 )
 
 
@@ -31,7 +31,7 @@ class PodAssumption(msgspec.Struct, frozen=True, kw_only=True):
     pod: PodId
     uid: str
     node: str
-    burdens: tuple[ClaimBurden, ...] = ()
+    node_allocatable: tuple[NodeAllocatableClaimStatus, ...] = ()
     """What its claims take of the node, which its status does not say yet."""
 
 
@@ -130,7 +130,7 @@ class Ledger:
 
     def settle_special(self, claim: Claim) -> ClaimId | None:
         """Drop the stand-in of a claim that the watch shows allocated as assumed; give its id."""
-        for key in self._specials_of.get(claim.owner_pod_uid, ()) if claim.is_special else ():
+        for key in self._specials_of.get(claim.owner_pod_uid, ()) if claim.is_extended_resource_claim else ():
             known = self._specials[key]
             if known.id.namespace != claim.id.namespace or known.allocation is None or claim.allocation is None:
                 continue
@@ -156,7 +156,7 @@ class Ledger:
     def assume_pod(self, placement: Placement) -> None:
         """Believe that a pod is bound to its node."""
         self._pods[placement.pod] = PodAssumption(
-            pod=placement.pod, uid=placement.pod_uid, node=placement.node, burdens=placement.burdens
+            pod=placement.pod, uid=placement.pod_uid, node=placement.node, node_allocatable=placement.node_allocatable
         )
 
     def assume_claim(
@@ -213,7 +213,7 @@ class Ledger:
         known = self._pods.get(pod.id)
         if known is None or known.uid != pod.uid or pod.node_name:
             return pod
-        return with_burdens(msgspec.structs.replace(pod, node_name=known.node), known.burdens)
+        return with_node_allocatable(msgspec.structs.replace(pod, node_name=known.node), known.node_allocatable)
 
     def lay_over_claim(self, claim: Claim) -> Claim:
         """Give a claim as it is believed to be; a claim that is not allocated has no consumers."""

@@ -24,13 +24,13 @@ from solver.domain import (
     DeviceClass,
     DeviceTaintRule,
     DisruptionBudget,
+    ExtendedResourceClaim,
     Namespace,
     Node,
     Placement,
     Pod,
     PodId,
     ResourceSlice,
-    SpecialClaim,
     Taint,
     TaintEffect,
 )
@@ -155,14 +155,14 @@ class Mirror:
     def see_claim(self, key: ClaimId, after: Claim | None) -> None:
         """Take a claim as the watch gave it; nothing is believed of it yet."""
         before = self.claims.pop(key, None)
-        if before is not None and before.is_special:
+        if before is not None and before.is_extended_resource_claim:
             owner = (key.namespace, before.owner_pod_uid)
             self.specials[owner].pop(key, None)
             if not self.specials[owner]:
                 del self.specials[owner]
         if after is not None:
             self.claims[key] = after
-            if after.is_special:
+            if after.is_extended_resource_claim:
                 self.specials.setdefault((key.namespace, after.owner_pod_uid), {})[key] = after
 
     def see_slice(self, name: str, after: ResourceSlice | None) -> None:
@@ -258,11 +258,13 @@ def _is_covered(claim: Claim, consumer: ConsumerReference, find_pod: Callable[[P
     return pod is not None and pod.uid == consumer.uid and claim.is_reserved_for("", pod.pod_group)
 
 
-def planned(placement: Placement, special: SpecialClaim, allocations: Mapping[ClaimId, ClaimAllocation]) -> Claim:
+def planned(
+    placement: Placement, special: ExtendedResourceClaim, allocations: Mapping[ClaimId, ClaimAllocation]
+) -> Claim:
     """Give the claim of a placement as it will be, under its stand-in id: allocated, and reserved for the pod."""
     own = allocations.get(special.id)
     return msgspec.structs.replace(
-        special.stand_in(placement.pod_uid),
+        special.as_claim(placement.pod_uid),
         allocation=own.allocation if own is not None else None,
         reserved_for=(ConsumerReference.of(placement.pod, placement.pod_uid),),
     )

@@ -51,7 +51,9 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def stand_ins(self) -> tuple[ClaimId, ...]:
         """The ids that stand for claims that are made for extended resources, whether they are there by now or not."""
-        return tuple(each.special.id for each in self.placements if each.special is not None)
+        return tuple(
+            each.extended_resource_claim.id for each in self.placements if each.extended_resource_claim is not None
+        )
 
     def consumers(self, claim: ClaimId) -> tuple[ConsumerReference, ...]:
         """Give the entries that it adds to the status.reservedFor of one claim, in the placements' order."""

@@ -15,7 +15,7 @@ from scheduler.kube.client import Client
 from scheduler.kube.errors import Conflict, KubeError, NotFound
 from scheduler.kube.writer import Writer
 from scheduler.observe import logs
-from solver.domain import ClaimBurden, Placement, Pod, PodId, Reason, ReasonCode
+from solver.domain import NodeAllocatableClaimStatus, Placement, Pod, PodId, Reason, ReasonCode
 
 _TRIES: Final = 5
 """Refusals (409) of a binding that a live read does not explain, until it is given up."""
@@ -122,8 +122,10 @@ class NodeAllocatableWriter:
 
     async def announce(self, placements: Iterable[Placement]) -> Reason | None:
         """Write it for some placements; give the reason where one cannot be written."""
-        wanted = [each for each in placements if each.burdens]
-        results = await asyncio.gather(*(self._write(each, each.burdens) for each in wanted), return_exceptions=True)
+        wanted = [each for each in placements if each.node_allocatable]
+        results = await asyncio.gather(
+            *(self._write(each, each.node_allocatable) for each in wanted), return_exceptions=True
+        )
         for result in results:
             if isinstance(result, BaseException):
                 raise result
@@ -132,17 +134,19 @@ class NodeAllocatableWriter:
     async def withdraw(self, placements: Iterable[Placement]) -> None:
         """Take it away from pods that are not bound; where that fails the next attempt writes over it."""
         for each in placements:
-            if each.burdens and (reason := await self._write(each, ())) is not None:
+            if each.node_allocatable and (reason := await self._write(each, ())) is not None:
                 _log.warning(logs.UNIT_FAILED, pod=str(each.pod), error=reason.message)
 
-    async def _write(self, placement: Placement, burdens: tuple[ClaimBurden, ...]) -> Reason | None:
+    async def _write(self, placement: Placement, burdens: tuple[NodeAllocatableClaimStatus, ...]) -> Reason | None:
         try:
             await self._writer.insist(partial(self._send, placement, burdens))
         except KubeError as error:
             return api_reason(error)
         return None
 
-    async def _send(self, placement: Placement, burdens: tuple[ClaimBurden, ...], seconds: float) -> None:
+    async def _send(
+        self, placement: Placement, burdens: tuple[NodeAllocatableClaimStatus, ...], seconds: float
+    ) -> None:
         await pod_writes.write_node_allocatable(
             self._client, placement.pod, placement.pod_uid, burdens, timeout_seconds=seconds
         )

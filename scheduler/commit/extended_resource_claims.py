@@ -72,7 +72,7 @@ class ExtendedResourceClaims:
         What an earlier attempt left behind for one of its pods goes first. Raise `FencedError` when writing is
         not allowed any more.
         """
-        wanted = [each for each in unit.placements if each.special is not None]
+        wanted = [each for each in unit.placements if each.extended_resource_claim is not None]
         if not wanted:
             return unit
         for placement in wanted:
@@ -97,7 +97,8 @@ class ExtendedResourceClaims:
     async def announce(self, unit: Unit) -> tuple[Reason, ...]:
         """Write the claims into the status of their pods; give the reasons why the pods cannot be bound, if any."""
         announced = await asyncio.gather(
-            *(self._announce(each) for each in unit.placements if each.special is not None), return_exceptions=True
+            *(self._announce(each) for each in unit.placements if each.extended_resource_claim is not None),
+            return_exceptions=True,
         )
         for result in announced:
             if isinstance(result, BaseException):
@@ -107,7 +108,11 @@ class ExtendedResourceClaims:
     async def drop(self, placements: Iterable[Placement], kept: Collection[ClaimId]) -> None:
         """Delete the claims that were made for some placements, but for those that are kept; failures are for later."""
         for placement in placements:
-            claim = self._made.get(placement.special.id) if placement.special is not None else None
+            claim = (
+                self._made.get(placement.extended_resource_claim.id)
+                if placement.extended_resource_claim is not None
+                else None
+            )
             if claim is not None and claim.id not in kept:
                 await self._delete(claim)
 
@@ -123,14 +128,14 @@ class ExtendedResourceClaims:
         await self._delete(claim)
 
     async def _make(self, placement: Placement) -> None:
-        special = placement.special
+        special = placement.extended_resource_claim
         if special is None:
             return
         send = partial(extended_resource_writes.create_claim, self._client, placement.pod, placement.pod_uid, special)
         self._made[special.id] = await self._writer.write(lambda seconds: send(timeout_seconds=seconds))
 
     async def _announce(self, placement: Placement) -> Reason | None:
-        special = placement.special
+        special = placement.extended_resource_claim
         if special is None:
             return None
         claim, pod = self._made[special.id], (placement.pod, placement.pod_uid)
@@ -154,7 +159,7 @@ class ExtendedResourceClaims:
 
 def _is(claim: Claim) -> Callable[[Claim], bool]:
     """Whether a live claim is the one that was seen, and still of the kind that only schedulers make."""
-    return lambda live: live.uid == claim.uid and live.is_special
+    return lambda live: live.uid == claim.uid and live.is_extended_resource_claim
 
 
 def _renamed(unit: Unit, made: dict[ClaimId, Claim]) -> Unit:

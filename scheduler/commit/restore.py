@@ -23,7 +23,7 @@ from scheduler.status.status_writer import StatusWriter
 from solver.domain import PASSED_OVER
 
 _FOR_ROOM: Final = frozenset(
-    {ConditionReason.UNSCHEDULABLE, ConditionReason.WAITING_FOR_ROOM, ConditionReason.NODE_HELD}
+    {ConditionReason.UNSCHEDULABLE, ConditionReason.WAITING_FOR_ROOM, ConditionReason.NODE_RESERVED}
 )
 """Reasons that a pod which lacks room or devices may have read."""
 

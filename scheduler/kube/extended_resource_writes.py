@@ -16,7 +16,7 @@ from scheduler.kube.decode.claims import SPECIAL
 from scheduler.kube.decode.objects import decode
 from scheduler.kube.errors import AnswerLost, Conflict, DecodeError, NotFound
 from scheduler.kube.writes import WRITE_SECONDS
-from solver.domain import AllocationMode, Claim, ClaimId, PodId, Request, RequestMapping, SpecialClaim
+from solver.domain import AllocationMode, Claim, ClaimId, ExtendedResourceClaim, PodId, Request, RequestMapping
 
 Json = dict[str, Any]
 
@@ -46,7 +46,7 @@ class NotServedError(Exception):
 
 
 async def create_claim(
-    client: Client, pod: PodId, pod_uid: str, special: SpecialClaim, *, timeout_seconds: float = WRITE_SECONDS
+    client: Client, pod: PodId, pod_uid: str, special: ExtendedResourceClaim, *, timeout_seconds: float = WRITE_SECONDS
 ) -> Claim:
     """Make the claim, owned by its pod; the server names it."""
     body = msgspec.json.encode(claim_body(pod, pod_uid, special))
@@ -89,7 +89,7 @@ async def announce_claim(
         raise NotServedError(_NO_GATE)
 
 
-def claim_body(pod: PodId, pod_uid: str, special: SpecialClaim) -> Json:
+def claim_body(pod: PodId, pod_uid: str, special: ExtendedResourceClaim) -> Json:
     """Give the claim as it is created."""
     owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod_uid, "controller": True}
     return {

@@ -16,7 +16,7 @@ from scheduler.kube.client import MERGE_PATCH, Client
 from scheduler.kube.decode.disruption import RESERVED
 from scheduler.kube.errors import ApiError, Conflict, KubeError, NotFound, ServerError, TooManyRequests
 from scheduler.kube.writes import WRITE_SECONDS
-from solver.domain import ClaimBurden, PodId, Victim
+from solver.domain import NodeAllocatableClaimStatus, PodId, Victim
 from solver.domain.quantity import format_nano
 
 DISRUPTION_TARGET: Final = "DisruptionTarget"
@@ -134,7 +134,7 @@ async def write_node_allocatable(
     client: Client,
     pod: PodId,
     pod_uid: str,
-    burdens: tuple[ClaimBurden, ...],
+    burdens: tuple[NodeAllocatableClaimStatus, ...],
     *,
     timeout_seconds: float = WRITE_SECONDS,
 ) -> None:
@@ -145,7 +145,7 @@ async def write_node_allocatable(
     )
 
 
-def _statuses(burdens: tuple[ClaimBurden, ...]) -> list[dict[str, Any]] | None:
+def _statuses(burdens: tuple[NodeAllocatableClaimStatus, ...]) -> list[dict[str, Any]] | None:
     return [
         {
             "resourceClaimName": each.claim.name,

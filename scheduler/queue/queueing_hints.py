@@ -68,7 +68,7 @@ _ANY_NODE: Final = (
             ReasonCode.NODE_FEATURES,
             ReasonCode.NODE_RESOURCES,
             ReasonCode.NODE_TOO_SMALL,
-            ReasonCode.NODE_HELD,
+            ReasonCode.NODE_RESERVED,
         }
     )
     | _ALLOCATED_AWAY
@@ -133,7 +133,7 @@ _SINGLE: Final[dict[ClusterEvent, frozenset[ReasonCode]]] = {
         {ReasonCode.NODE_TAINT, ReasonCode.TOPOLOGY_SPREAD, ReasonCode.OUTRANKED}
     ),
     ClusterEvent.NODE_TAINT_ADDED: frozenset({ReasonCode.TOPOLOGY_SPREAD}),
-    ClusterEvent.NODE_GONE: _NEIGHBOURS | {ReasonCode.HOLDING},
+    ClusterEvent.NODE_GONE: _NEIGHBOURS | {ReasonCode.RESERVATION_PENDING},
     ClusterEvent.NODE_UNCORDONED: frozenset({ReasonCode.NODE_UNSCHEDULABLE, ReasonCode.OUTRANKED}),
     ClusterEvent.NODE_ROOM_FREED: frozenset({ReasonCode.NODE_RESOURCES, ReasonCode.OUTRANKED}),
     ClusterEvent.PORTS_FREED: frozenset({ReasonCode.NODE_PORTS}),
@@ -151,7 +151,7 @@ _SINGLE: Final[dict[ClusterEvent, frozenset[ReasonCode]]] = {
         ReasonCode.NO_VICTIMS,
         ReasonCode.OUTRANKED,
     },
-    ClusterEvent.HOLD_RELEASED: frozenset({ReasonCode.NODE_HELD, ReasonCode.OUTRANKED}),
+    ClusterEvent.HOLD_RELEASED: frozenset({ReasonCode.NODE_RESERVED, ReasonCode.OUTRANKED}),
     ClusterEvent.DEVICES_FREED: _DEVICES_TAKEN | {ReasonCode.OUTRANKED},
     # A class may stand for an extended resource that the nodes do not have.
     ClusterEvent.CLASS_CHANGED: _DEMANDS | _NODE_SIZE,

@@ -18,7 +18,13 @@ from scheduler.queue.gangs import Completing
 from solver.domain import Batch, Gang, Hold, Plan, Pod, PodId, Reason, ReasonCode
 
 _ROOM: Final = frozenset(
-    {ReasonCode.NODE_RESOURCES, ReasonCode.OUTRANKED, ReasonCode.BUDGET, ReasonCode.NODE_HELD, ReasonCode.GANG_UNPLACED}
+    {
+        ReasonCode.NODE_RESOURCES,
+        ReasonCode.OUTRANKED,
+        ReasonCode.BUDGET,
+        ReasonCode.NODE_RESERVED,
+        ReasonCode.GANG_UNPLACED,
+    }
 )
 _DEVICES: Final = frozenset(
     {
@@ -126,7 +132,7 @@ class PassedOver:
         ids = tuple(pod.id for pod in batch.pods if pod.id in overdue)
         if not ids and not self._holds:
             return batch
-        return structs.replace(batch, overdue=ids, holds=self.holds)
+        return structs.replace(batch, overdue=ids, node_reservations=self.holds)
 
     def decided(self, batch: Batch, plan: Plan, now: float) -> bool:
         """Take note of a plan; give whether a node is no longer held."""
@@ -137,7 +143,7 @@ class PassedOver:
         uids = {pod.uid for pod in batch.pods}
         before = {name for hold in self._holds.values() for name in hold.nodes}
         kept = {uid: hold for uid, hold in self._holds.items() if uids.isdisjoint(hold.uids)}
-        fresh = {hold.uids[0]: hold for hold in plan.holds}
+        fresh = {hold.uids[0]: hold for hold in plan.node_reservations}
         order = {**{uid: self._holds[uid] for uid in self._holds if uid in kept or uid in fresh}, **kept, **fresh}
         self._holds.clear()
         self._holds.update(order)

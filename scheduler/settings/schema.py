@@ -354,7 +354,7 @@ class Settings(_Section, frozen=True):
             owned=self.owned_devices(),
             preemption=self._preemption(profiles[scheduler_name].preemption),
             allocates_where_plugins_serve=self.devices.allocate_where_plugins_serve,
-            holds=self.holds.bounds(),
+            node_reservations=self.holds.bounds(),
             tells_inventory=self.messages.inventory,
         )
 

@@ -12,7 +12,7 @@ from rich.text import Text
 from scheduler.simulation import printing
 from scheduler.simulation.plan_output import runs
 from scheduler.simulation.printing import counted
-from solver.domain import Account, NodeKind, Reason, ReasonCode, RequestCount
+from solver.domain import NodeDiagnosis, PodDiagnosis, Reason, ReasonCode, RequestCount
 from solver.explain.hints import HINT
 
 _WIDTH: Final = 100
@@ -28,8 +28,8 @@ _BEYOND_NODES: Final = frozenset(
         ReasonCode.GANG_INVALID,
         ReasonCode.GANG_UNPLACED,
         ReasonCode.PREEMPTING,
-        ReasonCode.HOLDING,
-        ReasonCode.NODE_HELD,
+        ReasonCode.RESERVATION_PENDING,
+        ReasonCode.NODE_RESERVED,
     }
 )
 """What no table of one pod's nodes can show: it is said in words."""
@@ -37,66 +37,66 @@ _BEYOND_NODES: Final = frozenset(
 Json = dict[str, Any]
 
 
-def show(account: Account, to: TextIO) -> None:
+def show(diagnosis: PodDiagnosis, to: TextIO) -> None:
     """Write the story."""
     console = printing.console(to, width=_WIDTH, most=_WIDTH)
-    account = printing.visible(account)
-    console.print(_head(account))
-    for reason in account.reasons:
-        if not account.kinds or reason.code in _BEYOND_NODES:
+    diagnosis = printing.visible(diagnosis)
+    console.print(_head(diagnosis))
+    for reason in diagnosis.reasons:
+        if not diagnosis.nodes or reason.code in _BEYOND_NODES:
             console.print(Padding(_sentence(reason), _INDENT, expand=False))
-    for kind in account.kinds:
+    for group in diagnosis.nodes:
         console.print()
-        _show_kind(kind, console)
-    _show_changes(account, console)
+        _show_kind(group, console)
+    _show_changes(diagnosis, console)
 
 
-def document(account: Account) -> Json:
+def document(diagnosis: PodDiagnosis) -> Json:
     """Put the story into plain values."""
     return {
-        "pod": str(account.pod),
-        "waits": not account.node,
-        "node": account.node or None,
-        "reasons": [{"code": each.code.value, "message": each.message} for each in account.reasons],
-        "nodes": [_kind(each) for each in account.kinds],
-        "lostTo": [str(each) for each in account.lost_to],
-        "proven": account.is_proven,
-        "changes": [{"message": each.message, "node": each.node} for each in account.changes],
+        "pod": str(diagnosis.pod),
+        "waits": not diagnosis.node,
+        "node": diagnosis.node or None,
+        "reasons": [{"code": each.code.value, "message": each.message} for each in diagnosis.reasons],
+        "nodes": [_kind(each) for each in diagnosis.nodes],
+        "lostTo": [str(each) for each in diagnosis.lost_to],
+        "proven": diagnosis.is_proven,
+        "changes": [{"message": each.message, "node": each.node} for each in diagnosis.changes],
     }
 
 
-def _head(account: Account) -> Text:
-    if account.node:
-        return Text.assemble(f"Pod {account.pod} would be placed on node ", (account.node, "green"), ".")
-    text = Text.assemble(f"Pod {account.pod} ", ("waits", "yellow"), ".")
-    fitting = sum(len(kind.nodes) for kind in account.kinds if kind.fits)
+def _head(diagnosis: PodDiagnosis) -> Text:
+    if diagnosis.node:
+        return Text.assemble(f"Pod {diagnosis.pod} would be placed on node ", (diagnosis.node, "green"), ".")
+    text = Text.assemble(f"Pod {diagnosis.pod} ", ("waits", "yellow"), ".")
+    fitting = sum(len(group.nodes) for group in diagnosis.nodes if group.fits)
     if fitting:
-        text.append(f" Alone it would fit on {counted(fitting, 'node')}{_lost(account)}.")
-    elif account.kinds:
-        total = sum(len(kind.nodes) for kind in account.kinds)
+        text.append(f" Alone it would fit on {counted(fitting, 'node')}{_lost(diagnosis)}.")
+    elif diagnosis.nodes:
+        total = sum(len(group.nodes) for group in diagnosis.nodes)
         text.append(f" None of {counted(total, 'node')} can take it now.")
     return text
 
 
-def _lost(account: Account) -> str:
-    if not any(each.code in _LOST for each in account.reasons):
+def _lost(diagnosis: PodDiagnosis) -> str:
+    if not any(each.code in _LOST for each in diagnosis.reasons):
         return ""
-    proof = "no plan places more" if account.is_proven else "that no plan places more is not proven"
-    return f"; it lost to {', '.join(map(str, account.lost_to)) or 'others'}, and {proof}"
+    proof = "no plan places more" if diagnosis.is_proven else "that no plan places more is not proven"
+    return f"; it lost to {', '.join(map(str, diagnosis.lost_to)) or 'others'}, and {proof}"
 
 
-def _show_kind(kind: NodeKind, console: Console) -> None:
-    names = list(runs(sorted(kind.nodes, key=_numbered)))
+def _show_kind(group: NodeDiagnosis, console: Console) -> None:
+    names = list(runs(sorted(group.nodes, key=_numbered)))
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    title = f"{counted(len(kind.nodes), 'node')}: {', '.join(names[:_MOST_NAMES])}{more}"
-    console.print(Text.assemble((title, "bold"), ("  fits" if kind.fits else "", "green")))
-    for objection in kind.objections:
+    title = f"{counted(len(group.nodes), 'node')}: {', '.join(names[:_MOST_NAMES])}{more}"
+    console.print(Text.assemble((title, "bold"), ("  fits" if group.fits else "", "green")))
+    for objection in group.objections:
         console.print(Padding(Text(objection, "yellow"), _INDENT, expand=False))
-    if kind.requests:
-        console.print(Padding(_numbers(kind.requests), _INDENT, expand=False))
-    if not all(any(objection.endswith(each) for objection in kind.objections) for each in kind.conflict):
-        lead = "cannot all hold" if len(kind.conflict) > 1 else "cannot hold"
-        console.print(Padding(Text(f"{lead}: {'; '.join(kind.conflict)}", "yellow"), _INDENT, expand=False))
+    if group.requests:
+        console.print(Padding(_numbers(group.requests), _INDENT, expand=False))
+    if not all(any(objection.endswith(each) for objection in group.objections) for each in group.conflict):
+        lead = "cannot all hold" if len(group.conflict) > 1 else "cannot hold"
+        console.print(Padding(Text(f"{lead}: {'; '.join(group.conflict)}", "yellow"), _INDENT, expand=False))
 
 
 def _numbered(name: str) -> list[tuple[bool, int, str]]:
@@ -118,17 +118,17 @@ def _numbers(requests: Sequence[RequestCount]) -> Table:
     return table
 
 
-def _show_changes(account: Account, console: Console) -> None:
-    if account.node or any(kind.fits for kind in account.kinds) or not account.kinds:
+def _show_changes(diagnosis: PodDiagnosis, console: Console) -> None:
+    if diagnosis.node or any(group.fits for group in diagnosis.nodes) or not diagnosis.nodes:
         return
     console.print()
-    if not account.changes:
+    if not diagnosis.changes:
         console.print("No single change that was tried would let it in.")
-        for hint in _hints(account.reasons):
+        for hint in _hints(diagnosis.reasons):
             console.print(Padding(Text(f"→ {hint}", "cyan"), _INDENT, expand=False))
         return
     console.print("It would fit with one of these (each was solved):")
-    for change in account.changes:
+    for change in diagnosis.changes:
         console.print(Padding(Text(f"→ {change.message}  ({change.node})", "cyan"), _INDENT, expand=False))
 
 
@@ -145,11 +145,11 @@ def _sentence(reason: Reason) -> Text:
     return text.append(f"\n→ {hint}", "cyan") if hint else text
 
 
-def _kind(kind: NodeKind) -> Json:
+def _kind(group: NodeDiagnosis) -> Json:
     return {
-        "names": list(kind.nodes),
-        "fits": kind.fits,
-        "objections": list(kind.objections),
+        "names": list(group.nodes),
+        "fits": group.fits,
+        "objections": list(group.objections),
         "requests": [
             {
                 "request": each.request,
@@ -160,7 +160,7 @@ def _kind(kind: NodeKind) -> Json:
                 "aligned": each.aligned,
                 "together": each.together if each.needed else None,
             }
-            for each in kind.requests
+            for each in group.requests
         ],
-        "conflict": list(kind.conflict),
+        "conflict": list(group.conflict),
     }

@@ -169,7 +169,7 @@ def _name(pod: object) -> Text:
 
 def _claims(placement: Placement, answer: SimulationResult) -> Iterator[str]:
     """Give one line a request, with the claim's name where the pod has several."""
-    special = placement.special
+    special = placement.extended_resource_claim
     served = {each.request: f"{each.container} {each.resource}" for each in special.mappings} if special else {}
     for claim in placement.claims:
         lead = f"{claim.name}: " if len(placement.claims) > 1 and (special is None or claim != special.id) else ""

@@ -27,7 +27,6 @@ from scheduler.worker.serve import decide
 from solver import Engine, solve
 from solver.diagnosis import explain_pod
 from solver.domain import (
-    Account,
     Allocation,
     Batch,
     Budget,
@@ -36,6 +35,7 @@ from solver.domain import (
     Placement,
     Plan,
     Pod,
+    PodDiagnosis,
     Policy,
     Preemption,
     Reason,
@@ -145,7 +145,7 @@ def _joined(batch: Batch, plans: Sequence[Plan]) -> Plan:
         allocations=tuple(each for plan in plans for each in plan.allocations),
         unplaced=tuple(sorted((each for plan in plans for each in plan.unplaced), key=lambda each: order[each.pod])),
         preemptions=tuple(each for plan in plans for each in plan.preemptions),
-        holds=tuple(dict.fromkeys(each for plan in plans for each in plan.holds)),
+        node_reservations=tuple(dict.fromkeys(each for plan in plans for each in plan.node_reservations)),
         report=_report([plan.report for plan in plans]),
     )
 
@@ -268,7 +268,7 @@ def _budget(asked: Record) -> Budget:
     return budget.replaying(asked.stopped) if asked.stopped else budget
 
 
-def explained(asked: Record, pod: Pod) -> Account:
+def explained(asked: Record, pod: Pod) -> PodDiagnosis:
     """Give the whole story of one of a case's pods, after what is decided before it."""
     snapshot, batch = asked.snapshot, asked.batch
     for part, _ in _parts(snapshot, batch, lambda part: _decided_before(asked, part, pod)):
@@ -309,7 +309,7 @@ def load(path: Path) -> Record:
 
 def named(claim: ClaimId, placement: Placement) -> ClaimId:
     """Name a claim of a placed pod; one that is still to be made, for extended resources, as the API server might."""
-    if placement.special is None or claim != placement.special.id:
+    if placement.extended_resource_claim is None or claim != placement.extended_resource_claim.id:
         return claim
     base = claim.name.partition("<")[0]
     return ClaimId(claim.namespace, claim_templates.generated(base, placement.pod_uid, claim.name))

@@ -56,7 +56,7 @@ class ConditionReason(StrEnum):
     """Devices that would do are offered by a device plugin of their node too."""
     DEVICES_AVOIDED = "DevicesAvoided"
     """Devices that would do are avoided for a while, because they did not get ready for a pod."""
-    NODE_HELD = "NodeHeld"
+    NODE_RESERVED = "NodeReserved"
     """A node that would do is kept for a pod that was passed over for too long."""
     TOO_COSTLY = "TooCostly"
     """To decide about the pod takes too much time or memory, or has to wait for the namespace's share of it."""
@@ -120,8 +120,8 @@ CONDITION: Final[dict[ReasonCode, ConditionReason]] = {
     # Enough members are there: nodes for those that have none are what is missing.
     ReasonCode.GANG_UNPLACED: ConditionReason.UNSCHEDULABLE,
     ReasonCode.GANG_TOPOLOGY: ConditionReason.UNSCHEDULABLE,
-    ReasonCode.NODE_HELD: ConditionReason.NODE_HELD,
-    ReasonCode.HOLDING: ConditionReason.UNSCHEDULABLE,
+    ReasonCode.NODE_RESERVED: ConditionReason.NODE_RESERVED,
+    ReasonCode.RESERVATION_PENDING: ConditionReason.UNSCHEDULABLE,
     ReasonCode.OUTRANKED: ConditionReason.WAITING_FOR_ROOM,
     ReasonCode.BUDGET: ConditionReason.WAITING_FOR_ROOM,
     ReasonCode.TOO_COSTLY: ConditionReason.TOO_COSTLY,

@@ -1,4 +1,4 @@
-"""A cache bounded in bytes, for what is shared by all pods of a process."""
+"""A cache with a limit in bytes."""
 
 from collections.abc import Callable, Hashable
 from threading import Lock
@@ -10,11 +10,11 @@ V = TypeVar("V")
 
 class GenerationalCache(Generic[K, V]):
     """
-    Remembers values in two generations, each at most half of the bytes.
+    A cache of two generations, each with at most half of the bytes.
 
-    What is asked for moves to the young one. When that is full the old one goes, and with it only what was not asked
-    for since the last time: a flood of new keys cannot push out what is in use. Threads may share it. `size_of` gives
-    the bytes of a key and its value. Where a call is too slow, `young` may be read first.
+    A lookup moves an entry to the young generation. When that is full, the old generation is dropped: it holds only
+    entries without a lookup since the last drop, so a flood of new keys does not push out entries in use. Threads may
+    share a cache. `size_of` gives the bytes of a key and its value. Callers may read `young` first, to save a call.
     """
 
     def __init__(self, most_bytes: int, size_of: Callable[[K, V], int]) -> None:
@@ -28,11 +28,11 @@ class GenerationalCache(Generic[K, V]):
 
     @property
     def bytes(self) -> int:
-        """What it holds now."""
+        """The bytes of all entries."""
         return self._young_bytes + self._old_bytes
 
     def get(self, key: K) -> V | None:
-        """Give what is remembered under a key, or None."""
+        """Give the value of a key, or None."""
         value = self.young.get(key)
         if value is None:
             value = self._old.get(key)
@@ -41,17 +41,17 @@ class GenerationalCache(Generic[K, V]):
         return value
 
     def put(self, key: K, value: V) -> None:
-        """Remember a value (not None) under a new key. One larger than a generation is not remembered."""
+        """Add a value (not None) under a new key; a value larger than a generation is not added."""
         size = self._size_of(key, value)
         if size > self._half_bytes:
             return
         if self._young_bytes + size > self._half_bytes:
             self._begin_generation(size)
-        self._young_bytes += size  # threads that put at once may miscount an entry, until the next generation
+        self._young_bytes += size  # a race of two threads miscounts an entry until the next generation
         self.young[key] = value
 
     def _begin_generation(self, size: int) -> None:
         with self._lock:
-            if self._young_bytes + size > self._half_bytes:  # no other thread was quicker
+            if self._young_bytes + size > self._half_bytes:  # another thread may have begun it
                 self._old, self._old_bytes = self.young, self._young_bytes
                 self.young, self._young_bytes = {}, 0

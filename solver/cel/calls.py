@@ -1,4 +1,4 @@
-"""Calls and operators → closures: equality and order have fast paths, the rest goes through the overloads."""
+"""Compiling calls and operators: fast paths for equality and order, overloads for everything else."""
 
 import operator
 from collections.abc import Callable
@@ -70,7 +70,7 @@ def compile_call(compiler: Compiler, node: tree.Call) -> Closure:
 def _overloaded(
     compiler: Compiler, name: str, node: tree.Call, nodes: tuple[tree.AstNode, ...], arguments: tuple[Closure, ...]
 ) -> Closure:
-    """Call one of the overloads: the one, where it is known before, else by the values."""
+    """Call the overload that the static types select, or choose one by the values at run time."""
     overloads = compiler.checked.overloads[node]
     kinds = tuple(compiler.checked.types[argument] for argument in nodes)
     if len(overloads) == 1 and all(map(is_certain, overloads[0].parameters, kinds)):
@@ -142,7 +142,7 @@ def _order(arguments: tuple[Closure, ...], decide: Callable[[Value, Value], bool
 
 
 def _alternative(arguments: tuple[Closure, ...], *, is_value: bool) -> Closure:
-    """`a.or(b)` and `a.orValue(b)`: b is evaluated only where it is needed."""
+    """`a.or(b)` and `a.orValue(b)`: b is evaluated only if a has no value."""
     left, right = arguments
 
     def choose(frame: Frame) -> Value:
@@ -157,7 +157,7 @@ def _alternative(arguments: tuple[Closure, ...], *, is_value: bool) -> Closure:
 
 
 def _check_pattern(compiler: Compiler, node: tree.AstNode) -> None:
-    """Refuse a constant pattern that is none, as the API server does, and patterns that take too long to compile."""
+    """Refuse an invalid constant pattern, as the API server does, and one that takes too long to compile."""
     compiler.is_metered = True
     if node not in compiler.known:
         return
@@ -175,9 +175,9 @@ def _check_pattern(compiler: Compiler, node: tree.AstNode) -> None:
 
 def _folded(compiler: Compiler, name: str, node: tree.Call, nodes: tuple[tree.AstNode, ...], run: Closure) -> Closure:
     """
-    Evaluate a call of constants once, now; a conversion that fails does not compile, as in the API server.
+    Evaluate a call of constants at compile time; a conversion that fails does not compile, as in the API server.
 
-    What costs more than constants may is left to the evaluation.
+    A call that costs more than the limit for constants is evaluated at run time.
     """
     if all(argument in compiler.known for argument in nodes):
         frame: Frame = [None] * compiler.size
@@ -200,7 +200,7 @@ def _folded(compiler: Compiler, name: str, node: tree.Call, nodes: tuple[tree.As
 
 
 def _certain(overload: Overload, arguments: tuple[Closure, ...]) -> Closure:
-    """Call the one overload, whose arguments are known to fit."""
+    """Call an overload whose arguments are known to fit."""
     run, cost = overload.run, overload.cost
     if overload.is_metered:
         return lambda frame: run(frame[METER], *[argument(frame) for argument in arguments])
@@ -222,7 +222,7 @@ def _certain(overload: Overload, arguments: tuple[Closure, ...]) -> Closure:
 
 
 def _dispatched(name: str, overloads: tuple[Overload, ...], arguments: tuple[Closure, ...]) -> Closure:
-    """Choose among overloads by the values."""
+    """Choose an overload by the values at run time."""
     known: dict[tuple[type, ...], Overload] = {}
 
     def run(frame: Frame) -> Value:

@@ -1,8 +1,8 @@
 """
-The type checker: names are resolved, overloads chosen, and the result must be bool or known only at run time.
+The type checker: resolves names, chooses overloads, and requires a result of type bool or dyn.
 
-The rules are cel-go's (unification with dyn, several overloads where a dyn argument fits them), so that what the
-API server accepts is accepted here. The messages are ours.
+The rules are cel-go's (unification with dyn; several overloads if a dyn argument fits them), so that an expression that
+the API server accepts is accepted here. The messages are in `checker_hints`.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from solver.cel import checker_hints, tree, types
 from solver.cel.errors import ExpressionError
-from solver.cel.library import FUNCTIONS, formatting
+from solver.cel.library import FUNCTIONS, string_format
 from solver.cel.library.overloads import Overload
 from solver.cel.tree import Loop
 from solver.cel.types import Type
@@ -44,10 +44,10 @@ _TYPE_NAMES: Final = {
 @dataclass(frozen=True, slots=True, eq=False)
 class Checked:
     """
-    What the checker found out, by node.
+    The results of the checker, by node.
 
-    `overloads`: the signatures that a call may turn out to be. `functions`: what `a.b(c)` means where `a.b` is the
-    name of a function. `constants`: identifiers that name types.
+    `overloads`: the possible overloads of a call. `functions`: the function name of `a.b(c)` if `a.b` is one.
+    `constants`: identifiers that name types.
     """
 
     root: tree.AstNode
@@ -58,7 +58,7 @@ class Checked:
 
 
 def check(root: tree.AstNode) -> Checked:
-    """Check a whole expression; ExpressionError names the first thing that is wrong with it."""
+    """Check an expression; ExpressionError describes the first error."""
     checker = _Checker(root)
     result = checker.check(root)
     checker.finish()
@@ -81,7 +81,7 @@ class _Checker:
         self.in_format = 0
 
     def check(self, node: tree.AstNode) -> Type:
-        """Find the type of a node and of all below it."""
+        """Find the types of a subtree."""
         kind = _RULES[type(node)](self, node)
         if kind.parameters and types.is_too_deep(kind):
             raise ExpressionError("the value is nested too deep: nest fewer lists, maps and optionals", node.position)
@@ -89,16 +89,16 @@ class _Checker:
         return kind
 
     def finish(self) -> None:
-        """Check what can be checked only when all variables are known."""
+        """Check what depends on the substitution of all type variables."""
         for node, kind in self.found.types.items():
             self.found.types[node] = self.resolved(kind)
         for literal in self.literals:
             self._check_homogeneous(literal)
         for node in self.found.types:
-            formatting.check_format(node, self.found.types)
+            string_format.check_format(node, self.found.types)
 
     def resolved(self, kind: Type) -> Type:
-        """Give the type with its variables filled in."""
+        """Substitute the type variables of a type."""
         return types.substitute(self.mapping, kind, unknown_is_dyn=True)
 
     def _known(self, kind: Type) -> Type:
@@ -186,7 +186,7 @@ class _Checker:
         return self._resolve(node, node.function, (self.check(target), *arguments), is_method=True)
 
     def _resolve(self, node: tree.AstNode, name: str, arguments: tuple[Type, ...], *, is_method: bool) -> Type:
-        """Choose the overloads that take these arguments; the result is dyn where they differ in theirs."""
+        """Choose the overloads that take these arguments; the result is dyn if their results differ."""
         if name not in FUNCTIONS:
             raise ExpressionError(checker_hints.for_function(name, tuple(map(self.resolved, arguments))), node.position)
         chosen: list[Overload] = []
@@ -212,7 +212,7 @@ class _Checker:
         return result
 
     def _instantiate(self, overload: Overload) -> tuple[tuple[Type, ...], Type]:
-        """Give an overload's types with variables of its own."""
+        """Give an overload's types with fresh type variables."""
         fresh = {name: self._fresh() for name in ("$A", "$B")}
         return (
             tuple(types.substitute(fresh, parameter) for parameter in overload.parameters),

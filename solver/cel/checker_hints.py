@@ -1,4 +1,4 @@
-"""What to write instead: the messages of the checker, where the commonest mistakes are recognised."""
+"""Messages of the type checker: common mistakes are recognised and get a suggestion."""
 
 import difflib
 from typing import Final
@@ -9,8 +9,8 @@ from solver.cel.types import Type
 
 _DEVICE: Final = 'device has driver, attributes["domain"].name, capacity["domain"].name and allowMultipleAllocations'
 _ELSEWHERE: Final = {
-    "name": "a device's name is no part of selection",
-    "pool": "the pool is no part of selection",
+    "name": "a device's name is not part of selection",
+    "pool": "the pool is not part of selection",
     "node": "the node is chosen by the pod's nodeSelector or affinity",
     "nodeName": "the node is chosen by the pod's nodeSelector or affinity",
     "taints": "taints are tolerated by the request's tolerations",
@@ -50,7 +50,7 @@ def a(kind: Type) -> str:
 
 
 def for_name(name: str) -> str:
-    """Say what an unknown variable should have been."""
+    """Suggest a name for an unknown variable."""
     if name in {"capacity", "attributes", "driver"}:
         return f": write device.{name}"
     close = difflib.get_close_matches(name, ["device", "true", "false", "null", "cel"], n=1)
@@ -58,13 +58,13 @@ def for_name(name: str) -> str:
 
 
 def for_device_field(field: str) -> str:
-    """Say what an unknown field of `device` should have been."""
+    """Describe an unknown field of `device`, and suggest what to use."""
     reason = _ELSEWHERE.get(field)
     return f"device has no field {field}: {reason}; {_DEVICE}" if reason else f"device has no field {field}: {_DEVICE}"
 
 
 def for_field(field: str, operand: Type) -> str:
-    """Say why a value has no fields."""
+    """Describe access to a field of a value without fields."""
     text = f"{a(operand)} has no field {field}"
     if field in _TYPE_SUFFIXES:
         return f"{text}: a value is used bare, without .{field}"
@@ -72,7 +72,7 @@ def for_field(field: str, operand: Type) -> str:
 
 
 def for_function(name: str, arguments: tuple[Type, ...]) -> str:
-    """Say that a function does not exist, and which one is meant."""
+    """Describe a call of an unknown function, and suggest a name."""
     known = [known for known in FUNCTIONS if known[0].isalpha()]
     macros = ["all", "exists", "exists_one", "map", "filter", "has"]
     close = difflib.get_close_matches(name, known + macros, n=1)
@@ -85,7 +85,7 @@ def for_function(name: str, arguments: tuple[Type, ...]) -> str:
 
 
 def for_overload(name: str, arguments: tuple[Type, ...], *, is_method: bool) -> str:
-    """Say that a function or operator does not take these types, and what does."""
+    """Describe a call with the wrong argument types, and suggest a call that works."""
     operator = _OPERATORS.get(name)
     if operator is None:
         return _for_function_overload(name, arguments, is_method=is_method)
@@ -120,7 +120,7 @@ def _for_function_overload(name: str, arguments: tuple[Type, ...], *, is_method:
 
 
 def for_result(node: tree.AstNode, kind: Type) -> str:
-    """Say how a value of this type becomes a condition."""
+    """Suggest how a value of this type becomes a condition."""
     if kind == types.QUANTITY:
         return ': compare it, as in x.compareTo(quantity("40Gi")) >= 0'
     if kind == types.STRING:

@@ -1,7 +1,7 @@
 """
-A checked tree → closures, one per node, each a function of the evaluation's frame.
+The compiler: a checked tree becomes closures, one per node, each a function of the evaluation's frame.
 
-Failures are exceptions; `&&`, `||`, all() and exists() absorb them in either order, as the language wants.
+Failures are exceptions. `&&`, `||`, all() and exists() absorb them in either order, as CEL demands.
 """
 
 from collections.abc import Callable
@@ -20,11 +20,11 @@ from solver.cel.values import Value, map_key
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
     """
-    A compiled expression: run it on a frame of `size` places.
+    A compiled expression; `run` takes a frame of `size` slots.
 
-    The first four are the meter, the device's maps, its driver and allowMultipleAllocations; `reads` says where what
-    it reads goes, and the rest are its variables. A program that is not metered needs no meter. `nodes` is what an
-    evaluation costs at least, `bytes` what the program takes, about.
+    The first four slots are the meter, the device's maps, its driver and allowMultipleAllocations. `reads` has the
+    slots of the values that the expression reads; the others are its variables. A program that is not metered needs
+    no meter. `nodes` is the minimal cost of an evaluation, `bytes` the estimated size of the program.
     """
 
     run: Closure
@@ -36,17 +36,17 @@ class Program:
 
 
 def compile_expression(text: str) -> Program:
-    """Compile an expression; whatever is wrong with it is an ExpressionError."""
+    """Compile an expression; every failure is an ExpressionError."""
     return _guarded(lambda: parse(text), lambda root: compile_tree(check(root)))
 
 
 def compile_part(root: tree.AstNode) -> Program:
-    """Compile a part of an expression that was parsed; whatever is wrong with it is an ExpressionError."""
+    """Compile a subtree of a parsed expression; every failure is an ExpressionError."""
     return _guarded(lambda: root, lambda node: compile_tree(check(node)))
 
 
 def _guarded(parsed: Callable[[], tree.AstNode], compiled: Callable[[tree.AstNode], Program]) -> Program:
-    """Parse and compile; what is our own defect is the expression's problem too, and stops no other expression."""
+    """Parse and compile; an internal error becomes an ExpressionError too, so that it affects no other expression."""
     position = Position(1, 1)
     try:
         root = parsed()

@@ -1,12 +1,12 @@
 """
-What goes wrong with expressions.
+The errors of expressions.
 
-    ExpressionError (ValueError)   the expression cannot be used: syntax, types, size; a user reads it
+    ExpressionError (ValueError)   the expression does not compile: syntax, types, size; users read the message
     EvaluationError                one evaluation failed on one device; `&&`, `||` and the macros may absorb it
-    CostExceeded                   one evaluation was too expensive; nothing absorbs it
-    EvaluationStopped              the solve has no more time for evaluations; there is no result
+    CostExceeded                   one evaluation passed the cost limit; nothing absorbs it
+    EvaluationStopped              the solve's budget for evaluations is spent; there is no result
 
-Messages are short whatever the expression holds: they go into conditions, and are remembered.
+Messages are short whatever the expression holds: they go into conditions and caches.
 """
 
 from typing import Final, NamedTuple
@@ -21,7 +21,7 @@ def shortened(text: str, longest: int = _LONGEST_DETAIL) -> str:
 
 
 class Position(NamedTuple):
-    """Where in an expression: both count from 1, columns in characters."""
+    """A position in an expression; line and column count from 1, columns in characters."""
 
     line: int
     column: int
@@ -32,7 +32,7 @@ class Position(NamedTuple):
 
 
 class ExpressionError(ValueError):
-    """The expression does not compile. The message says what to write instead, as far as that can be told."""
+    """The expression does not compile. The message says what to write instead, if that is known."""
 
     def __init__(self, message: str, position: Position) -> None:
         super().__init__(message)
@@ -40,12 +40,12 @@ class ExpressionError(ValueError):
         self.position = position
 
     def __str__(self) -> str:
-        """Message with its position in front."""
+        """The message after its position."""
         return f"{self.position}: {self.message}"
 
 
 class EvaluationError(Exception):
-    """An evaluation failed; it is raised often and seldom read, so it holds its parts and formats them late."""
+    """An evaluation failed. The error is raised often and seldom read, so it formats its message late."""
 
     def __init__(self, text: str, *details: object) -> None:
         super().__init__(text, *details)
@@ -53,12 +53,12 @@ class EvaluationError(Exception):
         self.details = details
 
     def __str__(self) -> str:
-        """Fill the details into the text."""
+        """Format the details into the text."""
         return self.text.format(*map(_shown, self.details))
 
 
 def _shown(detail: object) -> object:
-    """Give a detail as messages show it: numbers and short texts as they are, of what may be large only its kind."""
+    """Shorten a detail for a message; of lists, maps and bytes only type and length are shown."""
     if isinstance(detail, bool | int | float):
         return detail
     if isinstance(detail, list | dict | bytes):
@@ -71,4 +71,4 @@ class CostExceeded(Exception):  # noqa: N818 - a verdict on the expression, and 
 
 
 class EvaluationStopped(Exception):  # noqa: N818 - a verdict on the solve's time, and no subclass of EvaluationError
-    """Units or time of the solve are used up. Nothing is known about the device; tried again, it may be."""
+    """The solve's units or time are used up; a later solve may evaluate the device."""

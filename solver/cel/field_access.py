@@ -1,6 +1,8 @@
-"""Identifiers, fields and items: what is read of the device becomes one place in the frame where that is possible.
+"""
+Compiling identifiers, fields and indexes, by the rules of cel-go's attributes.
 
-Reading fields and items of values at run time, by the rules of cel-go's attributes.
+An attribute or capacity of the device with constant names becomes one slot of the frame; every other access reads the
+device's maps at run time.
 """
 
 from itertools import islice
@@ -13,17 +15,17 @@ from solver.cel.reads import ABSENT, Domain, Read, Unreadable, device_field
 from solver.cel.values import NONE, DomainMap, Optional, UInt, Value, keys_of, map_key, type_name
 
 _MISSING: Final = object()
-"""What `find` gives for what is not there."""
+"""The result of `_find` for a missing key."""
 
 SUFFIXES: Final = frozenset({"string", "int", "bool", "version", "quantity", "value"})
-"""Fields of the API object that manifests append to a value, where the language has none."""
+"""Fields of the API's one-of value that users append to an attribute; CEL has no such field."""
 
 _SOME_KEYS: Final = 5
 _LONGEST_KEY: Final = 16
 
 
 def _find(container: Value, key: Value) -> Value:
-    """Look a key or index up; MISSING where there is none, EvaluationError for an index that is no number."""
+    """Look up a key or index; give `_MISSING` if it is missing, raise EvaluationError for an index without number."""
     kind = type(container)
     if kind is dict:
         try:
@@ -43,11 +45,11 @@ def _index(key: Value) -> int:
         return int(key)
     if type(key) is float and key.is_integer():
         return int(key)
-    raise EvaluationError("a {} is no index of a list", type_name(key))
+    raise EvaluationError("a {} is not an index of a list", type_name(key))
 
 
 def _get(container: Value, key: Value) -> Value:
-    """Look a key or index up that must be there; what is read through an optional is an optional."""
+    """Look up a key or index that must exist; the result for an optional container is an optional."""
     if type(container) is Optional:
         return _get_optional(container, key)
     value = _find(container, key)
@@ -57,7 +59,7 @@ def _get(container: Value, key: Value) -> Value:
 
 
 def _get_optional(container: Value, key: Value) -> Optional:
-    """Look a key or index up that may be missing."""
+    """Look up a key or index that may be missing."""
     if type(container) is Optional:
         if not container.has_value:
             return NONE
@@ -103,7 +105,7 @@ def compile_ident(compiler: Compiler, node: tree.Ident) -> Closure:
 
 
 class _Failed(NamedTuple):
-    """A variable whose value could not be made."""
+    """A cel.bind() variable whose evaluation failed."""
 
     error: EvaluationError
 
@@ -128,7 +130,7 @@ def _lazy(variable: Lazy) -> Closure:
 
 
 def _domain_map(domain: Domain) -> Closure:
-    """Make a closure that gives one domain's map."""
+    """Make a closure for the map of one domain."""
     name = domain.name
     whole = DeviceMaps.capacity if domain.is_capacity else DeviceMaps.attributes
     if domain.is_optional:
@@ -170,7 +172,7 @@ def _device_field(compiler: Compiler, name: str) -> Closure:
 
 
 def _read(compiler: Compiler, domain: Domain, name: str, *, is_optional: bool, is_test: bool) -> Closure:
-    """Make a closure that gives one attribute or capacity."""
+    """Make a closure for one attribute or capacity."""
     read = Read(domain.is_capacity, domain.name, name)
     slot = compiler.slot_of(read)
     if is_test:
@@ -186,7 +188,7 @@ def _read(compiler: Compiler, domain: Domain, name: str, *, is_optional: bool, i
 
 
 def readable(value: Value, read: Read) -> Value:
-    """Give the value, or say why there is none."""
+    """Give the value, or raise EvaluationError with the reason why there is none."""
     if type(value) is not Unreadable:
         return value
     if value is not ABSENT:

@@ -1,8 +1,8 @@
-"""The evaluation's frame, and what all parts of the compiler share.
+"""
+The evaluation's frame, the compiler's state (`Compiler`), and running on an empty stack.
 
-What the rules of compilation work with: places in the frame, names in sight, what is read of the device.
-
-Running what recurses over an expression independently of how deep its caller stands.
+A frame is a list of slots: the meter, the device, the values read of it, and the variables of the expression. The rules
+of compilation are in `compile`, `calls`, `field_access` and `loops`.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,11 +27,11 @@ ALLOW_MULTIPLE: Final = 3
 FIRST_FREE: Final = 4
 
 UNSET: Final = object()
-"""What stands in the place of a variable that is made when it is first used."""
+"""The value of a cel.bind() variable before its first use."""
 
 
 class DeviceMaps:
-    """The maps of `device`, made when an expression first asks for them whole."""
+    """The maps of `device`, made at the first access to a whole map."""
 
     __slots__ = ("_attributes", "_capacity", "_device", "_driver")
 
@@ -54,7 +54,7 @@ class DeviceMaps:
         return self._capacity
 
     def whole(self) -> dict[str, Value]:
-        """Give `device` itself, as the map that it is at run time."""
+        """Give `device` as a map."""
         return {
             "driver": self._driver,
             "allowMultipleAllocations": self._device.allow_multiple_allocations,
@@ -64,31 +64,31 @@ class DeviceMaps:
 
 
 def constant(value: Value) -> Closure:
-    """Make a closure that gives a constant."""
+    """Make a closure for a constant."""
     return lambda _frame: value
 
 
 def not_a_bool(value: Value) -> EvaluationError:
-    """Say that a condition is none."""
-    return EvaluationError("a {} is no condition: compare it", type_name(value))
+    """Make the error for a condition that is not a bool."""
+    return EvaluationError("a {} is not a condition: compare it", type_name(value))
 
 
 def held(value: Value) -> Optional:
-    """Give an optional, or say that it is none."""
+    """Give the optional, or raise EvaluationError for another type."""
     if type(value) is not Optional:
-        raise EvaluationError("a {} is no optional", type_name(value))
+        raise EvaluationError("a {} is not an optional", type_name(value))
     return value
 
 
 class Lazy(NamedTuple):
-    """A variable of cel.bind(): its place in the frame, and how its value is made on first use."""
+    """A variable of cel.bind(): its slot, and the closure that makes its value at the first use."""
 
     slot: int
     make: Closure
 
 
 Meaning = int | Lazy | Domain
-"""What a name stands for: a place in the frame, a value yet to be made, or one domain's map."""
+"""The meaning of a name: a slot of the frame, a cel.bind() variable, or the map of one domain."""
 
 
 _UNITS_OF_CONSTANTS: Final = 10_000
@@ -98,10 +98,10 @@ _BYTES_OF_UNIT: Final = 200
 
 class Compiler:
     """
-    Makes closures.
+    The state of one compilation.
 
-    `scope` says what the names in sight stand for, `known` what constant nodes give. `constants` bounds what is
-    evaluated now, `patterns` what compiling regular expressions takes.
+    `scope` has the meanings of visible names, `known` the values of constant nodes. `constants` limits evaluation at
+    compile time, `patterns` the compiling of regular expressions.
     """
 
     def __init__(self, checked: Checked, rules: "Rules") -> None:
@@ -117,29 +117,29 @@ class Compiler:
 
     @property
     def constants_bytes(self) -> int:
-        """Bound what the values that were evaluated already take, in bytes."""
+        """An upper bound of the bytes of the constants that were evaluated."""
         return (_UNITS_OF_CONSTANTS - self.constants.units) * _BYTES_OF_UNIT
 
     def compile(self, node: tree.AstNode) -> Closure:
-        """Make the closure of a node and of all below it."""
+        """Make the closure of a subtree."""
         if node in self.checked.constants:
             return constant(self.checked.constants[node])
         return self._rules[type(node)](self, node)
 
     def allocate(self) -> int:
-        """Give a free place in the frame."""
+        """Allocate a slot of the frame."""
         self.size += 1
         return self.size - 1
 
     def in_scope(self, name: str, meaning: Meaning, node: tree.AstNode) -> Closure:
-        """Compile a node where a name stands for something."""
+        """Compile a node with one more name in scope."""
         self.scope.append((name, meaning))
         made = self.compile(node)
         self.scope.pop()
         return made
 
     def slot_of(self, read: Read) -> int:
-        """Give the place of what is read of the device."""
+        """Give the slot of a value that is read of the device."""
         if not read.domain:
             self.reads.reads_driver = True
         if read not in self.reads.slots:
@@ -147,11 +147,11 @@ class Compiler:
         return self.reads.slots[read]
 
     def meaning(self, name: str) -> Meaning | None:
-        """Give what a name stands for, or None for `device`."""
+        """Give the meaning of a name, or None for `device`."""
         return next((meaning for known, meaning in reversed(self.scope) if known == name), None)
 
     def domain_of(self, node: tree.AstNode) -> Domain | None:
-        """Recognise one domain's map, also by the name that cel.bind() gave it."""
+        """Recognise the map of one domain, also through a cel.bind() variable."""
         if isinstance(node, tree.Ident):
             meaning = self.meaning(node.name)
             return meaning if isinstance(meaning, Domain) else None
@@ -159,7 +159,7 @@ class Compiler:
 
 
 Rule = Callable[[Compiler, Any], Closure]
-"""Makes the closure of one kind of node; the node's type is the key that it is found by."""
+"""Makes the closure of a node; `Rules` has one rule per node type."""
 
 Rules = Mapping[type[tree.AstNode], Rule]
 
@@ -170,10 +170,10 @@ Result = TypeVar("Result")
 
 def with_room(run: Callable[[], Result]) -> Result:
     """
-    Run a function; where the stack is too short for it, once more on an empty one.
+    Run a function; after a RecursionError run it once more on an empty stack.
 
-    What is nested too deep for that (RecursionError) is so for every caller, and may be remembered. `run` must be
-    free of effects that count twice.
+    A second RecursionError does not depend on the caller's stack, so callers may cache it. `run` must tolerate a second
+    call.
     """
     try:
         return run()
@@ -183,7 +183,7 @@ def with_room(run: Callable[[], Result]) -> Result:
 
 
 def on_empty_stack(run: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
-    """Run a function on the stack of a thread of its own, and give what it gives or raise what it raises."""
+    """Run a function on the empty stack of a new thread; return its result or raise its exception."""
     outcome: list[Result] = []
     errors: list[BaseException] = []
 

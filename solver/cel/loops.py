@@ -1,4 +1,4 @@
-"""Macros → closures: comprehensions, cel.bind, optMap, sortBy. Every step of a loop is charged."""
+"""Compiling macros: comprehensions, cel.bind, optMap, sortBy. Every step of a loop is charged."""
 
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -16,7 +16,7 @@ _FAILURE_COST: Final = 8
 
 
 class _Steps:
-    """The places of a loop's variables, and what one step costs."""
+    """The slots of a loop's variables, and the cost of one step."""
 
     def __init__(self, compiler: Compiler, node: tree.Comprehension) -> None:
         self.ranged = compiler.compile(node.range)
@@ -47,7 +47,7 @@ class _Steps:
 
 
 def _weight(node: tree.AstNode) -> int:
-    """Count the nodes of a loop's body, without the bodies of the loops in it: those charge for themselves."""
+    """Count the nodes of a loop's body without the bodies of inner loops, which are charged by these."""
     weight, waiting = 0, [node]
     while waiting:
         current = waiting.pop()
@@ -117,7 +117,7 @@ def _exists_one(steps: _Steps, condition: Closure | None, _transform: Closure | 
 
 
 def _collect(steps: _Steps, condition: Closure | None, transform: Closure | None) -> Closure:
-    """map(), filter() and transformList(): a list of what is made of the steps that count."""
+    """map(), filter() and transformList(): the list of transformed items that pass the filter."""
     first = steps.first
 
     def collect(frame: Frame) -> list[Value]:
@@ -177,8 +177,8 @@ def compile_bind(compiler: Compiler, node: tree.Bind) -> Closure:
     """
     Compile cel.bind().
 
-    The value is made when it is first used, and once: a failure too is kept, so that names for names cannot
-    double the work. A name for one domain's map is only that, and what is read through it stays one read.
+    The value is evaluated at its first use, and once; a failure is kept too, so that nested bindings cannot double the
+    work. A variable for the map of one domain is resolved at compile time: an access through it stays one read.
     """
     domain = compiler.domain_of(node.value)
     if domain is not None and not domain.is_optional:

@@ -1,4 +1,4 @@
-"""Macros: calls that are syntax. Whatever does not match a macro's name and shape stays a call."""
+"""Expanding macros, by name and number of arguments; all other calls stay calls."""
 
 from collections.abc import Callable
 from typing import Final
@@ -11,7 +11,7 @@ _Nodes = tuple[tree.AstNode, ...]
 
 
 def expand_function(position: Position, name: str, arguments: _Nodes) -> tree.AstNode:
-    """Make `has(x.y)` a presence test, and everything else a call."""
+    """Make a presence test of `has(x.y)`, and a call of everything else."""
     if name != "has" or len(arguments) != 1:
         return tree.Call(position=position, function=name, target=None, arguments=arguments)
     tested = arguments[0]
@@ -25,7 +25,7 @@ def expand_function(position: Position, name: str, arguments: _Nodes) -> tree.As
 
 
 def expand_method(position: Position, name: str, target: tree.AstNode, arguments: _Nodes) -> tree.AstNode:
-    """Make comprehensions, bindings and sortBy of their calls; everything else stays a method call."""
+    """Make comprehensions, bindings and sortBy of their calls, and a method call of everything else."""
     make = _MACROS.get((name, len(arguments)))
     made = make(position, name, target, arguments) if make is not None else None
     if made is not None:

@@ -1,9 +1,9 @@
 """
-What an evaluation may cost, and what a solve gives for all of them.
+The cost limit of one evaluation (`Meter`), and the budget of a solve for all evaluations (`EvaluationBudget`).
 
-The unit of one evaluation's cost is cel-go's, roughly: one step of a loop's body, or ten characters of a string.
-Straight-line code is bounded by the expression's length and costs nothing; loops and everything that grows with its
-input are charged before they run. `COST_PER_UNIT` of them are one unit of the solve's budget.
+The unit of an evaluation's cost is roughly cel-go's: one step of a loop's body, or ten characters of a string.
+Straight-line code is bounded by the expression's length and costs nothing. Loops and all operations that grow with
+their input are charged before they run. `COST_PER_UNIT` units of cost are one unit of the solve's budget.
 """
 
 from collections.abc import Callable
@@ -15,19 +15,20 @@ LIMIT: Final = 1_000_000
 """`CELSelectorExpressionMaxCost` of the API."""
 
 COST_PER_UNIT: Final = 5
-"""Cost that one microsecond pays for; few expressions take longer, most are quicker."""
+"""Units of cost per microsecond: few expressions take longer per unit, most less."""
 
 MOST_AT_ONCE: Final = 20_000 * COST_PER_UNIT
-"""Cost of the longest operation that cannot be stopped midway: 20 ms."""
+"""The cost limit of one operation that cannot be interrupted: 20 ms."""
 
 _LOOK_EVERY: Final = 2_000
 
 
 class EvaluationBudget:
     """
-    What the evaluations of one solve may spend together.
+    The budget of one solve for all its evaluations.
 
-    `units` are left: one is about a microsecond. `should_stop` is looked at first, and then about every 2000 units.
+    `units` is the rest; one unit is about a microsecond. `should_stop` is called at the first payment and then about
+    every 2000 units.
     """
 
     __slots__ = ("_unlooked", "should_stop", "units")
@@ -38,7 +39,7 @@ class EvaluationBudget:
         self._unlooked = _LOOK_EVERY
 
     def spend(self, units: int) -> None:
-        """Pay for work before it is done; EvaluationStopped, and nothing paid, where units or time do not suffice."""
+        """Pay for work before it runs; raise EvaluationStopped and pay nothing if units or time do not suffice."""
         if units > self.units:
             raise EvaluationStopped(f"{units} units are needed, and {self.units} are left")
         self._unlooked += units
@@ -50,7 +51,7 @@ class EvaluationBudget:
 
 
 class Meter:
-    """Counts the cost of one evaluation, and pays for it from a budget as it grows."""
+    """Counts the cost of one evaluation and pays for it from a budget."""
 
     __slots__ = ("_budget", "_paid", "_pause", "spent")
 
@@ -61,26 +62,26 @@ class Meter:
         self._pause = LIMIT if budget is None else _next_pause(0, budget)
 
     def charge(self, cost: int) -> None:
-        """Add to the cost; CostExceeded when that passes the limit, EvaluationStopped when the budget ends."""
+        """Add to the cost; raise CostExceeded at the limit, EvaluationStopped at the end of the budget."""
         spent = self.spent + cost
         if spent > self._pause:
             self._pay(spent)
         self.spent = spent
 
     def charge_at_once(self, cost: int, advice: str) -> None:
-        """Add the cost of one operation that cannot be stopped; CostExceeded with the advice where it is too long."""
+        """Add the cost of an operation that cannot be interrupted; CostExceeded with `advice` if it is too long."""
         if cost > MOST_AT_ONCE and self.spent + cost <= LIMIT:
             raise CostExceeded(f"one operation of the expression takes too long on this device: {advice}")
         self.charge(cost)
 
     def pay(self, units: int) -> None:
-        """Pay for work that is no part of the evaluation's cost, because it is done once for many."""
+        """Pay for work that is cached for other evaluations, and so is not part of this one's cost."""
         if self._budget is not None:
             self._budget.spend(units)
             self._pause = _next_pause(self._paid, self._budget)
 
     def settle(self) -> None:
-        """Pay the rest when the evaluation is over: its last steps, fewer than one look's."""
+        """Pay for the last steps at the end of the evaluation."""
         if self._budget is not None:
             self._budget.units -= min(self._budget.units, max(0, self.spent - self._paid) // COST_PER_UNIT)
             self._paid = self.spent

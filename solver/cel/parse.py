@@ -1,8 +1,8 @@
 """
-Text → syntax tree, by the grammar of cel-python (its `cel.lark`) with optionals and exact literals added.
+The parser: text becomes a syntax tree, by cel-python's grammar (`cel.lark`) with optionals and exact literals added.
 
-It is loaded in a parser of our own: only the grammar file is used, the package itself is never imported. Nothing here
-recurses on the user's input: the LALR parser and the walk over its tree are loops, and nesting is capped before.
+Only the grammar file is used; the package cel-python is never imported. Nothing recurses on user input: the LALR parser
+and the walk over its tree are loops, and nesting is limited before.
 """
 
 import importlib.util
@@ -55,15 +55,15 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _PASSED_THROUGH: Final = frozenset(
     {"expr", "conditionalor", "conditionaland", "relation", "addition", "multiplication", "unary", "member", "primary"}
 )
-"""Rules that are their only child where they have only one: no tree is made of them (of most there would be)."""
+"""Rules that are replaced by their child if they have only one; this saves most of the tree."""
 
 
 def parse(text: str) -> tree.AstNode:
-    """Parse an expression; ExpressionError names the first thing that is wrong with it."""
+    """Parse an expression; ExpressionError describes the first error."""
     size = len(text.encode(errors="surrogatepass"))
     half = _SURROGATE.search(text)
     if half is not None:
-        raise ExpressionError("half of a surrogate pair is no character", _position_at(text, half.start()))
+        raise ExpressionError("half of a surrogate pair is not a character", _position_at(text, half.start()))
     if size > MAX_LENGTH:
         raise ExpressionError(
             f"the expression has {size} bytes and may have {MAX_LENGTH}: split it into several selectors, "
@@ -95,7 +95,7 @@ def _parser() -> "Lark":
 
 
 def _check_nesting(text: str) -> None:
-    """Refuse brackets nested too deep, before anything is made of them."""
+    """Refuse brackets that are nested too deep, before parsing."""
     depth = 0
     for match in _SKIPPED.finditer(text):
         bracket = match.group()
@@ -128,7 +128,7 @@ _COMMON_MISTAKES: Final = {
 
 
 def _syntax_error(error: UnexpectedInput, text: str) -> ExpressionError:
-    """Say what stands where the parser stopped, and what was probably meant."""
+    """Describe the token at which the parser stopped, and suggest what was meant."""
     if isinstance(error, UnexpectedToken) and error.token.type != "$END":
         before = text[: error.token.start_pos].split()
         found = "not" if before[-1:] == ["not"] else str(error.token)

@@ -1,8 +1,8 @@
 """
-What an expression reads of a device, found out before it runs.
+What an expression reads of a device, determined at compile time.
 
-`device.attributes["domain"].name` with a constant domain and name is one value (a `Read`), fetched once per device.
-Results can then be cached by these values alone. Any other use of the maps makes the whole device count.
+`device.attributes["domain"].name` with constant domain and name is one value (a `Read`), looked up once per device.
+Results can be cached by these values. If an expression uses the maps in another way, results depend on the device.
 """
 
 from dataclasses import dataclass, field
@@ -10,8 +10,7 @@ from typing import Final, NamedTuple
 
 from solver.cel import tree
 from solver.cel.errors import EvaluationError
-from solver.cel.values import DomainMap, Value
-from solver.cel.versions import parse_semver
+from solver.cel.values import DomainMap, Value, parse_semver
 from solver.domain import AttributeKind, AttributeValue, Device, Quantity
 
 
@@ -38,11 +37,7 @@ class Read(NamedTuple):
 
 @dataclass(slots=True)
 class Reads:
-    """
-    All that an expression reads of a device.
-
-    `slots` says where in the evaluation's frame each value goes.
-    """
+    """All that an expression reads of a device; `slots` are the slots of the values in the evaluation's frame."""
 
     slots: dict[Read, int] = field(default_factory=dict)
     reads_maps: bool = False
@@ -51,7 +46,7 @@ class Reads:
 
 
 class Unreadable:
-    """What stands for a value that is not there, or that no value can be made of."""
+    """The value of an attribute that is missing or malformed."""
 
     __slots__ = ("reason",)
 
@@ -64,7 +59,7 @@ _AS_THEY_ARE: Final = frozenset({AttributeKind.INT, AttributeKind.BOOL, Attribut
 
 
 def attribute_value(attribute: AttributeValue) -> Value:
-    """Make a value of the language of an attribute; Unreadable where its version is malformed."""
+    """Convert an attribute to a CEL value; Unreadable if its version is malformed."""
     if attribute.kind in _AS_THEY_ARE:
         return attribute.value
     try:
@@ -78,14 +73,14 @@ def attribute_value(attribute: AttributeValue) -> Value:
 
 
 def published_value(published: AttributeValue | Quantity | None) -> Value:
-    """Make a value of the language of what a device publishes under a name."""
+    """Convert an attribute or capacity to a CEL value."""
     if published is None:
         return ABSENT
     return published if isinstance(published, Quantity) else attribute_value(published)
 
 
 def attribute_maps(driver: str, device: Device) -> DomainMap:
-    """Make `device.attributes`; EvaluationError where one of them cannot be read."""
+    """Make `device.attributes`; EvaluationError if an attribute is malformed."""
     values = [(name, attribute_value(attribute)) for name, attribute in device.attributes]
     for name, value in values:
         if isinstance(value, Unreadable):
@@ -99,7 +94,7 @@ def capacity_maps(driver: str, device: Device) -> DomainMap:
 
 
 def _by_domain(driver: str, values: list[tuple[str, Value]]) -> DomainMap:
-    """Sort values into domains; bare names go to the driver's own, where a fully qualified name wins."""
+    """Group values by domain; bare names belong to the driver's domain, where a fully qualified name wins."""
     maps = DomainMap()
     own: dict[str, Value] = {}
     for name, value in values:

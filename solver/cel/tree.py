@@ -1,8 +1,8 @@
 """
-The syntax tree of an expression: frozen nodes with positions, macros already expanded into nodes of their own.
+The syntax tree of an expression: frozen nodes with positions; macros are expanded to nodes.
 
-Nodes are compared by identity, so that the checker can hang its findings on them. `depth` bounds every recursion
-over a tree: the parser refuses one deeper than `MAX_DEPTH`.
+Nodes are compared by identity: the checker's results are dicts with nodes as keys. `depth` bounds every recursion over
+a tree: the parser refuses a tree deeper than `MAX_DEPTH`.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ MAX_DEPTH: Final = 250
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class AstNode:
-    """What all nodes have: where it stands (calls: the name or operator) and how deep the tree below it is."""
+    """The base of all nodes: position (for calls that of the name or operator) and depth of the subtree."""
 
     position: Position
     depth: int = field(init=False)

@@ -1,7 +1,4 @@
-"""The parser's tree → our nodes, bottom-up in a loop; macros are expanded on the way.
-
-Literals of CEL, decoded from their source text by the language definition.
-"""
+"""Building the syntax tree from the parse tree, bottom-up in a loop: literals are decoded, macros expanded."""
 
 import re
 from collections.abc import Callable
@@ -112,12 +109,12 @@ def _escape(body: str, at: int, position: Position) -> tuple[str, int]:
     match = _NUMERIC.match(body, at + 1)
     if match is None:
         raise ExpressionError(
-            f"\\{letter} is no escape of a string: write \\\\{letter}, or a raw string r'…' (regular expressions)",
+            f"\\{letter} is not an escape of a string: write \\\\{letter}, or a raw string r'…' (regular expressions)",
             position,
         )
     code = int(match["octal"], 8) if match["octal"] else int(match["x"] or match["u"] or match["U"], 16)
     if code > _LARGEST_CODE_POINT or code in _SURROGATES:
-        raise ExpressionError(f"\\{match.group()} is no Unicode character", position)
+        raise ExpressionError(f"\\{match.group()} is not a Unicode character", position)
     return chr(code), match.end()
 
 
@@ -147,7 +144,7 @@ _Parsed = Tree[Token]
 
 
 class _Chain:
-    """`a && b && …` or `a || b || …` while it grows: a node of it is made once, when nothing more is joined to it."""
+    """A growing chain `a && b && …` or `a || b || …`; it becomes one node when it is complete."""
 
     def __init__(self, position: Position, *, is_and: bool, terms: list[tree.AstNode]) -> None:
         self.position = position
@@ -162,7 +159,7 @@ _Built = tree.AstNode | _Chain | tree.ListItem | tree.MapEntry | tuple[tree.AstN
 
 
 def build(parsed: _Parsed) -> tree.AstNode:
-    """Make nodes of a parse tree; ExpressionError for what the grammar admits and the language does not."""
+    """Make nodes of a parse tree; ExpressionError for what the grammar admits and CEL does not."""
     built: dict[int, _Built] = {}
     for subtree in parsed.iter_subtrees():  # children come before their parents
         children = [child if isinstance(child, Token) else built[id(child)] for child in subtree.children]
@@ -174,7 +171,7 @@ def build(parsed: _Parsed) -> tree.AstNode:
 
 
 class _Builder:
-    """Makes the node of one subtree, whose children are made already."""
+    """Makes the node of one subtree from the nodes of its children."""
 
     def __init__(self, subtree: _Parsed, children: list[Token | _Built]) -> None:
         self.subtree = subtree

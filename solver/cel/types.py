@@ -1,4 +1,4 @@
-"""Static types and their unification, by cel-go's rules: what agrees with what, which of two is more general."""
+"""Static types and their unification, by cel-go's rules."""
 
 from typing import Final, NamedTuple
 
@@ -11,7 +11,7 @@ class Type(NamedTuple):
 
     @property
     def is_variable(self) -> bool:
-        """Whether it stands for a type yet to be found."""
+        """Whether it is a type variable."""
         return self.name.startswith("$")
 
     def __str__(self) -> str:
@@ -74,7 +74,7 @@ _WITH_PARAMETERS: Final = frozenset({"list", "map", "optional_type", "function"}
 
 
 class Mapping(dict[str, Type]):
-    """What type variables stand for, by their names; what an attempt that failed has set can be taken back."""
+    """The substitution of type variables by name; a failed attempt can be rolled back to a mark."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,11 +86,11 @@ class Mapping(dict[str, Type]):
 
     @property
     def mark(self) -> int:
-        """Where it stands now."""
+        """The current position, for `back_to`."""
         return len(self._before)
 
     def back_to(self, mark: int) -> None:
-        """Take back what was set since a mark."""
+        """Roll back to a mark."""
         while len(self._before) > mark:
             name, kind = self._before.pop()
             if kind is None:
@@ -113,12 +113,12 @@ _DEEPEST: Final = 100
 
 
 def is_dyn_or_error(kind: Type) -> bool:
-    """Whether nothing can be said about it."""
+    """Whether the type is unknown before run time."""
     return kind in {DYN, ERROR}
 
 
 def is_assignable(mapping: Mapping, left: Type, right: Type) -> bool:
-    """Decide whether two types agree; what variables must stand for is added to `mapping` (also on failure)."""
+    """Whether two types unify; adds substitutions to `mapping`, also on failure."""
     if right.is_variable:
         valid, known = _is_valid_substitution(mapping, left, right)
         if valid or known:
@@ -138,12 +138,12 @@ def is_assignable(mapping: Mapping, left: Type, right: Type) -> bool:
 
 
 def are_assignable(mapping: Mapping, left: tuple[Type, ...], right: tuple[Type, ...]) -> bool:
-    """Decide whether types agree one by one."""
+    """Whether types unify one by one."""
     return len(left) == len(right) and all(is_assignable(mapping, *pair) for pair in zip(left, right, strict=True))
 
 
 def _is_valid_substitution(mapping: Mapping, kind: Type, variable: Type) -> tuple[bool, bool]:
-    """Decide whether `variable` may stand for `kind`, and whether it stood for something before."""
+    """Whether `variable` can be substituted by `kind`, and whether it had a substitution before."""
     if kind == variable:
         return True, True
     known = mapping.get(variable.name)
@@ -172,7 +172,7 @@ def _occurs(mapping: Mapping, variable: Type, within: Type) -> bool:
 
 
 def most_general(left: Type, right: Type) -> Type:
-    """Give the more general of two types that agree."""
+    """Give the more general of two types that unify."""
     return left if _is_less_specific(left, right) else right
 
 
@@ -189,7 +189,7 @@ def _is_less_specific(left: Type, right: Type) -> bool:
 
 
 def substitute(mapping: dict[str, Type], kind: Type, *, unknown_is_dyn: bool = False) -> Type:
-    """Replace variables by what they stand for; those that stand for nothing by dyn, on wish."""
+    """Substitute variables; with `unknown_is_dyn` a variable without substitution becomes dyn."""
     while kind.is_variable and kind.name in mapping:
         kind = mapping[kind.name]
     if kind.is_variable:
@@ -201,5 +201,5 @@ def substitute(mapping: dict[str, Type], kind: Type, *, unknown_is_dyn: bool = F
 
 
 def unwrap_optional(kind: Type) -> tuple[Type, bool]:
-    """Give what an optional holds, and whether it was one."""
+    """Give the type in an optional, and whether it is an optional."""
     return (kind.parameters[0], True) if kind.name == "optional_type" else (kind, False)

@@ -1,14 +1,16 @@
-"""
-What expressions compute with, and how two such values compare.
+"""CEL values at run time, their equality and order, and semantic versions.
 
-bool, int (int64), float, str, bytes, None, list and dict stand for themselves; `UInt` is uint64, a domain `Quantity`
-is kubernetes.Quantity, and the classes below are the rest. Keys of a dict pass through `map_key`, because Python
-takes True and 1 for the same key and the language does not.
+bool, int (int64), float, str, bytes, None, list and dict are Python's; `UInt` is uint64, a domain `Quantity` is
+kubernetes.Quantity, and the other types have a class below. Keys of a dict pass through `map_key`, because True and 1
+are one key in Python and two in CEL.
+
+Semantic versions: parsing, and a key that orders as their precedence does.
 """
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import Any, Final
 
@@ -21,7 +23,7 @@ MAX_INT: Final = 2**63 - 1
 MAX_UINT: Final = 2**64 - 1
 
 Value = Any
-"""A value of the language: its type is known only at run time, that is what the evaluator is for."""
+"""A CEL value; its type is known only at run time."""
 
 
 class UInt(int):
@@ -49,7 +51,7 @@ class Timestamp:
 
 @dataclass(frozen=True, slots=True)
 class TypeValue:
-    """What `type(x)` gives, and what names such as `string` mean."""
+    """A type as a value: the result of `type(x)` and the meaning of `string`."""
 
     name: str
 
@@ -89,7 +91,7 @@ class Semver:
     """
     kubernetes.Semver: ordered by precedence, build metadata ignored.
 
-    `key` is a text that orders as the precedence does: two versions are compared at once, however long they are.
+    The order of `key` (a string) is the precedence, so that a comparison takes one operation.
     """
 
     __slots__ = ("key", "numbers", "text")
@@ -138,7 +140,7 @@ _ORDERED: Final = frozenset({bool, str, bytes})
 
 
 def digits_of(text: str, most: int) -> int | None:
-    """Give the number that decimal digits write, or None where it is beyond `most`: also of very many digits."""
+    """Parse decimal digits; None beyond `most`. Takes texts of any length."""
     significant = text.lstrip("0")
     if len(significant) > len(str(most)):
         return None
@@ -155,8 +157,8 @@ def equal(left: Value, right: Value, meter: Meter | None = None) -> bool:
     """
     Decide `left == right`: numbers across types, everything else only within its type.
 
-    The Kubernetes types refuse others (EvaluationError) when they stand on the left, as upstream's do. Lists and
-    maps are charged to the meter as they are gone through: values can share parts, and then be larger than they look.
+    The Kubernetes types on the left refuse other types (EvaluationError), as upstream. Lists and maps are charged to
+    the meter during the comparison: values can share parts, so their size is not known before.
     """
     kind = type(left)
     if kind is type(right):
@@ -177,7 +179,7 @@ def equal(left: Value, right: Value, meter: Meter | None = None) -> bool:
 
 
 def charge_texts(left: Value, right: Value, meter: Meter | None) -> None:
-    """Charge for comparing two texts that are not short."""
+    """Charge for a comparison of long texts."""
     if meter is not None and len(left) > _SHORT:
         meter.charge(min(len(left), len(right)) // 10)
 
@@ -196,7 +198,7 @@ _Pairs = Iterator[tuple[Value, Value]]
 
 
 def _equal_nested(left: Value, right: Value, meter: Meter | None) -> bool:
-    """Compare lists, maps and optionals in a loop: they can be nested deeper than the stack is."""
+    """Compare lists, maps and optionals in a loop: their nesting can exceed the stack."""
     waiting: list[_Pairs] = [iter([(left, right)])]
     while waiting:
         pair = next(waiting[-1], None)
@@ -213,7 +215,7 @@ def _equal_nested(left: Value, right: Value, meter: Meter | None) -> bool:
 
 
 def _opened(left: Value, right: Value, meter: Meter | None) -> _Pairs | None:
-    """Give the pairs that must be equal for two containers to be equal; None where these cannot be."""
+    """Give the pairs that must be equal for two containers to be equal; None if the containers cannot be equal."""
     if type(left) is Optional or type(right) is Optional:
         if type(left) is not type(right) or left.has_value is not right.has_value:
             return None
@@ -230,7 +232,7 @@ def _opened(left: Value, right: Value, meter: Meter | None) -> _Pairs | None:
 
 
 _NOWHERE: Final = object()
-"""What stands for the item of a key that a map does not have."""
+"""The item of a key that a map does not have."""
 
 _MAPS: Final = frozenset({dict, DomainMap})
 _NESTING: Final = _MAPS | {list, Optional}
@@ -246,7 +248,7 @@ def _equal_numbers(left: Value, right: Value) -> bool:
 
 
 def is_same(left: Value, right: Value, meter: Meter | None = None) -> bool:
-    """Decide equality where an incomparable pair is simply not the same (`in`, `indexOf`, sets)."""
+    """Whether two values are equal; an incomparable pair is not (`in`, `indexOf`, sets)."""
     try:
         return equal(left, right, meter)
     except EvaluationError:
@@ -254,7 +256,7 @@ def is_same(left: Value, right: Value, meter: Meter | None = None) -> bool:
 
 
 def compare(left: Value, right: Value, meter: Meter | None = None) -> int:
-    """Order two values: negative, zero or positive; EvaluationError where they have no order."""
+    """Order two values: negative, zero or positive; EvaluationError if their types have no order."""
     kind, other = type(left), type(right)
     if kind in _NUMBERS and other in _NUMBERS:
         if left != left or right != right:  # noqa: PLR0124 - NaN
@@ -281,7 +283,7 @@ def _order_numbers(left: float, right: float) -> int:
 
 
 class _BoolKey:
-    """A boolean as key of a map, apart from the number that Python takes it for."""
+    """A boolean as key of a map; Python would take it for a number."""
 
     __slots__ = ("value",)
 
@@ -294,7 +296,7 @@ _KEYS: Final = frozenset({str, int, UInt, float})
 
 
 def map_key(value: Value) -> Value:
-    """Give what stands for `value` as the key of a dict; EvaluationError for what cannot be a key."""
+    """Give the dict key of a value; EvaluationError if the value cannot be a key."""
     kind = type(value)
     if kind in _KEYS:
         return value
@@ -304,5 +306,74 @@ def map_key(value: Value) -> Value:
 
 
 def keys_of(mapping: dict[Value, Value]) -> Iterator[Value]:
-    """Give the keys as values of the language."""
+    """Give the keys of a dict as CEL values."""
     return (key.value if type(key) is _BoolKey else key for key in mapping)
+
+
+_LONGEST: Final = 1024
+"""Characters of a version: those of devices have at most 64."""
+
+_ALPHANUMERIC: Final = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-")
+_DIGITS: Final = frozenset("0123456789")
+_REMEMBERED_LENGTH: Final = 64
+_RELEASE: Final = "~"  # orders after every pre-release, which begins with a parenthesis
+
+
+def parse_semver(text: str) -> Semver:
+    """Parse a semantic version strictly (three numbers, optional pre-release and build)."""
+    if len(text) > _LONGEST:
+        raise EvaluationError("{!r} is not a semantic version: it has more than {} characters", text, _LONGEST)
+    return _remembered(text) if len(text) <= _REMEMBERED_LENGTH else _parsed(text)
+
+
+def _parsed(text: str) -> Semver:
+    parts = text.split(".", 2)
+    if len(parts) != 3:  # noqa: PLR2004 - major, minor, patch
+        raise EvaluationError("{!r} is not a semantic version: write major.minor.patch, as 1.2.0", text)
+    rest, plus, build = parts[2].partition("+")
+    rest, dash, pre_release = rest.partition("-")
+    major, minor, patch = (_number(part, text) for part in (parts[0], parts[1], rest))
+    if plus and not all(part and _ALPHANUMERIC.issuperset(part) for part in build.split(".")):
+        raise EvaluationError("{!r} is not a semantic version: its build metadata is malformed", text)
+    suffix = "".join(_pre_release(part, text) for part in pre_release.split(".")) if dash else _RELEASE
+    return Semver(text, (major, minor, patch), f"{_key(major)}{_key(minor)}{_key(patch)}{suffix}")
+
+
+_remembered = lru_cache(maxsize=4096)(_parsed)
+
+
+def normalize_semver(text: str) -> str:
+    """Make `v1.2` and `01.2.3` strict: no prefix, three numbers, no leading zeros (`semver(text, true)`)."""
+    if len(text) > _LONGEST:
+        raise EvaluationError("{!r} is not a semantic version: it has more than {} characters", text, _LONGEST)
+    parts = text.removeprefix("v").split(".", 2)
+    for at, part in enumerate(parts):
+        if len(part) > 1:
+            stripped = part.lstrip("0")
+            parts[at] = stripped if stripped[:1] in _DIGITS and stripped else "0" + stripped
+    if len(parts) < 3:  # noqa: PLR2004 - major, minor, patch
+        if "+" in parts[-1] or "-" in parts[-1]:
+            raise EvaluationError("{!r} is not a semantic version: a short version has no pre-release or build", text)
+        parts += ["0"] * (3 - len(parts))
+    return ".".join(parts)
+
+
+def _number(part: str, text: str) -> int:
+    is_number = part and _DIGITS.issuperset(part) and (len(part) == 1 or part[0] != "0")
+    number = digits_of(part, MAX_UINT) if is_number else None
+    if number is None:
+        raise EvaluationError("{!r} is not a semantic version: {!r} is not a number without leading zeros", text, part)
+    return number
+
+
+def _key(number: int) -> str:
+    return f"{number:020d}"  # as many digits as uint64 has
+
+
+def _pre_release(part: str, text: str) -> str:
+    """Give a part's key: numbers before names, and the end of a part before any of its characters."""
+    if part and _DIGITS.issuperset(part):
+        return f"(0{_key(_number(part, text))}\0"
+    if not part or not _ALPHANUMERIC.issuperset(part):
+        raise EvaluationError("{!r} is not a semantic version: its pre-release is malformed", text)
+    return f"(1{part}\0"

@@ -1,10 +1,13 @@
 """
-One pod's whole story, for `dovetail explain`: it may take its time, and solves what it claims.
+The diagnosis of one pod for `dovetail explain`: why it waits, node by node, and which change would help.
 
-`trial` asks whether a pod fits on one node, also with something changed; `facts` are what can stand in its way there,
-`conflict` finds a smallest set of them that does, `changes` what would let it in; `counts` are the numbers per request,
-and `account` puts the story together. Here may not live: texts of conditions (`solver.explain`), and anything that a
-plan depends on.
+- `pod_report`: makes the report (`PodDiagnosis`), with the device counts of each request.
+- `feasibility_probe`: solves whether a pod fits on a node, in the cluster as it is or changed.
+- `facts`: the facts that can exclude a pod from a node, each with the case without it.
+- `conflict_model`: finds a minimal set of facts that cannot hold together.
+- `counterfactuals`: finds changes after which the pod fits; each is solved.
+
+It takes dozens of small solves. No plan depends on it.
 """
 
 from solver.diagnosis.pod_report import explain_pod

@@ -1,8 +1,9 @@
-"""A model of one pod on one node, device by device, whose facts can be assumed: CP-SAT says which of them clash.
+"""
+A minimal set of facts that exclude a pod from a node: a minimal unsatisfiable subset (MUS) by deletion.
 
-It is a guide: counters and shares are left to the trials, which decide what is told.
-
-A smallest set of facts that cannot hold together on one node: assumed all at once, then deleted one by one.
+CP-SAT gives a first core (`unsatisfiable_core`) from a model of one pod on one node, device by device, with a literal
+per fact. The model leaves out counters and shares, so the core is only a guide: the feasibility probe confirms it, and
+deletes facts one after the other while the rest still excludes the pod.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from solver.diagnosis.facts import Fact, FactKind
-from solver.diagnosis.feasibility_probe import Probe, Trials
+from solver.diagnosis.feasibility_probe import FeasibilityProbe, ProbeCase
 from solver.domain import Claim, Constraint, ConstraintKind, SubRequest, Taint
 from solver.engines import cpsat
 from solver.engines.cpsat import Effort
@@ -24,8 +25,8 @@ _EFFORT: Final = Effort(seconds=10.0, deterministic_seconds=1.0, seed=0, workers
 _USABLE: Final = frozenset({Verdict.YES, Verdict.TAINTED})
 
 
-def clash(case: Probe, problem: Problem, found: Sequence[Fact]) -> tuple[Fact, ...] | None:
-    """Give facts that cannot hold together on the only node of a case, None where the model has no objection."""
+def unsatisfiable_core(case: ProbeCase, problem: Problem, found: Sequence[Fact]) -> tuple[Fact, ...] | None:
+    """Give facts that cannot hold together on the only node of a case; None if the model is feasible."""
     model = _Model(case, problem, {id(fact): fact for fact in found})
     model.build()
     core = cpsat.core(model.form, model.guards, _EFFORT)
@@ -36,9 +37,9 @@ def clash(case: Probe, problem: Problem, found: Sequence[Fact]) -> tuple[Fact, .
 
 @dataclass(slots=True, eq=False)
 class _Model:
-    """The rows; `taken` are the 0-1 variables of (claim, request, alternative, device) that a device can be used by."""
+    """The model; `taken` are the 0-1 variables by (claim, request, alternative, device)."""
 
-    case: Probe
+    case: ProbeCase
     problem: Problem
     facts: dict[int, Fact]
     form: IntegerForm = field(default_factory=IntegerForm)
@@ -141,7 +142,7 @@ class _Model:
         return next((each for each in found if each.subject == subject), None)
 
     def _require(self, expression: Expression, fact: Fact | None, *, low: int = 0, high: int | None = None) -> None:
-        """Add a row that holds while a fact does; always where there is no such fact."""
+        """Add a row that is enforced by the literal of a fact; always enforced without a fact."""
         upper = high if high is not None else len(self.form.lower) + 1
         self.form.require(expression, "fact", low=low, high=upper)
         if fact is not None:
@@ -157,38 +158,38 @@ def _sum(variables: Sequence[int]) -> Expression:
     return found
 
 
-def smallest(trials: Trials, case: Probe, node: str, found: Sequence[Fact]) -> tuple[Fact, ...]:
+def minimal_conflict(probe: FeasibilityProbe, case: ProbeCase, node: str, found: Sequence[Fact]) -> tuple[Fact, ...]:
     """
-    Delete facts one after the other while the rest still keeps the pod from the node; what is left is a conflict.
+    Delete facts one after the other while the rest still excludes the pod; the remaining facts are the conflict.
 
-    No part of it is one: without any of its facts, and without those that were deleted, the pod fits. Empty where the
-    pod fits, where it would not fit without all of them either, and where that could not be told.
+    It is minimal: without any one of its facts, and without the deleted ones, the pod fits. Empty if the pod fits, if
+    it does not fit even without all facts, or if the budget did not suffice.
     """
-    if trials.fits(case, node) is not False:
+    if probe.fits(case, node) is not False:
         return ()
-    if trials.fits(_without(case, found), node) is not True:
+    if probe.fits(_without(case, found), node) is not True:
         return ()
-    kept = _assumed(trials, case, node, found)
+    kept = _assumed(probe, case, node, found)
     for fact in tuple(kept):
         rest = [each for each in kept if each is not fact]
         gone = [each for each in found if not any(each is one for one in rest)]
-        if trials.fits(_without(case, gone), node) is False:
+        if probe.fits(_without(case, gone), node) is False:
             kept = rest
     return tuple(kept)
 
 
-def _assumed(trials: Trials, case: Probe, node: str, found: Sequence[Fact]) -> list[Fact]:
-    """Ask a model which facts clash, and take its word where the trial confirms it; else all of them."""
-    problem = trials.prepare(case)
-    core = clash(case, problem, found) if problem.classes else None
+def _assumed(probe: FeasibilityProbe, case: ProbeCase, node: str, found: Sequence[Fact]) -> list[Fact]:
+    """Give the core of the model if the probe confirms it, else all facts."""
+    problem = probe.prepare(case)
+    core = unsatisfiable_core(case, problem, found) if problem.classes else None
     if core:
         gone = [each for each in found if not any(each is one for one in core)]
-        if trials.fits(_without(case, gone), node) is False:
+        if probe.fits(_without(case, gone), node) is False:
             return list(core)
     return list(found)
 
 
-def _without(case: Probe, gone: Sequence[Fact]) -> Probe:
+def _without(case: ProbeCase, gone: Sequence[Fact]) -> ProbeCase:
     for fact in gone:
         case = fact.without(case)
     return case

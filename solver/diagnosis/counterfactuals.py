@@ -1,6 +1,8 @@
-"""What would let a pod in on a node: candidates from a conflict, each solved with the change made.
+"""
+Changes of one thing after which a pod fits; each change is made in a copy of the cluster and solved.
 
-What a pod says of nodes and of other pods, changed in one thing: what lets it in somewhere, each solved.
+`changes` takes candidates from the facts of a conflict on one node. `rule_changes` changes the pod's own rules
+(tolerations, node selector, affinity, spread, host ports) and looks at the whole cluster.
 """
 
 from collections.abc import Iterator, Sequence
@@ -8,8 +10,18 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from solver.diagnosis.facts import Fact, FactKind, counting, entry_of, freed, holders, listed, tolerating, users_of
-from solver.diagnosis.feasibility_probe import Probe, Trials
+from solver.diagnosis.facts import (
+    Fact,
+    FactKind,
+    entry_of,
+    holders,
+    listed,
+    users_of,
+    with_count,
+    with_toleration,
+    without_allocations,
+)
+from solver.diagnosis.feasibility_probe import FeasibilityProbe, ProbeCase
 from solver.domain import AllocationMode, Claim, ClaimId, Constraint, ConstraintKind, Pod, Taint, Toleration, wording
 from solver.feasibility import node_fit
 from solver.problem.problem import Problem
@@ -20,99 +32,105 @@ _NEW_TEMPLATE: Final = "a new template, because claims are immutable"
 
 class Counterfactual(NamedTuple):
     """
-    A change with its effort (smaller is nearer), and the case with it.
+    A change, its effort (smaller is nearer), and the changed case.
 
-    Of changes `about` the same thing the nearest is enough; without it they are told apart by their messages.
+    Only the nearest of the changes with the same `about` is reported; an empty `about` means the message.
     """
 
     effort: float
     message: str
-    case: Probe
+    case: ProbeCase
     about: str = ""
 
 
-def changes(trials: Trials, case: Probe, node: str, conflict: Sequence[Fact]) -> tuple[Counterfactual, ...]:
-    """Give the changes, each of one thing, that let the pod in, the nearest first; all are solved."""
-    found = [change for fact in conflict for change in _of_fact(trials, case, node, fact, conflict)]
+def changes(
+    probe: FeasibilityProbe, case: ProbeCase, node: str, conflict: Sequence[Fact]
+) -> tuple[Counterfactual, ...]:
+    """Give the changes after which the pod fits, the nearest first."""
+    found = [change for fact in conflict for change in _of_fact(probe, case, node, fact, conflict)]
     return tuple(sorted(found, key=lambda change: change.effort))
 
 
-def _of_fact(trials: Trials, case: Probe, node: str, fact: Fact, conflict: Sequence[Fact]) -> Iterator[Counterfactual]:
+def _of_fact(
+    probe: FeasibilityProbe, case: ProbeCase, node: str, fact: Fact, conflict: Sequence[Fact]
+) -> Iterator[Counterfactual]:
     match fact.kind:
         case FactKind.TAINT:
             assert isinstance(fact.subject, Taint)  # noqa: S101 - facts of this kind have one
-            made = tolerating(case, fact.subject)
-            if trials.fits(made, node):
+            made = with_toleration(case, fact.subject)
+            if probe.fits(made, node):
                 message = f"tolerate the device taint {fact.subject.key} in the request: {_NEW_TEMPLATE}"
                 yield Counterfactual(1, message, made)
         case FactKind.IN_USE:
-            yield from _freeing(trials, case, node, conflict)
+            yield from _freeing(probe, case, node, conflict)
         case FactKind.REQUEST:
-            yield from _fewer(trials, case, node, fact)
+            yield from _fewer(probe, case, node, fact)
         case FactKind.CONSTRAINT:
             made = fact.without(case)
-            if trials.fits(made, node):
+            if probe.fits(made, node):
                 yield Counterfactual(30, f"without {fact.text}: {_NEW_TEMPLATE}", made)
         case FactKind.RESOURCE:
             made = fact.without(case)
-            if trials.fits(made, node):
+            if probe.fits(made, node):
                 resource, _, amounts = fact.text.partition(": ")
-                effort = 5 + 1 / (1 + trials.left(case, node, resource))
+                effort = 5 + 1 / (1 + probe.left(case, node, resource))
                 yield Counterfactual(effort, f"room for {resource} on the node ({amounts})", made, about=resource)
 
 
-def _freeing(trials: Trials, case: Probe, node: str, conflict: Sequence[Fact]) -> Iterator[Counterfactual]:
-    """Free as few claims as will do: one if any one does, else put back what is not needed."""
+def _freeing(probe: FeasibilityProbe, case: ProbeCase, node: str, conflict: Sequence[Fact]) -> Iterator[Counterfactual]:
+    """Free as few claims as suffice: one claim if possible, else a set without superfluous claims."""
     users = holders(case)[:_MOST_HOLDERS]
-    needed: Sequence[ClaimId] = next(([each] for each in users if trials.fits(freed(case, [each]), node)), ())
+    needed: Sequence[ClaimId] = next(
+        ([each] for each in users if probe.fits(without_allocations(case, [each]), node)), ()
+    )
     if not needed:
-        if not trials.fits(freed(case, users), node):
+        if not probe.fits(without_allocations(case, users), node):
             return
         needed = list(users)
         for each in users:
             rest = [one for one in needed if one != each]
-            if trials.fits(freed(case, rest), node):
+            if probe.fits(without_allocations(case, rest), node):
                 needed = rest
     devices = sum(_held(case, each) for each in needed)
-    made = freed(case, needed)
-    names = listed(list(dict.fromkeys(users_of(case, each) for each in needed)))
-    more = f"{devices} more free device{'s' if devices > 1 else ''}{_aligned(conflict)}"
-    yield Counterfactual(1 + devices, f"{more}, as held by {names}", made)
+    made = without_allocations(case, needed)
+    names = listed(users_of(case, each) for each in needed)
+    more = f"{devices} more free {wording.nouns(devices, 'device')}{_aligned(conflict)}"
+    yield Counterfactual(1 + devices, f"{more}, now held by {names}", made)
 
 
-def _held(case: Probe, claim: ClaimId) -> int:
+def _held(case: ProbeCase, claim: ClaimId) -> int:
     allocation = case.claims()[claim].allocation
     return sum(not each.admin_access for each in allocation.results) if allocation is not None else 0
 
 
 def _aligned(conflict: Sequence[Fact]) -> str:
-    """Say under what the devices have to be together, where that is part of the conflict."""
+    """Name the attributes that the devices must share, if a constraint is part of the conflict."""
     constraints = [fact.subject for fact in conflict if isinstance(fact.subject, Constraint)]
     attributes = [each.attribute.rpartition("/")[2] for each in constraints if each.kind is ConstraintKind.MATCH]
     return f" under one {' and one '.join(attributes)}" if attributes else ""
 
 
-def _fewer(trials: Trials, case: Probe, node: str, fact: Fact) -> Iterator[Counterfactual]:
-    """Ask for as many devices as there are, where that is fewer than asked for and not none."""
+def _fewer(probe: FeasibilityProbe, case: ProbeCase, node: str, fact: Fact) -> Iterator[Counterfactual]:
+    """Reduce the count of a request to the number of devices that fit, if it is above 0."""
     assert fact.claim is not None  # noqa: S101 - facts of this kind have one
-    count = most(trials, case, node, fact.claim, str(fact.subject))
+    count = most_devices(probe, case, node, fact.claim, str(fact.subject))
     asked = _asked(case.claims()[fact.claim], str(fact.subject))
     if 0 < count < asked:
         place = entry_of(case, fact.claim)
         message = f"{count} instead of {asked} for {place}request {fact.subject}: {_NEW_TEMPLATE}"
-        made = counting(case, fact.claim, str(fact.subject), count)
+        made = with_count(case, fact.claim, str(fact.subject), count)
         yield Counterfactual(10 + asked - count, message, made, about=f"{fact.claim}/{fact.subject}")
 
 
-def most(trials: Trials, case: Probe, node: str, claim: ClaimId, request: str) -> int:
-    """Give the most devices that a request can have beside the pod's others; at most what it asks for."""
+def most_devices(probe: FeasibilityProbe, case: ProbeCase, node: str, claim: ClaimId, request: str) -> int:
+    """Give the most devices that fit for a request beside the pod's other requests, at most its count."""
     low, high = 0, _asked(case.claims()[claim], request)
-    if high == 0 or trials.fits(counting(case, claim, request, high), node):
+    if high == 0 or probe.fits(with_count(case, claim, request, high), node):
         return high
     high -= 1
     while low < high:
         middle = (low + high + 1) // 2
-        if trials.fits(counting(case, claim, request, middle), node):
+        if probe.fits(with_count(case, claim, request, middle), node):
             low = middle
         else:
             high = middle - 1
@@ -120,7 +138,7 @@ def most(trials: Trials, case: Probe, node: str, claim: ClaimId, request: str) -
 
 
 def _asked(claim: Claim, request: str) -> int:
-    """Give the count of a request; 0 where it takes all that match."""
+    """Give the count of a request; 0 for allocation mode All."""
     (found,) = (each for each in claim.requests if each.name == request)
     if any(each.allocation_mode == AllocationMode.ALL for each in found.alternatives):
         return 0
@@ -128,43 +146,45 @@ def _asked(claim: Claim, request: str) -> int:
 
 
 _MOST_TAINTS: Final = 8
-"""Kinds of taints of nodes that are looked at."""
+"""The most node taints that are tried."""
 
 Try = tuple[int, str, Pod]
-"""The effort, what is told (`{node}` is the node found), and the changed pod."""
+"""The effort, the message (`{node}` is the node found), and the changed pod."""
 
 
-def rule_changes(case: Probe, problem: Problem, trials: Trials) -> Iterator[tuple[Counterfactual, str]]:
+def rule_changes(case: ProbeCase, problem: Problem, probe: FeasibilityProbe) -> Iterator[tuple[Counterfactual, str]]:
     """
-    Give the changes of the pod's rules that let it in, each with a node on which it then fits.
+    Give the changes of the pod's rules after which it fits, each with the node.
 
-    The whole cluster is looked at for each. All rules about nodes' labels are dropped only where no single one helps.
+    All rules about node labels are dropped together only if no single one helps.
     """
     has_label = False
     for effort, message, pod in _of_nodes(case.pod, problem):
-        found = _solved(case, pod, trials, effort, message)
+        found = _solved(case, pod, probe, effort, message)
         if found is not None:
             has_label |= pod.tolerations == case.pod.tolerations
             yield found
     if not has_label and (case.pod.node_selector or case.pod.required_affinity is not None):
         pod = msgspec.structs.replace(case.pod, node_selector=(), required_affinity=None)
-        found = _solved(case, pod, trials, 7, "without its nodeSelector and node affinity")
+        found = _solved(case, pod, probe, 7, "without its nodeSelector and node affinity")
         if found is not None:
             yield found
     for effort, message, pod in _of_pods(case.pod):
-        found = _solved(case, pod, trials, effort, message)
+        found = _solved(case, pod, probe, effort, message)
         if found is not None:
             yield found
 
 
-def _solved(case: Probe, pod: Pod, trials: Trials, effort: int, message: str) -> tuple[Counterfactual, str] | None:
+def _solved(
+    case: ProbeCase, pod: Pod, probe: FeasibilityProbe, effort: int, message: str
+) -> tuple[Counterfactual, str] | None:
     made = case._replace(pod=pod)
-    node = trials.place(made)
+    node = probe.place(made)
     return (Counterfactual(effort, message.replace("{node}", node), made), node) if node else None
 
 
 def _of_nodes(pod: Pod, problem: Problem) -> Iterator[Try]:
-    """Give what can be changed of a pod's tolerations and node selectors, one thing at a time."""
+    """Give single changes of a pod's tolerations and node selectors."""
     nodes = problem.inventory.nodes
     against = (node_fit.first_untolerated(each.taints, pod.tolerations) for each in nodes)
     for taint in list(dict.fromkeys(each for each in against if each is not None))[:_MOST_TAINTS]:
@@ -183,7 +203,7 @@ def _of_nodes(pod: Pod, problem: Problem) -> Iterator[Try]:
 
 
 def _of_pods(pod: Pod) -> Iterator[Try]:
-    """Give what can be dropped of a pod's rules about other pods."""
+    """Give single changes of a pod's rules about other pods and ports."""
     if pod.affinity:
         yield 30, "without its required pod affinity", msgspec.structs.replace(pod, affinity=())
     if pod.anti_affinity:

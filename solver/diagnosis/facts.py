@@ -1,4 +1,4 @@
-"""What can stand in a pod's way on one node, each with the case as it would be without it."""
+"""The facts that can exclude a pod from a node, each with the case without it."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from solver.diagnosis.feasibility_probe import Probe
+from solver.diagnosis.feasibility_probe import ProbeCase
 from solver.domain import (
     AllocationMode,
     Claim,
@@ -19,6 +19,7 @@ from solver.domain import (
     Taint,
     TaintEffect,
     Toleration,
+    wording,
 )
 from solver.explain.unsatisfiable import amount_of
 from solver.problem.node_arrays import PODS
@@ -29,7 +30,7 @@ _SHOWN: Final = 3
 
 
 class FactKind(IntEnum):
-    """What a fact is about, in the order in which facts are tried for being beside the point."""
+    """The kind of a fact, in the order of deletion from a conflict."""
 
     REQUEST = 0
     CONSTRAINT = 1
@@ -40,15 +41,15 @@ class FactKind(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """Something that holds; `subject` identifies it among those of its kind."""
+    """A fact about a pod on a node; `subject` identifies it among those of its kind."""
 
     kind: FactKind
     text: str
     claim: ClaimId | None = None
     subject: object = None
 
-    def without(self, case: Probe) -> Probe:
-        """Give a case in which it does not hold; others may have been taken away before."""
+    def without(self, case: ProbeCase) -> ProbeCase:
+        """Remove the fact from a case, from which others may have been removed before."""
         match self.kind:
             case FactKind.REQUEST:
                 return _changed_claim(case, self.claim, partial(_without_request, name=str(self.subject)))
@@ -60,13 +61,13 @@ class Fact:
                 return case._replace(pod=msgspec.structs.replace(case.pod, requests=requests))
             case FactKind.TAINT:
                 assert isinstance(self.subject, Taint)  # noqa: S101 - facts of this kind are made below
-                return tolerating(case, self.subject)
+                return with_toleration(case, self.subject)
             case FactKind.IN_USE:
-                return freed(case, holders(case))
+                return without_allocations(case, holders(case))
 
 
-def facts(case: Probe, problem: Problem, node: int) -> tuple[Fact, ...]:
-    """Give everything that can stand in the way on a node of a case that was cut down to it."""
+def facts(case: ProbeCase, problem: Problem, node: int) -> tuple[Fact, ...]:
+    """Give all facts that can exclude the pod from a node; the case is reduced to the node."""
     found: list[Fact] = []
     claims = case.claims()
     for claim in (claims[each] for each in case.pod.claim_ids if each in claims):
@@ -81,8 +82,8 @@ def facts(case: Probe, problem: Problem, node: int) -> tuple[Fact, ...]:
     return tuple(sorted(found, key=lambda fact: fact.kind))
 
 
-def holders(case: Probe) -> tuple[ClaimId, ...]:
-    """Claims of others that hold devices which the case's pod might have."""
+def holders(case: ProbeCase) -> tuple[ClaimId, ...]:
+    """Give the claims of other pods with allocated devices."""
     own = set(case.pod.claim_ids)
     return tuple(
         claim.id
@@ -93,14 +94,14 @@ def holders(case: Probe) -> tuple[ClaimId, ...]:
     )
 
 
-def freed(case: Probe, claims: Iterable[ClaimId]) -> Probe:
-    """Take the devices of some claims back."""
+def without_allocations(case: ProbeCase, claims: Iterable[ClaimId]) -> ProbeCase:
+    """Remove the allocations of some claims."""
     known = case.claims()
     return case.with_claims({each: msgspec.structs.replace(known[each], allocation=None) for each in claims})
 
 
-def tolerating(case: Probe, taint: Taint) -> Probe:
-    """Let every request of the pod's open claims tolerate a taint."""
+def with_toleration(case: ProbeCase, taint: Taint) -> ProbeCase:
+    """Add a toleration to every request of the pod's unallocated claims."""
     toleration = Toleration(key=taint.key, operator="Exists", effect=taint.effect)
     changed: dict[object, Claim] = {}
     for claim in case.claims().values():
@@ -110,8 +111,8 @@ def tolerating(case: Probe, taint: Taint) -> Probe:
     return case.with_claims(changed)
 
 
-def counting(case: Probe, claim_id: ClaimId, name: str, count: int) -> Probe:
-    """Ask for another number of devices, or for none: then the request is gone."""
+def with_count(case: ProbeCase, claim_id: ClaimId, name: str, count: int) -> ProbeCase:
+    """Change the count of a request; 0 removes the request."""
     if count <= 0:
         return _changed_claim(case, claim_id, partial(_without_request, name=name))
 
@@ -129,31 +130,30 @@ def counting(case: Probe, claim_id: ClaimId, name: str, count: int) -> Probe:
     return _changed_claim(case, claim_id, changed)
 
 
-def users_of(case: Probe, claim: ClaimId) -> str:
-    """Name who uses a claim, as far as it says so."""
+def users_of(case: ProbeCase, claim: ClaimId) -> str:
+    """Name the consumers of a claim, or the claim if it has none."""
     names = [f"{claim.namespace}/{each.name}" for each in case.claims()[claim].reserved_for]
     return listed(names) if names else f"claim {claim}"
 
 
-def listed(names: list[str]) -> str:
-    """Give some names, and how many more there are."""
-    more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+def listed(names: Iterable[str]) -> str:
+    """List the first of some names, each once, and count the others."""
+    return wording.shortened(list(dict.fromkeys(names)), _SHOWN)
 
 
 def short(resource: str, needed: int, left: int) -> str:
-    """Say how much of a node's resource is needed and left."""
+    """Write how much of a node's resource is needed and left."""
     return f"{amount_of(resource, needed)} needed, {amount_of(resource, max(left, 0))} left"
 
 
 def relation(constraint: Constraint) -> str:
-    """Say what a constraint wants."""
+    """Describe a constraint."""
     word = "the same" if constraint.kind is ConstraintKind.MATCH else "different"
     over = f" over {', '.join(constraint.requests)}" if constraint.requests else ""
     return f"{word} {constraint.attribute}{over}"
 
 
-def _changed_claim(case: Probe, claim_id: ClaimId | None, change: Callable[[Claim], Claim]) -> Probe:
+def _changed_claim(case: ProbeCase, claim_id: ClaimId | None, change: Callable[[Claim], Claim]) -> ProbeCase:
     claim = case.claims().get(claim_id)
     return case if claim is None else case.with_claims({claim_id: change(claim)})
 
@@ -169,7 +169,7 @@ def _without_request(claim: Claim, *, name: str) -> Claim:
 
 
 def _without_constraint(claim: Claim, *, gone: Constraint) -> Claim:
-    """Drop a constraint; some of its requests may have gone before."""
+    """Remove a constraint; some of its requests may have been removed before."""
 
     def is_it(each: Constraint) -> bool:
         is_alike = (each.kind, each.attribute, bool(each.requests)) == (gone.kind, gone.attribute, bool(gone.requests))
@@ -186,8 +186,8 @@ def _tolerant(request: Request, toleration: Toleration) -> Request:
     return msgspec.structs.replace(request, alternatives=alternatives)
 
 
-def entry_of(case: Probe, claim: ClaimId) -> str:
-    """Name the pod's entry of a claim as the lead of what is in it; empty where the pod has but one claim."""
+def entry_of(case: ProbeCase, claim: ClaimId) -> str:
+    """Give the prefix that names the pod's entry of a claim; empty if the pod has one claim."""
     entries = (each.entry for each in case.pod.claims if each.claim == claim)
     return f"claim {next(entries, claim.name)}, " if len(case.pod.claim_ids) > 1 else ""
 
@@ -195,7 +195,7 @@ def entry_of(case: Probe, claim: ClaimId) -> str:
 def _of_claim(claim: Claim, place: str) -> Iterator[Fact]:
     for request in claim.requests:
         asked = [
-            "all devices" if each.allocation_mode == AllocationMode.ALL else _devices(each.count)
+            "all devices" if each.allocation_mode == AllocationMode.ALL else wording.counted(each.count, "device")
             for each in request.alternatives
         ]
         text = f"{place}request {request.name}: {' or '.join(dict.fromkeys(asked))}"
@@ -212,7 +212,7 @@ def _of_resources(pod_class: PodClass, problem: Problem, node: int) -> Iterator[
 
 
 def _of_taints(problem: Problem) -> Iterator[Fact]:
-    """Give the taints of devices that match and are kept from the pod by nothing but them."""
+    """Give the taints of matching devices that only a taint excludes."""
     tainted = [
         index
         for answers in problem.answers
@@ -225,13 +225,8 @@ def _of_taints(problem: Problem) -> Iterator[Fact]:
             plain = Taint(key=taint.key, value=taint.value, effect=taint.effect)
             taints[plain] = taints.get(plain, 0) + 1
     for taint, count in taints.items():
-        yield Fact(kind=FactKind.TAINT, text=f"taint {taint.key} on {_devices(count)}", subject=taint)
+        yield Fact(kind=FactKind.TAINT, text=f"taint {taint.key} on {wording.counted(count, 'device')}", subject=taint)
 
 
-def _in_use(case: Probe, claims: tuple[ClaimId, ...]) -> str:
-    names = [name for each in claims for name in (users_of(case, each),)]
-    return f"devices in use by {listed(list(dict.fromkeys(names)))}"
-
-
-def _devices(count: int) -> str:
-    return f"{count} device{'s' if count != 1 else ''}"
+def _in_use(case: ProbeCase, claims: tuple[ClaimId, ...]) -> str:
+    return f"devices in use by {listed(users_of(case, each) for each in claims)}"

@@ -1,4 +1,4 @@
-"""Does a pod fit on a node? Solved, with the cluster as it is or with something changed."""
+"""Whether a pod fits on a node: solved by greedy and search, in the cluster as it is or changed."""
 
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -15,8 +15,8 @@ from solver.search import stages
 from solver.solution import Solution
 
 
-class Probe(NamedTuple):
-    """A pod that is to be placed alone, and the cluster."""
+class ProbeCase(NamedTuple):
+    """A cluster and one pod to place alone."""
 
     snapshot: Snapshot
     pod: Pod
@@ -25,35 +25,35 @@ class Probe(NamedTuple):
         """Give the cluster's claims by id."""
         return {claim.id: claim for claim in self.snapshot.claims}
 
-    def with_claims(self, changed: dict[object, Claim]) -> "Probe":
+    def with_claims(self, changed: dict[object, Claim]) -> "ProbeCase":
         """Give the case with some claims replaced."""
         claims = tuple(changed.get(claim.id, claim) for claim in self.snapshot.claims)
         return self._replace(snapshot=msgspec.structs.replace(self.snapshot, claims=claims))
 
 
 @dataclass(slots=True, eq=False)
-class Trials:
-    """Tries cases under one policy; whether a pod fits is asked, not how well."""
+class FeasibilityProbe:
+    """Solves cases under one policy, only for feasibility: the objective has no levels."""
 
     policy: Policy
     budget: Budget
     engine: Engine = field(default_factory=Engine)
 
-    def prepare(self, case: Probe) -> Problem:
-        """Make a case's problem."""
+    def prepare(self, case: ProbeCase) -> Problem:
+        """Build the problem of a case."""
         plain = msgspec.structs.replace(self.policy, levels=())
         return prepare(case.snapshot, Batch(pods=(case.pod,)), plain, self.engine)
 
-    def fits(self, case: Probe, node: str) -> bool | None:
-        """Whether the pod fits on a node; None where the budget did not suffice to tell."""
+    def fits(self, case: ProbeCase, node: str) -> bool | None:
+        """Whether the pod fits on a node; None if the budget did not suffice."""
         problem = self.prepare(case)
         index = problem.inventory.node_index.get(node)
         if index is None or not problem.classes:
             return False
         return self.decide(problem.on(index))
 
-    def left(self, case: Probe, node: str, resource: str) -> int:
-        """Give what a node has left of a resource, in the units of `Pod.requests`."""
+    def left(self, case: ProbeCase, node: str, resource: str) -> int:
+        """Give the free amount of a resource on a node, in the units of `Pod.requests`."""
         problem = self.prepare(case)
         return max(int(problem.room.of(resource)[problem.inventory.node_index[node]]), 0)
 
@@ -62,14 +62,14 @@ class Trials:
         solution, is_known = self._placed(problem)
         return bool(solution.choices) if is_known else None
 
-    def place(self, case: Probe) -> str:
-        """Name a node on which the pod fits; empty where there is none, or none was found in time."""
+    def place(self, case: ProbeCase) -> str:
+        """Name a node on which the pod fits; empty if there is none, or none was found in time."""
         problem = self.prepare(case)
         choices = self._placed(problem)[0].choices if problem.classes else ()
         return problem.inventory.nodes[choices[0].node].name if choices else ""
 
     def _placed(self, problem: Problem) -> tuple[Solution, bool]:
-        """Place a problem's one pod; and say whether that it could not be is known."""
+        """Place the only pod of a problem, and say whether the answer is proven."""
         start = best(problem, greedy.candidates(problem))
         if start.choices:
             return start, True
@@ -77,11 +77,11 @@ class Trials:
         return searched.solution, bool(searched.solution.choices) or searched.levels[0].proven
 
 
-def on_one_node(case: Probe, node: str) -> Probe:
+def on_one_node(case: ProbeCase, node: str) -> ProbeCase:
     """
-    Cut a case down to one node: its devices, those of several nodes, and what uses them.
+    Reduce a case to one node: its devices, devices of several nodes, and the claims and pods that use them.
 
-    What pods elsewhere mean for it (affinity, spread) is not in it: the node is one where that does not matter.
+    Rules about pods on other nodes (affinity, spread) are left out: callers check them before.
     """
     snapshot, pod = case
     pools = {(each.driver, each.pool) for each in snapshot.slices if each.scope.node_name in {"", node}}
@@ -105,4 +105,4 @@ def on_one_node(case: Probe, node: str) -> Probe:
         nominated=(),
     )
     alone = msgspec.structs.replace(pod, affinity=(), anti_affinity=(), spread=())
-    return Probe(small, alone)
+    return ProbeCase(small, alone)

@@ -1,6 +1,7 @@
-"""The story of one pod: the plan's answer, the kinds of nodes, what it lost to, and the nearest changes.
+"""
+The report on one pod: the plan's decision, groups of nodes with the same answer, and the nearest changes.
 
-How many devices of one node a request could have: those that match, are free, untainted, and agree.
+For each group and request it counts the devices of one node that match, are free, untainted and aligned.
 """
 
 from collections import Counter
@@ -12,23 +13,23 @@ import msgspec
 
 from solver.diagnosis import conflict_model, counterfactuals, facts
 from solver.diagnosis.counterfactuals import Counterfactual
-from solver.diagnosis.feasibility_probe import Probe, Trials, on_one_node
+from solver.diagnosis.feasibility_probe import FeasibilityProbe, ProbeCase, on_one_node
 from solver.domain import (
-    Account,
     Batch,
     Budget,
     ClaimId,
     ConstraintKind,
     NearestChange,
-    NodeKind,
+    NodeDiagnosis,
     Plan,
     Pod,
+    PodDiagnosis,
     Policy,
     RequestCount,
     Snapshot,
 )
 from solver.explain import Explanation
-from solver.explain.device_reasons import Asked
+from solver.explain.device_reasons import NamedAlternative
 from solver.explain.hints import HINT
 from solver.feasibility import node_fit
 from solver.feasibility.device_attributes import lookup
@@ -44,7 +45,7 @@ _ABSENT = frozenset({Verdict.NO, Verdict.FAILED})
 
 
 class Count(NamedTuple):
-    """Numbers of one alternative of a request; `aligned` is None without constraints."""
+    """Device counts of one alternative of a request; `aligned` is None without constraints."""
 
     request: str
     short: str
@@ -57,7 +58,7 @@ class Count(NamedTuple):
 
 
 def _counts(explanation: Explanation, pod_class: PodClass, node: int) -> Iterator[Count]:
-    """Count for every alternative of every request that is not allocated yet."""
+    """Count devices for every alternative of every unallocated request."""
     problem = explanation.problem
     for request, component, position in explanation.requests_of(pod_class):
         for order, asked in enumerate(request.alternatives):
@@ -82,7 +83,7 @@ class _Usable(NamedTuple):
     records: list[int]
 
 
-def _usable(problem: Problem, explanation: Explanation, asked: Asked, node: int) -> _Usable:
+def _usable(problem: Problem, explanation: Explanation, asked: NamedAlternative, node: int) -> _Usable:
     matching = free = 0
     records: list[int] = []
     answers = problem.answers[asked.ask.demand]
@@ -102,7 +103,7 @@ def _usable(problem: Problem, explanation: Explanation, asked: Asked, node: int)
 
 
 def _aligned(problem: Problem, component: Component, member: tuple[int, int], records: list[int]) -> int | None:
-    """Give the most of some devices that agree with every constraint over the request, taken one by one."""
+    """Give the most devices that meet the constraints of the request, each constraint taken alone."""
     found: list[int] = []
     for link in component.links:
         if not any(each.request == member[0] and each.alternative in {-1, member[1]} for each in link.members):
@@ -119,36 +120,35 @@ def _aligned(problem: Problem, component: Component, member: tuple[int, int], re
     return min(found) if found else None
 
 
-_MOST_KINDS: Final = 12
-"""Kinds of nodes that are looked into one device at a time; the rest is counted."""
+_MOST_GROUPS: Final = 12
+"""Groups of nodes with conflict and changes; the others have counts only."""
 _MOST_CHANGES: Final = 3
 _MOST_WINNERS: Final = 10
 
 
-def explain_pod(snapshot: Snapshot, batch: Batch, pod: Pod, policy: Policy, budget: Budget) -> Account:
+def explain_pod(snapshot: Snapshot, batch: Batch, pod: Pod, policy: Policy, budget: Budget) -> PodDiagnosis:
     """
-    Tell what the plan for a batch does with one of its pods, and why.
+    Solve a batch, and report what the plan does with one of its pods and why.
 
-    Everything that is said to help has been solved with the change made. It takes as long as some dozens of small
-    solves; `budget` is that of each.
+    Every change in the report has been solved. This takes dozens of small solves; `budget` is that of each solve.
     """
     engine = Engine()
     plan = solve(snapshot, batch, policy, budget, engine)
     placed = {each.pod: each.node for each in plan.placements}
     reasons = next((each.reasons for each in plan.unplaced if each.pod == pod.id), ())
-    teller = _Teller(Probe(snapshot, pod), Trials(policy, budget, engine))
-    kinds = tuple(teller.kinds())
-    fitting = {name for kind in kinds if kind.fits for name in kind.nodes}
+    report = _PodReport(ProbeCase(snapshot, pod), FeasibilityProbe(policy, budget, engine))
+    groups = tuple(report.node_groups())
+    fitting = {name for group in groups if group.fits for name in group.nodes}
     waits = pod.id not in placed
     lost_to = [each for each, node in placed.items() if node in fitting and each != pod.id] if waits else []
-    return Account(
+    return PodDiagnosis(
         pod=pod.id,
         node=placed.get(pod.id, ""),
         reasons=reasons,
-        kinds=kinds,
+        nodes=groups,
         lost_to=tuple(lost_to[:_MOST_WINNERS]),
         is_proven=_is_proven(plan, pod),
-        changes=tuple(teller.changes()) if waits and not fitting else (),
+        changes=tuple(report.changes()) if waits and not fitting else (),
     )
 
 
@@ -159,7 +159,7 @@ def _is_proven(plan: Plan, pod: Pod) -> bool:
 
 
 class _Group(NamedTuple):
-    """Nodes between which nothing that was looked at makes a difference."""
+    """The key of a group of nodes with the same answer."""
 
     objections: tuple[str, ...]
     condition: int
@@ -167,43 +167,43 @@ class _Group(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class _Teller:
-    """Tells about one pod alone in the cluster; what it finds to change is noted on the way."""
+class _PodReport:
+    """The report on one pod alone in the cluster; `found` collects changes on the way."""
 
-    case: Probe
-    trials: Trials
+    case: ProbeCase
+    probe: FeasibilityProbe
     problem: Problem = field(init=False)
     explanation: Explanation = field(init=False)
     found: list[tuple[Counterfactual, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.problem = self.trials.prepare(self.case)
+        self.problem = self.probe.prepare(self.case)
         self.explanation = Explanation(self.problem, placement_state.trackers(self.problem))
 
-    def kinds(self) -> Iterator[NodeKind]:
-        """Give the kinds of nodes, those that fit first, then the most frequent."""
+    def node_groups(self) -> Iterator[NodeDiagnosis]:
+        """Give the groups of nodes, first those that fit, then the largest."""
         if not self.problem.classes:
             return
         groups: dict[_Group, list[int]] = {}
         for node in range(self.problem.node_count):
             groups.setdefault(self._group(node), []).append(node)
         ordered = sorted(groups.items(), key=lambda item: (bool(item[0].objections), -len(item[1])))
-        merged: dict[NodeKind, list[int]] = {}
+        merged: dict[NodeDiagnosis, list[int]] = {}
         for number, (group, nodes) in enumerate(ordered):
-            kind = self._kind(group, nodes[0], is_detailed=number < _MOST_KINDS)
+            kind = self._diagnose(group, nodes[0], is_detailed=number < _MOST_GROUPS)
             merged.setdefault(kind, []).extend(nodes)
         names = self.problem.inventory.nodes
         for kind, nodes in sorted(merged.items(), key=lambda item: (not item[0].fits, -len(item[1]))):
             yield msgspec.structs.replace(kind, nodes=tuple(names[node].name for node in sorted(nodes)))
 
     def changes(self) -> Iterator[NearestChange]:
-        """Give the nearest changes, solved once more in the whole cluster."""
-        told: set[str] = set()
-        found = [*self.found, *counterfactuals.rule_changes(self.case, self.problem, self.trials)]
+        """Give the nearest changes, each with its node."""
+        reported: set[str] = set()
+        found = [*self.found, *counterfactuals.rule_changes(self.case, self.problem, self.probe)]
         for change, node in sorted(found, key=lambda pair: pair[0].effort):
             about = change.about or change.message
-            if about not in told and len(told) < _MOST_CHANGES:
-                told.add(about)
+            if about not in reported and len(reported) < _MOST_CHANGES:
+                reported.add(about)
                 yield NearestChange(message=change.message, node=node)
 
     def _group(self, node: int) -> _Group:
@@ -216,7 +216,7 @@ class _Teller:
         return _Group(tuple(objections), condition, way.index)
 
     def _excluded(self, node: int) -> Iterator[str]:
-        """Say why a node is out of the question, whatever it has left."""
+        """Say why a node is excluded, whatever is free there."""
         problem, pod = self.problem, self.case.pod
         selectors = tuple(
             claim.allocation.node_selector
@@ -243,33 +243,33 @@ class _Teller:
         for tracker in self.explanation.trackers:
             yield from (reason.message for kept, reason in tracker.objections(way) if not kept[node])
 
-    def _kind(self, group: _Group, node: int, *, is_detailed: bool) -> NodeKind:
-        """Look into a kind of nodes at one of them."""
+    def _diagnose(self, group: _Group, node: int, *, is_detailed: bool) -> NodeDiagnosis:
+        """Diagnose a group of nodes by one of them."""
         name = self.problem.inventory.nodes[node].name
         if group.way < 0:
-            return NodeKind(nodes=(), fits=False, objections=group.objections)
+            return NodeDiagnosis(nodes=(), fits=False, objections=group.objections)
         way = self.problem.classes[group.way]
         small = on_one_node(self.case, name)
-        fits = not group.objections and self.trials.fits(small, name) is True
+        fits = not group.objections and self.probe.fits(small, name) is True
         found = list(_counts(self.explanation, way, node))
         requests = tuple(self._request(small, name, each, fits=fits, is_detailed=is_detailed) for each in found)
         clash: Sequence[facts.Fact] = ()
         if not fits and is_detailed:
             clash = self._clash(small, name)
-            self._note(counterfactuals.changes(self.trials, small, name, clash), small, name)
+            self._note(counterfactuals.changes(self.probe, small, name, clash), small, name)
         texts = tuple(fact.text for fact in clash)
-        return NodeKind(nodes=(), fits=fits, objections=group.objections, requests=requests, conflict=texts)
+        return NodeDiagnosis(nodes=(), fits=fits, objections=group.objections, requests=requests, conflict=texts)
 
-    def _clash(self, small: Probe, name: str) -> tuple[facts.Fact, ...]:
-        alone = self.trials.prepare(small)
+    def _clash(self, small: ProbeCase, name: str) -> tuple[facts.Fact, ...]:
+        alone = self.probe.prepare(small)
         if not alone.classes:
             return ()
-        return conflict_model.smallest(self.trials, small, name, facts.facts(small, alone, 0))
+        return conflict_model.minimal_conflict(self.probe, small, name, facts.facts(small, alone, 0))
 
-    def _request(self, small: Probe, name: str, count: Count, *, fits: bool, is_detailed: bool) -> RequestCount:
+    def _request(self, small: ProbeCase, name: str, count: Count, *, fits: bool, is_detailed: bool) -> RequestCount:
         together, owner = (count.needed if fits else 0), self._owner(count)
         if not fits and is_detailed and owner is not None and count.needed:
-            together = counterfactuals.most(self.trials, small, name, owner, count.short)
+            together = counterfactuals.most_devices(self.probe, small, name, owner, count.short)
         return RequestCount(
             request=count.request,
             needed=count.needed,
@@ -281,18 +281,18 @@ class _Teller:
         )
 
     def _owner(self, count: Count) -> ClaimId | None:
-        """Give the claim of a request; None for one that is made for extended resources."""
+        """Give the claim of a request; None for the claim of extended resources."""
         return count.claim if count.claim in self.case.pod.claim_ids else None
 
-    def _note(self, found: Sequence[Counterfactual], small: Probe, name: str) -> None:
-        """Keep changes that also do in the whole cluster."""
+    def _note(self, found: Sequence[Counterfactual], small: ProbeCase, name: str) -> None:
+        """Keep the changes after which the pod fits in the whole cluster too."""
         for change in found:
-            if self.trials.fits(_transferred(change.case, small, self.case), name):
+            if self.probe.fits(_transferred(change.case, small, self.case), name):
                 self.found.append((change, name))
 
 
-def _transferred(changed: Probe, small: Probe, whole: Probe) -> Probe:
-    """Make in the whole cluster the change that was made in a part of it."""
+def _transferred(changed: ProbeCase, small: ProbeCase, whole: ProbeCase) -> ProbeCase:
+    """Apply a change of the reduced case to the whole cluster."""
     before = small.claims()
     claims = {key: claim for key, claim in changed.claims().items() if claim is not before.get(key)}
     pod = whole.pod

@@ -1,9 +1,13 @@
 """
-The language everyone speaks: frozen values, and nothing else.
+The values that all packages share: API objects as far as they matter for scheduling, snapshot, batch and plan.
 
-Here live the objects of `resource.k8s.io/v1` and core/v1 as far as they decide something, the snapshot that a
-decision is made from and the plan that comes out. Here may not live: I/O, clocks (a budget is handed one),
-rules, or anything mutable. Everybody may import it; it imports nobody.
+- API objects: `pod`, `gang` (PodGroup), `node`, `volumes`, `preemption` (PodDisruptionBudget), `label_selectors` (also
+  node selectors, taints and tolerations), and of `resource.k8s.io/v1` `claim` and `device` (slices, classes, rules).
+- Input and output of a decision: `snapshot` (with batch and policy), `budget`, `plan`, `reasons`.
+- Basics: `ids` (keys), `quantity`, `wording` (how names and user texts enter messages), `disjoint_sets` (union-find).
+
+All values are frozen, except for the `Work` that a budget counts in. The package has no I/O and no rules of placement;
+it imports nothing else of the repository.
 """
 
 from solver.domain.budget import GENEROUS_UNITS, Budget, LeftOut, Quarantined, Stop, Work
@@ -17,7 +21,9 @@ from solver.domain.claim import (
     ConsumerReference,
     DeviceResult,
     DeviceStatus,
+    ExtendedResourceClaim,
     Request,
+    RequestMapping,
     SubRequest,
 )
 from solver.domain.device import (
@@ -66,26 +72,18 @@ from solver.domain.label_selectors import (
 )
 from solver.domain.node import Namespace, Node
 from solver.domain.plan import (
-    Account,
     ClaimAllocation,
-    ClaimBurden,
     Level,
     Move,
-    NearestChange,
-    NodeKind,
     Placement,
     Plan,
     Preemption,
     Relocation,
-    RequestCount,
-    RequestMapping,
     SearchReport,
     SearchStatus,
-    SpecialClaim,
     Staying,
     Unplaced,
     Violation,
-    with_burdens,
 )
 from solver.domain.pod import (
     ANY_ADDRESS,
@@ -95,12 +93,14 @@ from solver.domain.pod import (
     ContainerRequests,
     Controller,
     HostPort,
+    NodeAllocatableClaimStatus,
     Pod,
     PodClaim,
     PodTerm,
     SpreadConstraint,
     Unhealthy,
     WeightedPodTerm,
+    with_node_allocatable,
 )
 from solver.domain.preemption import (
     PASSED_OVER,
@@ -113,7 +113,7 @@ from solver.domain.preemption import (
     Victim,
 )
 from solver.domain.quantity import Quantity, QuantityError
-from solver.domain.reasons import Reason, ReasonCode
+from solver.domain.reasons import NearestChange, NodeDiagnosis, PodDiagnosis, Reason, ReasonCode, RequestCount
 from solver.domain.search_params import SearchParams, SearchStage
 from solver.domain.snapshot import PACK, SPREAD, TOPOLOGY, Batch, OwnedDevices, Policy, Snapshot, Weights
 from solver.domain.volumes import (
@@ -149,7 +149,6 @@ __all__ = [
     "SYSTEM_PRIORITY",
     "TOPOLOGY",
     "UNREADABLE_TAINT",
-    "Account",
     "Allocation",
     "AllocationMode",
     "AttributeKind",
@@ -159,7 +158,6 @@ __all__ = [
     "Capacity",
     "Claim",
     "ClaimAllocation",
-    "ClaimBurden",
     "ClaimId",
     "Constraint",
     "ConstraintKind",
@@ -177,6 +175,7 @@ __all__ = [
     "DeviceTaintRule",
     "DiskKind",
     "DisruptionBudget",
+    "ExtendedResourceClaim",
     "Gang",
     "GangId",
     "GangLevel",
@@ -194,9 +193,10 @@ __all__ = [
     "Namespace",
     "NearestChange",
     "Node",
+    "NodeAllocatableClaimStatus",
     "NodeAllocatableMapping",
+    "NodeDiagnosis",
     "NodeDrivers",
-    "NodeKind",
     "NodeScope",
     "NodeSelector",
     "NodeSelectorOperator",
@@ -208,6 +208,7 @@ __all__ = [
     "Plan",
     "Pod",
     "PodClaim",
+    "PodDiagnosis",
     "PodGroup",
     "PodId",
     "PodTerm",
@@ -234,7 +235,6 @@ __all__ = [
     "SearchStage",
     "SearchStatus",
     "Snapshot",
-    "SpecialClaim",
     "SpreadConstraint",
     "Staying",
     "Stop",
@@ -260,5 +260,5 @@ __all__ = [
     "Work",
     "drawn",
     "is_met",
-    "with_burdens",
+    "with_node_allocatable",
 ]

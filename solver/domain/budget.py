@@ -1,8 +1,9 @@
 """
-What a decision may use: wall time, the search's own work, and work for what is not known yet.
+The limits of a decision: wall time, deterministic search time, and cost units for selectors and claim options.
 
-A budget is passed down from stage to stage, and its shares all write into one `Work`: what was spent, and at which look
-at the clock a stage was stopped. With that a replay stops at the same looks, whatever its clock says.
+A budget is passed from stage to stage. All its derived budgets share one `Work`, which counts what was spent and
+numbers the looks at the clock. A stop is recorded by its look (`Stop`), so that a replay stops at the same points on
+any machine.
 """
 
 import sys
@@ -19,18 +20,18 @@ from solver.domain.reasons import Reason
 from solver.domain.search_params import SearchParams
 
 GENEROUS_UNITS: Final = 120_000_000
-"""Two minutes of work for what is not known yet: for a caller that waits for the answer and shares with nothing."""
+"""Cost units for two minutes of work: for callers that wait for the answer and run nothing else."""
 
 
 class Quarantined(msgspec.Struct, frozen=True, kw_only=True):
-    """An object on which the solver failed, a pod as "pod namespace/name", and the error: a defect to report."""
+    """An object on which the solver failed ("pod namespace/name") and the error: a defect to report."""
 
     subject: str
     error: str
 
 
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod that a stage left out of the plan, and why."""
+    """A pod that a stage left out of the plan, with the reason."""
 
     pod: PodId
     reason: Reason
@@ -38,11 +39,11 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True):
     """
-    Where a stage was stopped: after so many looks at the clock, to its end or until a look from which it went on.
+    Where a stage was stopped: the time was up at the looks after `after` and before `until` (0: to the end).
 
-    With `left` it was the allowance (`Budget.cost_units`) or its share of the time that ended a stage which pays from
-    it: `after` are the units paid until then, and `left` are the pods that could not be decided about for it. What such
-    a stage does depends on what is known from decisions before, and so a replay leaves out the same pods.
+    With `left`, the cost allowance (`Budget.cost_units`) or its share of the time ended the stage: `after` are the
+    units spent until then, `left` the pods that it left out. What such a stage costs depends on caches of earlier
+    decisions, so a replay leaves out the same pods instead of counting.
     """
 
     stage: str
@@ -57,7 +58,7 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True, eq=False)
 class Work:
-    """What one decision has used so far; `recorded` are the stops of one that it repeats, None where it is new."""
+    """What one decision has used so far; in a replay `recorded` are the stops of the earlier decision, else None."""
 
     recorded: tuple[Stop, ...] | None = None
     spent_units: int = 0
@@ -65,10 +66,10 @@ class Work:
     quarantined: dict[str, Quarantined] = field(default_factory=dict)
     _looks: Counter[str] = field(default_factory=Counter)
     _changes: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
-    """By stage the looks from which on the answer was another one, the first of which is that the time is up."""
+    """By stage the looks at which the answer changed; the first change is always to "time is up"."""
 
     def look(self, stage: str, is_over: Callable[[], bool]) -> bool:
-        """Say whether the time of a stage is up: by the clock, or as it was recorded."""
+        """Whether the time of a stage is up, by the clock or by the record."""
         self._looks[stage] += 1
         look = self._looks[stage]
         if self.recorded is not None:
@@ -81,14 +82,14 @@ class Work:
         return found
 
     def leave(self, stage: str, left: tuple[LeftOut, ...]) -> None:
-        """Note the pods that a stage leaves out; once, however often it does."""
+        """Record the pods that a stage leaves out; a repeated call changes nothing."""
         before = (each for each in self.recorded or () if (each.stage, each.left) == (stage, left))
         new = Stop(stage=stage, after=self.spent_units, left=left)
         self.left_out.setdefault((stage, left), next(before, new))
 
     @property
     def stops(self) -> tuple[Stop, ...]:
-        """Give where stages were stopped so far, by name."""
+        """The stops so far, by stage name."""
         found = [
             Stop(stage=stage, after=first - 1, until=until)
             for stage, changes in sorted(self._changes.items())
@@ -100,17 +101,17 @@ class Work:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """
-    How long a solve may take.
+    The limits of one solve.
 
-    `seconds` is wall time, which every stage looks at. Stages after the search always have some of it left (see
-    `at_least`), and each decision tries one pod or gang at least, so that it comes to its end some time after `seconds`
-    and never without a step forward. `deterministic_seconds` is the search's own measure of work, the same on every
-    machine, and what tests and replays are bounded by. `cost_units` is the allowance of one solve for what is not known
-    yet: evaluations of selectors, ways to serve a claim; one unit is about a microsecond on a usual machine.
+    `seconds` is wall time; every stage checks it. Stages after the search always have a share left (`at_least`), and
+    each decision tries at least one pod or gang, so it ends some time after `seconds` and always makes progress.
+    `deterministic_seconds` is CP-SAT's deterministic time, the same on every machine: the limit of tests and replays.
+    `cost_units` is the allowance for work without a cached result: evaluations of selectors, options to serve a claim.
+    One unit is about a microsecond.
 
-    `may_leave` lets a plan leave pods for a solve of their own (`Plan.later`, `Plan.costly`). `is_forgiving` has a
-    search that contradicts itself left out and reported (`SearchReport.defect`); else it raises. `params` are the
-    constants of the search. `stage` names what looks at the budget. `clock` and `started` are in seconds.
+    `may_leave` lets a plan leave pods for a solve of their own (`Plan.later`, `Plan.costly`). With
+    `is_forgiving`, a contradiction in the search drops its result and is reported (`SearchReport.defect`); without, it
+    raises. `params` are the constants of the search. `stage` names the stage that checks the budget. `clock` and `started` are in seconds.
     """
 
     seconds: float = 2.0
@@ -127,61 +128,61 @@ class Budget:
     work: Work = field(default_factory=Work, compare=False, repr=False)
 
     def anew(self) -> "Budget":
-        """Give the same budget with nothing spent: a decision starts with it, so that a budget serves for several."""
+        """Give the same budget with nothing spent, for the next decision."""
         return replace(self, work=Work(self.work.recorded))
 
     def replaying(self, stopped: Iterable[Stop]) -> "Budget":
-        """Give a budget that stops where `SearchReport.stopped` of an earlier decision says, and nowhere else."""
+        """Give a budget that stops exactly where `SearchReport.stopped` of an earlier decision says."""
         return replace(self, work=Work(tuple(stopped)))
 
     def at(self, stage: str) -> "Budget":
-        """Give the budget under the name of a stage."""
+        """Give the budget of a stage."""
         return replace(self, stage=stage)
 
     def until(self, share: float) -> "Budget":
-        """Give the budget that ends at a share of the wall time, so that what comes after has the rest."""
+        """Give a budget that ends after a share of the wall time; later stages have the rest."""
         return replace(self, seconds=self.seconds * share)
 
     def at_least(self, share: float) -> "Budget":
-        """Give what is left of the wall time, and at least a share of all of it, however long the rest took."""
+        """Give a budget with the remaining wall time, at least with a share of the whole."""
         used = 0.0 if self.work.recorded is not None else self.clock() - self.started
         return replace(self, seconds=max(self.seconds, used + self.seconds * share))
 
     def spend(self, units: int) -> None:
-        """Pay for work out of the allowance; it may end below zero, by what the last piece of work took."""
+        """Subtract cost units from the allowance; the last piece of work may exceed it."""
         self.work.spent_units += units
 
     @classmethod
     def unbounded(cls) -> "Budget":
-        """Give a budget that never ends: for a case that is known to be small."""
+        """Give a budget that never ends, for small cases."""
         return cls(seconds=1e12, cost_units=sys.maxsize)
 
     @property
     def units_left(self) -> int:
-        """What is left of the allowance, never below zero; all of it in a replay, which knows what it leaves out."""
+        """The rest of the allowance, at least 0; all of it in a replay, which knows what to leave out."""
         if self.work.recorded is not None:
             return self.cost_units
         return max(0, self.cost_units - self.work.spent_units)
 
     def remaining_seconds(self) -> float:
-        """Wall seconds left, never below zero; all of them in a replay."""
+        """The rest of the wall time in seconds, at least 0; the whole time in a replay."""
         if self.work.recorded is not None:
             return self.seconds
         return max(0.0, self.started + self.seconds - self.clock())
 
     def has_half(self) -> bool:
-        """Whether not more than half of the wall time is used up."""
+        """Whether at least half of the wall time is left."""
         return not self.work.look(f"half of {self.stage}", lambda: self.remaining_seconds() < self.seconds / 2)
 
     def has_seconds(self, seconds: float) -> bool:
-        """Whether so much wall time is left."""
+        """Whether at least so many seconds of wall time are left."""
         return not self.work.look(f"rest of {self.stage}", lambda: self.remaining_seconds() < seconds)
 
     def sparing(self) -> "Budget":
         """
-        Keep something back of the wall time for what comes after the search: to write the plan down and explain it.
+        Reserve wall time for the stages after the search: extraction and explanation.
 
-        That takes about a quarter of what preparing and the greedy took, on the machine and at the load of today.
+        They take about a quarter of the time of problem building and greedy, which measures machine and load.
         """
         left = self.remaining_seconds()
         return replace(self, seconds=self.seconds - min(left / 4, (self.seconds - left) / 4))

@@ -1,4 +1,8 @@
-"""Claims, their requests and allocations (`resource.k8s.io/v1` ResourceClaim)."""
+"""
+Claims, their requests and allocations (`resource.k8s.io/v1` ResourceClaim).
+
+`ExtendedResourceClaim` is the claim that serves a pod's extended resources (KEP-5004).
+"""
 
 from enum import StrEnum
 from typing import Final
@@ -11,7 +15,7 @@ from solver.domain.label_selectors import NodeSelector, Toleration
 from solver.domain.quantity import Quantity
 
 MOST_CONSUMERS: Final = 256
-"""Entries of `status.reservedFor` that the API allows (ResourceClaimReservedForMaxSize)."""
+"""The most entries of `status.reservedFor` (ResourceClaimReservedForMaxSize)."""
 
 
 class AllocationMode(StrEnum):
@@ -25,7 +29,7 @@ class SubRequest(msgspec.Struct, frozen=True, kw_only=True):
     """
     ExactDeviceRequest, or one alternative of firstAvailable (DeviceSubRequest).
 
-    `name` is empty for `exactly`. `allocation_mode` stays text where the server knows one that we do not.
+    `name` is empty for `exactly`. `allocation_mode` stays text: a newer API server may have more modes.
     """
 
     name: str = ""
@@ -42,7 +46,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """
     DeviceRequest: `alternatives` holds the one `exactly`, or the `firstAvailable` list in order of preference.
 
-    An empty `alternatives` is a kind of request that this version does not know: it cannot be allocated.
+    `alternatives` is empty for a kind of request that this version does not know; such a request cannot be allocated.
     """
 
     name: str
@@ -101,7 +105,7 @@ class ConsumerReference(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, pod: PodId, uid: str) -> "ConsumerReference":
-        """Give the entry that stands for a pod."""
+        """Give the entry of a pod."""
         return cls(resource="pods", name=pod.name, uid=uid)
 
 
@@ -117,9 +121,9 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """
     A ResourceClaim.
 
-    `owner_pod_uid` is the uid of the pod that controls it (made from a template), else empty. `is_special` marks
-    one that a scheduler made for the extended resources of that pod.
-    `invalid` says what is wrong with an object that could not be read whole; it is never allocated then.
+    `owner_pod_uid` is the uid of the pod that controls it (made from a template), else empty.
+    `is_extended_resource_claim` marks a claim that a scheduler made for the extended resources of that pod (KEP-5004).
+    `invalid` is the decoding error of an object that cannot be decoded; such a claim is never allocated.
     """
 
     id: ClaimId
@@ -134,15 +138,15 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     finalizers: tuple[str, ...] = ()
     owner_pod_uid: str = ""
     owner_pod_group: str = ""
-    is_special: bool = False
+    is_extended_resource_claim: bool = False
     is_deleting: bool = False
     invalid: str = ""
 
     def is_reserved_for(self, pod_uid: str, pod_group: str) -> bool:
         """
-        Whether a pod may use it already: by its own entry in reservedFor, or by that of its PodGroup (KEP-5729).
+        Whether reservedFor lists the pod or its PodGroup (KEP-5729).
 
-        Groups are compared by name, since pods do not know their group's uid.
+        Groups are compared by name, because a pod does not state the uid of its group.
         """
         return any(
             consumer.uid == pod_uid
@@ -153,4 +157,40 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
                 and consumer.name == pod_group
             )
             for consumer in self.reserved_for
+        )
+
+
+class RequestMapping(msgspec.Struct, frozen=True, kw_only=True):
+    """ContainerExtendedResourceRequest: a container gets an extended resource from a request's devices."""
+
+    container: str
+    resource: str
+    request: str
+
+
+class ExtendedResourceClaim(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    The claim to create for the extended resources of one pod on one node (KEP-5004).
+
+    `id` is a placeholder until the API server has generated the name; no object can have that name. `requests` are
+    sorted by name, each with one class and count. `mappings` go into the pod's status.
+    """
+
+    id: ClaimId
+    requests: tuple[Request, ...]
+    mappings: tuple[RequestMapping, ...]
+
+    @property
+    def resources(self) -> frozenset[str]:
+        """The extended resources that it serves."""
+        return frozenset(mapping.resource for mapping in self.mappings)
+
+    def as_claim(self, pod_uid: str) -> Claim:
+        """Give the claim as if it existed; its uid is derived from the pod's uid, so that share ids are repeatable."""
+        return Claim(
+            id=self.id,
+            uid=f"{pod_uid}/{self.id.name}",
+            requests=self.requests,
+            owner_pod_uid=pod_uid,
+            is_extended_resource_claim=True,
         )

@@ -1,7 +1,4 @@
-"""Devices, their slices and classes (`resource.k8s.io/v1` ResourceSlice, Device, DeviceClass).
-
-Attribute values of devices (`resource.k8s.io/v1` DeviceAttribute).
-"""
+"""Devices and what describes them (`resource.k8s.io/v1` Device, ResourceSlice, DeviceClass, DeviceTaintRule)."""
 
 from enum import StrEnum
 
@@ -13,7 +10,7 @@ from solver.domain.quantity import Quantity
 
 
 class AttributeKind(StrEnum):
-    """Which of the one-of fields of a DeviceAttribute is set; the plural ones are lists (DRAListTypeAttributes)."""
+    """The field of a DeviceAttribute that is set; plural kinds are lists (feature gate DRAListTypeAttributes)."""
 
     INT = "int"
     BOOL = "bool"
@@ -58,7 +55,7 @@ class AttributeValue(msgspec.Struct, frozen=True):
     value: int | bool | str | tuple[int | bool | str, ...]
 
     def items(self) -> tuple[tuple[AttributeKind, int | bool | str], ...]:
-        """Give the scalars in it, each with its scalar kind: one for a scalar, any number for a list."""
+        """Give the scalar values, each with its scalar kind: one for a scalar, any number for a list."""
         if isinstance(self.value, tuple):
             kind = _type_of_item[self.kind]
             return tuple((kind, item) for item in self.value)
@@ -67,10 +64,10 @@ class AttributeValue(msgspec.Struct, frozen=True):
 
 class NodeScope(msgspec.Struct, frozen=True, kw_only=True):
     """
-    Where a slice's or device's devices can be used: exactly one field is set.
+    The nodes that can use a slice's devices, or a device: exactly one field is set.
 
-    `per_device` (perDeviceNodeSelection) is for slices only. With none of them set the scope is one that this
-    version does not know, and reaches no node.
+    `per_device` (perDeviceNodeSelection) is for slices only. If no field is set, the scope is of a kind that this
+    version does not know, and no node can use the devices.
     """
 
     node_name: str = ""
@@ -88,7 +85,7 @@ class ValidRange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RequestPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """CapacityRequestPolicy: how requests for a consumable capacity are defaulted, rounded and checked."""
+    """CapacityRequestPolicy: the default, rounding and validation of requests for a consumable capacity."""
 
     default: Quantity | None = None
     valid_values: tuple[Quantity, ...] = ()
@@ -103,7 +100,7 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CounterConsumption(msgspec.Struct, frozen=True, kw_only=True):
-    """DeviceCounterConsumption: what a device takes from one counter set of its pool."""
+    """DeviceCounterConsumption: what a device consumes of one counter set of its pool."""
 
     counter_set: str
     counters: tuple[tuple[str, Quantity], ...]
@@ -149,8 +146,8 @@ class ResourceSlice(msgspec.Struct, frozen=True, kw_only=True):
     """
     ResourceSlice: some devices or counter sets of one pool.
 
-    `invalid` says what is wrong with one that cannot be read: its pool gives nothing out. What is known of its devices
-    is what was readable last.
+    `invalid` is the decoding error of a slice that cannot be decoded: nothing of its pool is allocated. Its devices are
+    then those of the last version that could be decoded.
     """
 
     name: str
@@ -165,7 +162,7 @@ class ResourceSlice(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def pool_id(self) -> PoolId:
-        """The pool that it is a part of."""
+        """The pool of the slice."""
         return PoolId(self.driver, self.pool)
 
 
@@ -187,7 +184,7 @@ class DeviceClass(msgspec.Struct, frozen=True, kw_only=True):
     """
     DeviceClass; `selectors` are CEL expressions in order.
 
-    `invalid` says what is wrong with one that could never be read: nothing is allocated for requests that name it.
+    `invalid` is the decoding error of a class that could never be decoded: its requests get no devices.
     """
 
     name: str
@@ -202,8 +199,8 @@ class DeviceTaintRule(msgspec.Struct, frozen=True, kw_only=True):
     """
     DeviceTaintRule: adds a taint to the devices that it selects.
 
-    `selects_nothing` is a rule without a selector: by the API's text it selects no device (kube-scheduler's
-    tracker taints all of them).
+    `selects_nothing` is a rule without a selector: by the API documentation it selects no device (kube-scheduler's
+    resource slice tracker taints all devices).
     """
 
     name: str
@@ -216,9 +213,9 @@ class DeviceTaintRule(msgspec.Struct, frozen=True, kw_only=True):
 
 def drawn(device_id: DeviceId, device: Device) -> tuple[tuple[CounterId, int], ...]:
     """
-    Give what a device draws from the counters of its pool while it is held, in nano-units (KEP-4815).
+    Give what an allocated device consumes of the shared counters of its pool, in nano-units (KEP-4815).
 
-    Nothing where it publishes less: the API server admits any quantity.
+    Amounts below zero, which the API server admits, are left out.
     """
     return tuple(
         (CounterId(device_id.driver, device_id.pool, consumption.counter_set, counter), amount.nano)

@@ -1,7 +1,7 @@
 """
-Keys: how things are named, everywhere in the core.
+Keys of objects.
 
-They are `NamedTuple`s because they are hashed, sorted and unpacked all the time.
+They are `NamedTuple`s, because they are hashed, sorted and unpacked often. `str()` gives the form that messages use.
 """
 
 from typing import NamedTuple
@@ -14,15 +14,15 @@ class PodId(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        """As kubectl's users write it."""
+        """Write it as kubectl users do."""
         return f"{self.namespace}/{self.name}"
 
 
 class GangId(NamedTuple):
     """
-    A gang: by its PodGroup's API key, or by namespace and label value where there is no such object.
+    A gang by the API key of its PodGroup, or by namespace and value of Dovetail's label.
 
-    `source` tells apart what may have the same name: the API group of the PodGroup, or `dovetail.dev` for our label.
+    `source` is the API group of the PodGroup, or `dovetail.dev` for the label: names are unique only within a source.
     """
 
     namespace: str
@@ -30,7 +30,7 @@ class GangId(NamedTuple):
     source: str
 
     def __str__(self) -> str:
-        """As kubectl's users write it."""
+        """Write it as kubectl users do."""
         return f"{self.namespace}/{self.name}"
 
 
@@ -41,7 +41,7 @@ class ClaimId(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        """As kubectl's users write it."""
+        """Write it as kubectl users do."""
         return f"{self.namespace}/{self.name}"
 
 
@@ -52,7 +52,7 @@ class VolumeClaimId(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        """As kubectl's users write it."""
+        """Write it as kubectl users do."""
         return f"{self.namespace}/{self.name}"
 
 
@@ -63,12 +63,12 @@ class PoolId(NamedTuple):
     pool: str
 
     def __str__(self) -> str:
-        """As messages name it."""
+        """Write it as messages name it."""
         return f"{self.driver}/{self.pool}"
 
 
 class DeviceId(NamedTuple):
-    """A device: the slice object that lists it may change, this triple does not."""
+    """A device by driver, pool and name; it is the same device if another slice lists it."""
 
     driver: str
     pool: str
@@ -76,16 +76,16 @@ class DeviceId(NamedTuple):
 
     @property
     def pool_id(self) -> PoolId:
-        """The pool that the device belongs to."""
+        """The pool of the device."""
         return PoolId(self.driver, self.pool)
 
     def __str__(self) -> str:
-        """As messages name it."""
+        """Write it as messages name it."""
         return f"{self.driver}/{self.pool}/{self.device}"
 
 
 class CounterId(NamedTuple):
-    """One counter of one counter set; keyed by driver too, which upstream forgets (k/k#140434)."""
+    """One counter of one counter set; the driver is part of the key, which kube-scheduler lacks (k/k#140434)."""
 
     driver: str
     pool: str

@@ -1,7 +1,4 @@
-"""Node selectors, tolerations and taints: relations between objects and nodes, as the core API defines them.
-
-Label selectors (meta/v1 LabelSelector): a relation between objects and the labels of pods and namespaces.
-"""
+"""Label selectors (meta/v1), and node selectors, taints and tolerations (core/v1)."""
 
 from collections.abc import Collection, Mapping
 from enum import StrEnum
@@ -20,7 +17,7 @@ class LabelSelectorOperator(StrEnum):
 
 
 def is_met(operator: str, value: str | None, values: Collection[str]) -> bool:
-    """Whether a label's value (None: there is no such label) meets one operator; node selectors share these four."""
+    """Whether a label's value (None: no such label) meets an operator that label and node selectors share."""
     match operator:
         case LabelSelectorOperator.IN:
             return value is not None and value in values
@@ -35,33 +32,50 @@ def is_met(operator: str, value: str | None, values: Collection[str]) -> bool:
 
 
 class LabelRequirement(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
-    """meta/v1 LabelSelectorRequirement; an operator that is not known holds for nothing."""
+    """meta/v1 LabelSelectorRequirement; an unknown operator matches nothing."""
 
     key: str
     operator: str
     values: tuple[str, ...] = ()
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """Whether it holds for an object with these labels."""
+        """Whether the requirement matches labels."""
         return is_met(self.operator, labels.get(self.key), self.values)
+
+    def __str__(self) -> str:
+        """Write it as kubectl takes selectors: `app=web`, `tier in (a, b)`, `!old`."""
+        match self.operator:
+            case LabelSelectorOperator.IN if len(self.values) == 1:
+                return f"{self.key}={self.values[0]}"
+            case LabelSelectorOperator.IN | LabelSelectorOperator.NOT_IN:
+                word = "in" if self.operator == LabelSelectorOperator.IN else "notin"
+                return f"{self.key} {word} ({', '.join(self.values)})"
+            case LabelSelectorOperator.EXISTS:
+                return self.key
+            case _:
+                return f"!{self.key}"
 
 
 class LabelSelector(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     """
-    meta/v1 LabelSelector: all requirements hold; without any it selects everything.
+    meta/v1 LabelSelector: the conjunction of its requirements; without any it selects everything.
 
-    `matchLabels` are `In` requirements here. A selector that is absent (None where one is expected) selects nothing.
+    `matchLabels` are `In` requirements. An absent selector (None) selects nothing.
     """
 
     requirements: tuple[LabelRequirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether it selects an object with these labels."""
+        """Whether the selector matches labels."""
         return all(each.holds(labels) for each in self.requirements)
+
+    def __str__(self) -> str:
+        """Write it as kubectl takes selectors, with commas between the requirements."""
+        return ",".join(map(str, self.requirements))
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The labels that it looks at, each once."""
+        """The label keys of its requirements, each once."""
         return tuple(dict.fromkeys(each.key for each in self.requirements))
 
 
@@ -77,7 +91,7 @@ class NodeSelectorOperator(StrEnum):
 
 
 class NodeSelectorRequirement(msgspec.Struct, frozen=True, kw_only=True):
-    """core/v1 NodeSelectorRequirement; `operator` stays text where the server knows one that we do not."""
+    """core/v1 NodeSelectorRequirement; `operator` stays text: a newer API server may have more operators."""
 
     key: str
     operator: str
@@ -85,14 +99,14 @@ class NodeSelectorRequirement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeSelectorTerm(msgspec.Struct, frozen=True, kw_only=True):
-    """core/v1 NodeSelectorTerm: all requirements hold; a term without any matches nothing."""
+    """core/v1 NodeSelectorTerm: the conjunction of its requirements; a term without any matches nothing."""
 
     match_expressions: tuple[NodeSelectorRequirement, ...] = ()
     match_fields: tuple[NodeSelectorRequirement, ...] = ()
 
 
 class NodeSelector(msgspec.Struct, frozen=True, kw_only=True):
-    """core/v1 NodeSelector: at least one term holds."""
+    """core/v1 NodeSelector: the disjunction of its terms."""
 
     terms: tuple[NodeSelectorTerm, ...] = ()
 
@@ -108,27 +122,25 @@ class TaintEffect(StrEnum):
 
 BINDING_FAILED_TAINT: Final = "dovetail.dev/binding-failed"
 """
-The key of the taint of a device that did not get ready for a pod; kept by the scheduler, not in the API. Only a
-toleration with this very key covers it: who tolerates everything must not be given the same device over and over.
+Key of the taint of a device whose binding conditions failed. The scheduler keeps the taint; it is not in the API. Only
+a toleration with this key tolerates it, so that a pod that tolerates everything does not get the device over and over.
 """
-
 
 SUSPECT_TAINT: Final = "dovetail.dev/suspect"
 """
-The key of the taint, of effect None, of a device that work failed on or that was reported unhealthy; kept by the
-scheduler, not in the API. It keeps nobody away: such devices are given last.
+Key of the taint (effect None) of a device on which pods failed or that was reported unhealthy. The scheduler keeps the
+taint; it is not in the API. It excludes no pod: such devices are allocated last.
 """
-
 
 UNREADABLE_TAINT: Final = "dovetail.dev/unreadable"
 """
-The key of the taint of devices that a claim may hold whose allocation cannot be read, or that a DeviceTaintRule means
-whose own taint cannot be; kept by the scheduler, not in the API. No toleration covers it.
+Key of the taint of devices that a claim with an undecodable allocation may hold, or that a DeviceTaintRule with an
+undecodable taint selects. The scheduler keeps the taint; it is not in the API. No toleration tolerates it.
 """
 
 
 class Taint(msgspec.Struct, frozen=True, kw_only=True):
-    """A taint of a node or device; an unknown effect stays as text and blocks nothing."""
+    """A taint of a node or device; an unknown effect stays text and excludes no pod."""
 
     key: str
     value: str = ""

@@ -1,7 +1,4 @@
-"""Nodes (core/v1 Node).
-
-Namespaces (core/v1 Namespace).
-"""
+"""Nodes and namespaces (core/v1)."""
 
 import msgspec
 
@@ -20,7 +17,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     A node.
 
     `allocatable` is sorted by resource name: cpu in millicores, everything else in whole units (bytes, pods,
-    devices). `labels` is sorted by key, and so is `declared_features` (`status.declaredFeatures`, KEP-5328).
+    devices). `labels` is sorted by key, and so is `declared_features` (`status.declaredFeatures`, KEP-5328). `images` are
+    pairs of image name and size in bytes.
     """
 
     name: str

@@ -1,8 +1,10 @@
-"""Pods, as far as they decide where a pod may run (core/v1 Pod).
+"""
+Pods (core/v1 Pod): the fields that decide where a pod may run.
 
-What a pod asks of the pods around it: host ports, affinity to other pods and against them, spreading (core/v1).
+Resource requests, node and pod affinity, topology spread, host ports, tolerations, claims, volumes and the gang.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -10,13 +12,14 @@ import msgspec
 from solver.domain.gang import GangNote
 from solver.domain.ids import ClaimId, GangId, PodId, VolumeClaimId
 from solver.domain.label_selectors import LabelSelector, NodeSelector, NodeSelectorTerm, Toleration
+from solver.domain.quantity import unit_of
 from solver.domain.volumes import PodVolume
 
 ANY_ADDRESS = "0.0.0.0"
 
 
 class HostPort(msgspec.Struct, frozen=True, kw_only=True):
-    """A port of its node that a pod takes (ContainerPort.hostPort); `address` is `ANY_ADDRESS` where none is named."""
+    """ContainerPort.hostPort; `address` is `ANY_ADDRESS` where the container names no hostIP."""
 
     address: str = ANY_ADDRESS
     protocol: str = "TCP"
@@ -24,16 +27,16 @@ class HostPort(msgspec.Struct, frozen=True, kw_only=True):
 
 
 EVERY_PORT: Final = HostPort(protocol="", port=0)
-"""Of a pod whose host ports cannot be read: no other one that wants any is put beside it."""
+"""The port of a pod whose host ports cannot be decoded: it conflicts with every other host port."""
 
 
 class PodTerm(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     """
-    core/v1 PodAffinityTerm: pods that `selector` selects, seen from one domain of `topology_key`.
+    core/v1 PodAffinityTerm: the pods that `selector` selects, in one domain of `topology_key`.
 
-    Pods of `namespaces` count and of those that `namespace_selector` selects; the term's own pod's namespace is in
-    `namespaces` where the API object names neither. `matchLabelKeys` and `mismatchLabelKeys` are merged into
-    `selector`, as the API server does. An absent selector selects nothing.
+    The term selects pods of `namespaces` and of the namespaces that `namespace_selector` selects. Where the API object
+    has neither, `namespaces` is the namespace of the term's pod. `matchLabelKeys` and `mismatchLabelKeys` are merged
+    into `selector`, as the API server does. An absent selector selects nothing.
     """
 
     topology_key: str
@@ -53,9 +56,10 @@ class SpreadConstraint(msgspec.Struct, frozen=True, kw_only=True):
     """
     core/v1 TopologySpreadConstraint: pods that `selector` selects in the pod's namespace, counted per domain.
 
-    `is_required` says DoNotSchedule, otherwise ScheduleAnyway. `min_domains` is 1 where none is set. `honours_affinity`
-    and `honours_taints` say whether only nodes count that match the pod's node selector and affinity, and whose taints
-    it tolerates (nodeAffinityPolicy, nodeTaintsPolicy; KEP-3094). `matchLabelKeys` is merged into `selector`.
+    `is_required` is DoNotSchedule, otherwise ScheduleAnyway. `min_domains` is 1 where the API object has none.
+    `honours_affinity` and `honours_taints` are nodeAffinityPolicy and nodeTaintsPolicy (KEP-3094): whether nodes count
+    that the pod's node affinity excludes, or whose taints it does not tolerate. `matchLabelKeys` is merged into
+    `selector`.
     """
 
     topology_key: str
@@ -68,19 +72,19 @@ class SpreadConstraint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 PREEMPTIBLE: Final = "dovetail.dev/preemptible"
-"""Annotation of a pod: with the value `false` no pod of higher priority has it evicted."""
+"""Annotation of a pod: with the value `false`, the pod is never a victim of preemption."""
 
 
 FILLS_NODE: Final = (("pods", 2**52),)
-"""Requests of a pod of which is not known what it takes of its node: every place for pods that there is."""
+"""Requests of a pod whose requests cannot be decoded: it takes every pod slot of its node."""
 
 
 class PodClaim(msgspec.Struct, frozen=True, kw_only=True):
     """
     One entry of spec.resourceClaims, resolved through status.resourceClaimStatuses.
 
-    Exactly one case holds: `claim` is set (its ResourceClaim's key); `is_skipped` (the claim controller decided
-    that none is needed); neither: the claim made from `template` does not exist yet.
+    Exactly one case holds: `claim` is set (the key of the ResourceClaim); `is_skipped` is true (the claim controller
+    needs none); or neither, because the claim from `template` does not exist yet.
     """
 
     entry: str
@@ -90,7 +94,7 @@ class PodClaim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Unhealthy(msgspec.Struct, frozen=True, kw_only=True):
-    """A device that the kubelet reports unhealthy: the entry of the pod's claim, the request, an id (KEP-4680)."""
+    """A device that the kubelet reports unhealthy (KEP-4680): the pod's claim entry, the request, the resource id."""
 
     entry: str
     request: str
@@ -98,7 +102,7 @@ class Unhealthy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Controller(msgspec.Struct, frozen=True, kw_only=True):
-    """The owner that manages a pod and replaces it (metadata.ownerReferences with `controller`)."""
+    """The controller of a pod (metadata.ownerReferences with `controller: true`)."""
 
     kind: str
     uid: str
@@ -112,24 +116,24 @@ class ContainerRequests(msgspec.Struct, frozen=True, kw_only=True):
     is_init: bool = False
     is_sidecar: bool = False
     claims: tuple[str, ...] = ()
-    """Entries of the pod's claims that it uses."""
+    """Names of the entries of spec.resourceClaims that the container uses."""
 
 
 class Pod(msgspec.Struct, frozen=True, kw_only=True):
     """
     A pod.
 
-    `requests` is what the pod takes from a node (containers, init containers, sidecars, overhead, pod-level
-    resources as kube-scheduler sums them), sorted by resource: cpu in millicores, everything else in whole
-    units; the one pod that it counts as is not in it. `creation` is the RFC 3339 creation timestamp.
-    `gang` is the gang that it belongs to, by its PodGroup, its coscheduling label or our own; `gang_note` what its own
-    annotations say of that. `pod_group` is the name of its PodGroup of scheduling.k8s.io, if it has one.
-    `affinity` and `anti_affinity` are the required terms; what is preferred carries a weight of 1 to 100. `images` are
-    the names of its containers' images.
-    `invalid` says what is wrong with an object that could not be read whole; it is never placed then. One with a node
-    whose requests cannot be read has `FILLS_NODE` for them: no pod is put beside it.
-    `started` is when the kubelet took it up, in seconds since the epoch (0: not yet). `is_preemptible` is false where
-    its annotation dovetail.dev/preemptible says so: no pod of higher priority has it evicted.
+    `requests` is what the pod takes from a node, sorted by resource: cpu in millicores, everything else in whole
+    units. It sums containers, init containers, sidecars, overhead and pod-level resources as kube-scheduler does, and
+    leaves out the resource `pods`. `creation` is the RFC 3339 creation timestamp.
+    `gang` is the pod's gang, from its PodGroup, its coscheduling label or Dovetail's label. `gang_note` holds the
+    gang annotations of the pod. `pod_group` is the name of its PodGroup of scheduling.k8s.io, if it has one.
+    `affinity` and `anti_affinity` are the required terms; preferred terms have a weight of 1 to 100. `images` are the
+    images of its containers.
+    `invalid` is the decoding error of an object that cannot be decoded; such a pod is never placed. If it is bound and
+    its requests cannot be decoded, they are `FILLS_NODE`.
+    `started` is status.startTime in seconds since the epoch, 0 before the kubelet has started it. `is_preemptible` is
+    false where the annotation dovetail.dev/preemptible is `false`.
     """
 
     id: PodId
@@ -159,7 +163,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     tolerations: tuple[Toleration, ...] = ()
     claims: tuple[PodClaim, ...] = ()
     level_slack: tuple[tuple[str, int], ...] = ()
-    """For resources with pod-level requests: what these leave for claims (KEP-5517), in the units of `requests`."""
+    """For resources with pod-level requests: the rest that claims may take (KEP-5517), in the units of `requests`."""
     volumes: tuple[PodVolume, ...] = ()
     pod_group: str = ""
     gang: GangId | None = None
@@ -170,13 +174,13 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     is_deleting: bool = False
     is_terminal: bool = False
     has_failed: bool = False
-    """Whether it ended as Failed by its own doing: not evicted, preempted or the like (condition DisruptionTarget)."""
+    """Whether its phase is Failed and no disruption (condition DisruptionTarget) is the cause."""
     unhealthy: tuple[Unhealthy, ...] = ()
     invalid: str = ""
 
     @property
     def claim_ids(self) -> tuple[ClaimId, ...]:
-        """The claims that it uses, each once, in the order of its entries."""
+        """The claims that the pod uses, each once, in the order of its entries."""
         if len(self.claims) < 2:  # noqa: PLR2004 -- nearly always, and asked for often
             only = self.claims[0].claim if self.claims else None
             return () if only is None else (only,)
@@ -184,7 +188,32 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def volume_claims(self) -> tuple[VolumeClaimId, ...]:
-        """The persistent volume claims that it uses, each once, in the order of its volumes."""
+        """The persistent volume claims that the pod uses, each once, in the order of its volumes."""
         if not self.volumes:
             return ()
         return tuple(dict.fromkeys(each.claim for each in self.volumes if each.claim is not None))
+
+
+class NodeAllocatableClaimStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    NodeAllocatableResourceClaimStatus (KEP-5517): the native node resources that a claim's devices take.
+
+    `resources` are in nano-units; `containers` are those that use the claim.
+    """
+
+    claim: ClaimId
+    containers: tuple[str, ...]
+    resources: tuple[tuple[str, int], ...]
+
+
+def with_node_allocatable(pod: Pod, statuses: Iterable[NodeAllocatableClaimStatus]) -> Pod:
+    """Add what the pod's claims take of the node to its requests; pod-level requests contain it already."""
+    more: dict[str, int] = {}
+    for resource, nano in (pair for each in statuses for pair in each.resources):
+        more[resource] = more.get(resource, 0) + nano
+    inside = {name for name, _ in pod.level_slack}
+    requests = dict(pod.requests)
+    for resource, nano in more.items():
+        if resource not in inside:
+            requests[resource] = requests.get(resource, 0) - (-nano // unit_of(resource))
+    return msgspec.structs.replace(pod, requests=tuple(sorted(requests.items()))) if more else pod

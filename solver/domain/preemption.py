@@ -1,6 +1,7 @@
-"""Preemption: who may make room for whom, and what protects pods from it (policy/v1 PodDisruptionBudget).
+"""
+Preemption and starvation: which pods may be victims, what protects them, and which nodes are reserved.
 
-Nodes that are kept for somebody who was passed over for too long.
+A pod that waits too long while later pods are placed is overdue; nodes are reserved for it (`NodeReservation`).
 """
 
 from typing import Final
@@ -11,29 +12,30 @@ from solver.domain.ids import PodId
 from solver.domain.label_selectors import LabelSelector
 
 PASSED_OVER: Final = "passed over for too long"
-"""How the reason begins that a pod gets for which nodes are held; a restart knows it by that."""
+"""Prefix of the message of a pod with a node reservation; a restarted scheduler recognises such a pod by it."""
 
 
 class HoldBounds(msgspec.Struct, frozen=True, kw_only=True):
     """
-    How many nodes may be held at once, in percent of all nodes, and for the pods of one namespace.
+    How many nodes may be reserved at once, in percent of all nodes, in total and for one namespace.
 
-    Each is one node at least, unless it is 0. A gang may exceed them while nothing else is held, up to half of all.
+    Each limit is at least one node, unless it is 0. A gang may exceed them if it has the only reservation, up to half
+    of all nodes.
     """
 
     percent: int = 10
     percent_of_namespace: int = 5
 
     def most(self, node_count: int) -> int:
-        """Give the most nodes that are held in a cluster of so many."""
+        """Give the most nodes that are reserved in a cluster of `node_count` nodes."""
         return _share(node_count, self.percent)
 
     def most_of_namespace(self, node_count: int) -> int:
-        """Give the most nodes that are held for one namespace."""
+        """Give the most nodes that are reserved for one namespace."""
         return _share(node_count, min(self.percent, self.percent_of_namespace))
 
     def most_of_gang(self, node_count: int) -> int:
-        """Give the most nodes that one gang holds by itself."""
+        """Give the most nodes that are reserved for one gang."""
         return max(self.most(node_count), (node_count + 1) // 2) if self.percent else 0
 
 
@@ -43,11 +45,10 @@ def _share(count: int, percent: int) -> int:
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
     """
-    Nodes that are kept for pods (one, or a gang's) until those can be placed there.
+    Nodes that are reserved for an overdue pod, or for the pods of a gang, until they are placed there.
 
-    Pods of a lower priority, or of the same one and not overdue for longer, take no devices of these nodes, and of
-    everything else only what is left beside `requests`, which is what the pods ask of each of the nodes. `uids` are
-    the pods' uids, the first of them that of `pod`.
+    Pods of a lower priority, or of the same priority and not overdue for longer, take no devices of these nodes, and
+    leave `requests` free on each of them. `uids` are the uids of the pods, first that of `pod`.
     """
 
     pod: PodId
@@ -60,10 +61,11 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
 
 class DisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
     """
-    A PodDisruptionBudget: how many of the pods that it selects may be evicted now (`disruptionsAllowed`).
+    PodDisruptionBudget (policy/v1); `allowed` is status.disruptionsAllowed.
 
-    `selector` is None where it selects nothing. `disrupted` names pods whose eviction was granted and is not seen yet:
-    they are counted off already. `is_stale` says that the status is of an older spec: nothing is granted then.
+    `selector` is None if it selects nothing. `disrupted` is status.disruptedPods: pods whose eviction was granted and
+    not observed yet; `allowed` excludes them already. `is_stale` says that the status belongs to an older generation:
+    the API server refuses evictions then.
     """
 
     namespace: str
@@ -74,19 +76,19 @@ class DisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
     is_stale: bool = False
 
     def selects(self, namespace: str, labels: dict[str, str]) -> bool:
-        """Whether a pod of a namespace with these labels is protected by it."""
+        """Whether the budget protects a pod with these labels."""
         return namespace == self.namespace and self.selector is not None and self.selector.matches(labels)
 
 
 SYSTEM_PRIORITY: Final = 2_000_000_000
-"""Where the priorities of the system begin (scheduling.SystemCriticalPriority); users' classes end at half of it."""
+"""scheduling.SystemCriticalPriority; users' priority classes have at most half of it."""
 
 
 class Protection(msgspec.Struct, frozen=True, kw_only=True):
     """
-    What keeps a pod from being evicted: its annotation, its PodDisruptionBudgets, its gang, and how short it has run.
+    What protects a pod from eviction: its annotation, its PodDisruptionBudgets, its gang, and a minimum run time.
 
-    What is false here is best effort: pods that it covers go last, where no others help.
+    A protection that is false here is best effort: the pods that it covers are victims only if no others suffice.
     """
 
     annotation: bool = True
@@ -100,12 +102,12 @@ UNPROTECTED: Final = Protection(annotation=False, budgets=False, gangs=False, mi
 
 class PreemptionRules(msgspec.Struct, frozen=True, kw_only=True):
     """
-    What may be evicted for the pods of a profile; nothing at all by default.
+    Which pods may be evicted for the pods of a profile; none by default.
 
-    `is_enabled` allows it for room on nodes (cpu, memory, ports and so on), `frees_devices` also counts on the devices
-    of victims. Victims are pods of `scheduler_names`; those that hold devices have run for `minimum_run_seconds` at
-    `now` (seconds since the epoch). At most `most_victims` are evicted by one plan; `ceiling` is what that can be at
-    best, when no eviction was made for a while. `protection` binds preemptors of a priority below `binds_below`; for
+    `is_enabled` allows preemption for node resources (cpu, memory, ports and so on), `frees_devices` also for devices.
+    Victims are pods of `scheduler_names`. Victims with devices must have run for `minimum_run_seconds` at `now`
+    (seconds since the epoch). A plan evicts at most `most_victims` pods; `ceiling` is the largest value of that limit,
+    reached after a while without evictions. `protection` binds preemptors with a priority below `binds_below`; for
     others it is best effort, as PodDisruptionBudgets are in kube-scheduler.
     """
 
@@ -120,15 +122,15 @@ class PreemptionRules(msgspec.Struct, frozen=True, kw_only=True):
     binds_below: int = SYSTEM_PRIORITY
 
     def binding(self, priority: int) -> Protection:
-        """Say what protects pods from preemptors of a priority."""
+        """Give the protection of pods from preemptors of a priority."""
         return self.protection if priority < self.binds_below else UNPROTECTED
 
 
 class Victim(msgspec.Struct, frozen=True, kw_only=True):
     """
-    A pod to be evicted, with the node that it leaves and a sentence fragment that says what for.
+    A pod to evict, its node, and a sentence fragment that says for which pod.
 
-    `breaks_budgets` says that it is deleted where a PodDisruptionBudget refuses its eviction.
+    `breaks_budgets` says that the pod is deleted if a PodDisruptionBudget refuses its eviction.
     """
 
     pod: PodId

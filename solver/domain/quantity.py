@@ -29,22 +29,22 @@ class QuantityError(ValueError):
 
 
 class OutOfRangeError(QuantityError):
-    """The text is a quantity with an exponent beyond all reason."""
+    """The text is a quantity with an exponent out of range."""
 
 
 class Quantity(msgspec.Struct, frozen=True, order=False):
     """
     A quantity and the text it came from.
 
-    Equality and hash include the text: two spellings of one value are different frozen values (CEL's `isInteger`
-    can tell them apart). Compare `nano` for the amount.
+    Equality and hash include the text, because CEL's `isInteger` distinguishes spellings of one amount. Compare `nano`
+    for the amount.
     """
 
     nano: int
     text: str
 
     def __str__(self) -> str:
-        """Give it as it was published."""
+        """Give the text as published."""
         return self.text
 
 

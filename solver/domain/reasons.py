@@ -1,36 +1,38 @@
-"""Why a pod waits: closed codes that machines act on, messages that people read."""
+"""Why a pod waits: reasons with a closed code and a message, and the diagnosis of one pod (`dovetail explain`)."""
 
 from enum import StrEnum
 
 import msgspec
+
+from solver.domain.ids import PodId
 
 
 class ReasonCode(StrEnum):
     """
     What keeps a pod from being placed.
 
-    The queue wakes a pod by its codes (see `scheduler.queue.queueing_hints`), metrics count by them, JSON output shows
-    them: a new cause is a new code, never a new meaning of an old one.
+    The queue requeues a pod by its codes (`scheduler.queue.queueing_hints`), metrics count by them, JSON output shows
+    them. A new cause gets a new code; the meaning of a code never changes.
     """
 
     POD_INVALID = "PodInvalid"
-    """The pod object could not be read whole."""
+    """The pod object cannot be decoded."""
     CLAIM_MISSING = "ClaimMissing"
-    """A named claim, or the claim to be made from a template, does not exist yet."""
+    """A named claim, or the claim from a template, does not exist yet."""
     CLAIM_NOT_OWNED = "ClaimNotOwned"
     """A claim from a template belongs to another pod."""
     CLAIM_DELETING = "ClaimDeleting"
     """A claim is being deleted."""
     CLAIM_INVALID = "ClaimInvalid"
-    """A claim cannot be read whole or asks for what this version does not know."""
+    """A claim cannot be decoded, or uses a feature that this version does not know."""
     CLAIM_FULL = "ClaimFull"
     """A claim has as many consumers as the API allows (256)."""
     CLAIM_ELSEWHERE = "ClaimElsewhere"
-    """A claim is allocated on nodes that it names, and the node is none of them."""
+    """A claim is allocated on certain nodes, and the node is none of them."""
     CLAIM_OUT_OF_REACH = "ClaimOutOfReach"
-    """A claim is allocated on all nodes with some labels, which the node does not have."""
+    """A claim is allocated on all nodes with certain labels, and the node lacks them."""
     CLAIM_TAINTED = "ClaimTainted"
-    """A claim is allocated, and one of its devices has since got a taint that it does not tolerate."""
+    """A claim is allocated, and one of its devices has got a taint since that the claim does not tolerate."""
     CLAIM_TOO_LARGE = "ClaimTooLarge"
     """A claim needs more devices than an allocation may hold (32)."""
     CLASS_MISSING = "ClassMissing"
@@ -38,7 +40,7 @@ class ReasonCode(StrEnum):
     SELECTOR_INVALID = "SelectorInvalid"
     """A CEL expression of a class or request does not compile."""
     SELECTOR_FAILED = "SelectorFailed"
-    """A CEL expression failed at run time on devices that nothing else excludes."""
+    """A CEL expression failed at run time on devices that are not excluded otherwise."""
     NO_NODES = "NoNodes"
     """The cluster has no nodes."""
     NODE_UNSCHEDULABLE = "NodeUnschedulable"
@@ -52,89 +54,89 @@ class ReasonCode(StrEnum):
     NODE_RESOURCES = "NodeResources"
     """The node has too little of a resource left (cpu, memory, pods, extended resources)."""
     NODE_TOO_SMALL = "NodeTooSmall"
-    """The pod asks for more of a resource than the node has with no pod on it: no pod that leaves helps."""
+    """The pod requests more of a resource than the empty node has: evicting pods does not help."""
     NODE_PORTS = "NodePorts"
     """A host port of the pod is taken on the node."""
     POD_AFFINITY = "PodAffinity"
-    """No pod that the required pod affinity asks for is in the node's domain, or the node lacks its label."""
+    """The node's domain has no pod that the required pod affinity selects, or the node lacks the topology label."""
     POD_ANTI_AFFINITY = "PodAntiAffinity"
-    """A pod in the node's domain and this one may not be together: one of them has a required anti-affinity."""
+    """Required anti-affinity of the pod, or of a pod in the node's domain, excludes the node."""
     TOPOLOGY_SPREAD = "TopologySpread"
-    """A spread constraint would be broken by one pod more in the node's domain."""
+    """One more pod in the node's domain would break a topology spread constraint."""
     TOPOLOGY_LABEL = "TopologyLabel"
-    """The node lacks a label that a spread constraint counts by."""
+    """The node lacks the topology label of a spread constraint."""
     DEVICES_NONE = "DevicesNone"
-    """No device that the node can use matches a request, or none of them is large enough for it."""
+    """No device that the node can use matches a request, or none is large enough."""
     DEVICES_IN_USE = "DevicesInUse"
     """Devices match, and too few of them are free."""
     DEVICES_TAINTED = "DevicesTainted"
     """Devices match and are free, and too few of them are untainted or tolerated."""
     DEVICES_AVOIDED = "DevicesAvoided"
-    """Devices match and are free, and too few of them got ready the last time that a pod was to have them."""
+    """Devices match and are free, and too many of them failed to get ready for a pod before (binding conditions)."""
     DEVICES_CAPACITY = "DevicesCapacity"
     """Shareable devices match, and too few of them have the capacity left."""
     DEVICES_COUNTERS = "DevicesCounters"
     """Devices match, and the counters that they share are exhausted."""
     DEVICES_CONSTRAINT = "DevicesConstraint"
-    """Enough devices are free, and none of their combinations meets the claim's constraints."""
+    """Enough devices are free, and no combination of them meets the claim's constraints."""
     DEVICES_NOT_OWNED = "DevicesNotOwned"
-    """Devices match that the configuration gives to another scheduler."""
+    """Devices match, and the configuration (`devices.owned`) leaves them to another scheduler."""
     DEVICES_OFFERED_TWICE = "DevicesOfferedTwice"
-    """Devices match that a device plugin of their node offers too, as the extended resource of their class."""
+    """Devices match, and a device plugin of their node serves them too, as the extended resource of their class."""
     POOL_INCOMPLETE = "PoolIncomplete"
-    """A pool's newest generation is not published whole yet."""
+    """The newest generation of a pool is incomplete."""
     POOL_INVALID = "PoolInvalid"
     """A pool contradicts itself."""
     VOLUME_CLAIM_MISSING = "VolumeClaimMissing"
-    """A PersistentVolumeClaim, also one that is to be made for the pod, does not exist yet."""
+    """A PersistentVolumeClaim does not exist yet; it may be that of an ephemeral volume."""
     VOLUME_CLAIM_UNUSABLE = "VolumeClaimUnusable"
-    """A PersistentVolumeClaim is being deleted, has lost its volume, or was made for another pod."""
+    """A PersistentVolumeClaim is being deleted, has lost its volume, or belongs to another pod."""
     VOLUME_CLAIM_UNBOUND = "VolumeClaimUnbound"
-    """A PersistentVolumeClaim that does not wait for its pod is not bound yet."""
+    """A PersistentVolumeClaim with immediate binding is not bound yet."""
     VOLUME_MISSING = "VolumeMissing"
     """A PersistentVolumeClaim is bound to a PersistentVolume that does not exist."""
     VOLUME_ELSEWHERE = "VolumeElsewhere"
-    """A bound PersistentVolume cannot be used on the node, or is in another zone."""
+    """A bound PersistentVolume is not accessible from the node, or is in another zone."""
     VOLUME_NONE = "VolumeNone"
-    """No PersistentVolume of the node fits a claim, and none can be made there."""
+    """No PersistentVolume of the node fits a claim, and none can be provisioned there."""
     VOLUME_CAPACITY = "VolumeCapacity"
-    """The storage that the node reaches has too little room for a volume to be made."""
+    """The storage that the node reaches has too little capacity to provision a volume."""
     VOLUME_EXCLUSIVE = "VolumeExclusive"
     """A PersistentVolumeClaim that only one pod may use (ReadWriteOncePod) is in use."""
     VOLUME_IN_USE = "VolumeInUse"
-    """A pod on the node uses a disk that it does not share."""
+    """A pod on the node uses a disk of the pod, and the disk cannot be shared."""
     VOLUME_CONTENDED = "VolumeContended"
-    """Other pods that were decided with the pod got the volumes, or the attachments, that it needs."""
+    """Pods that were decided with the pod got the volumes or attachments that it needs."""
     VOLUME_ATTACHMENTS = "VolumeAttachments"
     """The node has as many volumes of a driver attached as it can have."""
     GANG_INCOMPLETE = "GangIncomplete"
-    """Too few members of the pod's gang exist, or the object that describes it does not."""
+    """Too few members of the pod's gang exist, or its PodGroup does not exist."""
     GANG_INVALID = "GangInvalid"
-    """What describes the pod's gang cannot be read, or its members disagree about it."""
+    """The gang's PodGroup or annotations cannot be decoded, or its members contradict each other."""
     GANG_UNPLACED = "GangUnplaced"
-    """Enough members of the pod's gang exist, and too few of them can be placed together."""
+    """Enough members of the pod's gang exist, and too few of them fit together."""
     PREEMPTING = "Preempting"
-    """Pods of lower priority are being evicted for the pod, or leave by themselves, and are not gone yet."""
+    """The victims of the pod, or pods that terminate by themselves, are not gone yet."""
     NO_VICTIMS = "NoVictims"
-    """The pod may have others evicted, and no set of pods that may be would make enough room."""
+    """The pod may preempt others, and no set of allowed victims makes enough room."""
     GANG_TOPOLOGY = "GangTopology"
-    """The node is in no domain in which the pod's gang has to be, or not in the one where members of it run."""
-    NODE_HELD = "NodeHeld"
-    """The node is kept for a pod that was passed over for too long."""
-    HOLDING = "Holding"
-    """A node is kept for the pod, and what it needs there is not free yet."""
+    """The node is in no topology domain that the pod's gang can use, or not in that of its running members."""
+    NODE_RESERVED = "NodeReserved"
+    """The node is reserved for a pod that was passed over for too long."""
+    RESERVATION_PENDING = "ReservationPending"
+    """A node is reserved for the pod, and the resources that it needs there are not free yet."""
     OUTRANKED = "Outranked"
-    """The pod would fit alone; pods that go before it, or a larger number of pods, need the same room."""
+    """The pod would fit alone; pods of higher priority, or more pods, need the same room."""
     BUDGET = "Budget"
-    """No plan that places the pod was found within the time allowed, and none was ruled out."""
+    """The time limit ended before a plan that places the pod was found or ruled out."""
     TOO_COSTLY = "TooCostly"
-    """To decide about the pod takes more work than one decision may spend: selectors, or combinations of its claims."""
+    """Selectors or claim combinations of the pod cost more than one decision may spend."""
     SOLVER_FAILED = "SolverFailed"
-    """The solver failed on the batch that held the pod, or on the pod itself."""
+    """The solver failed on the pod's batch, or on the pod itself."""
     BINDING_FAILED = "BindingFailed"
     """A device did not get ready for the pod: a binding condition failed, or was not True in time."""
     VOLUME_BINDING_FAILED = "VolumeBindingFailed"
-    """A volume was not made or not bound for the pod in time, or was refused on the node."""
+    """A volume was not provisioned or bound in time for the pod, or was refused on the node."""
     CONFLICT = "Conflict"
     """The cluster changed between decision and write."""
     API_ERROR = "ApiError"
@@ -143,12 +145,69 @@ class ReasonCode(StrEnum):
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
     """
-    One reason, with the number of nodes that it holds for (0: it is not about nodes).
+    One reason, with the number of nodes to which it applies (0: it is not about nodes).
 
-    `message` is a sentence fragment as kube-scheduler's histogram has it: "Insufficient cpu", or for devices
-    "request gpus: 12 devices match, 3 are free, 1 fits together, 2 needed".
+    `message` is a sentence fragment as in kube-scheduler's FitError: "Insufficient cpu", or for devices
+    "request gpus: needs 2 devices, 12 match, 3 free, at most 1 of them on one node".
     """
 
     code: ReasonCode
     message: str
     node_count: int = 0
+
+
+class RequestCount(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    Devices of one node for one request (or one alternative of it: `request/alternative`).
+
+    `needed` is 0 for allocation mode All. `untainted` are the free devices without an untolerated taint; `aligned` is
+    the largest number of these that meet the request's constraints (None: it has no constraints); `together` is how
+    many the request gets beside the pod's other requests, at most `needed`.
+    """
+
+    request: str
+    needed: int
+    matching: int
+    free: int
+    untainted: int
+    aligned: int | None = None
+    together: int = 0
+
+
+class NodeDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    Nodes with the same answer.
+
+    `objections` exclude the nodes whatever devices they have. `conflict` is a minimal set of facts that cannot hold
+    together: the pod fits if any one of them is removed.
+    """
+
+    nodes: tuple[str, ...]
+    fits: bool
+    objections: tuple[str, ...] = ()
+    requests: tuple[RequestCount, ...] = ()
+    conflict: tuple[str, ...] = ()
+
+
+class NearestChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A change after which the pod fits on `node`: the solver has placed it with the change made."""
+
+    message: str
+    node: str
+
+
+class PodDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    Why one pod waits, node by node, and what would help.
+
+    `node` is the node that the plan gives to the pod, empty if the pod waits. `lost_to` are pods that the plan places
+    where the pod would fit alone; `is_proven` says that no plan places more pods of its priority.
+    """
+
+    pod: PodId
+    node: str = ""
+    reasons: tuple[Reason, ...] = ()
+    nodes: tuple[NodeDiagnosis, ...] = ()
+    lost_to: tuple[PodId, ...] = ()
+    is_proven: bool = True
+    changes: tuple[NearestChange, ...] = ()

@@ -1,4 +1,4 @@
-"""What a decision is made from: the cluster as it is believed to be, the pods to place, and how to choose."""
+"""The input of a decision: `Snapshot` (the cluster), `Batch` (the pods to place) and `Policy` (the objective)."""
 
 from collections.abc import Collection
 from typing import Final
@@ -26,12 +26,11 @@ from solver.domain.volumes import (
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """
-    A frozen picture of the cluster, every tuple sorted by its objects' keys.
+    A frozen view of the cluster, every tuple sorted by its objects' keys.
 
-    `pods` are those that hold a node: bound or assumed, and not terminal. `claims` are all claims of the cluster;
-    allocations and reservations that are assumed but not yet confirmed are already in them. `draws` says, for
-    allocated devices whose slice no longer tells (it changed or is gone), what they took of shared counters when
-    they were allocated: (counter, nano-units) pairs.
+    `pods` are the bound and assumed pods that are not terminal. `claims` are all claims of the cluster, with assumed
+    allocations and reservations. `draws` is for allocated devices whose slice changed or is gone: the shared counters
+    that they consumed when they were allocated, as (counter, nano-units) pairs.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -50,11 +49,11 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     attachments: tuple[VolumeAttachment, ...] = ()
     budgets: tuple[DisruptionBudget, ...] = ()
     nominated: tuple[Pod, ...] = ()
-    """Pods without a node that have one nominated, of any scheduler: room is held for them there."""
+    """Pods of any scheduler with status.nominatedNodeName and no node: their requests count there."""
     gangs: tuple[Gang, ...] = ()
-    """The gangs of running pods; one that is not among them counts as one that only goes whole."""
+    """The gangs of running pods; a gang that is not listed can only be evicted as a whole."""
     leaving: tuple[PodId, ...] = ()
-    """Pods among `pods` that are about to be evicted and do not show it yet."""
+    """Pods of `pods` whose eviction is requested and not observed yet."""
     draws: tuple[tuple[DeviceId, tuple[tuple[CounterId, int], ...]], ...] = ()
 
 
@@ -62,28 +61,28 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """
     Pods to decide together, in queue order (priority first, then how long they have waited).
 
-    `gangs` are those that the pods name, each once; a gang that is not among them demands nothing. `overdue` are pods
-    that were passed over for too long: a level above the others of their priority. `holds` are the nodes that are kept
-    for such pods, the one that has waited longest first, whether they are in the batch or not.
+    `gangs` are the gangs of the pods, each once; a gang that is not listed has no requirements. `overdue` are pods that
+    were passed over for too long: they form a level above the others of their priority. `node_reservations` are the
+    reservations for overdue pods, the longest waiting first, whether the pods are in the batch or not.
     """
 
     pods: tuple[Pod, ...]
     gangs: tuple[Gang, ...] = ()
     overdue: tuple[PodId, ...] = ()
-    holds: tuple[Hold, ...] = ()
+    node_reservations: tuple[Hold, ...] = ()
 
     def without(self, pods: Collection[PodId]) -> "Batch":
-        """Give the batch of all its pods but some."""
+        """Give the batch without some pods."""
         if not pods:
             return self
         return msgspec.structs.replace(self, pods=tuple(pod for pod in self.pods if pod.id not in pods))
 
     def levelled(self) -> "Batch":
         """
-        Give the batch with no pod of a gang above the pods that have to run with it.
+        Cap the priorities of gang members, so that one member of high priority does not lift the others.
 
-        A gang that needs `n` more pods goes by the n-th highest priority (spec.priority) of those that wait: one pod of
-        a high priority takes no room for others of a low one. Pods below that keep their own, and nothing is raised.
+        A gang that needs `n` more pods has the n-th highest priority (spec.priority) of its waiting pods as its cap.
+        Pods below the cap keep their priority.
         """
         ceilings = {gang.id: most for gang in self.gangs if (most := self._ceiling(gang)) is not None}
         if not ceilings:
@@ -97,7 +96,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, pods=pods)
 
     def _ceiling(self, gang: Gang) -> int | None:
-        """Give the highest priority that a gang's pods may go by; None where all have one anyway, or none is needed."""
+        """Give the priority cap of a gang's pods; None if they have one priority, or if the gang needs no more pods."""
         need = gang.min_count - gang.running_count
         if need <= 0:
             return None
@@ -105,17 +104,17 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
         return priorities[min(need, len(priorities)) - 1] if len(set(priorities)) > 1 else None
 
     def gangs_of(self, pods: Collection[Pod]) -> tuple[Gang, ...]:
-        """Give the gangs of the batch that some pods belong to."""
+        """Give the gangs of some pods of the batch."""
         named = {pod.gang for pod in pods}
         return tuple(each for each in self.gangs if each.id in named)
 
 
 class OwnedDevices(msgspec.Struct, frozen=True, kw_only=True):
     """
-    What may be allocated (`devices.owned` of the configuration); claims that are allocated already always count.
+    The devices that may be allocated (`devices.owned` of the configuration); existing allocations always count.
 
-    Empty `drivers` means every driver; `node_terms` are ORed, empty means every node. Devices that are not
-    local to a node are owned by their driver alone.
+    Empty `drivers` means every driver; `node_terms` are ORed, empty means every node. For devices that are not local
+    to a node only the driver matters.
     """
 
     drivers: tuple[str, ...] = ()
@@ -133,9 +132,9 @@ PACK: Final = (
     "device-value",
     "scores",
 )
-"""Fill few nodes and take the smallest device that does: whole groups of nodes, whole nodes and large devices stay."""
+"""Bin packing: use few nodes and the smallest device that suffices; keep groups, nodes and large devices whole."""
 SPREAD: Final = ("alternatives", "preferences", "suspects", "crowded-nodes", "device-value", "scores")
-"""Take devices where most are free, and few of each node."""
+"""Spreading: take devices of the nodes with the most free devices."""
 TOPOLOGY: Final = (
     "alternatives",
     "preferences",
@@ -148,15 +147,15 @@ TOPOLOGY: Final = (
     "device-value",
     "scores",
 )
-"""As `PACK`, and before everything else break no group of devices within a node that is whole."""
+"""As `PACK`, and before that keep groups of devices of a node (one PCIe root, say) whole."""
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True):
     """
-    How much each preference counts beside the others, by default as much as in kube-scheduler's default profile; 0 not.
+    Weights of the preferences, by default those of kube-scheduler's default profile; 0 turns one off.
 
-    The first four are preferences that pods or nodes state; the others are scores, of pods that take no device.
-    `free_of_devices` keeps pods without devices away from nodes that have some, which kube-scheduler does not do.
+    The first four are preferences of pods and nodes; the others score only pods without device claims.
+    `free_of_devices` keeps such pods away from nodes with devices, which kube-scheduler does not do.
     """
 
     node_affinity: int = 2
@@ -171,25 +170,25 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """
-    How to choose among valid plans: the names of the objective's levels, first the most important.
+    How to choose among valid plans: the objective's levels by name, the most important first.
 
-    The levels `placed` (strict by priority) always come first and are not listed. Levels about which a batch has
-    nothing to say are left out of its report.
+    The levels `placed` (one per priority) always come first and are not listed. Levels that do not apply to a batch
+    are not in its report.
     """
 
     name: str = "pack"
     levels: tuple[str, ...] = PACK
     weights: Weights = Weights()
     group_labels: tuple[str, ...] = ("nvidia.com/gpu.clique",)
-    """Node labels whose values group nodes that are worth more as long as none of their devices is in use."""
+    """Node labels whose values form groups of nodes; a group without devices in use is kept free if possible."""
     group_attributes: tuple[str, ...] = ("resource.kubernetes.io/pcieRoot",)
-    """Device attributes that group devices of a node in the same way, looked at where a level counts broken groups."""
+    """Device attributes whose values form groups of devices of a node, for the level `broken-groups`."""
     owned: OwnedDevices = OwnedDevices()
     sums_priorities: bool = False
-    """One level for all pods, worth their priorities, instead of one level per priority; for comparisons."""
+    """One level that sums the priorities of placed pods, instead of one level per priority; for comparisons."""
     preemption: PreemptionRules = PreemptionRules()
-    holds: HoldBounds = HoldBounds()
+    node_reservations: HoldBounds = HoldBounds()
     tells_inventory: bool = True
-    """Whether reasons may name nodes, devices and what these publish."""
+    """Whether reasons may name nodes, devices and their attributes."""
     allocates_where_plugins_serve: bool = False
-    """Whether devices are allocated on a node whose device plugin offers them as their class's extended resource."""
+    """Whether to allocate devices on nodes whose device plugin serves them as their class's extended resource too."""

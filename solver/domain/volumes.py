@@ -1,4 +1,4 @@
-"""Volumes of pods, as far as they decide where a pod may run (core/v1 and storage.k8s.io/v1)."""
+"""Volumes (core/v1 and storage.k8s.io/v1): the fields that decide where a pod may run."""
 
 from enum import StrEnum
 
@@ -9,7 +9,7 @@ from solver.domain.label_selectors import LabelSelector, NodeSelector
 
 
 class DiskKind(StrEnum):
-    """Sources written into the pod itself that pods on one node cannot share freely (VolumeRestrictions)."""
+    """Inline volume sources that pods of one node cannot share freely (plugin VolumeRestrictions)."""
 
     GCE = "gcePersistentDisk"
     AWS = "awsElasticBlockStore"
@@ -18,7 +18,7 @@ class DiskKind(StrEnum):
 
 
 class InlineDisk(msgspec.Struct, frozen=True, kw_only=True):
-    """A disk named in the pod: `name` is its identity within its kind; `monitors` (RBD) belong to that identity."""
+    """An inline disk of a pod: `name` identifies it within its kind, for RBD together with `monitors`."""
 
     kind: DiskKind
     name: str
@@ -28,9 +28,9 @@ class InlineDisk(msgspec.Struct, frozen=True, kw_only=True):
 
 class PodVolume(msgspec.Struct, frozen=True, kw_only=True):
     """
-    An entry of spec.volumes that decides something: a claim of its own or of the namespace, or an inline disk.
+    An entry of spec.volumes that matters for scheduling: a PersistentVolumeClaim or an inline disk.
 
-    `is_ephemeral` marks a claim that is made for the pod and named after both (`<pod>-<volume>`).
+    `is_ephemeral` marks a generic ephemeral volume; its claim is named `<pod>-<volume>`.
     """
 
     name: str
@@ -43,9 +43,9 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True):
     """
     A PersistentVolume.
 
-    `capacity` is in nano-units of bytes. `claim` is spec.claimRef, `claim_uid` empty where a person has written it.
-    `driver` and `handle` identify a CSI volume for attach limits; for an in-tree source that nodes may have migrated
-    they are those of its CSI driver, and `migrated_from` is the plugin.
+    `capacity` is in nano-units of bytes. `claim` is spec.claimRef; `claim_uid` is empty if a user has written it.
+    `driver` and `handle` identify a CSI volume for attach limits. For a migrated in-tree source they are those of the
+    CSI driver, and `migrated_from` is the in-tree plugin.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True):
     is_deleting: bool = False
 
     def is_bound_to(self, claim: "VolumeClaim") -> bool:
-        """Whether it is bound, or kept, for a claim."""
+        """Whether the volume is bound to a claim or reserved for it."""
         return self.claim == claim.id and self.claim_uid in {"", claim.uid}
 
 
@@ -75,9 +75,9 @@ class VolumeClaim(msgspec.Struct, frozen=True, kw_only=True):
     """
     A PersistentVolumeClaim.
 
-    `request` is in nano-units of bytes, None where it asks for no size. `selected_node` is the annotation
-    `volume.kubernetes.io/selected-node`, None where there is none. `owner_pod_uid` is the uid of the pod that controls
-    it. `invalid` says what is wrong with one that cannot be read: pods that use it are not placed.
+    `request` is in nano-units of bytes, None if it requests no size. `selected_node` is the annotation
+    `volume.kubernetes.io/selected-node`, None if it is missing. `owner_pod_uid` is the uid of the pod that controls the
+    claim. `invalid` is the decoding error of a claim that cannot be decoded: pods that use it are not placed.
     """
 
     id: VolumeClaimId
@@ -99,12 +99,12 @@ class VolumeClaim(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_bound(self) -> bool:
-        """Whether the volume controller has bound it to its end."""
+        """Whether the volume controller has completed the binding."""
         return bool(self.volume) and self.is_bind_completed
 
 
 class StorageClass(msgspec.Struct, frozen=True, kw_only=True):
-    """StorageClass; `allowed_topologies` are ORed terms of ANDed (label, values), none allows every node."""
+    """StorageClass; `allowed_topologies` are ORed terms of ANDed (label, values); no term allows every node."""
 
     name: str
     provisioner: str = ""
@@ -114,16 +114,16 @@ class StorageClass(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def provisions(self) -> bool:
-        """Whether volumes are made on demand."""
+        """Whether the class provisions volumes dynamically."""
         return self.provisioner not in {"", "kubernetes.io/no-provisioner"}
 
 
 class NodeDrivers(msgspec.Struct, frozen=True, kw_only=True):
     """
-    CSINode: per driver how many volumes can be attached to the node, None where there is no limit.
+    CSINode: by driver the limit of volumes that can be attached to the node, None for no limit.
 
-    `topology_keys` are, per driver, the node labels whose values say which volumes of it the node reaches; a driver
-    without any reaches all of them. `migrated` are the in-tree plugins whose volumes the node gives to CSI drivers.
+    `topology_keys` are, by driver, the node labels that decide which of its volumes the node can access; without keys
+    the node can access all. `migrated` are the in-tree plugins that the node has migrated to CSI.
     """
 
     node: str
@@ -134,9 +134,9 @@ class NodeDrivers(msgspec.Struct, frozen=True, kw_only=True):
 
 class StorageCapacity(msgspec.Struct, frozen=True, kw_only=True):
     """
-    CSIStorageCapacity: the largest volume (nano-units of bytes) of a class that nodes of a topology can get.
+    CSIStorageCapacity: `most` is the largest volume (nano-units of bytes) of a class for the nodes of a topology.
 
-    Without a `topology` no node can reach it; a `most` of None is not known, and allows none.
+    Without a `topology` no node can access the storage. If `most` is None, the capacity is unknown and no volume fits.
     """
 
     namespace: str
@@ -147,14 +147,14 @@ class StorageCapacity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StorageDriver(msgspec.Struct, frozen=True, kw_only=True):
-    """CSIDriver: whether it publishes capacities that count."""
+    """CSIDriver; `tracks_capacity` is spec.storageCapacity."""
 
     name: str
     tracks_capacity: bool = False
 
 
 class VolumeAttachment(msgspec.Struct, frozen=True, kw_only=True):
-    """VolumeAttachment of a PersistentVolume (of others `volume` is empty)."""
+    """VolumeAttachment; `volume` is the PersistentVolume, empty for inline volumes."""
 
     name: str
     attacher: str
@@ -164,10 +164,11 @@ class VolumeAttachment(msgspec.Struct, frozen=True, kw_only=True):
 
 class VolumeBinding(msgspec.Struct, frozen=True, kw_only=True):
     """
-    What a plan decides about a claim that waits for its first consumer; the uids guard against namesakes.
+    The plan's decision about a claim that waits for its first consumer (WaitForFirstConsumer).
 
-    `volume` is the PersistentVolume that it gets; where it is empty one is made for it: on `node`, or on the pod's own
-    node where that is empty too. Of pods that share a claim those on other nodes name the one that is selected.
+    `volume` is the PersistentVolume to bind; if it is empty, a volume is provisioned for `node`, or for the pod's own
+    node if that is empty too. Pods that share the claim on other nodes have the selected node in `node`. The uids tell
+    objects from later ones of the same name.
     """
 
     claim: VolumeClaimId
@@ -177,5 +178,5 @@ class VolumeBinding(msgspec.Struct, frozen=True, kw_only=True):
     node: str = ""
 
     def made_on(self, own: str) -> str:
-        """Give the node on which a volume is made, for a pod on its `own` node; empty where the claim gets another."""
+        """Give the node for which a volume is provisioned (`own`: the pod's node); empty if one exists."""
         return "" if self.volume else self.node or own

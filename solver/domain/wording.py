@@ -1,28 +1,28 @@
-"""How objects and texts of users enter messages.
+"""
+How object names, counts and user texts enter messages.
 
-A message is about a pod, and whoever reads it may read the pod's namespace. What is in another namespace is counted and
-never named: names of objects enter a message about a pod through `seen` and `several` alone. Texts of users (selectors,
-annotations, what is wrong with an object) are cut, and nothing in them can act on a terminal or break a line.
-
-Which of the names that exist is meant by one that does not.
+The readers of a message about a pod have access to the pod's namespace. Objects of other namespaces are counted and
+never named: names enter a message only through `seen` and `several`. User texts (selectors, annotations, decoding
+errors) are shortened and escaped, so that they cannot control a terminal or break a line. `suggestion` finds the known
+name that is most similar to an unknown one.
 """
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from solver.domain.ids import ClaimId, GangId, PodId, VolumeClaimId
 
 Key = PodId | ClaimId | GangId | VolumeClaimId
 LONGEST_TEXT: Final = 256
-"""Characters of a user's text that a message quotes at most."""
+"""The most characters of a user text in a message."""
 _WORDS: Final[dict[type, str]] = {PodId: "pod", ClaimId: "claim", GangId: "gang", VolumeClaimId: "claim"}
 
 
 def seen(key: Key, reader: str) -> str:
     """
-    Name an object to a reader of one namespace.
+    Name an object for a reader of one namespace.
 
     >>> seen(PodId("a", "web-0"), "a"), seen(PodId("b", "web-0"), "a")
     ('pod a/web-0', 'a pod of another namespace')
@@ -33,7 +33,7 @@ def seen(key: Key, reader: str) -> str:
 
 def several(keys: Iterable[Key], reader: str, most: int) -> str:
     """
-    Name some objects of one kind: at most so many of the reader's namespace, and how many others there are.
+    Name at most `most` objects of the reader's namespace, and count the others.
 
     >>> several([PodId("a", "p"), PodId("b", "q"), PodId("b", "r")], "a", 3)
     'a/p and 2 of other namespaces'
@@ -51,7 +51,7 @@ def several(keys: Iterable[Key], reader: str, most: int) -> str:
 
 def printable(text: str) -> str:
     r"""
-    Write what is no printable character as an escape: control characters, line breaks, marks of direction.
+    Escape all characters that are not printable: control characters, line breaks, direction marks.
 
     >>> printable("a\x1b[2Jb\nc")
     'a\\x1b[2Jb\\nc'
@@ -62,7 +62,7 @@ def printable(text: str) -> str:
 
 
 def quoted(text: str, most: int = LONGEST_TEXT) -> str:
-    """Give a user's text as a message may hold it: printable, with an ellipsis in place of what is beyond `most`."""
+    """Give a user text for a message: printable, and shortened to `most` characters with an ellipsis."""
     shown = printable(text[: most + 1])
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
@@ -76,10 +76,9 @@ _SHOWN: Final = 4
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """
-    Give the known name that is most like another one, empty where none is near.
+    Give the known name that is most similar to a name, empty if none is similar.
 
-    Names are alike by their letters, by the words that they are made of (`migProfile` and `profile`), or where one is
-    a part of the other.
+    Names are similar by their letters, by the words in them (`migProfile` and `profile`), or if one contains the other.
     """
     scored = [(_likeness(name, each), each) for each in sorted(set(known))]
     best = max(scored, key=lambda pair: pair[0], default=(0.0, ""))
@@ -87,27 +86,45 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def listed(names: Iterable[str], quote: str = "") -> str:
-    """List some names for a message, and how many more there are."""
-    every = sorted(set(names))
-    shown = ", ".join(f"{quote}{each}{quote}" for each in every[:_SHOWN])
-    return shown + (f" and {len(every) - _SHOWN} more" if len(every) > _SHOWN else "")
+    """List the first known names in alphabetical order, and count the others: `a, b, c, d and 3 more`."""
+    return shortened([f"{quote}{each}{quote}" for each in sorted(set(names))], _SHOWN)
+
+
+def shortened(names: Sequence[str], most: int) -> str:
+    """List the first names in their order, and count the others: `a, b and 3 more`."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def and_others(count: int) -> str:
+    """Say that a message names one of `count` objects: ` (and 2 more)`, empty if there are no others."""
+    return f" (and {count - 1} more)" if count > 1 else ""
+
+
+def nouns(count: int, noun: str) -> str:
+    """Give a noun in the number of a count: `request`, `requests`."""
+    return noun if count == 1 else f"{noun}s"
+
+
+def counted(count: int, noun: str) -> str:
+    """Write a count with its noun: `1 device`, `2 devices`."""
+    return f"{count} {nouns(count, noun)}"
 
 
 def suggestion(name: str, known: Iterable[str], *, what: str) -> str:
-    """Say which known name is meant, or which there are: `did you mean a?`, `there are a, b`."""
+    """Suggest a similar known name, or list the known names: `did you mean a?`, `there are a, b`."""
     every = sorted(set(known))
     close = nearest(name, every)
     return f"did you mean {close}?" if close else there_are(every, what)
 
 
 def there_are(known: Iterable[str], what: str) -> str:
-    """List what there is: `there are a, b`."""
+    """List the known names: `there are a, b`."""
     every = sorted(set(known))
     return f"there {'are' if len(every) > 1 else 'is'} {listed(every)}" if every else f"there is no {what} at all"
 
 
 def _likeness(one: str, other: str) -> float:
-    """Between 0 and 1."""
+    """Give the similarity of two names, between 0 and 1."""
     left, right = one.lower(), other.lower()
     ratio = difflib.SequenceMatcher(None, left, right).ratio()
     words, others = set(_words(one)), set(_words(other))

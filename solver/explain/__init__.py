@@ -1,11 +1,13 @@
 """
-Why a pod waits: dropped candidates and conflicts, in words that a person understands.
+The reasons of unplaced pods, for their conditions and events.
 
-`reasons` explains the pods that a plan leaves out, for their conditions and events: `supply` counts what there is of
-devices, `fewer` finds how many would fit where the number asked for does not, `texts` are the sentences, `hints` says
-what to write instead, `never` what no node can be for a pod, `company` whom its affinity misses. `gangs` explains why a
-gang waits. Called by `solver.solve`; nothing here changes a plan. One pod's whole story, for `dovetail explain`, is
-told by `solver.diagnosis`.
+- `unplaced_reasons`: the reasons of one pod; they combine the following.
+- `device_reasons`: counts of devices that match, are free or are excluded, and the sentences about them.
+- `unsatisfiable`: requirements that no node of the cluster meets (labels, sizes, pod affinity).
+- `hints`: what to write instead of a selector, capacity request or constraint that matches nothing.
+- `gangs`: why a gang waits.
+
+Nothing here changes a plan. `solver.solve` calls it. `solver.diagnosis` makes the longer report of `dovetail explain`.
 """
 
 from solver.explain.unplaced_reasons import Explanation

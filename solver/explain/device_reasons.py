@@ -1,10 +1,9 @@
-"""The words in which reasons about devices are given, and which code stands for which obstacle.
+"""
+Reasons about devices: how many match a request, what excludes the others, and the sentences and codes for it.
 
-Devices that take more of a node than it has (KEP-5517): nobody gets them there, nor all devices of the node.
-
-Devices for a request on some nodes: how many match, what is in the way of each, how many are free together.
-
-Who got the room that a pod would have fitted in: pods of its own namespace, because others are not its reader's.
+`DeviceSupplies` counts devices for a request on some nodes. `OversizedDevices` finds devices that take more of their
+node than it has (KEP-5517). `WinnersByNode` names the pods that took the room; only pods of the loser's namespace are
+named.
 """
 
 from collections import Counter, defaultdict
@@ -17,7 +16,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from solver.domain import Placement, Pod, Reason, ReasonCode
+from solver.domain import Placement, Pod, Reason, ReasonCode, wording
 from solver.explain.hints import HINT
 from solver.explain.unsatisfiable import amount_of
 from solver.feasibility import capacity
@@ -33,8 +32,8 @@ _Key = tuple[int, bytes]
 
 
 @dataclass(slots=True, eq=False)
-class Oversize:
-    """Finds such devices of one problem; what was found is kept, by demand and nodes."""
+class OversizedDevices:
+    """Devices that take more of a node's own resources than it has; results are cached by demand and nodes."""
 
     problem: Problem
     places: dict[int, list[_Place]] = field(default_factory=dict)
@@ -42,7 +41,7 @@ class Oversize:
     texts: dict[_Key, str] = field(default_factory=dict)
 
     def serving(self, ask: Ask, roomy: Mask) -> Mask:
-        """Give the nodes that no such device keeps from serving a request for all devices; all if it is so on all."""
+        """Give the nodes without such a device, for a request for all devices; all nodes if every node has one."""
         if ask.needed or not self._places(ask.demand):
             return roomy
         key = (ask.demand, roomy.tobytes())
@@ -54,7 +53,7 @@ class Oversize:
         return self.left[key]
 
     def reasons(self, name: str, asks: Iterable[Ask], roomy: Mask) -> Iterator[Reason]:
-        """Name the first such device of each alternative of a request, with a node, and say how many more there are."""
+        """Name the first oversized device of each alternative of a request, with a node, and count the others."""
         for ask in asks:
             text = self._text(ask.demand, roomy) if self._places(ask.demand) else ""
             if text:
@@ -65,13 +64,12 @@ class Oversize:
         if key not in self.texts:
             seen = ((record, nodes[roomy[nodes]]) for record, nodes in self._places(demand))
             found = [(record, int(nodes[0])) for record, nodes in seen if len(nodes)]
-            more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-            self.texts[key] = f"{self._told(demand, *found[0])}{more}" if found else ""
+            self.texts[key] = self._sentence(demand, *found[0]) + wording.and_others(len(found)) if found else ""
         return self.texts[key]
 
-    def _told(self, demand: int, record: DeviceRecord, number: int) -> str:
+    def _sentence(self, demand: int, record: DeviceRecord, number: int) -> str:
         if not self.problem.policy.tells_inventory:
-            return "a device that matches takes more of its node than it has"
+            return "a matching device takes more of its node than it has"
         inventory, requested = self.problem.inventory, dict(self.problem.demands[demand].capacity)
         consumed = dict(capacity.consumption(record.id.driver, record.device, requested) or ())
         resource, taken, there = next(inventory.sizes.excess(record.device, consumed, number))
@@ -80,7 +78,7 @@ class Oversize:
         return f"device {record.id} takes {amount_of(resource, taken)} {resource}, and node {name} {has}"
 
     def _places(self, demand: int) -> list[_Place]:
-        """Give devices that answer a demand, each with the nodes that see it and are too small."""
+        """Give the oversized devices of a demand, each with the nodes that are too small."""
         if demand not in self.places:
             self.places[demand] = list(self._found(demand)) if self.problem.has_burdens else []
         return self.places[demand]
@@ -101,8 +99,8 @@ _CAPACITY: Final = "with too little capacity left"
 _COUNTERS: Final = "whose shared counters are used up"
 
 
-class Asked(NamedTuple):
-    """One alternative of a request, with its name (empty for `exactly`) and its class."""
+class NamedAlternative(NamedTuple):
+    """One alternative of a request, with its name (empty for `exactly`) and its device class."""
 
     name: str
     ask: Ask
@@ -110,7 +108,7 @@ class Asked(NamedTuple):
 
 
 class DeviceSupply(NamedTuple):
-    """Devices for a demand on some nodes: by verdict, by what is in the way, free, most free and matching on one."""
+    """Counts of devices for a demand on some nodes; `most` and `largest` are the most free and matching of one node."""
 
     verdicts: Counter[Verdict]
     obstacles: Counter[str]
@@ -120,8 +118,8 @@ class DeviceSupply(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Supplies:
-    """Counts devices of one problem; what was counted is kept."""
+class DeviceSupplies:
+    """Counts devices of one problem; results are cached."""
 
     problem: Problem
     known: dict[tuple[int, bytes], DeviceSupply] = field(default_factory=dict)
@@ -134,7 +132,7 @@ class Supplies:
         return self.known[key]
 
     def together(self, asks: Iterable[Ask]) -> int | None:
-        """Give the most devices of one node that are free for any of some requests; None where some are shareable."""
+        """Give the most devices of one node that are free for any of some requests; None if some are shareable."""
         found: set[int] = set()
         for demand in {ask.demand for ask in asks}:
             verdicts = self.problem.answers[demand].verdicts
@@ -147,7 +145,7 @@ class Supplies:
         return max(homes.values(), default=0) + wide
 
     def _count(self, ask: Ask, wanted: set[int]) -> DeviceSupply:
-        """Count devices over nodes; those that several nodes can use count once."""
+        """Count devices over nodes; a device that several nodes can use counts once."""
         problem, answers = self.problem, self.problem.answers[ask.demand]
         inventory = problem.inventory
         verdicts: Counter[Verdict] = Counter()
@@ -174,7 +172,7 @@ class Supplies:
         return DeviceSupply(verdicts, obstacles, free.total() + wide, most, largest)
 
     def _there(self, ask: Ask, index: int, verdict: Verdict, wanted: set[int]) -> Verdict:
-        """Give the answer of a device on some nodes, which may be too small for what it takes of them."""
+        """Give the verdict on a device for some nodes, which may be too small for it (KEP-5517)."""
         answers = self.problem.answers[ask.demand]
         small = answers.too_small.get(index, frozenset())
         is_had = not wanted <= answers.lost(index) if ask.needed else wanted.isdisjoint(small)
@@ -183,7 +181,7 @@ class Supplies:
         return Verdict.TOO_LARGE if not ask.needed or wanted <= small else Verdict.SPARED
 
     def obstacle(self, index: int, demand: int) -> str:
-        """Say why one more allocation does not fit a device as it is used today; empty where it does."""
+        """Say why a device has no room for one more allocation; empty if it has."""
         problem, layout = self.problem, self.problem.layout
         node, position = layout.place_of[index]
         device = layout.wide_types[position] if node < 0 else problem.group(node).types[position]
@@ -215,31 +213,31 @@ def hinted(reason: Reason, hint: str) -> Reason:
     return msgspec.structs.replace(reason, message=reason.message + HINT + hint) if hint else reason
 
 
-def sees(reach: frozenset[int] | None, roomy: Mask) -> bool:
-    """Whether some of the nodes see what has this reach."""
+def is_reached(reach: frozenset[int] | None, roomy: Mask) -> bool:
+    """Whether some of the nodes are within a reach (None: all nodes)."""
     return bool(roomy.any()) and (reach is None or bool(roomy[list(reach)].any()))
 
 
 def outranked(*, is_proven: bool, to: Sequence[str] = ()) -> Reason:
-    """Say that a pod lost, to whom among others, and whether no plan places more."""
+    """Give the reason of a pod that fits alone: other pods take the room (`is_proven`), or time ended."""
     if is_proven:
         winners = f" (such as {', '.join(to)})" if to else ""
         message = (
-            "alone it would fit, but pods of the same or a higher priority that are decided with it get the room"
-            f"{winners}, and no plan places more of them"
+            "the pod would fit alone, but pods of the same or a higher priority in its batch take the room"
+            f"{winners}; no plan places more of them"
         )
         return Reason(code=ReasonCode.OUTRANKED, message=message)
-    message = "alone it would fit, but no plan that places it too was found in time, and none was ruled out"
+    message = "the pod would fit alone, but the time limit ended before a plan with it was found or ruled out"
     return Reason(code=ReasonCode.BUDGET, message=message)
 
 
-def nearness(asked: Asked, supply: DeviceSupply) -> tuple[int, int]:
-    """How near an alternative is to fitting: devices missing (negative), then devices that match at all."""
+def nearness(asked: NamedAlternative, supply: DeviceSupply) -> tuple[int, int]:
+    """Rank an alternative by how near it is to fitting: missing devices (negative), then matching devices."""
     return (supply.most - asked.ask.needed, supply.verdicts.total())
 
 
 def too_many(name: str, supply: DeviceSupply) -> Reason:
-    """Say that a request takes more devices than an allocation holds."""
+    """Give the reason of a request for all devices that exceeds the size of an allocation."""
     message = (
         f"{name}: allocation mode All matches {supply.largest} devices on a node, and an allocation holds at "
         f"most {MOST_RESULTS}: narrow its selectors, or use a count"
@@ -248,48 +246,41 @@ def too_many(name: str, supply: DeviceSupply) -> Reason:
 
 
 def pools_by_number(invalid: int, partial: int) -> Iterator[Reason]:
-    """Say how many pools cannot be used, for readers to whom they are not named."""
-    for code, count, text in (
-        (ReasonCode.POOL_INVALID, invalid, "not used: what drivers publish of {} is contradictory"),
-        (ReasonCode.POOL_INCOMPLETE, partial, "being published"),
+    """Give the reasons for unusable pools without their names (`Policy.tells_inventory` is false)."""
+    for code, count, what in (
+        (ReasonCode.POOL_INVALID, invalid, "not used: the published slices contradict each other"),
+        (ReasonCode.POOL_INCOMPLETE, partial, "incomplete: not all slices are published yet"),
     ):
         if count:
-            what = text.format("it" if count == 1 else "them")
-            message = f"{count} pool{' is' if count == 1 else 's are'} {what}"
-            yield Reason(code=code, message=message)
+            yield Reason(code=code, message=f"{wording.counted(count, 'pool')} {'is' if count == 1 else 'are'} {what}")
 
 
-OBSTACLES: Final = {
+OBSTACLE_CODES: Final = {
     _USED: ReasonCode.DEVICES_IN_USE,
     _CAPACITY: ReasonCode.DEVICES_CAPACITY,
     _COUNTERS: ReasonCode.DEVICES_COUNTERS,
 }
-WORDS: Final = {
+VERDICT_WORDS: Final = {
     Verdict.TAINTED: "tainted",
-    Verdict.AVOIDED: "avoided after not getting ready for a pod (tried again after a rest, and given last then)",
+    Verdict.AVOIDED: "avoided because they did not get ready for a pod (retried later, as the last choice)",
     Verdict.CAPACITY: "too small for the requested capacity",
     Verdict.NOT_OWNED: "left to another scheduler by the configuration",
-    Verdict.TOO_LARGE: "that takes more of its node than it has",
-    Verdict.SPARED: "left aside for what it takes of its node, where others take nothing",
+    Verdict.TOO_LARGE: "that take more of their node than it has",
+    Verdict.SPARED: "left out because they take resources of their node and other matching devices take none",
 }
 
 
-def devices_of(count: int) -> str:
-    """Give a number of devices in words."""
-    return f"{count} device{'s' if count != 1 else ''}"
-
-
 def matching_of(count: int) -> str:
-    """Say how many devices match."""
+    """Write how many devices match."""
     return "none matches" if count == 0 else f"{count} match{'es' if count == 1 else ''}"
 
 
 def code_of(supply: DeviceSupply, needed: int) -> ReasonCode:
-    """Name the first hurdle that too few devices passed."""
+    """Give the code of the first condition that too few devices meet."""
     if supply.verdicts.get(Verdict.YES):
         if supply.largest < needed:
             return ReasonCode.DEVICES_NONE
-        hurdles = [code for word, code in OBSTACLES.items() if supply.obstacles.get(word)]
+        hurdles = [code for word, code in OBSTACLE_CODES.items() if supply.obstacles.get(word)]
         is_too_large = not needed and bool(supply.verdicts.get(Verdict.TOO_LARGE))
         otherwise = ReasonCode.DEVICES_NONE if is_too_large else ReasonCode.DEVICES_IN_USE
         return hurdles[0] if hurdles else otherwise
@@ -308,14 +299,14 @@ def code_of(supply: DeviceSupply, needed: int) -> ReasonCode:
 _SHOWN: Final = 2
 
 
-class Winners(NamedTuple):
+class WinnersByNode(NamedTuple):
     """The pods that a plan places, node by node."""
 
     pods: dict[int, list[Pod]]
 
     @classmethod
-    def of(cls, problem: Problem, placements: Iterable[Placement]) -> "Winners":
-        """Sort a plan's pods by their nodes."""
+    def of(cls, problem: Problem, placements: Iterable[Placement]) -> "WinnersByNode":
+        """Group a plan's pods by node."""
         known = {pod.id: pod for pod in problem.batch.pods}
         found: defaultdict[int, list[Pod]] = defaultdict(list)
         for each in placements:
@@ -323,7 +314,7 @@ class Winners(NamedTuple):
         return cls(dict(found))
 
     def named(self, reasons: tuple[Reason, ...], nodes: Iterable[int], loser: Pod) -> tuple[Reason, ...]:
-        """Name in the first reason some of those to whom a pod lost on the nodes where it would fit alone."""
+        """Add to an OUTRANKED reason the names of pods that took the nodes where the loser would fit alone."""
         if reasons[0].code is not ReasonCode.OUTRANKED:
             return reasons
         namespace, priority = loser.id.namespace, loser.priority

@@ -1,4 +1,4 @@
-"""Why a gang waits: which member fits nowhere, how many fit together at most and where, or what it lost to."""
+"""Why a gang waits: how many members fit at once and where, and a member that fits on no node."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -13,24 +13,24 @@ from solver.problem.gang_rules import GangRule
 from solver.problem.problem import PodClass, Problem
 from solver.solution import Solution
 
-LOST: Final = frozenset({ReasonCode.OUTRANKED, ReasonCode.BUDGET})
-"""Reasons that say no more than that others were placed instead."""
+ONLY_OUTRANKED: Final = frozenset({ReasonCode.OUTRANKED, ReasonCode.BUDGET})
+"""Codes that only say that other pods were placed instead."""
 
 
 @dataclass(slots=True, eq=False)
 class GangReasons:
-    """Reasons that pods have for their gangs' sake; what one gang's pods have in common is worked out once."""
+    """Adds the gang's reason to the reasons of its pods; it is computed once per gang."""
 
     problem: Problem
     explanation: Explanation
     waiting: dict[int, GangRule] = field(default_factory=dict)
     known: dict[int, Reason | None] = field(default_factory=dict)
     why: dict[int, tuple[int, tuple[Reason, ...]]] = field(default_factory=dict)
-    """By the first class of a gang: the class of a member that fits nowhere, and what is in its way."""
+    """By the first class of a gang: the class of a member that fits on no node, and its reasons."""
 
     @classmethod
     def of(cls, problem: Problem, solution: Solution, explanation: Explanation) -> "GangReasons":
-        """Look at the gangs of which a solution places nothing."""
+        """Prepare for the gangs of which a solution places no pod."""
         placed = Counter(choice.pod_class for choice in solution.choices)
         waiting = {
             index: rule
@@ -41,7 +41,7 @@ class GangReasons:
         return cls(problem, explanation, waiting)
 
     def added(self, family: tuple[PodClass, ...], found: tuple[Reason, ...]) -> tuple[Reason, ...]:
-        """Put before the reasons of a family why its gang is not placed; none where it just lost as a whole."""
+        """Put the gang's reason before the reasons of a family; nothing if the gang only lost against other pods."""
         rule = self.waiting.get(family[0].index)
         if rule is None:
             return found
@@ -52,8 +52,8 @@ class GangReasons:
         if reason is None:
             return found
         index, why = self.why.get(key, (family[0].index, ()))
-        others = why if index != family[0].index else ()  # the pod that is named says it itself
-        return (reason, *others, *(each for each in found if each.code not in LOST))
+        others = why if index != family[0].index else ()  # the named pod has these reasons already
+        return (reason, *others, *(each for each in found if each.code not in ONLY_OUTRANKED))
 
     def _reason(self, rule: GangRule) -> Reason | None:
         if self.problem.node_count == 0:
@@ -64,31 +64,31 @@ class GangReasons:
         placer = Greedy(self.problem, Kept(self.problem), Order.QUEUE_BEST_FIT, stop=stop).start()
         found = units.most(placer, PlacementUnit(entries, rule), rule)
         if found.pods >= rule.need or placer.is_cut:
-            return None  # nothing is known of the domains that were not tried
+            return None  # the other domains were not tried
         parts = [_lead(rule, found), *self._stuck(rule, families)]
         return Reason(code=ReasonCode.GANG_UNPLACED, message="; ".join(parts))
 
     def _stuck(self, rule: GangRule, families: list[tuple[PodClass, ...]]) -> list[str]:
-        """Name a member that cannot be placed, whatever the others do."""
+        """Name a member that fits on no node, even alone."""
         for position, reasons in sorted(self.problem.rejected.items()):
             if self.problem.pod(position).gang == rule.gang.id:
                 return [f"pod {self.problem.pod(position).id.name} cannot be placed: {reasons[0].message}"]
         for family in families:
             reasons = self.explanation.reasons(family, is_proven=True)
-            if reasons[0].code not in LOST:
+            if reasons[0].code not in ONLY_OUTRANKED:
                 name = self.problem.pod(family[0].members[0]).id.name
                 why = tuple(Reason(code=each.code, message=f"pod {name}: {each.message}") for each in reasons)
                 self.why[rule.classes[0]] = (family[0].index, why)
-                return [f"pod {name} fits nowhere even by itself"]
+                return [f"pod {name} fits on no node, even alone"]
         return []
 
 
 def _lead(rule: GangRule, found: GangFit) -> str:
     gang = rule.gang
-    text = f"gang {gang.id.name}: {gang.min_count} pods have to run together"
+    text = f"gang {gang.id.name}: {gang.min_count} pods must run together"
     if rule.running:
         text += f", {rule.running} run"
-    text += f", and of the {rule.need} {'more ' if rule.running else ''}at most {found.pods} were found to fit at once"
+    text += f"; at most {found.pods} of the {'other ' if rule.running else ''}{rule.need} were found to fit at once"
     if not found.levels:
         return text
     names = [

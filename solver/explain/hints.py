@@ -1,4 +1,4 @@
-"""What to write instead: the lint put to the devices, nodes and requests of a problem."""
+"""Hints what to write instead, from `feasibility.lint` applied to the devices and requests of a problem."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence
@@ -17,13 +17,13 @@ from solver.problem.requests.component import Component, Link
 from solver.problem.requests.demand import Verdict
 
 HINT: Final = "; hint: "
-"""What stands between a reason and the hint that belongs to it."""
+"""The separator of a reason and its hint."""
 _LONGEST: Final = 240
 _SAMPLES: Final = 4096
 _MOST_UNITS: Final = 200_000
-"""Of one decision for all its hints: a fifth of a second. Pods without a hint get it with a later decision."""
+"""Cost units for all hints of one decision (0.2 s). Pods without a hint get it in a later decision."""
 _UNITS_PER_HINT: Final = 10_000
-"""What it takes to compare the texts of a selector with what devices publish, besides evaluating it."""
+"""Cost units to compare a selector with published attributes, besides its evaluation."""
 _ALIKE: Final = "node.kubernetes.io/instance-type"
 _MATCHING: Final = frozenset(set(Verdict) - {Verdict.NO, Verdict.FAILED})
 
@@ -31,41 +31,41 @@ _MATCHING: Final = frozenset(set(Verdict) - {Verdict.NO, Verdict.FAILED})
 @dataclass(slots=True, eq=False)
 class Hints:
     """
-    Hints on one problem; those on selectors are kept with the inventory, because the same pods are told again.
+    Hints for one problem; hints on selectors are cached in the inventory for later decisions.
 
-    A hint is a sentence fragment, empty where nothing useful is known.
+    A hint is a sentence fragment, empty if nothing useful is known.
     """
 
     problem: Problem
     budget: EvaluationBudget | None = None
-    """What the hints of one decision may cost together. A hint that it does not suffice for is left out, not kept."""
+    """The budget of all hints of one decision. A hint beyond it is left out and not cached."""
     kinds: list[Candidate] = field(default_factory=list)
     sizes: dict[Selectors, list[Candidate]] = field(default_factory=dict)
 
     @classmethod
     def within(cls, problem: Problem, budget: Budget | None) -> "Hints":
-        """Give hints that cost a share of a decision; without a budget they cost what they cost."""
+        """Give hints with a share of a decision's budget; None for no limit."""
         if budget is None:
             return cls(problem)
         return cls(problem, EvaluationBudget(_MOST_UNITS, lambda: budget.remaining_seconds() <= 0.0))
 
     def on_nothing(self, demand: int, roomy: Mask) -> str:
-        """Say why a demand matches no device of the nodes that are left for a pod."""
+        """Say why a demand matches no device of the remaining nodes."""
         return self._within_budget(lambda: self._elsewhere(demand, roomy) or self._on_demand(demand))
 
     def on_capacity(self, demand: int) -> str:
-        """Say by how much the devices that match a demand are too small for its capacity requests."""
+        """Say by how much matching devices are too small for a capacity request."""
         wanted = dict(self.problem.demands[demand].capacity)
         return self._within_budget(lambda: lint.of_requests(wanted, self._sizes(demand)))
 
     def on_links(self, claim: Claim, positions: Sequence[int], component: Component) -> str:
-        """Say for which request no device publishes what a matchAttribute compares; positions are in the claim."""
+        """Say for which request no device publishes a matchAttribute's attribute; positions are those in the claim."""
         compared = (each for each in component.links if each.kind is ConstraintKind.MATCH)
         hints = (self._within_budget(partial(self._on_link, each, claim, positions, component)) for each in compared)
         return next(filter(None, hints), "")
 
     def _within_budget(self, work_out: Callable[[], str]) -> str:
-        """Give a hint, cut to its length; nothing where the budget does not suffice for it."""
+        """Give a hint of limited length; empty if the budget does not suffice."""
         try:
             return _cut(work_out())
         except EvaluationStopped:
@@ -87,7 +87,7 @@ class Hints:
         return lint.of_match(link.attribute, selected, others)
 
     def _on_demand(self, demand: int) -> str:
-        """Say what is wrong with the selectors of a demand; kept with the inventory, for equal ones to come."""
+        """Say what is wrong with the selectors of a demand; cached in the inventory."""
         key, known = self.problem.demands[demand], self.problem.inventory.hints
         asked = (key.class_selectors, key.selectors)
         hint = known.get(asked)
@@ -98,16 +98,16 @@ class Hints:
     def _on_selectors(self, of_class: tuple[str, ...], of_request: tuple[str, ...]) -> str:
         everything = self._samples()
         if not everything:
-            return "no driver publishes any device that a node of the cluster can use"
+            return "no driver publishes a device that a node of the cluster can use"
         self._pay(_UNITS_PER_HINT)
         selectable = [each for each in everything if lint.is_selected(of_class, each, self.budget)]
         if selectable:
             return lint.of_selectors(of_request, selectable, self.budget)
         found = lint.of_selectors(of_class, everything, self.budget)
-        return f"the selectors of the device class itself match nothing; {found}" if found else ""
+        return f"the selectors of the device class match no device; {found}" if found else ""
 
     def _samples(self) -> list[Candidate]:
-        """Give devices of every kind (driver, names, sizes): all of a small kind, evenly some of a large one."""
+        """Sample devices of every kind (driver, attribute names, capacities)."""
         if not self.kinds:
             self._pay(len(self.problem.inventory.records))
             kinds: defaultdict[tuple[object, ...], list[DeviceRecord]] = defaultdict(list)
@@ -120,7 +120,7 @@ class Hints:
         return self.kinds
 
     def _sizes(self, demand: int) -> list[Candidate]:
-        """Give a device of each size that the selectors of a demand match; many demands have the same selectors."""
+        """Give one matching device of each size; cached by selectors, which many demands share."""
         key = self.problem.demands[demand]
         asked = (key.class_selectors, key.selectors)
         if asked not in self.sizes:
@@ -140,7 +140,7 @@ class Hints:
         return [Candidate(record.id, record.device) for record in records]
 
     def _elsewhere(self, demand: int, roomy: Mask) -> str:
-        """Say where the devices are that match, if only other nodes have them, and what these nodes lack."""
+        """Name the nodes with matching devices, if only nodes have them where the pod does not fit."""
         inventory, verdicts = self.problem.inventory, self.problem.answers[demand].verdicts
         self._pay(len(verdicts))
         matching = [inventory.records[index] for index, verdict in verdicts.items() if verdict in _MATCHING]
@@ -154,10 +154,10 @@ class Hints:
             return silent
         names = sorted(inventory.nodes[home].name for home in homes)
         shown = f"nodes {wording.listed(names)}" if len(names) > 1 else f"node {names[0]}"
-        return f"devices that match are on {shown}, where the pod does not fit or may not go"
+        return f"matching devices are on {shown}, where the pod does not fit or must not run"
 
     def _silent(self, left: Sequence[int], drivers: Collection[str]) -> str:
-        """Name a node whose driver publishes nothing although it does on most nodes of the same type."""
+        """Name a node without slices of a driver that most nodes of its instance type have."""
         inventory = self.problem.inventory
         self._pay(len(inventory.records))
         publishing: defaultdict[str, set[int]] = defaultdict(set)
@@ -178,8 +178,8 @@ class Hints:
                         else "the other of its type does"
                     )
                     return (
-                        f"node {inventory.nodes[node].name} publishes no slice of driver {driver}, {do}: "
-                        "look after the driver's plugin there"
+                        f"node {inventory.nodes[node].name} publishes no slice of driver {driver}, but {do}: "
+                        "check the driver's plugin there"
                     )
         return ""
 

@@ -1,4 +1,4 @@
-"""Why a pod was not placed: node by node where nodes fail it, request by request where devices do."""
+"""The reasons of an unplaced pod: counts of nodes by reason, and for devices a sentence per request."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -8,27 +8,26 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from solver.domain import Budget, ClaimId, ConstraintKind, Reason, ReasonCode
+from solver.domain import Budget, ClaimId, ConstraintKind, Reason, ReasonCode, wording
 from solver.explain import unsatisfiable
 from solver.explain.device_reasons import (
-    WORDS,
-    Asked,
+    VERDICT_WORDS,
+    DeviceSupplies,
     DeviceSupply,
-    Oversize,
-    Supplies,
+    NamedAlternative,
+    OversizedDevices,
     code_of,
-    devices_of,
     hinted,
+    is_reached,
     joined,
     matching_of,
     nearness,
     outranked,
     pools_by_number,
-    sees,
     too_many,
 )
 from solver.explain.hints import Hints
-from solver.explain.unsatisfiable import AffinityTargets, Never
+from solver.explain.unsatisfiable import AffinityTargets, UnsatisfiableRequirements
 from solver.feasibility import node_fit
 from solver.feasibility.claims import MOST_RESULTS
 from solver.greedy import placement_state
@@ -43,48 +42,52 @@ from solver.problem.reservations import HELD
 
 UNKNOWN: Final = Reason(
     code=ReasonCode.BUDGET,
-    message="no place was found for the pod, and no single rule keeps it from every node; it is tried again soon",
+    message="no node was found for the pod, although no single rule excludes all nodes; the scheduler tries again soon",
 )
 _MOST_CONDITIONS: Final = 64
-"""Kinds of nodes that are asked for fewer devices."""
+"""The most node conditions that are tried with fewer devices."""
 
 
-class Requested(NamedTuple):
-    """A request with its full name, the name of its claim's entry where there are several, its own, and its claim."""
+class NamedRequest(NamedTuple):
+    """A request: full name, claim entry (if the pod has several), own name, claim, and alternatives."""
 
     name: str
     place: str
     short: str
     claim: ClaimId
-    alternatives: tuple[Asked, ...]
+    alternatives: tuple[NamedAlternative, ...]
 
 
 @dataclass(slots=True, eq=False)
 class Explanation:
-    """Explains pods of one problem; what classes have in common is counted once."""
+    """Gives the reasons of unplaced pods of one problem; intermediate counts are cached."""
 
     problem: Problem
     trackers: list[Tracker]
     budget: Budget | None = None
-    """What hints may cost; without it they cost what they cost."""
+    """The budget of hints; None for no limit."""
     conditions: list[Condition] = field(default_factory=list)
     condition_of: npt.NDArray[np.int64] = field(init=False)
     kept: Kept = field(init=False)
-    supplies: Supplies = field(init=False)
+    supplies: DeviceSupplies = field(init=False)
     hints: Hints = field(init=False)
-    never: Never = field(init=False)
-    company: AffinityTargets = field(init=False)
-    oversize: Oversize = field(init=False)
+    unsatisfiable: UnsatisfiableRequirements = field(init=False)
+    affinity_targets: AffinityTargets = field(init=False)
+    oversized: OversizedDevices = field(init=False)
 
     def should_stop(self) -> bool:
-        """Whether time has ended: what is left is told without looking."""
+        """Whether the time is up; the remaining pods then get a general reason."""
         return self.budget is not None and self.budget.should_stop()
 
     def __post_init__(self) -> None:
         problem, numbers = self.problem, dict[Condition, int]()
-        self.kept, self.hints, self.supplies = Kept(problem), Hints.within(problem, self.budget), Supplies(problem)
-        self.never, self.oversize = Never(problem), Oversize(problem)
-        self.company = AffinityTargets(self.never)
+        self.kept, self.hints, self.supplies = (
+            Kept(problem),
+            Hints.within(problem, self.budget),
+            DeviceSupplies(problem),
+        )
+        self.unsatisfiable, self.oversized = UnsatisfiableRequirements(problem), OversizedDevices(problem)
+        self.affinity_targets = AffinityTargets(self.unsatisfiable)
         found = [
             numbers.setdefault(
                 Condition(group, problem.states[node], problem.wide_state, bool(problem.is_whole[node])), len(numbers)
@@ -96,7 +99,7 @@ class Explanation:
 
     def reasons(self, family: tuple[PodClass, ...], *, is_proven: bool) -> tuple[Reason, ...]:
         """
-        Give the reasons of a family's unplaced pods, the most telling first.
+        Give the reasons of a family's unplaced pods, the most specific first.
 
         `is_proven` says that no plan places more pods of its priority.
         """
@@ -119,36 +122,36 @@ class Explanation:
         lacking: Counter[Reason] = Counter()
         for _, _, counts in rooms:
             lacking.update(counts)
-        others = [each for each in family[0].verdicts.reasons if each.code is not ReasonCode.NODE_HELD]
+        others = [each for each in family[0].verdicts.reasons if each.code is not ReasonCode.NODE_RESERVED]
         of_nodes = (*others, *tallied(lacking))
         yield from joined(of_nodes)
         if not fitting and all(reason.code is not ReasonCode.CLAIM_ELSEWHERE for reason in of_nodes):
             yield from self._pinned(family[0])
         if not fitting and len(family) == 1:
-            yield from self.never.reasons(family[0])
+            yield from self.unsatisfiable.reasons(family[0])
         if not fitting:
-            yield from self.company.reasons(family[0])
+            yield from self.affinity_targets.reasons(family[0])
 
     def _within(self, rooms: Sequence[tuple[PodClass, Mask]]) -> Iterator[Reason]:
-        """Say that no value of what a gang has to share is large enough where a node has several."""
+        """Give the reason if no value of the gang's device attribute on a node has enough free devices."""
         nodes = int(np.count_nonzero(np.logical_or.reduce([roomy for _, roomy in rooms]))) if rooms else 0
         if nodes:
             message = f"node(s) have no value of {rooms[0][0].within} with enough free devices for the pod"
             yield Reason(code=ReasonCode.GANG_TOPOLOGY, message=message, node_count=nodes)
 
     def _pinned(self, pod_class: PodClass) -> Iterator[Reason]:
-        """Say that no other node helps where a claim is allocated on certain ones, if the nodes do not say so."""
+        """Give the reason if a claim is allocated on certain nodes, so that a new node does not help."""
         for claim in (self.problem.claims[each] for each in self.problem.pod(pod_class.members[0]).claim_ids):
             selector = claim.allocation.node_selector if claim.allocation is not None else None
             if selector is not None and node_fit.names_nodes(selector):
-                message = f"claim {claim.id.name} is allocated on certain nodes, and no other can serve it"
+                message = f"claim {claim.id.name} is allocated on certain nodes, and no other node can serve it"
                 yield Reason(code=ReasonCode.CLAIM_ELSEWHERE, message=message)
 
     def _rooms(self, pod_class: PodClass) -> tuple[Mask, dict[Reason, int]]:
         """
-        Allowed nodes that have room for one pod, and what the others lack.
+        Give the allowed nodes with room for one pod, and the counts of the others by reason.
 
-        A node that is held for another pod is one of the others only if it would do: else the hold changes nothing.
+        A node that is reserved for another pod counts as reserved only if the pod would fit there.
         """
         problem, held = self.problem, np.zeros(self.problem.node_count, dtype=np.bool_)
         held[list(problem.held.get(pod_class.index, ()))] = True
@@ -156,11 +159,11 @@ class Explanation:
         for resource, amount in ((PODS, 1), *pod_class.requests):
             short = allowed & (problem.room.of(resource) < amount)
             if amount > 0 and short.any():
-                own = min(MOST, self.never.asked(pod_class, resource))
-                is_too_small = bool((self.never.sizes_of(resource)[short] < own).all())
+                own = min(MOST, self.unsatisfiable.asked(pod_class, resource))
+                is_too_small = bool((self.unsatisfiable.sizes_of(resource)[short] < own).all())
                 counts[node_fit.insufficient(resource, is_too_small=is_too_small)] = int(np.count_nonzero(short))
         roomy = allowed & problem.room.fits(pod_class.requests)
-        free, others = placement_state.refused(self.trackers, pod_class, roomy, leaving=ReasonCode.NODE_HELD)
+        free, others = placement_state.refused(self.trackers, pod_class, roomy, leaving=ReasonCode.NODE_RESERVED)
         open_nodes, _ = placement_state.refused(self.trackers, pod_class, free & ~held)
         kept = self._serving(pod_class, free & ~open_nodes)
         if kept.any():
@@ -168,7 +171,7 @@ class Explanation:
         return free & ~kept, counts | others
 
     def _serving(self, pod_class: PodClass, nodes: Mask) -> Mask:
-        """Those of some nodes whose devices could serve one pod of a class alone."""
+        """Give the nodes (of some) whose devices can serve one pod of a class alone."""
         parts = self._parts(pod_class)
         numbers = np.unique(self.condition_of[nodes]).tolist()
         serving = [each for each in numbers if self.kept.serve(parts, self.conditions[each]) is not None]
@@ -178,13 +181,13 @@ class Explanation:
         return pod_class.parts + tuple(part for each in pod_class.shared for part in self.problem.shared[each].parts)
 
     def _fitting(self, pod_class: PodClass, roomy: Mask) -> bool:
-        """Whether some node could serve one pod of the class alone."""
+        """Whether some node can serve one pod of the class alone."""
         parts = self._parts(pod_class)
         numbers = np.unique(self.condition_of[roomy]).tolist()
         return any(self.kept.serve(parts, self.conditions[number]) is not None for number in numbers)
 
     def fitting(self, family: tuple[PodClass, ...]) -> npt.NDArray[np.int64]:
-        """Nodes that could serve one pod of a family alone."""
+        """Give the nodes that can serve one pod of a family alone."""
         found = np.zeros(self.problem.node_count, dtype=np.bool_)
         for pod_class in family:
             found |= self._serving(pod_class, self._rooms(pod_class)[0])
@@ -214,26 +217,26 @@ class Explanation:
         if not short:
             yield self._constrained(pod_class, nodes, self._fewer(pod_class, roomy))
         for request in self._requests(pod_class):
-            yield from self.oversize.reasons(request.name, (each.ask for each in request.alternatives), roomy)
+            yield from self.oversized.reasons(request.name, (each.ask for each in request.alternatives), roomy)
 
     def _supply(self, ask: Ask, roomy: Mask) -> DeviceSupply:
-        return self.supplies.of(ask, self.oversize.serving(ask, roomy))
+        return self.supplies.of(ask, self.oversized.serving(ask, roomy))
 
-    def _has_enough(self, asked: Asked, supply: DeviceSupply, roomy: Mask) -> bool:
-        """Whether a request by itself lacks nothing, so that what else the pod asks for, or how, is in its way."""
+    def _has_enough(self, asked: NamedAlternative, supply: DeviceSupply, roomy: Mask) -> bool:
+        """Whether a request by itself has enough devices, so that other requests or constraints are the cause."""
         if asked.ask.needed:
             return supply.most >= asked.ask.needed
         is_free = 0 < supply.largest <= MOST_RESULTS and supply.free == supply.verdicts.total()
         return is_free and next(self._pool_reasons(roomy), None) is None
 
-    def _requests(self, pod_class: PodClass) -> Iterator[Requested]:
+    def _requests(self, pod_class: PodClass) -> Iterator[NamedRequest]:
         return (request for request, _, _ in self.requests_of(pod_class))
 
-    def requests_of(self, pod_class: PodClass) -> Iterator[tuple[Requested, Component, int]]:
+    def requests_of(self, pod_class: PodClass) -> Iterator[tuple[NamedRequest, Component, int]]:
         """
-        Give requests of the class's claims that are not allocated yet, named as users know them.
+        Give the requests of the class's unallocated claims with the names that users know.
 
-        Each with its component and its position there.
+        Each comes with its component and its position there.
         """
         problem = self.problem
         pod = problem.pod(pod_class.members[0])
@@ -246,34 +249,34 @@ class Explanation:
             for order, (position, asks) in enumerate(zip(source.positions, component.requests, strict=True)):
                 request = claim.requests[position]
                 alternatives = [
-                    Asked(each.name, ask, each.device_class)
+                    NamedAlternative(each.name, ask, each.device_class)
                     for each, ask in zip(request.alternatives, asks, strict=True)
                 ]
                 if special is not None and claim.id == special.id:
                     name = f"resource {resources[request.name]}"
-                    yield Requested(name, f"{name}, ", request.name, claim.id, tuple(alternatives)), component, order
+                    yield NamedRequest(name, f"{name}, ", request.name, claim.id, tuple(alternatives)), component, order
                     continue
                 name = f"{place}request {request.name}"
-                yield Requested(name, place, request.name, claim.id, tuple(alternatives)), component, order
+                yield NamedRequest(name, place, request.name, claim.id, tuple(alternatives)), component, order
 
     def _sources(self, pod_class: PodClass) -> list[tuple[Part, Source]]:
-        """Give the components that the class's first pod needs, with where they come from."""
+        """Give the components of the class's first pod, with the requests that they come from."""
         owners = [(pod_class.parts, pod_class.sources[0])]
         owners += [(each.parts, each.sources) for each in map(self.problem.shared.__getitem__, pod_class.shared)]
         return [
             (part, source) for parts, rows in owners for part, row in zip(parts, rows, strict=True) for source in row
         ]
 
-    def _short(self, lead: str, asked: Asked, supply: DeviceSupply, nodes: int, *, hint: str) -> Reason:
-        """Say what a request lacks; a hint makes the raw failure of a selector superfluous."""
+    def _short(self, lead: str, asked: NamedAlternative, supply: DeviceSupply, nodes: int, *, hint: str) -> Reason:
+        """Describe what a request lacks; a hint replaces the message of a failed selector."""
         verdicts, needed = supply.verdicts, asked.ask.needed
         failed = verdicts.get(Verdict.FAILED, 0)
         matching = verdicts.total() - failed
-        text = [f"needs {devices_of(needed) if needed else 'all devices'}, {matching_of(matching)}"]
+        text = [f"needs {wording.counted(needed, 'device') if needed else 'all devices'}, {matching_of(matching)}"]
         if matching:
             text.append(f"{supply.free} free")
         text += [f"{count} {obstacle}" for obstacle, count in sorted(supply.obstacles.items())]
-        text += [f"{verdicts[each]} {word}" for each, word in WORDS.items() if verdicts.get(each)]
+        text += [f"{verdicts[each]} {word}" for each, word in VERDICT_WORDS.items() if verdicts.get(each)]
         if verdicts.get(Verdict.OFFERED_TWICE):
             resource = self.problem.demands[asked.ask.demand].extended_resource
             both = f"as {resource}, the extended resource of class {asked.device_class}"
@@ -289,7 +292,7 @@ class Explanation:
         return hinted(Reason(code=code_of(supply, needed), message=lead + ", ".join(text), node_count=nodes), hint)
 
     def _hint(self, ask: Ask, supply: DeviceSupply, roomy: Mask) -> str:
-        """Say what to write instead, where what is written can never fit the cluster as it is."""
+        """Give a hint for a request that cannot fit the cluster as it is written."""
         matching = supply.verdicts.total() - supply.verdicts.get(Verdict.FAILED, 0)
         tells_inventory = self.problem.policy.tells_inventory
         if matching == 0:
@@ -297,11 +300,11 @@ class Explanation:
         if supply.verdicts.get(Verdict.CAPACITY) == matching:
             return self.hints.on_capacity(ask.demand) if tells_inventory else ""
         if 0 < supply.largest < ask.needed <= matching:
-            return f"a claim never spans nodes, so split it over pods of at most {supply.largest} each"
+            return f"a claim never spans nodes, so split it over pods with at most {supply.largest} each"
         return ""
 
     def _match_hint(self, pod_class: PodClass) -> str:
-        """Say what is wrong with a matchAttribute that none of the devices of a request publishes."""
+        """Give a hint on a matchAttribute that no device of a request publishes."""
         problem = self.problem
         if not problem.policy.tells_inventory:
             return ""
@@ -312,11 +315,11 @@ class Explanation:
         return next(filter(None, found), "")
 
     def _pool_reasons(self, roomy: Mask) -> Iterator[Reason]:
-        """Say which pools that the nodes see cannot be used: one reason for those being published, one for others."""
+        """Give the reasons for unusable pools of the nodes: one for invalid pools, one for incomplete ones."""
         unusable = [
             pool
             for pool in self.problem.inventory.pools.values()
-            if not pool.is_usable and sees(self.problem.inventory.pool_reach(pool), roomy)
+            if not pool.is_usable and is_reached(self.problem.inventory.pool_reach(pool), roomy)
         ]
         invalid = [pool for pool in unusable if pool.invalid]
         partial = [pool for pool in unusable if not pool.invalid]
@@ -324,26 +327,29 @@ class Explanation:
             yield from pools_by_number(len(invalid), len(partial))
             return
         if invalid:
-            more = f" (and {len(invalid) - 1} more)" if len(invalid) > 1 else ""
-            message = f"pool {invalid[0].id} is not used: {invalid[0].invalid}{more}"
+            message = f"pool {invalid[0].id} is not used: {invalid[0].invalid}{wording.and_others(len(invalid))}"
             yield Reason(code=ReasonCode.POOL_INVALID, message=message)
         if partial:
-            pool, more = partial[0], f" (and {len(partial) - 1} more)" if len(partial) > 1 else ""
+            pool = partial[0]
             message = (
-                f"pool {pool.id} is being published: {len(pool.slices)} of {pool.slices[0].slice_count} slices of "
-                f"generation {pool.generation}{more}"
+                f"pool {pool.id} is incomplete: {len(pool.slices)} of {pool.slices[0].slice_count} slices of "
+                f"generation {pool.generation} are published{wording.and_others(len(partial))}"
             )
             yield Reason(code=ReasonCode.POOL_INCOMPLETE, message=message)
 
     def _fewer(self, pod_class: PodClass, roomy: Mask) -> str:
-        """Say how many devices would fit now, where the pod asks for several of one kind."""
+        """Give a hint how many devices would fit now, for a pod with one request for several devices."""
         numbers = np.unique(self.condition_of[roomy]).tolist()
         found = (self.conditions[number] for number in numbers[:_MOST_CONDITIONS])
-        count, needed = unsatisfiable.most(self.problem, self._parts(pod_class), found)
-        return f"{count} instead of {needed} would fit now, with a new template: claims are immutable" if count else ""
+        count, needed = unsatisfiable.most_devices(self.problem, self._parts(pod_class), found)
+        return (
+            f"{count} of {needed} would fit now; this needs a new template, because claims are immutable"
+            if count
+            else ""
+        )
 
     def _together(self, pod_class: PodClass) -> str:
-        """Say how many devices the requests need together, where no node has so many for all of them."""
+        """Say how many devices the requests need together, if no node has so many for all of them."""
         asked = [request.alternatives for request in self._requests(pod_class)]
         if any(len(each) > 1 or not each[0].ask.needed for each in asked):
             return ""
@@ -362,7 +368,7 @@ class Explanation:
         for request in self._requests(pod_class):
             named[request.place].append(request.short)
         names = "; ".join(
-            f"{place}request{'s' if len(each) > 1 else ''} {', '.join(each)}" for place, each in named.items()
+            f"{place}{wording.nouns(len(each), 'request')} {', '.join(each)}" for place, each in named.items()
         )
         code = ReasonCode.DEVICES_CONSTRAINT
         if attributes:
@@ -370,9 +376,9 @@ class Explanation:
             message = f"{names}: enough devices are free, but no combination of them on one node has {wanted}"
         elif sum(map(len, named.values())) == 1:
             code = ReasonCode.DEVICES_COUNTERS
-            message = f"{names}: enough devices are free, but what they share (counters) does not last for all at once"
+            message = f"{names}: enough devices are free, but their shared counters do not suffice for all of them"
         else:
-            message = f"{names}: enough devices are free for each request, but not for all of them on one node"
+            message = f"{names}: enough devices are free for each request, but not for all requests on one node"
             message += self._together(pod_class)
         reason = Reason(code=code, message=message, node_count=nodes)
         return hinted(reason, self._match_hint(pod_class) or fallback)

@@ -1,8 +1,8 @@
-"""What no node of the cluster can ever be for a pod: labels that none has, and room that none is large enough for.
+"""
+Requirements that no node of the cluster can meet, whatever runs there, and the nearest that it can meet.
 
-Whom required pod affinity is about, where nobody is there: no such pod runs, or no node has the topology's label.
-
-The nearest change that a condition has room for: how many devices would fit now, where fewer than asked for do.
+Labels that no node has and resources for which no node is large enough (`UnsatisfiableRequirements`), required pod
+affinity that selects no running pod (`AffinityTargets`), and how many devices of a request would fit (`most_devices`).
 """
 
 from bisect import bisect
@@ -14,7 +14,6 @@ from typing import Final
 import numpy as np
 
 from solver.domain import (
-    LabelRequirement,
     LabelSelectorOperator,
     NodeSelector,
     NodeSelectorOperator,
@@ -35,36 +34,38 @@ from solver.problem.requests.component import Component
 _BYTES: Final = ("memory", "ephemeral-storage")
 _MEBI: Final = 2**20
 _MOST_COMPARED: Final = 32
-"""Of more labels than twice so many (host names, say), only the nearest in the alphabet are looked at."""
+"""If there are more than twice as many values (host names, say), only the alphabetic neighbours are compared."""
 
 
 @dataclass(slots=True, eq=False)
-class Never:
-    """Compares pods of one problem with what its nodes are; labels and sizes are collected once."""
+class UnsatisfiableRequirements:
+    """Compares pods with the labels and sizes of all nodes, which are collected once."""
 
     problem: Problem
     known: dict[str, dict[str, str]] = field(default_factory=dict)
-    """For each label key its values, each with a node that has it."""
-    told: dict[tuple[str, ...], str] = field(default_factory=dict)
-    """What `instead` said of a key and a value."""
+    """By label key its values, each with one node."""
+    suggestions: dict[tuple[str, ...], str] = field(default_factory=dict)
+    """Results of `instead` by key and value."""
     sizes: dict[str, Amounts] = field(default_factory=dict)
-    """By resource what each node has of it."""
+    """By resource the allocatable amount of each node."""
 
     def reasons(self, pod_class: PodClass) -> Iterator[Reason]:
-        """Say which labels of a pod's selectors no node has, and for which resource no node is large enough."""
+        """Give the reasons for labels that no node has, and for resources for which no node is large enough."""
         pod = self.problem.pod(pod_class.members[0])
         for key, value in pod.node_selector:
             if value not in self.labels().get(key, {}):
-                yield _told(ReasonCode.NODE_AFFINITY, f"nodeSelector {key}={value}: {self.instead(key, (value,))}")
+                yield _reason(ReasonCode.NODE_AFFINITY, f"nodeSelector {key}={value}: {self.instead(key, (value,))}")
         if pod.required_affinity is not None:
             yield from self._of_affinity(pod.required_affinity)
         for feature in pod.required_features:
             if not any(feature in node.declared_features for node in self.problem.inventory.nodes):
-                yield _told(ReasonCode.NODE_FEATURES, f"no node declares the feature {feature}, which the pod requires")
+                yield _reason(
+                    ReasonCode.NODE_FEATURES, f"no node declares the feature {feature}, which the pod requires"
+                )
         yield from self._too_large(pod_class)
 
     def labels(self) -> dict[str, dict[str, str]]:
-        """Give the values of every label that nodes have, each with the first node that has it."""
+        """Give the values of all node labels, each with the first node that has it."""
         if not self.known:
             found: defaultdict[str, dict[str, str]] = defaultdict(dict)
             for node, labels in zip(self.problem.inventory.nodes, self.problem.inventory.labels, strict=True):
@@ -74,11 +75,11 @@ class Never:
         return self.known
 
     def instead(self, key: str, values: tuple[str, ...]) -> str:
-        """Say what nodes have instead of a label, by the nearest key or value."""
+        """Say that no node has a label, and suggest the most similar key or value."""
         asked = (key, *values[:1])
-        if asked not in self.told:
-            self.told[asked] = self._instead(*asked)
-        return self.told[asked]
+        if asked not in self.suggestions:
+            self.suggestions[asked] = self._instead(*asked)
+        return self.suggestions[asked]
 
     def _instead(self, key: str, value: str = "") -> str:
         there = self.labels()
@@ -91,17 +92,17 @@ class Never:
         return f"no node has it: {f'did you mean {close}?' if close else wording.there_are(there[key], 'value')}"
 
     def _of_affinity(self, required: NodeSelector) -> Iterator[Reason]:
-        """Say it of node affinity where every term has a requirement that no node meets; of the first term's."""
+        """Give the reason if every node affinity term has a requirement that no node meets; it names the first."""
         missing = [
             next((each for each in term.match_expressions if self._is_absent(each)), None) for term in required.terms
         ]
         first = missing[0] if missing else None
         if first is not None and all(missing):
             wanted = f"{first.key} {first.operator}" + (f" {', '.join(first.values)}" if first.values else "")
-            yield _told(ReasonCode.NODE_AFFINITY, f"node affinity {wanted}: {self.instead(first.key, first.values)}")
+            yield _reason(ReasonCode.NODE_AFFINITY, f"node affinity {wanted}: {self.instead(first.key, first.values)}")
 
     def _is_absent(self, requirement: NodeSelectorRequirement) -> bool:
-        """Whether a requirement names a label that no node has; those that compare numbers are left out."""
+        """Whether no node has the label of an In or Exists requirement."""
         if requirement.operator not in {NodeSelectorOperator.IN, NodeSelectorOperator.EXISTS}:
             return False
         values = self.labels().get(requirement.key, {})
@@ -110,7 +111,7 @@ class Never:
         )
 
     def _too_large(self, pod_class: PodClass) -> Iterator[Reason]:
-        """Say for which resource even an empty node would not do, among those that the pod may use."""
+        """Give the reasons for resources of which no allowed node has enough, even if it is empty."""
         allowed = np.flatnonzero(pod_class.verdicts.allowed)
         for resource, amount in pod_class.requests if len(allowed) else ():
             node = self.problem.inventory.nodes[allowed[np.argmax(self.sizes_of(resource)[allowed])]]
@@ -120,16 +121,16 @@ class Never:
             named = f" ({name})" if self.problem.policy.tells_inventory else ""
             there = f"the largest node that it may use{named} has {amount_of(resource, largest)}"
             there = there if largest else "no node that it may use has any"
-            text = f"the pod asks for {amount_of(resource, amount)} {resource}, and {there}"
+            text = f"the pod requests {amount_of(resource, amount)} {resource}; {there}"
             own = self.asked(pod_class, resource)
-            yield _told(ReasonCode.NODE_TOO_SMALL if own > largest else ReasonCode.NODE_RESOURCES, text)
+            yield _reason(ReasonCode.NODE_TOO_SMALL if own > largest else ReasonCode.NODE_RESOURCES, text)
 
     def asked(self, pod_class: PodClass, resource: str) -> int:
-        """Give what a pod itself asks for of a resource; what devices take for it may be less when they change."""
+        """Give the pod's own request of a resource, without what its devices take (KEP-5517)."""
         return 1 if resource == PODS else dict(self.problem.pod(pod_class.members[0]).requests).get(resource, 0)
 
     def sizes_of(self, resource: str) -> Amounts:
-        """Give what each node has of a resource with no pod on it."""
+        """Give the allocatable amount of a resource by node."""
         if resource not in self.sizes:
             self.sizes[resource] = allocatable(self.problem.inventory.nodes, resource)
         return self.sizes[resource]
@@ -146,7 +147,7 @@ def amount_of(resource: str, amount: int) -> str:
 
 
 def _around(name: str, known: Iterable[str]) -> Sequence[str]:
-    """Give the names that one may be meant to be: each comparison takes longer than to find a place for a pod."""
+    """Limit the names for a comparison, which is slow: take the alphabetic neighbours."""
     every = sorted(known)
     if len(every) <= 2 * _MOST_COMPARED:
         return every
@@ -154,50 +155,50 @@ def _around(name: str, known: Iterable[str]) -> Sequence[str]:
     return every[max(0, place - _MOST_COMPARED) : place + _MOST_COMPARED]
 
 
-def _told(code: ReasonCode, message: str) -> Reason:
+def _reason(code: ReasonCode, message: str) -> Reason:
     return Reason(code=code, message=message)
 
 
 @dataclass(slots=True, eq=False)
 class AffinityTargets:
-    """Looks for the pods that terms of one problem are about; running pods are collected once, if asked for."""
+    """Looks for running pods that affinity terms select; the labels of running pods are collected once."""
 
-    never: Never
+    requirements: UnsatisfiableRequirements
     _running: dict[str, set[Labels]] | None = None
     """By namespace the labels of running pods."""
     _audiences: PodSelectorIndex | None = None
-    _told: dict[tuple[PodTerm, str], str] = field(default_factory=dict)
+    _missing_by_term: dict[tuple[PodTerm, str], str] = field(default_factory=dict)
 
     def reasons(self, pod_class: PodClass) -> Iterator[Reason]:
-        """Say of each required term of a pod what it misses, apart from the pod itself and its companions."""
-        pod = self.never.problem.pod(pod_class.members[0])
+        """Give a reason for each required affinity term of a pod that selects no running pod and not the pod itself."""
+        pod = self.requirements.problem.pod(pod_class.members[0])
         for term in pod.affinity:
             if term.selector is None or self._is_met(term, pod.id.namespace, pod.labels):
                 continue
             key = (term, pod.id.namespace)
-            if key not in self._told:
-                self._told[key] = self._missing(term, pod)
-            if self._told[key]:
-                message = f"pod affinity {written(term)}: {self._told[key]}"
+            if key not in self._missing_by_term:
+                self._missing_by_term[key] = self._missing(term, pod)
+            if self._missing_by_term[key]:
+                message = f"pod affinity {term.selector}: {self._missing_by_term[key]}"
                 yield Reason(code=ReasonCode.POD_AFFINITY, message=message)
 
     def _missing(self, term: PodTerm, pod: Pod) -> str:
-        if term.topology_key not in self.never.labels():
-            return self.never.instead(term.topology_key, ())
+        if term.topology_key not in self.requirements.labels():
+            return self.requirements.instead(term.topology_key, ())
         running = self._of_running()
         if any(self._is_met(term, namespace, labels) for namespace, every in running.items() for labels in every):
             return ""
-        batch = self.never.problem.batch.pods
+        batch = self.requirements.problem.batch.pods
         waiting = [each.id for each in batch if self._is_met(term, each.id.namespace, each.labels)]
         if waiting:
             own = sorted(each.name for each in waiting if each.namespace == pod.id.namespace)
-            return f"such pods wait themselves{f' ({wording.listed(own)})' if own else ''}"
+            return f"the pods that it selects wait too{f' ({wording.listed(own)})' if own else ''}"
         is_home = term.namespaces == (pod.id.namespace,) and term.namespace_selector is None
-        return self._instead(term, pod.id.namespace) if is_home else "no such pod runs in the namespaces it names"
+        return self._instead(term, pod.id.namespace) if is_home else "no pod that it selects runs in its namespaces"
 
     def _instead(self, term: PodTerm, namespace: str) -> str:
-        """Name the label that no pod of a namespace has; pods of other namespaces are nobody's business."""
-        none = f"no such pod runs in namespace {namespace}"
+        """Name the label that no pod of the namespace has; pods of other namespaces are not disclosed."""
+        none = f"no pod that it selects runs in namespace {namespace}"
         known: defaultdict[str, set[str]] = defaultdict(set)
         for key, value in (pair for labels in self._of_running().get(namespace, ()) for pair in labels):
             known[key].add(value)
@@ -215,7 +216,7 @@ class AffinityTargets:
         selector = term.selector
         if self._audiences is None:
             self._audiences = PodSelectorIndex(
-                {each.name: each.labels for each in self.never.problem.snapshot.namespaces}
+                {each.name: each.labels for each in self.requirements.problem.snapshot.namespaces}
             )
         return (
             selector is not None
@@ -226,37 +227,18 @@ class AffinityTargets:
     def _of_running(self) -> dict[str, set[Labels]]:
         if self._running is None:
             found: defaultdict[str, set[Labels]] = defaultdict(set)
-            for each in self.never.problem.snapshot.pods:
+            for each in self.requirements.problem.snapshot.pods:
                 if each.node_name:
                     found[each.id.namespace].add(each.labels)
             self._running = dict(found)
         return self._running
 
 
-def written(term: PodTerm) -> str:
-    """Write whom a term is about as kubectl takes selectors: `app=web,tier in (a, b),!old`."""
-    return ",".join(map(_written, term.selector.requirements)) if term.selector is not None else ""
-
-
-def _written(each: LabelRequirement) -> str:
-    match each.operator:
-        case LabelSelectorOperator.IN if len(each.values) == 1:
-            return f"{each.key}={each.values[0]}"
-        case LabelSelectorOperator.IN | LabelSelectorOperator.NOT_IN:
-            word = "in" if each.operator == LabelSelectorOperator.IN else "notin"
-            return f"{each.key} {word} ({', '.join(each.values)})"
-        case LabelSelectorOperator.EXISTS:
-            return each.key
-        case _:
-            return f"!{each.key}"
-
-
-def most(problem: Problem, parts: tuple[Part, ...], conditions: Iterable[Condition]) -> tuple[int, int]:
+def most_devices(problem: Problem, parts: tuple[Part, ...], conditions: Iterable[Condition]) -> tuple[int, int]:
     """
-    Give the most devices that a pod's only request can have on some node in one of these conditions, and its count.
+    Give the most devices that fit for a pod's only request on a node in one of some conditions, and its count.
 
-    A plan with so many was found, so it is no guess. (0, 0) for pods that ask for more than one thing, or for one
-    device.
+    Each number is tried with the greedy device selection. (0, 0) for pods with several requests or one device.
     """
     component = _only(problem, parts)
     if component is None:
@@ -273,7 +255,7 @@ def most(problem: Problem, parts: tuple[Part, ...], conditions: Iterable[Conditi
 
 
 def _only(problem: Problem, parts: tuple[Part, ...]) -> Component | None:
-    """Give the component of a pod that has one, with one request and one alternative of it, for several devices."""
+    """Give the component of a pod with one request, one alternative, and several devices; else None."""
     if len(parts) != 1 or parts[0].copies != 1:
         return None
     component = problem.components[parts[0].component]

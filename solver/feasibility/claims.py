@@ -70,7 +70,7 @@ def _entry_objections(
     if claim is None:
         yield _late(entry)
     elif entry.template and not _is_owned(pod, claim):
-        message = f"claim {claim.id.name} of entry {entry.entry} was made for another pod"
+        message = f"claim {claim.id.name} of entry {entry.entry} belongs to another pod"
         yield Reason(code=ReasonCode.CLAIM_NOT_OWNED, message=message)
     elif claim.is_deleting:
         yield Reason(code=ReasonCode.CLAIM_DELETING, message=f"claim {claim.id.name} is being deleted")
@@ -83,10 +83,10 @@ def _entry_objections(
 
 
 def _late(entry: PodClaim) -> Reason:
-    message = f"the claim of entry {entry.entry} was not created yet from template {entry.template}, and is waited for"
+    what = f"the claim of entry {entry.entry} has not been created yet from template {entry.template}"
     if entry.claim is not None:
-        message = f"claim {entry.claim.name} does not exist yet, and is waited for"
-    return Reason(code=ReasonCode.CLAIM_MISSING, message=message)
+        what = f"claim {entry.claim.name} does not exist yet"
+    return Reason(code=ReasonCode.CLAIM_MISSING, message=f"{what}; the pod waits for it")
 
 
 def _is_owned(pod: Pod, claim: Claim) -> bool:
@@ -98,7 +98,7 @@ def _is_owned(pod: Pod, claim: Claim) -> bool:
 
 def _allocated_objections(pod: Pod, claim: Claim) -> Iterator[Reason]:
     if not claim.is_reserved_for(pod.uid, pod.pod_group) and len(claim.reserved_for) >= MOST_CONSUMERS:
-        message = f"claim {claim.id.name} has {len(claim.reserved_for)} consumers, as many as a claim can have"
+        message = f"claim {claim.id.name} has {len(claim.reserved_for)} consumers, the most that a claim can have"
         yield Reason(code=ReasonCode.CLAIM_FULL, message=message)
 
 
@@ -166,7 +166,8 @@ def _alternative_objections(
         yield Reason(code=ReasonCode.CLASS_MISSING, message=message)
         return
     if device_class.invalid:
-        message = f"{where}: device class {device_class.name} cannot be read, and is waited for: {device_class.invalid}"
+        unread = f"device class {device_class.name} cannot be read (the pod waits for a valid one)"
+        message = f"{where}: {unread}: {device_class.invalid}"
         yield Reason(code=ReasonCode.CLASS_MISSING, message=message)
         return
     if alternative.allocation_mode not in set(AllocationMode):

@@ -12,10 +12,10 @@ from solver.domain import (
     ClaimId,
     ContainerRequests,
     DeviceClass,
+    ExtendedResourceClaim,
     Pod,
     Request,
     RequestMapping,
-    SpecialClaim,
     SubRequest,
 )
 
@@ -56,7 +56,7 @@ class _Lot(NamedTuple):
     amount: int
 
 
-def special_claim(pod: Pod, served: Mapping[str, str], number: int) -> SpecialClaim:
+def special_claim(pod: Pod, served: Mapping[str, str], number: int) -> ExtendedResourceClaim:
     """
     Make the claim for a pod where the resources of `served` (resource → class) come from devices.
 
@@ -72,7 +72,7 @@ def special_claim(pod: Pod, served: Mapping[str, str], number: int) -> SpecialCl
             RequestMapping(container=pod.containers[container].name, resource=resource, request=name)
             for container, name in users
         ]
-    return SpecialClaim(
+    return ExtendedResourceClaim(
         id=ClaimId(pod.id.namespace, f"{pod.id.name}-extended-resources-<{number}>"),
         requests=tuple(sorted(requests, key=lambda each: each.name)),
         mappings=tuple(mappings),

@@ -125,7 +125,7 @@ class NodeDemand(NamedTuple):
 
 _ELSEWHERE: Final = (
     "node(s) cannot use a claim that is allocated elsewhere; hint: all consumers of a claim run where its devices are, "
-    "and a resourceClaimTemplateName gives each pod a claim of its own"
+    "and a resourceClaimTemplateName gives each pod its own claim"
 )
 _HOSTNAME: Final = "kubernetes.io/hostname"
 

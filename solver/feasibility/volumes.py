@@ -74,7 +74,7 @@ def _objections(pod: Pod, volume: PodVolume, claims: Mapping[VolumeClaimId, Volu
     elif claim is None:
         yield Reason(code=ReasonCode.VOLUME_CLAIM_MISSING, message=f'persistentvolumeclaim "{name}" not found')
     elif claim.invalid:
-        message = f'persistentvolumeclaim "{name}" cannot be read, and is waited for: {claim.invalid}'
+        message = f'persistentvolumeclaim "{name}" cannot be read (the pod waits for a valid one): {claim.invalid}'
         yield Reason(code=ReasonCode.VOLUME_CLAIM_UNUSABLE, message=message)
     elif claim.is_lost:
         message = f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{claim.volume}"'

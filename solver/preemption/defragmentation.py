@@ -60,7 +60,9 @@ class MoveRules:
     def __post_init__(self) -> None:
         self.pdbs = PdbIndex(self.snapshot)
         self._special = frozenset(
-            (claim.id.namespace, claim.owner_pod_uid) for claim in self.snapshot.claims if claim.is_special
+            (claim.id.namespace, claim.owner_pod_uid)
+            for claim in self.snapshot.claims
+            if claim.is_extended_resource_claim
         )
 
     def why(self, pod: Pod) -> str:

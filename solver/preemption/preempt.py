@@ -161,7 +161,7 @@ def _movable(context: PreemptionContext, plan: Plan, state: PreemptionState) -> 
         for each in plan.placements
         if (pod := pods[each.pod]).priority <= lowest
         and pod.gang is None
-        and each.special is None
+        and each.extended_resource_claim is None
         and all(claim in new and users[claim] == 1 for claim in pod.claim_ids)
     ]
 
@@ -190,7 +190,10 @@ def _placed_elsewhere(
     leaving = (victim.pod for found in state.preemptions for victim in found.victims)
     there = settled(problem.snapshot, [pods[each.pod] for each in kept.placements], kept.placements, kept.allocations)
     there = replace(there, nominated=tuple(_nominated(pods, state)), leaving=(*there.leaving, *leaving))
-    batch = Batch(pods=tuple(pod for pod in problem.batch.pods if pod.id in moved), holds=problem.batch.holds)
+    batch = Batch(
+        pods=tuple(pod for pod in problem.batch.pods if pod.id in moved),
+        node_reservations=problem.batch.node_reservations,
+    )
     around = nominated_pods.held(there, batch, problem.policy, engine, budget)
     return kept, what_if.place(around, batch, problem.policy, budget, engine)
 

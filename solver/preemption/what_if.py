@@ -19,7 +19,7 @@ from solver.domain import (
     PodId,
     Policy,
     Snapshot,
-    with_burdens,
+    with_node_allocatable,
 )
 from solver.extract import Extracted, extract
 from solver.model.objective import best
@@ -127,14 +127,15 @@ def settled(
     seated: list[Pod] = []
     for placement in placed.values():
         pod = by_id[placement.pod]
-        apart = placement.special.resources if placement.special is not None else frozenset()
-        requests = tuple((name, amount) for name, amount in pod.requests if name not in apart)
-        seated.append(with_burdens(replace(pod, node_name=placement.node, requests=requests), placement.burdens))
+        requests = tuple((name, amount) for name, amount in pod.requests if name not in placement.dra_resources)
+        seated.append(
+            with_node_allocatable(replace(pod, node_name=placement.node, requests=requests), placement.node_allocatable)
+        )
         reference = ConsumerReference.of(pod.id, pod.uid)
         for claim in placement.claims:
             consumers.setdefault(claim, []).append(reference)
-        if placement.special is not None:
-            extra.append(placement.special.stand_in(pod.uid))
+        if placement.extended_resource_claim is not None:
+            extra.append(placement.extended_resource_claim.as_claim(pod.uid))
     claims = tuple(
         replace(
             claim,

@@ -101,7 +101,7 @@ def _limits(
     for claim, count in left.items():
         takes = {index: 1 for index, claims in joining if claim in claims}
         if takes:
-            message = f"node(s) would add a consumer to claim {claim.name}, which gets as many as a claim can have"
+            message = f"node(s) would add a consumer to claim {claim.name}, which gets the most that a claim can have"
             reason = Reason(code=ReasonCode.CLAIM_FULL, message=message, node_count=1)
             yield Limit("claim-places", one_domain(node_count), (count,), takes, reason)
 

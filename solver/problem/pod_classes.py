@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solver.domain import Batch, ClaimId, NodeSelector, Pod, Reason, SpecialClaim
+from solver.domain import Batch, ClaimId, ExtendedResourceClaim, NodeSelector, Pod, Reason
 from solver.feasibility import extended_resources, node_fit
 from solver.problem import node_arrays
 from solver.problem.batch_requests import BatchRequests
@@ -29,7 +29,7 @@ class _Way(NamedTuple):
     """How the devices of a pod are served on some nodes."""
 
     mode: ExtendedResourceMode
-    special: SpecialClaim | None
+    special: ExtendedResourceClaim | None
     parts: tuple[Part, ...]
     sources: tuple[tuple[Source, ...], ...]
     within: str = ""
@@ -46,7 +46,7 @@ def _ways(outline: BatchRequests, pod: Pod, own: tuple[ClaimId, ...]) -> tuple[t
             obstacles += objections
             continue
         if special is not None:
-            outline.claims[special.id] = special.stand_in(pod.uid)
+            outline.claims[special.id] = special.as_claim(pod.uid)
         ids = own if special is None else (*own, special.id)
         way = _Way(mode, special, *outline.parts(ids))
         ways += _split(outline, pod, way) if pod.gang in outline.splits.attributes else (way,)

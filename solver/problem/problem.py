@@ -11,13 +11,13 @@ from solver.domain import (
     Claim,
     ClaimId,
     DeviceClass,
+    ExtendedResourceClaim,
     Pod,
     PodId,
     Policy,
     Reason,
     SearchParams,
     Snapshot,
-    SpecialClaim,
 )
 from solver.problem.costs.cost_model import NO_COST_MODELS, CostModels
 from solver.problem.devices.inventory import Inventory, Mask
@@ -99,7 +99,7 @@ class PodClass:
     family: int
     members: Sequence[int] = ()
     sources: Sequence[tuple[tuple[Source, ...], ...]] = ()
-    specials: Sequence[SpecialClaim | None] = ()
+    specials: Sequence[ExtendedResourceClaim | None] = ()
     obstacles: tuple[Reason, ...] = ()
     volumes: VolumeKey | None = None
     is_overdue: bool = False

@@ -18,7 +18,7 @@ from solver.problem.node_arrays import PODS, NodeVerdicts, narrowed
 from solver.problem.problem import PodClass, Problem
 
 HELD: Final = Reason(
-    code=ReasonCode.NODE_HELD,
+    code=ReasonCode.NODE_RESERVED,
     message="node(s) were held for a pod that has waited longer",
     node_count=1,
 )
@@ -26,7 +26,7 @@ HELD: Final = Reason(
 
 def apply(problem: Problem) -> Problem:
     """Keep the nodes of the batch's holds free of who comes later."""
-    for hold in problem.batch.holds:
+    for hold in problem.batch.node_reservations:
         nodes = [problem.inventory.node_index[name] for name in hold.nodes if name in problem.inventory.node_index]
         if nodes:
             problem = _held(problem, hold, nodes)

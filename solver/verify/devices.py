@@ -1,6 +1,7 @@
-"""Every device of a new allocation exists, answers its request and is described as the API wants it.
+"""
+Devices and constraints: every device of a new allocation exists, matches its request and has a correct result entry.
 
-matchAttribute and distinctAttribute hold over the devices of the requests that they cover.
+`constraint_violations` checks matchAttribute and distinctAttribute over the devices of the covered requests.
 """
 
 import re
@@ -20,55 +21,57 @@ from solver.domain import (
     Violation,
 )
 from solver.verify import matching
-from solver.verify.plan_context import Grant, Picture, ServedRequest
+from solver.verify.plan_context import NewAllocation, PlanContext, ServedRequest
 from solver.verify.pools import Published
-from solver.verify.request_matching import SelectionError, consumption, selects
+from solver.verify.requests import SelectionError, consumption, selects
 from solver.verify.violations import Rule, broken
 
 Values = frozenset[tuple[AttributeKind, int | bool | str]]
-"""The values of an attribute with their types: one of a scalar, any number of a list, none where it is missing."""
+"""The typed values of an attribute: one for a scalar, any number for a list, none if it is missing."""
 
 
-def constraint_violations(grant: Grant, picture: Picture) -> Iterator[Violation]:
-    """Check every constraint of a newly allocated claim."""
-    for constraint in grant.claim.constraints:
+def constraint_violations(new: NewAllocation, context: PlanContext) -> Iterator[Violation]:
+    """Check every constraint of a newly new claim."""
+    for constraint in new.claim.constraints:
         found: list[tuple[DeviceId, Values]] = []
-        for result in _covered(grant, constraint):
-            published = picture.pools.find(result.device)
+        for result in _covered(new, constraint):
+            published = context.pools.find(result.device)
             if published is not None:
                 found.append((result.device, attribute_values(published, constraint.attribute)))
-        yield from _constraint(grant, constraint, found)
+        yield from _constraint(new, constraint, found)
 
 
 def covers(constraint: Constraint, main: str, chosen: str) -> bool:
-    """A name covers its request; `main/sub` only where that alternative was chosen; no names cover everything."""
+    """Whether a constraint covers a request: by `main`, by `main/sub` of the chosen alternative, or by no names."""
     return not constraint.requests or bool({main, chosen} & set(constraint.requests))
 
 
-def _covered(grant: Grant, constraint: Constraint) -> Iterator[DeviceResult]:
-    for served in grant.served:
+def _covered(new: NewAllocation, constraint: Constraint) -> Iterator[DeviceResult]:
+    for served in new.served:
         if covers(constraint, served.request.name, served.name):
             yield from served.results
 
 
-def _constraint(grant: Grant, constraint: Constraint, found: list[tuple[DeviceId, Values]]) -> Iterator[Violation]:
+def _constraint(
+    new: NewAllocation, constraint: Constraint, found: list[tuple[DeviceId, Values]]
+) -> Iterator[Violation]:
     name = constraint.attribute
     for device, values in found:
         if not values:
-            yield broken(Rule.CONSTRAINT_ATTRIBUTE, grant.claim.id, f"device {device} has no attribute {name}")
+            yield broken(Rule.CONSTRAINT_ATTRIBUTE, new.claim.id, f"device {device} has no attribute {name}")
     if constraint.kind == ConstraintKind.MATCH:
         if found and not frozenset.intersection(*(values for _, values in found)):
             devices = ", ".join(str(device) for device, _ in found)
-            yield broken(Rule.CONSTRAINT_MATCH, grant.claim.id, f"{devices} have no value of {name} in common")
+            yield broken(Rule.CONSTRAINT_MATCH, new.claim.id, f"{devices} have no value of {name} in common")
     elif constraint.kind == ConstraintKind.DISTINCT:
         for (first, left), (second, right) in combinations(found, 2):
             if left & right:
                 message = f"{first} and {second} have the same {name}"
-                yield broken(Rule.CONSTRAINT_DISTINCT, grant.claim.id, message)
+                yield broken(Rule.CONSTRAINT_DISTINCT, new.claim.id, message)
 
 
 def attribute_values(published: Published, name: str) -> Values:
-    """Look an attribute up by its whole name, else without the domain where that is the device's own driver."""
+    """Look up an attribute by its qualified name, or by the bare name if the domain is the driver's."""
     attributes = dict(published.device.attributes)
     domain, _, own = name.partition("/")
     value = attributes.get(name)
@@ -78,69 +81,69 @@ def attribute_values(published: Published, name: str) -> Values:
 
 
 _SHARE_ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII)
-"""A share's id: a lower-case UUID of 36 characters."""
+"""A share id: a lower-case UUID of 36 characters."""
 
 
-def device_violations(grant: Grant, picture: Picture) -> Iterator[Violation]:
-    """Check device by device, whatever else is in use."""
-    for served in grant.served:
+def device_violations(new: NewAllocation, context: PlanContext) -> Iterator[Violation]:
+    """Check every device of a new allocation by itself."""
+    for served in new.served:
         for result in served.results:
-            published = picture.pools.find(result.device)
+            published = context.pools.find(result.device)
             if published is None:
                 message = f"request {served.name}: the newest generation of its pool has no device {result.device}"
-                yield broken(Rule.DEVICE_UNKNOWN, grant.claim.id, message)
+                yield broken(Rule.DEVICE_UNKNOWN, new.claim.id, message)
                 continue
-            for rule, message in _against(grant, served, (result, published), picture):
+            for rule, message in _against(new, served, (result, published), context):
                 text = f"request {served.name}, device {result.device}: {message}"
-                yield broken(rule, grant.claim.id, text)
+                yield broken(rule, new.claim.id, text)
 
 
 def _against(
-    grant: Grant, served: ServedRequest, pair: tuple[DeviceResult, Published], picture: Picture
+    new: NewAllocation, served: ServedRequest, pair: tuple[DeviceResult, Published], context: PlanContext
 ) -> Iterator[tuple[Rule, str]]:
     result, published = pair
-    trouble = picture.pools.view(published.id.pool_id).trouble
+    trouble = context.pools.view(published.id.pool_id).trouble
     if trouble:
         yield Rule.DEVICE_POOL, f"its pool cannot be used: {trouble}"
-    for node in grant.nodes:
+    for node in new.nodes:
         if not matching.reaches(published.scope, node):
             yield Rule.DEVICE_SCOPE, f"it cannot be used on node {node.name}"
-    device_class = picture.classes.get(served.wanted.device_class)
-    if device_class is not None and is_offered_twice(device_class, served.wanted, published, picture):
+    device_class = context.classes.get(served.wanted.device_class)
+    if device_class is not None and is_offered_twice(device_class, served.wanted, published, context):
         resource = device_class.extended_resource_name
         yield Rule.DEVICE_OFFERED_TWICE, f"a device plugin of its node offers {resource} of class {device_class.name}"
-    if not is_owned(published, picture):
+    if not is_owned(published, context):
         yield Rule.DEVICE_NOT_OWNED, "the configuration does not give it to this scheduler"
-    for taint in matching.untolerated(picture.pools.taints(published.id), served.wanted.tolerations):
-        yield Rule.DEVICE_TAINT, f"it has the taint {taint.key}={taint.value}:{taint.effect}"
-    yield from _selected(served, published, picture)
+    for taint in matching.untolerated(context.pools.taints(published.id), served.wanted.tolerations):
+        yield Rule.DEVICE_TAINT, f"it has the taint {taint}"
+    yield from _selected(served, published, context)
     yield from _copied(served, result, published.device)
     yield from _share(result, published.device)
     yield from _consumed(served, result, published)
 
 
-def is_offered_twice(device_class: DeviceClass, wanted: SubRequest, published: Published, picture: Picture) -> bool:
-    """Whether the node's own allocatable has the class's extended resource; admin access takes nothing from it."""
-    node = picture.nodes.get(published.scope.node_name)
-    if node is None or wanted.admin_access or picture.policy.allocates_where_plugins_serve:
+def is_offered_twice(device_class: DeviceClass, wanted: SubRequest, published: Published, context: PlanContext) -> bool:
+    """Whether a device plugin of the node serves the class's extended resource (admin access takes none of it)."""
+    node = context.nodes.get(published.scope.node_name)
+    if node is None or wanted.admin_access or context.policy.allocates_where_plugins_serve:
         return False
     resource = device_class.extended_resource_name
     return bool(resource) and dict(node.allocatable).get(resource, 0) > 0
 
 
-def is_owned(published: Published, picture: Picture) -> bool:
-    """Ownership is by driver, and for devices that are local to a node by the node's labels too."""
-    owned = picture.policy.owned
+def is_owned(published: Published, context: PlanContext) -> bool:
+    """Whether `devices.owned` covers a device: by driver, and for devices local to a node by the node's labels."""
+    owned = context.policy.owned
     if owned.drivers and published.id.driver not in owned.drivers:
         return False
-    node = picture.nodes.get(published.scope.node_name)
+    node = context.nodes.get(published.scope.node_name)
     if node is None or not owned.node_terms:
         return True
     return any(matching.term_holds(term, node) for term in owned.node_terms)
 
 
-def _selected(served: ServedRequest, published: Published, picture: Picture) -> Iterator[tuple[Rule, str]]:
-    device_class = picture.classes.get(served.wanted.device_class)
+def _selected(served: ServedRequest, published: Published, context: PlanContext) -> Iterator[tuple[Rule, str]]:
+    device_class = context.classes.get(served.wanted.device_class)
     if device_class is None:
         return
     try:
@@ -153,7 +156,7 @@ def _selected(served: ServedRequest, published: Published, picture: Picture) -> 
 
 
 def _copied(served: ServedRequest, result: DeviceResult, device: Device) -> Iterator[tuple[Rule, str]]:
-    """Eviction and binding read the copies only."""
+    """Check the fields that results copy, because eviction and binding read only the copies."""
     pairs = {
         "adminAccess": (result.admin_access, served.wanted.admin_access),
         "tolerations": (result.tolerations, served.wanted.tolerations),
@@ -174,7 +177,7 @@ def _share(result: DeviceResult, device: Device) -> Iterator[tuple[Rule, str]]:
         if not result.admin_access:
             yield Rule.RESULT_SHARE, "it is shared and has no share id"
     elif not _SHARE_ID.fullmatch(result.share_id):
-        yield Rule.RESULT_SHARE, f"{result.share_id!r} is no lower-case UUID"
+        yield Rule.RESULT_SHARE, f"{result.share_id!r} is not a lower-case UUID"
 
 
 def _consumed(served: ServedRequest, result: DeviceResult, published: Published) -> Iterator[tuple[Rule, str]]:

@@ -1,4 +1,4 @@
-"""Gangs are placed whole, and where they have to be together (KEP-4671, KEP-5732 and the levels of our own)."""
+"""Gangs: at least the minimum of pods runs, in one topology domain if required (KEP-4671, KEP-5732)."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -19,9 +19,9 @@ from solver.domain import (
 )
 from solver.verify import matching
 from solver.verify.devices import Values, attribute_values
-from solver.verify.plan_context import Picture
+from solver.verify.plan_context import PlanContext
 from solver.verify.pools import Published
-from solver.verify.request_matching import SelectionError, selects
+from solver.verify.requests import SelectionError, selects
 from solver.verify.violations import Rule, broken
 
 
@@ -34,9 +34,9 @@ class _Member:
     claims: tuple[ClaimId, ...]
 
 
-def violations(batch: Batch, plan: Plan, picture: Picture) -> Iterator[Violation]:
+def violations(batch: Batch, plan: Plan, context: PlanContext) -> Iterator[Violation]:
     """Check every gang that the plan places pods of."""
-    arriving, running = _arriving(plan, picture), _running(plan, picture)
+    arriving, running = _arriving(plan, context), _running(plan, context)
     allocations = {each.claim: each.allocation for each in plan.allocations}
     for gang in batch.gangs:
         new, old = arriving.get(gang.id, []), running.get(gang.id, [])
@@ -45,31 +45,31 @@ def violations(batch: Batch, plan: Plan, picture: Picture) -> Iterator[Violation
         if gang.invalid:
             yield broken(Rule.GANG_INVALID, gang.id, f"{new[0].pod} is placed, and {gang.invalid}")
         if len(new) + len(old) < gang.min_count:
-            message = f"{len(new)} of its pods are placed and {len(old)} run, {gang.min_count} have to run together"
+            message = f"{len(new)} of its pods are placed and {len(old)} run, {gang.min_count} must run together"
             yield broken(Rule.GANG_PARTIAL, gang.id, message)
         for level in gang.levels:
             if level.is_required and level.node_label:
-                yield from _on_nodes(gang, level, new, old, picture)
+                yield from _on_nodes(gang, level, new, old, context)
             elif level.is_required:
-                waiting = _Holdings(picture, allocations), _waiting(batch, gang, new)
+                waiting = _MemberDevices(context, allocations), _waiting(batch, gang, new)
                 yield from _on_devices(gang, level, waiting, new, old)
 
 
-def _arriving(plan: Plan, picture: Picture) -> dict[GangId, list[_Member]]:
+def _arriving(plan: Plan, context: PlanContext) -> dict[GangId, list[_Member]]:
     found: defaultdict[GangId, list[_Member]] = defaultdict(list)
     for placement in plan.placements:
-        pod = picture.pods.get(placement.pod)
+        pod = context.pods.get(placement.pod)
         if pod is not None and pod.gang is not None:
-            made = () if placement.special is None else (placement.special.id,)
+            made = () if placement.extended_resource_claim is None else (placement.extended_resource_claim.id,)
             found[pod.gang].append(_Member(pod.id, placement.node, (*pod.claim_ids, *made)))
     return found
 
 
-def _running(plan: Plan, picture: Picture) -> dict[GangId, list[_Member]]:
-    """Members that hold a node; one that is being deleted does not count."""
+def _running(plan: Plan, context: PlanContext) -> dict[GangId, list[_Member]]:
+    """Bound and assumed members that are not being deleted."""
     placed = {placement.pod_uid for placement in plan.placements}
     found: defaultdict[GangId, list[_Member]] = defaultdict(list)
-    for pod in picture.snapshot.pods:
+    for pod in context.snapshot.pods:
         if pod.gang is not None and not pod.is_deleting and pod.uid not in placed:
             found[pod.gang].append(_Member(pod.id, pod.node_name, pod.claim_ids))
     return found
@@ -83,20 +83,20 @@ def _waiting(batch: Batch, gang: Gang, new: list[_Member]) -> list[_Member]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Holdings:
-    """Which devices pods hold, by the plan and by the snapshot."""
+class _MemberDevices:
+    """The devices of pods, by the plan and the snapshot."""
 
-    picture: Picture
+    context: PlanContext
     allocations: dict[ClaimId, Allocation]
 
     def values(self, member: _Member, attribute: str) -> set[Values]:
-        """Give the values of an attribute over a member's devices; those that lack it say nothing."""
+        """Give the values of an attribute over a member's devices; devices without it are left out."""
         found = {attribute_values(each, attribute) for each in self._devices(member)}
         return {values for values in found if values}
 
     def asks_for(self, member: _Member, attribute: str) -> bool:
-        """Whether a device that has an attribute matches a request of a member that was open before the plan."""
-        claims = (self.picture.claims.get(each) for each in member.claims)
+        """Whether a device with an attribute matches a request of a member's claim without previous allocation."""
+        claims = (self.context.claims.get(each) for each in member.claims)
         return any(
             self._matches(wanted, published)
             for claim in claims
@@ -108,39 +108,39 @@ class _Holdings:
         )
 
     def _having(self, attribute: str) -> Iterator[Published]:
-        """Devices of pools that can be used which have an attribute."""
-        for key in dict.fromkeys((each.driver, each.pool) for each in self.picture.snapshot.slices):
-            view = self.picture.pools.view(PoolId(*key))
+        """The devices of usable pools that have an attribute."""
+        for key in dict.fromkeys((each.driver, each.pool) for each in self.context.snapshot.slices):
+            view = self.context.pools.view(PoolId(*key))
             if not view.trouble:
                 yield from (each for each in view.devices.values() if attribute_values(each, attribute))
 
     def _matches(self, wanted: SubRequest, published: Published) -> bool:
-        device_class = self.picture.classes.get(wanted.device_class)
+        device_class = self.context.classes.get(wanted.device_class)
         try:
             is_meant = device_class is not None and selects(device_class, wanted, published)
         except SelectionError:
             return False
         if published.scope.node_name:
-            return is_meant and published.scope.node_name in self.picture.nodes
-        return is_meant and any(matching.reaches(published.scope, node) for node in self.picture.snapshot.nodes)
+            return is_meant and published.scope.node_name in self.context.nodes
+        return is_meant and any(matching.reaches(published.scope, node) for node in self.context.snapshot.nodes)
 
     def _devices(self, member: _Member) -> Iterator[Published]:
         for claim_id in member.claims:
-            claim = self.picture.claims.get(claim_id)
+            claim = self.context.claims.get(claim_id)
             allocation = self.allocations.get(claim_id) or (claim.allocation if claim is not None else None)
             for result in allocation.results if allocation is not None else ():
-                published = None if result.admin_access else self.picture.pools.find(result.device)
+                published = None if result.admin_access else self.context.pools.find(result.device)
                 if published is not None:
                     yield published
 
 
 def _on_nodes(
-    gang: Gang, level: GangLevel, new: list[_Member], old: list[_Member], picture: Picture
+    gang: Gang, level: GangLevel, new: list[_Member], old: list[_Member], context: PlanContext
 ) -> Iterator[Violation]:
-    """One value of the label for all that arrive, and one that running members have, where they have any."""
+    """Check that all new members have one value of the label, which running members have too."""
 
     def value(member: _Member) -> str | None:
-        node = picture.nodes.get(member.node)
+        node = context.nodes.get(member.node)
         return dict(node.labels).get(level.node_label) if node is not None else None
 
     arriving = {value(each) for each in new}
@@ -155,16 +155,16 @@ def _on_nodes(
 
 
 def _on_devices(
-    gang: Gang, level: GangLevel, rest: tuple[_Holdings, list[_Member]], new: list[_Member], old: list[_Member]
+    gang: Gang, level: GangLevel, rest: tuple[_MemberDevices, list[_Member]], new: list[_Member], old: list[_Member]
 ) -> Iterator[Violation]:
-    """One value of the attribute over all devices, each member with one unless no device with it matches its claims."""
-    holdings, waiting = rest
-    without = [each for each in new if not holdings.values(each, level.device_attribute)]
+    """Check that all devices have one value of the attribute, and that each member has a device with it if possible."""
+    member_devices, waiting = rest
+    without = [each for each in new if not member_devices.values(each, level.device_attribute)]
     for each in without:
-        if holdings.asks_for(each, level.device_attribute):
+        if member_devices.asks_for(each, level.device_attribute):
             yield broken(Rule.GANG_TOPOLOGY, gang.id, f"{each.pod} gets no device with {level}, and asks for such")
-    arriving = _union(holdings.values(each, level.device_attribute) for each in new)
-    held = _union(holdings.values(each, level.device_attribute) for each in old)
+    arriving = _union(member_devices.values(each, level.device_attribute) for each in new)
+    held = _union(member_devices.values(each, level.device_attribute) for each in old)
     if len(arriving) > 1:
         yield broken(Rule.GANG_TOPOLOGY, gang.id, f"its pods get devices of several values of {level}")
     if held and arriving - held:
@@ -172,7 +172,7 @@ def _on_devices(
     if arriving or held:
         return
     if not any(
-        holdings.asks_for(each, level.device_attribute) or holdings.values(each, level.device_attribute)
+        member_devices.asks_for(each, level.device_attribute) or member_devices.values(each, level.device_attribute)
         for each in (*new, *waiting)
     ):
         yield broken(Rule.GANG_TOPOLOGY, gang.id, f"no device that its pods could get has {level}")

@@ -1,4 +1,4 @@
-"""Nodes against selectors and taints against tolerations, from the API's text (core/v1)."""
+"""Node selectors, taints and tolerations, implemented from the API documentation (core/v1)."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -21,12 +21,12 @@ _LARGEST: Final = 2**63 - 1
 
 
 def selects(selector: NodeSelector, node: Node) -> bool:
-    """Whether one of the terms holds."""
+    """Whether a node selector matches a node: one of its terms holds."""
     return any(term_holds(term, node) for term in selector.terms)
 
 
 def term_holds(term: NodeSelectorTerm, node: Node) -> bool:
-    """Whether all requirements of the term hold; an empty term holds nowhere."""
+    """Whether all requirements of a term hold; an empty term never holds."""
     fields = {"metadata.name": node.name}
     labels = dict(node.labels)
     outcomes = [_holds(each, fields) for each in term.match_fields]
@@ -49,7 +49,7 @@ def _holds(requirement: NodeSelectorRequirement, values: dict[str, str]) -> bool
 
 
 def _is_ordered(lower: tuple[str, ...], upper: tuple[str, ...]) -> bool:
-    """Whether both are one 64-bit integer and the first is the smaller one."""
+    """Whether both have one value, a 64-bit integer, and the first is smaller."""
     if len(lower) != 1 or len(upper) != 1:
         return False
     low, high = _INTEGER.fullmatch(lower[0]), _INTEGER.fullmatch(upper[0])
@@ -68,7 +68,7 @@ def reaches(scope: NodeScope, node: Node) -> bool:
 
 
 def untolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Iterator[Taint]:
-    """Taints that keep something new away: NoSchedule and NoExecute ones that no toleration covers."""
+    """Give the NoSchedule and NoExecute taints that no toleration tolerates."""
     for taint in taints:
         blocks = taint.effect in {"NoSchedule", "NoExecute"}
         if blocks and not any(_tolerates(each, taint) for each in tolerations):

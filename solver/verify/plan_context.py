@@ -1,4 +1,4 @@
-"""The snapshot as the checks look at it, and the new allocations of a plan with everything that they belong to."""
+"""What the checks share: the snapshot and the batch by key, and the new allocations of a plan."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -27,8 +27,8 @@ from solver.verify.pools import Pools
 
 
 @dataclass(slots=True, eq=False)
-class Picture:
-    """Everything by its key; costs one pass over nodes, claims and slices, and reads pools when they are needed."""
+class PlanContext:
+    """The objects by key; one pass over nodes, claims and slices. Pools are read at their first use."""
 
     snapshot: Snapshot
     policy: Policy
@@ -42,16 +42,16 @@ class Picture:
     @classmethod
     def of(
         cls, snapshot: Snapshot, batch: Batch, policy: Policy, plan: Plan | None = None, pools: Pools | None = None
-    ) -> "Picture":
+    ) -> "PlanContext":
         """
-        Index a snapshot and a batch; `pods` are the batch's, `claims` include those that a plan is going to make.
+        Index a snapshot and a batch; `claims` include the plan's claims for extended resources.
 
-        `pools` may be given where the same slices were read before.
+        `pools` can be passed if the same slices were read before.
         """
         made = (
-            each.special.stand_in(each.pod_uid)
+            each.extended_resource_claim.as_claim(each.pod_uid)
             for each in (plan.placements if plan is not None else ())
-            if each.special is not None
+            if each.extended_resource_claim is not None
         )
         return cls(
             snapshot=snapshot,
@@ -67,7 +67,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ServedRequest:
-    """A request, the alternative that was chosen for it, and the results that serve it."""
+    """A request, its chosen alternative, and the results that serve it."""
 
     request: Request
     alternative: int
@@ -75,22 +75,22 @@ class ServedRequest:
 
     @property
     def wanted(self) -> SubRequest:
-        """What was asked for."""
+        """The chosen alternative."""
         return self.request.alternatives[self.alternative]
 
     @property
     def name(self) -> str:
-        """`main` or `main/sub`, as results carry it."""
+        """`main` or `main/sub`, as in results."""
         return str(self.request.result_name(self.alternative))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Grant:
+class NewAllocation:
     """
-    A new allocation of a claim that exists.
+    A new allocation with its claim.
 
-    `nodes` are those of its placed consumers, each once, in the plan's order. `served` are the requests whose
-    alternative is clear.
+    `nodes` are the nodes of its placed consumers, each once, in the plan's order. `served` are the requests with
+    results.
     """
 
     claim: Claim
@@ -99,34 +99,34 @@ class Grant:
     served: tuple[ServedRequest, ...]
 
 
-def consumers(plan: Plan, picture: Picture) -> dict[ClaimId, tuple[Placement, ...]]:
-    """Find the placements that use each claim, by what the pods say (not by what the placements list)."""
+def consumers(plan: Plan, context: PlanContext) -> dict[ClaimId, tuple[Placement, ...]]:
+    """Give the placements that use each claim, by the pods' specs and not by the placements' lists."""
     found: defaultdict[ClaimId, list[Placement]] = defaultdict(list)
     for placement in plan.placements:
-        pod = picture.pods.get(placement.pod)
-        made = () if placement.special is None else (placement.special.id,)
+        pod = context.pods.get(placement.pod)
+        made = () if placement.extended_resource_claim is None else (placement.extended_resource_claim.id,)
         for claim_id in (*pod.claim_ids, *made) if pod is not None else ():
             found[claim_id].append(placement)
     return {claim_id: tuple(placements) for claim_id, placements in found.items()}
 
 
-def grants(plan: Plan, picture: Picture) -> tuple[Grant, ...]:
-    """Give every allocation of the plan whose claim exists."""
-    users = consumers(plan, picture)
-    made: list[Grant] = []
+def new_allocations(plan: Plan, context: PlanContext) -> tuple[NewAllocation, ...]:
+    """Give the plan's allocations whose claim exists."""
+    users = consumers(plan, context)
+    made: list[NewAllocation] = []
     for each in plan.allocations:
-        claim = picture.claims.get(each.claim)
+        claim = context.claims.get(each.claim)
         if claim is None:
             continue
         names = dict.fromkeys(placement.node for placement in users.get(claim.id, ()))
-        nodes = tuple(picture.nodes[name] for name in names if name in picture.nodes)
-        made.append(grant_of(claim, each.allocation, nodes))
+        nodes = tuple(context.nodes[name] for name in names if name in context.nodes)
+        made.append(new_allocation(claim, each.allocation, nodes))
     return tuple(made)
 
 
-def grant_of(claim: Claim, allocation: Allocation, nodes: tuple[Node, ...]) -> Grant:
-    """Put an allocation beside the requests that it serves."""
-    return Grant(claim, allocation, nodes, tuple(_served(claim, allocation)))
+def new_allocation(claim: Claim, allocation: Allocation, nodes: tuple[Node, ...]) -> NewAllocation:
+    """Group the results of an allocation by request."""
+    return NewAllocation(claim, allocation, nodes, tuple(_served(claim, allocation)))
 
 
 def _served(claim: Claim, allocation: Allocation) -> Iterator[ServedRequest]:

@@ -1,4 +1,4 @@
-"""Pools as the semantics define them, read off the slices without the solver's own reading of them."""
+"""Pools: the newest generation of each, and whether it is usable; independent of `feasibility.pools`."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -10,7 +10,7 @@ from solver.verify import matching
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Published:
-    """A device where it is published: `scope` is its own in slices with per-device node selection."""
+    """A published device; `scope` is its own in slices with perDeviceNodeSelection, else that of the slice."""
 
     id: DeviceId
     device: Device
@@ -22,8 +22,8 @@ class PoolView:
     """
     The newest generation of a pool over all slices of the cluster.
 
-    `trouble` says why none of its devices may be taken (incomplete or invalid), and is empty otherwise. `counters`
-    are the published nano-units by (counter set, counter).
+    `trouble` says why no device of it may be allocated (incomplete or invalid), else empty. `counters` are the
+    published nano-units by (counter set, counter).
     """
 
     trouble: str
@@ -33,7 +33,7 @@ class PoolView:
 
 
 class Pools:
-    """All pools, each read when it is first asked for."""
+    """All pools; each is read at its first use."""
 
     def __init__(self, slices: Iterable[ResourceSlice], rules: tuple[DeviceTaintRule, ...]) -> None:
         self._rules = tuple(rule for rule in rules if not rule.selects_nothing)
@@ -46,7 +46,7 @@ class Pools:
             self._local[each.scope.node_name][key] = None
 
     def view(self, pool: PoolId) -> PoolView:
-        """Give a pool; one that nobody publishes has no devices."""
+        """Give a pool; a pool without slices has no devices."""
         key = (pool.driver, pool.pool)
         if key not in self._views:
             self._views[key] = _read(self._slices.get(key, []))
@@ -57,7 +57,7 @@ class Pools:
         return self.view(device.pool_id).devices.get(device.device)
 
     def taints(self, device: DeviceId) -> Iterator[Taint]:
-        """Give a device's own taints and those of every DeviceTaintRule that selects it (KEP-5055), if gone too."""
+        """Give a device's taints and those of every DeviceTaintRule that selects it (KEP-5055)."""
         published = self.find(device)
         yield from published.device.taints if published is not None else ()
         for rule in self._rules:
@@ -66,7 +66,7 @@ class Pools:
                 yield rule.taint
 
     def seen_from(self, node: Node) -> Iterator[PoolView]:
-        """Pools with a slice of devices in their newest generation that the node can use."""
+        """Give the pools with devices that the node can use in their newest generation."""
         nearby = self._local.get("", {}) | self._local.get(node.name, {})
         for key in nearby:
             view = self.view(PoolId(*key))
@@ -89,7 +89,7 @@ def _shows_devices(each: ResourceSlice, node: Node) -> bool:
 
 def _read(slices: list[ResourceSlice]) -> PoolView:
     if not slices:
-        return PoolView("nobody publishes it")
+        return PoolView("it has no slices")
     newest = max(each.generation for each in slices)
     current = tuple(each for each in slices if each.generation == newest)
     devices = {
@@ -119,20 +119,22 @@ def _trouble(current: tuple[ResourceSlice, ...], counters: dict[tuple[str, str],
     sets = [counter_set.name for each in current for counter_set in each.counter_sets]
     if len(set(sets)) != len(sets):
         return "it publishes a counter set twice"
-    drawn = {
+    consumed = {
         (consumption.counter_set, counter)
         for each in current
         for device in each.devices
         for consumption in device.consumes_counters
         for counter, _ in consumption.counters
     }
-    drawn_sets = {
+    consumed_sets = {
         consumption.counter_set
         for each in current
         for device in each.devices
         for consumption in device.consumes_counters
     }
-    unknown = sorted(drawn_sets - set(sets)) or sorted(f"{each}/{counter}" for each, counter in drawn - set(counters))
+    unknown = sorted(consumed_sets - set(sets)) or sorted(
+        f"{each}/{counter}" for each, counter in consumed - set(counters)
+    )
     if unknown:
         return f"a device consumes {unknown[0]}, which it does not publish"
     least = min(
@@ -143,7 +145,7 @@ def _trouble(current: tuple[ResourceSlice, ...], counters: dict[tuple[str, str],
 
 def _amounts(device: Device) -> Iterator[int]:
     """Every amount of a device, in nano-units."""
-    yield from (amount.nano for drawn in device.consumes_counters for _, amount in drawn.counters)
+    yield from (amount.nano for consumption in device.consumes_counters for _, amount in consumption.counters)
     for _, capacity in device.capacities:
         yield capacity.value.nano
         policy = capacity.request_policy

@@ -1,8 +1,8 @@
 """
-Preemptions: the victims may go, no more than may, and the pods that wait for it fit then.
+Preemption and node reservations: victims may be evicted, their preemptors fit then, and reserved nodes stay free.
 
-Each preemption is judged in the cluster as it will be: with what the plan places, without who leaves anyway, and after
-the preemptions before it. That the pods fit is the whole check once more, on that cluster without the victims.
+Each preemption is checked in a future cluster: with the plan's placements, without terminating pods, and after the
+previous preemptions. The check that the preemptors fit is the whole check again, in this cluster without the victims.
 """
 
 from collections import Counter, defaultdict
@@ -19,6 +19,7 @@ from solver.domain import (
     ClaimId,
     ConsumerReference,
     DisruptionBudget,
+    Hold,
     Placement,
     Plan,
     Pod,
@@ -30,42 +31,43 @@ from solver.domain import (
     SearchStatus,
     Snapshot,
     Violation,
-    with_burdens,
+    with_node_allocatable,
 )
+from solver.verify.plan_context import PlanContext
 from solver.verify.violations import Rule, broken
 
 Check = Callable[[Snapshot, Batch, Plan, Policy], tuple[Violation, ...]]
 _PROTECTION: Final = "resource.kubernetes.io/delete-protection"
 """The claim controller deallocates a claim without consumers only if this finalizer is set."""
-_ALONE: Final = "Pod"
-_WHOLE: Final = "PodGroup"
+_DISRUPT_POD: Final = "Pod"
+_DISRUPT_POD_GROUP: Final = "PodGroup"
 """Values of a PodGroup's spec.disruptionMode."""
 
 
 def violations(snapshot: Snapshot, batch: Batch, plan: Plan, policy: Policy, check: Check) -> Iterator[Violation]:
-    """Check every preemption of a plan; `check` is the whole check."""
+    """Check every preemption of a plan; `check` is the check of placements."""
     if not plan.preemptions:
         return
     pods = {pod.id: pod for pod in batch.pods}
     left = _without(snapshot, _leaving(snapshot), frees=True)
     left = _placed(left, pods, plan.placements, plan.allocations)
     unplaced = {each.pod for each in plan.unplaced}
-    shields = _Shields(snapshot.budgets)
+    budgets = _BudgetIndex(snapshot.budgets)
     yield from _counted(plan.preemptions, policy)
     for preemption in plan.preemptions:
         preemptors = tuple(pods[each.pod] for each in preemption.placements if each.pod in pods)
         for placement in preemption.placements:
             if placement.pod not in unplaced:
-                yield broken(Rule.PREEMPTOR, placement.pod, "it does not wait, and others are to make room for it")
+                yield broken(Rule.PREEMPTOR, placement.pod, "it does not wait, and pods are evicted for it")
         for pod in preemptors:
             if preemption.victims and (pod.preemption_policy == "Never" or not policy.preemption.is_enabled):
-                yield broken(Rule.PREEMPTOR, pod.id, "it may have nobody evicted")
-        yield from _victims(left, preemption, preemptors, policy, shields)
+                yield broken(Rule.PREEMPTOR, pod.id, "it must not preempt other pods")
+        yield from _victims(left, preemption, preemptors, policy, budgets)
         named = {(each.pod, each.pod_uid, each.node) for each in preemption.victims}
         gone = {pod.id for pod in left.pods if (pod.id, pod.uid, pod.node_name) in named}
         left = _without(left, gone, frees=policy.preemption.frees_devices)
         if not preemption.victims and any(pod.nominated_node_name for pod in preemptors):
-            left = _given_back(left, batch)
+            left = _deallocated(left, batch)
         yield from _fits(left, batch, preemption, policy, check)
         left = _placed(left, pods, preemption.placements, preemption.allocations)
 
@@ -82,7 +84,7 @@ def _counted(preemptions: Sequence[Preemption], policy: Policy) -> Iterator[Viol
 
 
 def _victims(
-    left: Snapshot, preemption: Preemption, preemptors: Sequence[Pod], policy: Policy, shields: "_Shields"
+    left: Snapshot, preemption: Preemption, preemptors: Sequence[Pod], policy: Policy, budgets: "_BudgetIndex"
 ) -> Iterator[Violation]:
     named = {victim.pod for victim in preemption.victims}
     running = {pod.id: pod for pod in left.pods if pod.id in named}
@@ -98,14 +100,14 @@ def _victims(
     if binding.gangs:
         yield from _gangs(left, found)
     if binding.budgets:
-        yield from _budgets(left, found, shields)
+        yield from _budgets(left, found, budgets)
     for victim in preemption.victims if binding.budgets else ():
         if victim.breaks_budgets:
             yield broken(Rule.VICTIM_BUDGET, victim.pod, "it would be deleted whatever its PodDisruptionBudgets allow")
 
 
 def _binding(preemptors: Sequence[Pod], policy: Policy) -> Protection:
-    """Say what protects pods from all of some preemptors."""
+    """Give the protection of pods from these preemptors."""
     rules = policy.preemption
     if preemptors and min(pod.priority for pod in preemptors) >= rules.binds_below:
         return Protection(annotation=False, budgets=False, gangs=False, minimum_run=False)
@@ -113,7 +115,7 @@ def _binding(preemptors: Sequence[Pod], policy: Policy) -> Protection:
 
 
 def _gangs(left: Snapshot, found: Sequence[Pod]) -> Iterator[Violation]:
-    """Demand that of a gang whose pods are evicted enough stay, or none."""
+    """Check that enough pods of a gang stay, or none."""
     gone = {pod.id for pod in found}
     hit = {pod.gang for pod in found if pod.gang is not None}
     if not hit:
@@ -125,9 +127,9 @@ def _gangs(left: Snapshot, found: Sequence[Pod]) -> Iterator[Violation]:
         if not staying:
             continue
         facts = known.get(gang)
-        if facts is None or facts.is_absent or facts.disruption == _WHOLE:
+        if facts is None or facts.is_absent or facts.disruption == _DISRUPT_POD_GROUP:
             yield broken(Rule.VICTIM_GANG, staying[0].id, f"it stays, and others of its gang {gang} are evicted")
-        elif facts.disruption != _ALONE and len(staying) < min(facts.min_count, len(there)):
+        elif facts.disruption != _DISRUPT_POD and len(staying) < min(facts.min_count, len(there)):
             message = f"{len(staying)} of its gang {gang} stay, and {min(facts.min_count, len(there))} have to"
             yield broken(Rule.VICTIM_GANG, staying[0].id, message)
 
@@ -135,15 +137,15 @@ def _gangs(left: Snapshot, found: Sequence[Pod]) -> Iterator[Violation]:
 def _victim(left: Snapshot, pod: Pod, preemptors: Sequence[Pod], policy: Policy) -> Iterator[Violation]:
     rules = policy.preemption
     if any(pod.priority >= each.priority for each in preemptors):
-        yield broken(Rule.VICTIM_PRIORITY, pod.id, f"its priority {pod.priority} is not below that of who needs room")
+        yield broken(Rule.VICTIM_PRIORITY, pod.id, f"its priority {pod.priority} is not below that of its preemptor")
     if pod.scheduler_name not in rules.scheduler_names:
         yield broken(Rule.VICTIM_NOT_OWNED, pod.id, f"it belongs to scheduler {pod.scheduler_name}")
     binding = _binding(preemptors, policy)
     if binding.annotation and not pod.is_preemptible:
-        yield broken(Rule.VICTIM_PROTECTED, pod.id, "its annotation says that it is not to be evicted")
+        yield broken(Rule.VICTIM_PROTECTED, pod.id, "its annotation forbids eviction")
     ran = rules.now - pod.started if pod.started else 0
     if binding.minimum_run and ran < rules.minimum_run_seconds and _holds_devices(left, pod):
-        message = f"it holds devices for {ran} s, {rules.minimum_run_seconds} s are its due"
+        message = f"it has used devices for {ran} s, less than the minimum of {rules.minimum_run_seconds} s"
         yield broken(Rule.VICTIM_PROTECTED, pod.id, message)
 
 
@@ -154,8 +156,8 @@ def _holds_devices(left: Snapshot, pod: Pod) -> bool:
     )
 
 
-class _Shields:
-    """Finds the budgets that select a pod; pods of one namespace with the same labels are put to them once."""
+class _BudgetIndex:
+    """The PodDisruptionBudgets that select a pod; cached by namespace and labels."""
 
     def __init__(self, budgets: Sequence[DisruptionBudget]) -> None:
         self._by_namespace: defaultdict[str, list[tuple[int, DisruptionBudget]]] = defaultdict(list)
@@ -164,7 +166,7 @@ class _Shields:
         self._known: dict[tuple[str, tuple[tuple[str, str], ...]], list[int]] = {}
 
     def over(self, pod: Pod) -> list[int]:
-        """Give their positions, which stay the same however many evictions they still allow."""
+        """Give the positions of the budgets that select a pod."""
         key = (pod.id.namespace, pod.labels)
         if key not in self._known:
             known, labels = self._by_namespace.get(pod.id.namespace, ()), dict(pod.labels)
@@ -172,10 +174,10 @@ class _Shields:
         return self._known[key]
 
 
-def _budgets(left: Snapshot, found: Sequence[Pod], shields: _Shields) -> Iterator[Violation]:
+def _budgets(left: Snapshot, found: Sequence[Pod], budgets: _BudgetIndex) -> Iterator[Violation]:
     used: Counter[int] = Counter()
     for pod in found:
-        over = shields.over(pod)
+        over = budgets.over(pod)
         used.update(over)
         if len(over) > 1 or any(left.budgets[each].is_stale for each in over):
             yield broken(Rule.VICTIM_BUDGET, pod.id, "several PodDisruptionBudgets select it, or one not read yet")
@@ -203,30 +205,32 @@ def _leaving(snapshot: Snapshot) -> set[PodId]:
 
 
 def _without(snapshot: Snapshot, gone: set[PodId], *, frees: bool) -> Snapshot:
-    """Take pods away, and the allocations that nobody is left for: of no group, and with the finalizer."""
+    """Remove pods, and deallocate claims without other consumers, if they have the finalizer."""
     evicted = [pod for pod in snapshot.pods if pod.id in gone]
     if not evicted:
         return snapshot
     uids = {pod.uid for pod in evicted}
-    claims = tuple(_bereft(claim, uids) if frees and claim.reserved_for else claim for claim in snapshot.claims)
+    claims = tuple(
+        _without_consumers(claim, uids) if frees and claim.reserved_for else claim for claim in snapshot.claims
+    )
     evicted = [pod for pod in evicted if not pod.is_deleting]
     labels: defaultdict[str, list[dict[str, str]]] = defaultdict(list)
     for pod in evicted:
         labels[pod.id.namespace].append(dict(pod.labels))
-    budgets = tuple(_spent(each, labels.get(each.namespace, ())) for each in snapshot.budgets)
+    budgets = tuple(_charged(each, labels.get(each.namespace, ())) for each in snapshot.budgets)
     pods = tuple(pod for pod in snapshot.pods if pod.id not in gone)
     return replace(snapshot, pods=pods, claims=claims, budgets=budgets)
 
 
-def _spent(budget: DisruptionBudget, evicted: Sequence[dict[str, str]]) -> DisruptionBudget:
-    """Count the evicted of its namespace that a budget selects; one that allows none anyway stays as it is."""
+def _charged(budget: DisruptionBudget, evicted: Sequence[dict[str, str]]) -> DisruptionBudget:
+    """Subtract evicted pods from a budget's allowed disruptions; a budget that allows none stays the same."""
     if not evicted or budget.allowed <= 0:
         return budget
     return replace(budget, allowed=budget.allowed - sum(budget.selects(budget.namespace, each) for each in evicted))
 
 
-def _bereft(claim: Claim, uids: set[str]) -> Claim:
-    """Take consumers from a claim, and its allocation where nobody is left for it."""
+def _without_consumers(claim: Claim, uids: set[str]) -> Claim:
+    """Remove consumers of a claim, and its allocation if none is left."""
     for each in claim.reserved_for:
         if each.uid in uids and each.resource == "pods":
             break
@@ -238,11 +242,11 @@ def _bereft(claim: Claim, uids: set[str]) -> Claim:
     return replace(claim, reserved_for=(), allocation=None, device_status=())
 
 
-def _given_back(snapshot: Snapshot, batch: Batch) -> Snapshot:
-    """Take allocations away whose consumers are gone: who waits for their devices evicts nobody else meanwhile."""
+def _deallocated(snapshot: Snapshot, batch: Batch) -> Snapshot:
+    """Remove allocations whose consumers are gone: preemptors wait for these devices."""
     alive = {pod.uid for pod in (*snapshot.pods, *batch.pods)}
     claims = tuple(
-        _bereft(claim, {each.uid for each in claim.reserved_for} - alive) if claim.reserved_for else claim
+        _without_consumers(claim, {each.uid for each in claim.reserved_for} - alive) if claim.reserved_for else claim
         for claim in snapshot.claims
     )
     return replace(snapshot, claims=claims)
@@ -251,24 +255,86 @@ def _given_back(snapshot: Snapshot, batch: Batch) -> Snapshot:
 def _placed(
     snapshot: Snapshot, pods: dict[PodId, Pod], placements: Iterable[Placement], made: Iterable[ClaimAllocation]
 ) -> Snapshot:
-    """Count placements as running, with their claims."""
+    """Add placements as bound pods, with their claims."""
     allocations: dict[ClaimId, Allocation] = {each.claim: each.allocation for each in made}
     claims: dict[ClaimId, Claim] = {claim.id: claim for claim in snapshot.claims}
-    seated = {pod.id: pod for pod in snapshot.pods}
+    bound = {pod.id: pod for pod in snapshot.pods}
     for placement in placements:
         pod = pods.get(placement.pod)
         if pod is None:
             continue
-        served = placement.special.resources if placement.special is not None else frozenset[str]()
-        if placement.special is not None:
-            claims[placement.special.id] = placement.special.stand_in(pod.uid)
-        requests = tuple(each for each in pod.requests if each[0] not in served)
-        seated[pod.id] = with_burdens(replace(pod, node_name=placement.node, requests=requests), placement.burdens)
+        if placement.extended_resource_claim is not None:
+            claims[placement.extended_resource_claim.id] = placement.extended_resource_claim.as_claim(pod.uid)
+        requests = tuple(each for each in pod.requests if each[0] not in placement.dra_resources)
+        bound[pod.id] = with_node_allocatable(
+            replace(pod, node_name=placement.node, requests=requests), placement.node_allocatable
+        )
         consumer = ConsumerReference.of(pod.id, pod.uid)
         for key in placement.claims:
             claim = claims.get(key)
             if claim is not None:
                 allocation = claim.allocation if claim.allocation is not None else allocations.get(key)
                 claims[key] = replace(claim, allocation=allocation, reserved_for=(*claim.reserved_for, consumer))
-    order = tuple(seated[key] for key in sorted(seated))
+    order = tuple(bound[key] for key in sorted(bound))
     return replace(snapshot, pods=order, claims=tuple(claims[key] for key in sorted(claims)))
+
+
+def reservation_violations(batch: Batch, plan: Plan, context: PlanContext) -> Iterator[Violation]:
+    """Check that later pods leave devices and resources of reserved nodes to the pods of the reservation."""
+    for hold in batch.node_reservations:
+        later = _later_pods(batch, plan, hold)
+        if later:
+            yield from _takes_devices(hold, later, plan, context)
+            yield from _takes_resources(hold, later, context)
+
+
+def _takes_devices(hold: Hold, later: list[tuple[Pod, str]], plan: Plan, context: PlanContext) -> Iterator[Violation]:
+    """Check that later pods take no devices of a node that is reserved for its devices."""
+    taking = _allocating(plan, context) if hold.takes_devices else set()
+    for pod, node in later:
+        if pod.id in taking:
+            yield broken(
+                Rule.NODE_RESERVED, pod.id, f"it takes devices of node {node}, which is reserved for pod {hold.pod}"
+            )
+
+
+def _later_pods(batch: Batch, plan: Plan, hold: Hold) -> list[tuple[Pod, str]]:
+    """Give pods on reserved nodes of a lower priority than the reservation, or of the same and not overdue."""
+    pods, overdue = {pod.id: pod for pod in batch.pods}, set(batch.overdue)
+    found = []
+    for placement in plan.placements:
+        pod = pods.get(placement.pod)
+        if pod is None or placement.node not in hold.nodes or pod.uid in hold.uids:
+            continue
+        if pod.priority < hold.priority or (pod.priority == hold.priority and pod.id not in overdue):
+            found.append((pod, placement.node))
+    return found
+
+
+def _allocating(plan: Plan, context: PlanContext) -> set[object]:
+    """Give the pods for which the plan allocates devices, without admin access."""
+    allocated = {
+        each.claim for each in plan.allocations if any(not result.admin_access for result in each.allocation.results)
+    }
+    found: set[object] = set()
+    for placement in plan.placements:
+        pod = context.pods.get(placement.pod)
+        if pod is not None and allocated & {*pod.claim_ids, *placement.claims}:
+            found.add(pod.id)
+    return found
+
+
+def _takes_resources(hold: Hold, later: list[tuple[Pod, str]], context: PlanContext) -> Iterator[Violation]:
+    """Check that the requests of later pods fit beside those of the reservation."""
+    for resource, wanted in hold.requests:
+        asked: Counter[str] = Counter()
+        for pod, node in later:
+            asked[node] += dict(pod.requests).get(resource, 0)
+        for name, amount in asked.items():
+            node_of = context.nodes.get(name)
+            if not amount or node_of is None:
+                continue
+            held = sum(dict(pod.requests).get(resource, 0) for pod in context.snapshot.pods if pod.node_name == name)
+            free = dict(node_of.allocatable).get(resource, 0) - held
+            if amount > max(0, free - wanted):
+                yield broken(Rule.NODE_RESERVED, name, f"{resource} is taken that is reserved for pod {hold.pod}")

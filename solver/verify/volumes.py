@@ -1,9 +1,9 @@
 """
-Pods with volumes run where their volumes can be, and no volume is given away twice.
+Volumes: pods run where their volumes are accessible, and no volume is bound twice.
 
-From the API's text (core/v1 PersistentVolume and PersistentVolumeClaim, storage.k8s.io/v1): a bound claim's volume
-reaches the node; a claim that waits for its consumer gets a volume that fits it, or one is made on the node; volumes of
-one pod, disks of one node and attach limits are kept by all pods together.
+Implemented from the API documentation (core/v1 PersistentVolume and PersistentVolumeClaim, storage.k8s.io/v1): the node
+can access the volume of a bound claim; a claim that waits for its first consumer gets a volume that fits, or one is
+provisioned for the node; ReadWriteOncePod, inline disks and attach limits hold for all pods together.
 """
 
 from collections import Counter, defaultdict
@@ -30,7 +30,7 @@ from solver.domain import (
     VolumeClaimId,
 )
 from solver.verify import matching
-from solver.verify.plan_context import Picture
+from solver.verify.plan_context import PlanContext
 from solver.verify.violations import Rule, broken
 
 _AREAS: Final = ("zone", "region")
@@ -56,33 +56,33 @@ class _Placed:
     node: Node
 
 
-def violations(plan: Plan, picture: Picture) -> Iterator[Violation]:
-    """Check everything about volumes; plans without pods that have some cost a look at each placement."""
+def violations(plan: Plan, context: PlanContext) -> Iterator[Violation]:
+    """Check all rules about volumes, for the placed pods that have volumes."""
     placed = [
-        _Placed(placement, pod, picture.nodes[placement.node])
+        _Placed(placement, pod, context.nodes[placement.node])
         for placement in plan.placements
-        if (pod := picture.pods.get(placement.pod)) is not None
+        if (pod := context.pods.get(placement.pod)) is not None
         and (pod.volumes or placement.volumes)
-        and placement.node in picture.nodes
+        and placement.node in context.nodes
     ]
     if not placed:
         return
-    snapshot = picture.snapshot
+    snapshot = context.snapshot
     storage = _Storage(
         claims={each.id: each for each in snapshot.volume_claims},
         volumes={each.name: each for each in snapshot.volumes},
         classes={each.name: each for each in snapshot.storage_classes},
     )
     for each in placed:
-        yield from _claims(each, storage, picture)
+        yield from _claims(each, storage, context)
     yield from _given_twice(placed)
     running = [pod for pod in snapshot.pods if pod.volumes and pod.uid not in {each.pod.uid for each in placed}]
     yield from _one_pod(placed, running, storage)
     yield from _disks(placed, running)
-    yield from _attachments(placed, running, storage, picture)
+    yield from _attachments(placed, running, storage, context)
 
 
-def _claims(placed: _Placed, storage: _Storage, picture: Picture) -> Iterator[Violation]:
+def _claims(placed: _Placed, storage: _Storage, context: PlanContext) -> Iterator[Violation]:
     pod, bindings = placed.pod, {each.claim: each for each in placed.placement.volumes}
     for entry in pod.volumes:
         if entry.claim is None:
@@ -101,7 +101,7 @@ def _claims(placed: _Placed, storage: _Storage, picture: Picture) -> Iterator[Vi
             if not _is_named_twice(pod, entry):
                 yield broken(Rule.VOLUME_UNBOUND, claim.id, f"pod {pod.id} is placed and nothing becomes of it")
         else:
-            yield from _decided(placed, claim, binding, storage, picture)
+            yield from _decided(placed, claim, binding, storage, context)
     for each in bindings:
         yield broken(Rule.VOLUME_BINDING, each, f"pod {pod.id} does not use it")
 
@@ -160,7 +160,7 @@ def _is_same_area(volume: Volume, node: Node) -> bool:
 
 
 def _decided(
-    placed: _Placed, claim: VolumeClaim, binding: VolumeBinding, storage: _Storage, picture: Picture
+    placed: _Placed, claim: VolumeClaim, binding: VolumeBinding, storage: _Storage, context: PlanContext
 ) -> Iterator[Violation]:
     storage_class = storage.classes.get(claim.storage_class)
     if binding.claim_uid != claim.uid:
@@ -173,13 +173,13 @@ def _decided(
         yield broken(Rule.VOLUME_BINDING, claim.id, f"its volume is made on node {claim.selected_node}")
     if binding.volume:
         yield from _fitting(placed, claim, binding, storage)
-    elif selected not in picture.nodes:
+    elif selected not in context.nodes:
         yield broken(Rule.VOLUME_UNMADE, claim.id, f"there is no node {selected}")
     else:
-        if selected != placed.node.name and not _is_reached_too(placed.node, selected, storage_class, picture):
+        if selected != placed.node.name and not _is_reached_too(placed.node, selected, storage_class, context):
             message = f"pod {placed.pod.id} on node {placed.node.name} may not reach what is made on node {selected}"
             yield broken(Rule.VOLUME_ELSEWHERE, claim.id, message)
-        yield from _made(picture.nodes[selected], claim, storage_class, picture)
+        yield from _made(context.nodes[selected], claim, storage_class, context)
 
 
 def _fitting(placed: _Placed, claim: VolumeClaim, binding: VolumeBinding, storage: _Storage) -> Iterator[Violation]:
@@ -204,7 +204,7 @@ def _fitting(placed: _Placed, claim: VolumeClaim, binding: VolumeBinding, storag
         yield broken(Rule.VOLUME_UNFIT, claim.id, f"volume {volume.name} {message}")
 
 
-def _is_reached_too(node: Node, selected: str, storage_class: StorageClass, picture: Picture) -> bool:
+def _is_reached_too(node: Node, selected: str, storage_class: StorageClass, context: PlanContext) -> bool:
     """
     Whether a node surely reaches a volume that is made on another one.
 
@@ -213,18 +213,18 @@ def _is_reached_too(node: Node, selected: str, storage_class: StorageClass, pict
     driver = _PLUGINS.get(storage_class.provisioner, storage_class.provisioner)
     keys = {
         each.node: frozenset(found)
-        for each in picture.snapshot.node_drivers
+        for each in context.snapshot.node_drivers
         for name, found in each.topology_keys
         if name == driver
     }
     here, there = keys.get(node.name), keys.get(selected)
     if here is None or here != there:
         return False
-    values, others = dict(node.labels), dict(picture.nodes[selected].labels)
+    values, others = dict(node.labels), dict(context.nodes[selected].labels)
     return all(key in values and values[key] == others.get(key) for key in here)
 
 
-def _made(node: Node, claim: VolumeClaim, storage_class: StorageClass, picture: Picture) -> Iterator[Violation]:
+def _made(node: Node, claim: VolumeClaim, storage_class: StorageClass, context: PlanContext) -> Iterator[Violation]:
     labels = dict(node.labels)
     terms = storage_class.allowed_topologies
     if storage_class.provisioner in {"", "kubernetes.io/no-provisioner"}:
@@ -232,12 +232,12 @@ def _made(node: Node, claim: VolumeClaim, storage_class: StorageClass, picture: 
     elif terms and not any(term and all(labels.get(key) in values for key, values in term) for term in terms):
         message = f"class {storage_class.name} makes no volumes for node {node.name}"
         yield broken(Rule.VOLUME_UNMADE, claim.id, message)
-    tells = {each.name for each in picture.snapshot.storage_drivers if each.tracks_capacity}
+    tells = {each.name for each in context.snapshot.storage_drivers if each.tracks_capacity}
     if claim.request is None or storage_class.provisioner not in tells:
         return
     most = [
         each.most
-        for each in picture.snapshot.storage_capacities
+        for each in context.snapshot.storage_capacities
         if each.storage_class == storage_class.name and each.topology is not None and each.topology.matches(labels)
     ]
     if not any(each is not None and each >= claim.request for each in most):
@@ -309,16 +309,16 @@ def _clash(one: InlineDisk, other: InlineDisk) -> bool:
 
 
 def _attachments(
-    placed: Sequence[_Placed], running: Sequence[Pod], storage: _Storage, picture: Picture
+    placed: Sequence[_Placed], running: Sequence[Pod], storage: _Storage, context: PlanContext
 ) -> Iterator[Violation]:
     """Unique volumes of a driver per node, of the pods and of attachments, where pods arrive that add some."""
-    for drivers in picture.snapshot.node_drivers:
+    for drivers in context.snapshot.node_drivers:
         arriving = [each.pod for each in placed if each.node.name == drivers.node]
         limits = {name: limit for name, limit in drivers.limits if limit is not None}
         if not arriving or not limits:
             continue
         there = _counted((pod for pod in running if pod.node_name == drivers.node), storage, drivers.migrated)
-        for each in picture.snapshot.attachments:
+        for each in context.snapshot.attachments:
             volume = storage.volumes.get(each.volume)
             if each.node == drivers.node and volume is not None and volume.handle and not volume.migrated_from:
                 there.add((each.attacher, volume.handle))

@@ -133,7 +133,7 @@ def test_a_pod_that_is_kept_out_by_a_hold_reads_so(world: World, start: Start, a
 
     world.pod("third")
     wait_until(lambda: "held for a pod" in str(world.condition("third").get("message", "")))
-    assert world.condition("third")["reason"] == "NodeHeld"
+    assert world.condition("third")["reason"] == "NodeReserved"
 
     world.delete_pod("first")
     wait_until(lambda: "big" in world.bound())
@@ -165,7 +165,7 @@ def test_what_was_held_is_held_again_after_a_crash(world: World, start: Start, a
 
     start(account, configuration)
 
-    wait_until(lambda: all(world.condition(name).get("reason") == "NodeHeld" for name in ("third", "fourth")))
+    wait_until(lambda: all(world.condition(name).get("reason") == "NodeReserved" for name in ("third", "fourth")))
     assert world.condition("big")["lastTransitionTime"] == since
     assert world.bound().keys() == {"first"}
     world.delete_pod("first")

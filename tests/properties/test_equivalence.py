@@ -24,11 +24,11 @@ from solver.domain import (
     Unplaced,
 )
 from solver.extract import extract
+from solver.model.objective import best, values
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from solver.problem.solver_cache import Engine
 from solver.search import patterns
-from solver.model.objective import best, values
 from solver.solution import Solution
 from solver.verify import check
 from tests.support.neighbour_situations import Neighbourhood, neighbourhoods

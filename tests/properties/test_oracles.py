@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, assume, given, settings
 
 from solver.domain import AllocationMode, Claim, ClaimAllocation, Node, Policy
 from solver.verify import check
-from solver.verify.plan_context import Picture
+from solver.verify.plan_context import PlanContext
 from solver.verify.pools import Published
 from tests.support import builders as b
 from tests.support.bruteforce import best, completed, drafted_result, fits_alone
@@ -37,7 +37,7 @@ def test_no_plan_for_one_pod_verifies_where_the_brute_force_finds_none(situation
 def _verifies(situation: Situation, node: Node) -> bool:
     """Whether any allocation of the pod's only claim, out of all devices published anywhere, verifies on the node."""
     (pod,) = situation.batch.pods
-    picture = Picture.of(situation.snapshot, situation.batch, Policy())
+    picture = PlanContext.of(situation.snapshot, situation.batch, Policy())
     claim = picture.claims.get(pod.claims[0].claim) if pod.claims[0].claim is not None else None
     if claim is None:
         return False
@@ -49,7 +49,7 @@ def _verifies(situation: Situation, node: Node) -> bool:
     )
 
 
-def _allocations(picture: Picture, claim: Claim, node: Node) -> Iterator[ClaimAllocation]:
+def _allocations(picture: PlanContext, claim: Claim, node: Node) -> Iterator[ClaimAllocation]:
     everything = [
         published
         for pool_id in sorted({each.pool_id for each in picture.snapshot.slices})

@@ -325,7 +325,7 @@ def test_claims_of_a_class_that_was_never_readable_wait(scene: Scene) -> None:
     scene.show(Kind.CLASSES, cluster_object("new", spec=7))
     scene.show(Kind.CLAIMS, claim("new", requests=[{"name": "gpu", "exactly": {"deviceClassName": "new"}}]))
     scene.show(Kind.PODS, gpu_pod()[0])
-    assert "device class new cannot be read, and is waited for" in scene.place()
+    assert "device class new cannot be read (the pod waits for a valid one)" in scene.place()
     scene.show(Kind.CLASSES, cluster_object("new", version=2, spec={}))
     assert scene.place() == "node-1"
 
@@ -521,7 +521,7 @@ def test_a_bound_volume_that_was_never_readable_reaches_no_node(scene: Scene) ->
 
 def test_pods_wait_for_a_volume_claim_that_cannot_be_read(scene: Scene) -> None:
     with_disk(scene).show(Kind.VOLUME_CLAIMS, wish(version=2, resources=7))
-    assert 'persistentvolumeclaim "data" cannot be read, and is waited for' in scene.place()
+    assert 'persistentvolumeclaim "data" cannot be read (the pod waits for a valid one)' in scene.place()
     scene.show(Kind.VOLUME_CLAIMS, wish(version=3))
     assert scene.place() == "node-1"
 

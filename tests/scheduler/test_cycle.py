@@ -389,7 +389,7 @@ async def test_a_pod_is_decided_when_its_claim_is_there_and_not_before() -> None
         hall.cycle.see([seen(pod("p", "c")), seen(pod("q"))])
         await settle()
         assert hall.deciding.names == [["q"]]
-        assert hall.telling.told[0] == ("p", "waits on 1: claim c does not exist yet, and is waited for")
+        assert hall.telling.told[0] == ("p", "waits on 1: claim c does not exist yet; the pod waits for it")
         assert hall.series("dovetail_unplaced_pods_total", reason="ClaimMissing") == 1
 
         hall.cycle.see([seen(claim("c"))])

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from solver import greedy, solve, solve_greedily, verify
-from solver.domain import Budget, Plan, Pod, Policy, ReasonCode, Snapshot, SpecialClaim
+from solver.domain import Budget, ExtendedResourceClaim, Plan, Pod, Policy, ReasonCode, Snapshot
 from solver.model.objective import best, values
 from solver.problem.prepare import prepare
 from solver.problem.solver_cache import Engine
@@ -36,9 +36,9 @@ def _plan(snapshot: Snapshot, *pods: Pod, policy: Policy = Policy()) -> Plan:  #
     return found
 
 
-def _special(found: Plan, name: str) -> SpecialClaim | None:
+def _special(found: Plan, name: str) -> ExtendedResourceClaim | None:
     (placement,) = (each for each in found.placements if each.pod.name == name)
-    return placement.special
+    return placement.extended_resource_claim
 
 
 def _devices(found: Plan, name: str) -> list[tuple[str, str]]:
@@ -189,7 +189,9 @@ def test_a_class_whose_selector_is_wrong_is_no_way_and_plugins_still_serve() -> 
 
 
 def test_a_special_claim_of_another_scheduler_is_usage() -> None:
-    held = replace(b.held("other", b.result("container-0-request-0", "gpu-0", "n"), node_name="n"), is_special=True)
+    held = replace(
+        b.held("other", b.result("container-0-request-0", "gpu-0", "n"), node_name="n"), is_extended_resource_claim=True
+    )
     snapshot = _snapshot(b.node("n"), b.gpu_slice("n", count=1), gpu_class(), held)
 
     assert codes(_plan(snapshot, pod("p", container(gpu=1))), "p") == [ReasonCode.DEVICES_IN_USE]

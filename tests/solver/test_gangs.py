@@ -60,8 +60,7 @@ def test_of_a_gang_that_does_not_fit_nothing_is_placed() -> None:
     assert plan.placements == ()
     assert p.codes(plan, "g-0") == ["GangUnplaced"]
     assert (
-        p.messages(plan, "g-0")[0]
-        == "gang g: 3 pods have to run together, and of the 3 at most 2 were found to fit at once"
+        p.messages(plan, "g-0")[0] == "gang g: 3 pods must run together; at most 2 of the 3 were found to fit at once"
     )
 
 
@@ -336,7 +335,7 @@ def test_a_gang_that_fits_no_value_of_a_split_node_is_told_so() -> None:
     plan = decide(snapshot, *gpu_gang("g", 3), gangs=[b.gang("g", 3, b.by_device(CLIQUE))])
     assert plan.placements == ()
     assert (
-        "at most 2 were found to fit at once (in device attribute gpu.example.com/clique"
+        "at most 2 of the 3 were found to fit at once (in device attribute gpu.example.com/clique"
         in (p.messages(plan, "g-0")[0])
     )
 
@@ -462,8 +461,8 @@ def test_the_others_are_told_which_member_fits_nowhere_and_why() -> None:
     claims = [b.claim("g-0"), b.claim("g-1"), b.claim("g-2", b.request(count=2))]
     objects = (b.node("n1"), b.node("n2"), b.gpu_slice("n1", count=1), b.gpu_slice("n2", count=1), b.gpu_class())
     plan = decide(b.snapshot(*objects, claims), *gpu_gang("g", 3), gangs=[b.gang("g", 3)])
-    lead = "gang g: 3 pods have to run together, and of the 3 at most 2 were found to fit at once"
-    stuck = "pod g-2 fits nowhere even by itself"
+    lead = "gang g: 3 pods must run together; at most 2 of the 3 were found to fit at once"
+    stuck = "pod g-2 fits on no node, even alone"
     why = "request gpu: needs 2 devices, 2 match, 2 free, no node has more than 1 of them"
     assert p.messages(plan, "g-0")[0] == f"{lead}; {stuck}"
     assert p.messages(plan, "g-0")[1].startswith(f"pod g-2: {why}")

@@ -226,7 +226,7 @@ def test_affinity_to_nobody_that_ever_comes_says_so() -> None:
     new = neighbour("new", affinity=[term("zone", app="db")])
 
     message = "node(s) didn't match pod affinity rules"
-    whom = "pod affinity app=db: no such pod runs in namespace default, none has a label app"
+    whom = "pod affinity app=db: no pod that it selects runs in namespace default, none has a label app"
     assert said(b.snapshot(TWO), new) == {
         "new": [(ReasonCode.POD_AFFINITY, message, 2), (ReasonCode.POD_AFFINITY, whom, 0)]
     }

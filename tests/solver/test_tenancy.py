@@ -185,7 +185,12 @@ def test_the_worlds_give_reason_to_name_both() -> None:
         is_preempted_across |= any("of another namespace" in text for _, text in texts(plan))
     assert has_inventory
     assert is_preempted_across
-    assert {ReasonCode.PREEMPTING, ReasonCode.HOLDING, ReasonCode.DEVICES_NONE, ReasonCode.POOL_INVALID} <= codes
+    assert {
+        ReasonCode.PREEMPTING,
+        ReasonCode.RESERVATION_PENDING,
+        ReasonCode.DEVICES_NONE,
+        ReasonCode.POOL_INVALID,
+    } <= codes
 
 
 def _hostile(count: int) -> Sequence[str]:

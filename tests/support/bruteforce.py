@@ -47,11 +47,11 @@ from solver.domain import (
     Unplaced,
 )
 from solver.domain.quantity import format_nano
-from solver.verify import claims, devices, inter_pod, matching, placements
+from solver.verify import claims, devices, inter_pod, matching, node_fit, requests
 from solver.verify.devices import attribute_values, covers
-from solver.verify.plan_context import Picture, grant_of
+from solver.verify.plan_context import PlanContext, new_allocation
 from solver.verify.pools import Published
-from solver.verify.request_matching import SelectionError, consumption, selects
+from solver.verify.requests import SelectionError, consumption, selects
 from tests.support import builders as b
 
 Consumption = tuple[tuple[str, int], ...]
@@ -131,7 +131,7 @@ class _Search:
     """Over pods in the batch's order."""
 
     def __init__(self, snapshot: Snapshot, batch: Batch, policy: Policy) -> None:
-        self.picture = Picture.of(snapshot, batch, policy)
+        self.picture = PlanContext.of(snapshot, batch, policy)
         self.pods = batch.pods
         self.priorities = sorted({pod.priority for pod in batch.pods}, reverse=True)
         self.users = Counter(claim for pod in batch.pods for claim in pod.claim_ids)
@@ -204,7 +204,7 @@ class _Search:
         """Every way to place a pod on a node."""
         if pod.invalid or pod.scheduling_gates or pod.is_deleting or pod.is_terminal or pod.node_name:
             return
-        if any(placements.suits(pod, node)) or not all(self._may_use(pod, entry) for entry in pod.claims):
+        if any(node_fit.suits(pod, node)) or not all(self._may_use(pod, entry) for entry in pod.claims):
             return
         left = dict(dict(state.free)[node.name])
         takes = {**{name: amount for name, amount in pod.requests if amount > 0}, "pods": 1}
@@ -338,9 +338,9 @@ def drafted_result(name: str, wanted: SubRequest, published: Published, number: 
     )
 
 
-def completed(picture: Picture, drafted: ClaimAllocation, node: Node) -> ClaimAllocation:
+def completed(picture: PlanContext, drafted: ClaimAllocation, node: Node) -> ClaimAllocation:
     """Add the node selector and the configuration, as the checker derives them."""
-    grant = grant_of(picture.claims[drafted.claim], drafted.allocation, (node,))
+    grant = new_allocation(picture.claims[drafted.claim], drafted.allocation, (node,))
     allocation = replace(
         drafted.allocation,
         node_selector=_selector(claims.expected_terms(grant, picture)),
@@ -370,7 +370,7 @@ def _selector(terms: claims.Terms | None) -> NodeSelector | None:
 class _Ways:
     """Every allocation of a claim on a node."""
 
-    def __init__(self, picture: Picture) -> None:
+    def __init__(self, picture: PlanContext) -> None:
         self.picture = picture
         pool_ids = sorted({each.pool_id for each in picture.snapshot.slices})
         self.views = {pool_id: picture.pools.view(pool_id) for pool_id in pool_ids}
@@ -387,7 +387,7 @@ class _Ways:
         self, claim: Claim, left: tuple[Request, ...], given: tuple[_Given, ...], where: tuple[Node, _State]
     ) -> Iterator[tuple[int, tuple[_Given, ...]]]:
         if not left:
-            if len(given) <= claims.MOST_RESULTS:
+            if len(given) <= requests.MOST_RESULTS:
                 yield 0, given
             return
         for rank in range(len(left[0].alternatives)):

@@ -161,7 +161,7 @@ class Path:
             self._pending.put_back(unplaced.pod, pods[unplaced.pod].uid, unplaced.reasons, self._now)
 
     def explain(self, decided: Decided, limit: int) -> None:
-        """Account for the first pods of a batch, as `dovetail explain` does."""
+        """PodDiagnosis for the first pods of a batch, as `dovetail explain` does."""
         for pod in decided.batch.pods[:limit]:
             batch = Batch(pods=(pod,), gangs=decided.batch.gangs_of((pod,)))
             explain_pod(decided.snapshot, batch, pod, self._policy, _budget(is_aside=True))

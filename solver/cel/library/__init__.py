@@ -1,21 +1,33 @@
 """
-The functions of the DRA environment: cel-go's standard library and the extensions that Kubernetes 1.35 turns on.
+The functions of the DRA environment: cel-go's standard library and the extensions that Kubernetes enables.
 
-Here live declarations and pure implementations, by topic. Here may not live: anything that sees the syntax tree.
-The checker reads the declarations, the compiler takes the implementations.
+Each module declares the functions of a topic (`FUNCTIONS`: signatures for the checker, implementations for the
+compiler): `operators`, `conversions`, `strings` (also regular expressions), `string_format`, `lists` (also sets),
+`quantities` (also semver), `times`, `networks` (IPs, CIDRs, URLs) and `named_formats`. `overloads` is how a function
+is declared. Only `string_format` sees the syntax tree, to check constant formats.
 """
 
 from typing import Final
 
-from solver.cel.library import conversions, formats, formatting, lists, networks, operators, quantities, strings, times
+from solver.cel.library import (
+    conversions,
+    lists,
+    named_formats,
+    networks,
+    operators,
+    quantities,
+    string_format,
+    strings,
+    times,
+)
 from solver.cel.library.overloads import Overload
 
 
 def _merged() -> dict[str, tuple[Overload, ...]]:
     merged: dict[str, tuple[Overload, ...]] = {}
     for functions in (
-        *(topic.FUNCTIONS for topic in (conversions, strings, formatting, quantities, lists, operators)),
-        *(topic.FUNCTIONS for topic in (times, networks, formats)),
+        *(topic.FUNCTIONS for topic in (conversions, strings, string_format, quantities, lists, operators)),
+        *(topic.FUNCTIONS for topic in (times, networks, named_formats)),
         operators.SPECIAL,
     ):
         for name, overloads in functions.items():

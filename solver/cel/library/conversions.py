@@ -1,6 +1,7 @@
-"""Conversions between types, `type`, `dyn` and `size`.
+"""
+Conversions between types, `type`, `dyn`, `size`, and optional values.
 
-Optional values; `or` and `orValue` are the compiler's, because they do not evaluate what they do not need.
+`or` and `orValue` are in `calls`, because they evaluate their argument only if needed.
 """
 
 import math
@@ -106,20 +107,20 @@ def _int_of_text(text: str) -> int:
     number = digits_of(text.lstrip("+-"), -MIN_INT) if _INTEGER.fullmatch(text) else None
     value = None if number is None else -number if text.startswith("-") else number
     if value is None or value > MAX_INT:
-        raise EvaluationError("{!r} is no int", text)
+        raise EvaluationError("{!r} is not an int", text)
     return value
 
 
 def _uint_of_text(text: str) -> UInt:
     number = digits_of(text, MAX_UINT) if _UNSIGNED.fullmatch(text) else None
     if number is None:
-        raise EvaluationError("{!r} is no uint", text)
+        raise EvaluationError("{!r} is not a uint", text)
     return UInt(number)
 
 
 def _float_of_text(text: str) -> float:
     if not _FLOAT.fullmatch(text):
-        raise EvaluationError("{!r} is no double", text)
+        raise EvaluationError("{!r} is not a double", text)
     value = float(text)
     if math.isinf(value) and "inf" not in text.lower():
         raise EvaluationError("{!r} does not fit into a double", text)
@@ -128,7 +129,7 @@ def _float_of_text(text: str) -> float:
 
 def _bool_of_text(text: str) -> bool:
     if text not in _TRUE and text not in _FALSE:
-        raise EvaluationError("{!r} is no bool", text)
+        raise EvaluationError("{!r} is not a bool", text)
     return text in _TRUE
 
 
@@ -241,7 +242,7 @@ def _value_of(optional: Optional) -> Value:
 def _unwrap(items: list[Value]) -> list[Value]:
     for item in items:
         if not isinstance(item, Optional):
-            raise EvaluationError("a {} is no optional", type_name(item))
+            raise EvaluationError("a {} is not an optional", type_name(item))
     return [item.value for item in items if item.has_value]
 
 

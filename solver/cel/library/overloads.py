@@ -1,4 +1,4 @@
-"""How a function is declared: its types, what it does, and what it costs before it does it."""
+"""Declaring functions: signature, implementation, and the cost that is charged before the call."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,9 +32,9 @@ class Overload:
     """
     One signature of a function.
 
-    `run` takes the arguments, the target of a method first; `cost` takes the same and is charged before `run` is
-    called, so that what would be too large is never made. None stands for a cost that does not depend on sizes.
-    With `is_metered`, `run` charges as it goes and takes the evaluation's meter as its first argument.
+    `run` takes the arguments, the target of a method first. `cost` takes the same arguments and is charged before the
+    call, so that a result that is too large is never made; None means that the cost does not depend on sizes. With
+    `is_metered`, `run` charges by itself: the evaluation's meter is its first argument.
     """
 
     parameters: tuple[Type, ...]
@@ -83,7 +83,7 @@ _PYTHON_TYPES: Final[dict[str, frozenset[type]]] = {
 
 
 def accepts(parameter: Type, value: Value) -> bool:
-    """Decide at run time whether a value fits a parameter; of lists and maps the first item decides, as upstream."""
+    """Whether a value fits a parameter; for lists and maps the first item decides, as upstream."""
     if parameter.is_variable or parameter == types.DYN:
         return True
     if type(value) not in _PYTHON_TYPES[parameter.name]:
@@ -97,7 +97,7 @@ def accepts(parameter: Type, value: Value) -> bool:
 
 
 def is_certain(parameter: Type, argument: Type) -> bool:
-    """Decide before run time whether every value of the argument's type fits the parameter."""
+    """Whether every value of the argument's static type fits the parameter."""
     if parameter.is_variable or parameter == types.DYN:
         return True
     if argument.name != parameter.name:
@@ -107,15 +107,15 @@ def is_certain(parameter: Type, argument: Type) -> bool:
 
 
 def no_overload(name: str, arguments: tuple[Value, ...]) -> EvaluationError:
-    """Say that a function does not take values of these types."""
+    """Make the error of a call whose arguments fit no overload."""
     return EvaluationError("no such overload: {}({})", name, ", ".join(map(type_name, arguments)))
 
 
 def by_text(text: str, *_: Value) -> int:
-    """Cost of going once through the first argument."""
+    """The cost of one pass over the text in the first argument."""
     return len(text) // 10 + 1
 
 
 def by_list(items: list[Value], *_: Value) -> int:
-    """Cost of going once through the items of the first argument."""
+    """The cost of one pass over the list in the first argument."""
     return len(items) + 1

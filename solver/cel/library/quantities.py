@@ -7,8 +7,7 @@ from typing import Final
 from solver.cel.errors import EvaluationError
 from solver.cel.library.overloads import Overload, function, method
 from solver.cel.types import BOOL, DOUBLE, INT, QUANTITY, SEMVER, STRING
-from solver.cel.values import MAX_INT, MIN_INT, Semver, Value
-from solver.cel.versions import normalize_semver, parse_semver
+from solver.cel.values import MAX_INT, MIN_INT, Semver, Value, normalize_semver, parse_semver
 from solver.domain import Quantity, QuantityError
 from solver.domain import quantity as domain_quantity
 from solver.domain.quantity import NANO
@@ -31,7 +30,7 @@ def _parsing_cost(text: str, *_: Value) -> int:
 def parse_quantity(text: str) -> Quantity:
     """Parse a quantity; EvaluationError says what is wrong with it."""
     if len(text) > _LONGEST:
-        raise EvaluationError("{!r} is no quantity: it has more than {} characters", text, _LONGEST)
+        raise EvaluationError("{!r} is not a quantity: it has more than {} characters", text, _LONGEST)
     return _parsed(text)
 
 
@@ -87,7 +86,7 @@ def as_integer(text: str) -> int | None:
 def _integer(quantity: Quantity) -> int:
     value = as_integer(quantity.text)
     if value is None:
-        raise EvaluationError("the quantity {} is no integer", quantity.text)
+        raise EvaluationError("the quantity {} is not an integer", quantity.text)
     return value
 
 

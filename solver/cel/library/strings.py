@@ -1,9 +1,9 @@
-"""Strings: the standard predicates and the extension library, version 2 (no `reverse`).
+"""
+Strings and regular expressions: the standard predicates, strings version 2 (without `reverse`), `matches` and `find`.
 
-Regular expressions of users, on RE2 only: linear in the text, bounded in memory.
-
-RE2 cannot be stopped midway. What compiling a pattern may take is bounded by its text, what matching may take by the
-size of its program times the length of the text: that is what RE2 needs where it has to simulate the automaton.
+Regular expressions run on RE2: linear in the text, bounded in memory. RE2 cannot be interrupted, so the cost is bounded
+before: that of compiling by the pattern's text, that of matching by the size of the program times the length of the
+text (the worst case, in which RE2 simulates the automaton).
 """
 
 import re
@@ -39,7 +39,7 @@ _TOO_LONG: Final = "write a smaller regular expression, or match a shorter text"
 
 
 class _Pattern(NamedTuple):
-    """A compiled pattern: the instructions of its program, what every use of it costs, what it may take in memory."""
+    """A compiled pattern: instructions of its program, cost of a use, bound of its memory in bytes."""
 
     compiled: Any
     size: int
@@ -48,7 +48,7 @@ class _Pattern(NamedTuple):
 
 
 def units_of(pattern: str) -> int:
-    """Bound the microseconds that compiling a pattern takes: by its length, repetitions and character classes."""
+    """Give an upper bound of the microseconds to compile a pattern, from its length, repetitions and classes."""
     repeated = sum(min(_MOST_REPEATED, max(int(low or 0), int(high or 0))) for low, high in _COUNTS.findall(pattern))
     units = len(pattern) // 2 + repeated + _CLASS_UNITS * pattern.count("[")
     unicode_classes = pattern.count("\\p") + pattern.count("\\P")
@@ -57,9 +57,9 @@ def units_of(pattern: str) -> int:
 
 def compile_pattern(pattern: str, meter: Meter) -> _Pattern:
     """
-    Compile a pattern, or take it from those compiled last; EvaluationError says what is wrong with it.
+    Compile a pattern, or take it from the cache; EvaluationError if it is invalid or too large.
 
-    The cost of an evaluation is the same either way; what it takes to compile is paid for when it is done.
+    The cost of an evaluation is the same either way; the solve's budget pays for compiling once.
     """
     known = _patterns.get(pattern)
     if known is not None:
@@ -78,7 +78,7 @@ def compile_pattern(pattern: str, meter: Meter) -> _Pattern:
         compiled = _compiled(pattern, memory)
     if isinstance(compiled, re2.error):
         reason = compiled.args[0].decode() if compiled.args and isinstance(compiled.args[0], bytes) else compiled
-        raise EvaluationError("{!r} is no regular expression (RE2): {}", pattern, reason)
+        raise EvaluationError("{!r} is not a regular expression (RE2): {}", pattern, reason)
     size = memory + _LARGEST_CHARACTER * len(pattern)
     made = _Pattern(compiled, compiled.programsize, _pattern_cost(pattern) + units, size)
     _patterns.put(pattern, made)
@@ -255,7 +255,7 @@ def _join(meter: Meter, items: list[Value], separator: str = "") -> str:
     size = 0
     for item in items:
         if type(item) is not str:
-            raise EvaluationError("join: a {} is no string", type_name(item))
+            raise EvaluationError("join: a {} is not a string", type_name(item))
         size += len(item)
     meter.charge(size // 5)
     return separator.join(items)

@@ -70,7 +70,7 @@ def parse_duration(text: str) -> Duration:
         total += whole * unit + int(Decimal(f"0.{(match[2] or '0')[:_FINEST_DIGITS]}") * unit)
         at = match.end()
     if not rest or at < len(rest):
-        raise EvaluationError("{!r} is no duration: write it as 1h30m or 1.5s", text)
+        raise EvaluationError("{!r} is not a duration: write it as 1h30m or 1.5s", text)
     return duration_of(sign * total)
 
 
@@ -78,16 +78,16 @@ def parse_timestamp(text: str) -> Timestamp:
     """Parse RFC 3339."""
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
-        raise EvaluationError("{!r} is no timestamp: write it as 2026-01-31T12:00:00Z", text)
+        raise EvaluationError("{!r} is not a timestamp: write it as 2026-01-31T12:00:00Z", text)
     try:
         moment = datetime(*(int(match[at]) for at in range(1, 7)), tzinfo=UTC)  # type: ignore[arg-type, misc]  # six ints
     except ValueError:
-        raise EvaluationError("{!r} is no timestamp: no such day or time", text) from None
+        raise EvaluationError("{!r} is not a timestamp: no such day or time", text) from None
     offset = 0
     if match[8]:
         hours, minutes = int(match[9]), int(match[10])
         if hours > 24 or minutes > 60:  # noqa: PLR2004 - hours and minutes, as Go's parser bounds them
-            raise EvaluationError("{!r} is no timestamp: no such time zone", text)
+            raise EvaluationError("{!r} is not a timestamp: no such time zone", text)
         offset = (hours * 60 + minutes) * 60 * (-1 if match[8] == "-" else 1)
     nanoseconds = int((match[7] or "0")[:9].ljust(9, "0"))
     seconds = round((moment - _EPOCH) / timedelta(seconds=1)) - offset
@@ -110,22 +110,22 @@ def text_of_timestamp(value: Timestamp) -> str:
 
 def _zone(name: str) -> tzinfo:
     if len(name) > _LONGEST_ZONE:
-        raise EvaluationError("{!r} is no time zone", name)
+        raise EvaluationError("{!r} is not a time zone", name)
     if ":" in name:
         match = _OFFSET.fullmatch(name)
         if match is None:
-            raise EvaluationError("{!r} is no time zone", name)
+            raise EvaluationError("{!r} is not a time zone", name)
         hours, minutes = int(match[1]), int(match[2])
         offset = hours * 60 - minutes if name.startswith("-") else hours * 60 + minutes
         if abs(offset) >= 24 * 60:  # minutes of a day
-            raise EvaluationError("{!r} is no time zone: it is a day off", name)
+            raise EvaluationError("{!r} is not a time zone: it is a day off", name)
         return timezone(timedelta(minutes=offset))
     if name in {"", "UTC"}:
         return UTC
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise EvaluationError("{!r} is no time zone", name) from None
+        raise EvaluationError("{!r} is not a time zone", name) from None
 
 
 def _field(read: Callable[[datetime], int]) -> tuple[Overload, ...]:

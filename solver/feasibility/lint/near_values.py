@@ -132,7 +132,7 @@ def _nearest_version(comparison: Comparison, wanted: str, versions: list[str]) -
     keys = {text: key for text in versions if (key := published.version_key(text)) is not None}
     malformed = [text for text in versions if text not in keys]
     if malformed:
-        return f"{comparison.read.name} {malformed[0]} as the driver publishes it is no semantic version"
+        return f"{comparison.read.name} {malformed[0]} as the driver publishes it is not a semantic version"
     if comparison.operator in {">", ">="}:
         return f"the newest {comparison.read.name} is {max(keys, key=keys.__getitem__)}, and {wanted} is asked for"
     if comparison.operator in {"<", "<="}:

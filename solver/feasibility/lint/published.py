@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from solver.cel import tree
 from solver.cel.field_access import SUFFIXES
 from solver.cel.reads import Read
-from solver.cel.versions import parse_semver
+from solver.cel.values import parse_semver
 from solver.domain import AttributeKind, AttributeValue, Device, DeviceId, Quantity
 from solver.domain.quantity import NANO, format_nano
 from solver.domain.wording import listed, nearest

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from solver.domain import DeviceClass, Node, Pod, Reason, SpecialClaim
+from solver.domain import DeviceClass, ExtendedResourceClaim, Node, Pod, Reason
 from solver.feasibility import claims as claim_rules
 from solver.feasibility import extended_resources
 from solver.problem.devices.inventory import Mask
@@ -67,6 +67,6 @@ class ExtendedResourceModes:
             modes.append(ExtendedResourceMode(number, served, mask))
         return tuple(modes)
 
-    def objections(self, special: SpecialClaim) -> tuple[Reason, ...]:
+    def objections(self, special: ExtendedResourceClaim) -> tuple[Reason, ...]:
         """Say why a special claim could be allocated nowhere: too many devices, a class that cannot be read."""
         return claim_rules.spec_objections("extended resources", special.requests, self.classes)

@@ -66,7 +66,7 @@ def test_the_story_of_a_pod_that_waits(saved: Path, capsys: Capture) -> None:
         "  node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }\n"
         "\n"
         "It would fit with one of these (each was solved):\n"
-        "  → 1 more free device under one pcieRoot, as held by default/g0  (n0)\n"
+        "  → 1 more free device under one pcieRoot, now held by default/g0  (n0)\n"
         "  → 3 instead of 4 for request gpus: a new template, because claims are immutable  (n0)\n"
         "  → without the same resource.kubernetes.io/pcieRoot: a new template, because claims are immutable\n"
         "  (n0)\n"

@@ -159,7 +159,7 @@ def test_a_unit_that_would_leave_a_gang_partial_is_refused() -> None:
     made.forget(first)
     (reason,) = made.check(last)
     assert reason.code is ReasonCode.GANG_INCOMPLETE
-    assert "would be partial: 0 of its pods run and 1 more are planned, 3 have to run together" in reason.message
+    assert "would be partial: 0 of its pods run and 1 more are planned, 3 must run together" in reason.message
 
 
 @pytest.mark.parametrize("others", [(), ("b", "c")], ids=["gone", "made anew"])
@@ -176,7 +176,7 @@ def test_a_unit_whose_member_goes_while_its_claims_are_written_is_not_to_be_boun
             made.apply(seen(msgspec.structs.replace(noted(name), uid=f"another-{name}")))
     (reason,) = made.check_gangs(unit)
     assert reason.code is ReasonCode.GANG_INCOMPLETE
-    assert "would be partial: 0 of its pods run and 1 more are planned, 2 have to run together" in reason.message
+    assert "would be partial: 0 of its pods run and 1 more are planned, 2 must run together" in reason.message
 
 
 def test_a_snapshot_tells_of_the_gangs_that_run() -> None:

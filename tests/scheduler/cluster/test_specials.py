@@ -24,10 +24,10 @@ STAND_IN = UNIT.stand_ins[0]
 
 def _made(*, is_allocated: bool, name: str = "p-extended-resources-abcde") -> Claim:
     """The claim as the watch shows it once it was made."""
-    special = UNIT.placements[0].special
+    special = UNIT.placements[0].extended_resource_claim
     assert special is not None
     return replace(
-        special.stand_in(POD.uid),
+        special.as_claim(POD.uid),
         id=ClaimId(b.NAMESPACE, name),
         uid=f"uid-{name}",
         allocation=UNIT.allocations[0].allocation if is_allocated else None,
@@ -163,7 +163,10 @@ def test_no_claim_is_left_behind_where(change: object) -> None:
 
 
 def test_claims_that_users_made_are_never_left_behind() -> None:
-    assert cluster_of(*OBJECTS, POD, replace(_made(is_allocated=True), is_special=False)).left_behind() == ()
+    assert (
+        cluster_of(*OBJECTS, POD, replace(_made(is_allocated=True), is_extended_resource_claim=False)).left_behind()
+        == ()
+    )
 
 
 def test_a_placement_without_such_a_claim_has_no_stand_in() -> None:

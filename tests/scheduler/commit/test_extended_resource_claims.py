@@ -16,7 +16,7 @@ from tests.support.extended_builders import RESOURCE, container, pod
 
 POD = pod("p", container("main", cpu=1, gpu=2))
 SPECIAL = special_claim(POD, {RESOURCE: "gpu"}, 0)
-UNIT = unit(msgspec.structs.replace(b.placement(POD, "n1"), special=SPECIAL, claims=(SPECIAL.id,)))
+UNIT = unit(msgspec.structs.replace(b.placement(POD, "n1"), extended_resource_claim=SPECIAL, claims=(SPECIAL.id,)))
 
 
 class Server:

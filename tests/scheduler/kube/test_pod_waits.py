@@ -26,7 +26,7 @@ async def found(cluster: Cluster) -> tuple[UnschedulablePod, ...]:
 
 async def test_pods_that_were_told_why_they_wait_are_listed(cluster: Cluster) -> None:
     pod = await cluster.pod("waits")
-    await told(cluster, pod, "NodeHeld")
+    await told(cluster, pod, "NodeReserved")
     await cluster.pod("new")
     bound = await cluster.pod("bound")
     await told(cluster, bound)
@@ -34,7 +34,7 @@ async def test_pods_that_were_told_why_they_wait_are_listed(cluster: Cluster) ->
     gated = await cluster.pod("gated")
     await told(cluster, gated, "SchedulingGated")
 
-    assert await found(cluster) == (UnschedulablePod(pod.id, pod.uid, "NodeHeld", "m", SINCE),)
+    assert await found(cluster) == (UnschedulablePod(pod.id, pod.uid, "NodeReserved", "m", SINCE),)
 
 
 async def test_pages_are_put_together(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,14 +43,14 @@ def test_a_claim_is_made_as_kube_scheduler_makes_it() -> None:
 def test_a_claim_that_was_made_is_read_back_as_what_it_is() -> None:
     claim = decode_claim(msgspec.json.encode(claim_body(POD.id, POD.uid, SPECIAL)))
 
-    assert (claim.is_special, claim.owner_pod_uid, claim.requests) == (True, POD.uid, SPECIAL.requests)
+    assert (claim.is_extended_resource_claim, claim.owner_pod_uid, claim.requests) == (True, POD.uid, SPECIAL.requests)
 
 
 def test_other_annotations_make_no_special_claim() -> None:
     body = claim_body(POD.id, POD.uid, SPECIAL)
     body["metadata"]["annotations"] = {"resource.kubernetes.io/extended-resource-claim": "True"}
 
-    assert not decode_claim(msgspec.json.encode(body)).is_special
+    assert not decode_claim(msgspec.json.encode(body)).is_extended_resource_claim
 
 
 def test_the_status_names_the_claim_and_its_users() -> None:

@@ -95,17 +95,17 @@ def test_a_gang_is_overdue_when_one_of_its_pods_is() -> None:
 def test_holds_are_handed_on_while_their_pod_is_not_decided() -> None:
     passed = PassedOver(60.0)
     hold = held(BIG, "n1")
-    decided(passed, replace(plan(waiting=(BIG,)), holds=(hold,)), 0.0, BIG)
+    decided(passed, replace(plan(waiting=(BIG,)), node_reservations=(hold,)), 0.0, BIG)
     assert not decided(passed, plan(SMALL), 1.0, SMALL)
-    assert passed.marked(b.batch(SMALL), 2.0).holds == (hold,)
+    assert passed.marked(b.batch(SMALL), 2.0).node_reservations == (hold,)
 
 
 def test_a_hold_ends_when_its_pod_is_placed_or_gone() -> None:
     passed = PassedOver(60.0)
-    decided(passed, replace(plan(waiting=(BIG,)), holds=(held(BIG, "n1"),)), 0.0, BIG)
+    decided(passed, replace(plan(waiting=(BIG,)), node_reservations=(held(BIG, "n1"),)), 0.0, BIG)
     assert decided(passed, plan(BIG), 1.0, BIG)
     assert passed.holds == ()
-    decided(passed, replace(plan(waiting=(BIG,)), holds=(held(BIG, "n1"),)), 2.0, BIG)
+    decided(passed, replace(plan(waiting=(BIG,)), node_reservations=(held(BIG, "n1"),)), 2.0, BIG)
     assert passed.gone(BIG.uid)
     assert passed.holds == ()
     assert not passed.gone(BIG.uid)
@@ -113,17 +113,17 @@ def test_a_hold_ends_when_its_pod_is_placed_or_gone() -> None:
 
 def test_a_hold_that_moves_lets_its_node_go() -> None:
     passed = PassedOver(60.0)
-    decided(passed, replace(plan(waiting=(BIG,)), holds=(held(BIG, "n1"),)), 0.0, BIG)
-    assert not decided(passed, replace(plan(waiting=(BIG,)), holds=(held(BIG, "n1"),)), 1.0, BIG)
-    assert decided(passed, replace(plan(waiting=(BIG,)), holds=(held(BIG, "n2"),)), 2.0, BIG)
+    decided(passed, replace(plan(waiting=(BIG,)), node_reservations=(held(BIG, "n1"),)), 0.0, BIG)
+    assert not decided(passed, replace(plan(waiting=(BIG,)), node_reservations=(held(BIG, "n1"),)), 1.0, BIG)
+    assert decided(passed, replace(plan(waiting=(BIG,)), node_reservations=(held(BIG, "n2"),)), 2.0, BIG)
 
 
 def test_who_has_held_for_longest_stays_first() -> None:
     passed = PassedOver(60.0)
     other = b.pod("other", "other")
-    decided(passed, replace(plan(waiting=(BIG,)), holds=(held(BIG, "n1"),)), 0.0, BIG)
-    decided(passed, replace(plan(waiting=(other,)), holds=(held(other, "n2"),)), 1.0, other)
-    decided(passed, replace(plan(waiting=(BIG,)), holds=(held(BIG, "n1"),)), 2.0, BIG)
+    decided(passed, replace(plan(waiting=(BIG,)), node_reservations=(held(BIG, "n1"),)), 0.0, BIG)
+    decided(passed, replace(plan(waiting=(other,)), node_reservations=(held(other, "n2"),)), 1.0, other)
+    decided(passed, replace(plan(waiting=(BIG,)), node_reservations=(held(BIG, "n1"),)), 2.0, BIG)
     assert [hold.pod.name for hold in passed.holds] == ["big", "other"]
 
 
@@ -228,7 +228,7 @@ def test_pods_without_claims_get_ahead_of_who_lacks_room_though_it_is_not_tried_
 
 def test_it_is_known_for_whom_nodes_are_held() -> None:
     passed = PassedOver(60.0)
-    found = replace(plan(waiting=(BIG,)), holds=(held(BIG, "n1"),))
+    found = replace(plan(waiting=(BIG,)), node_reservations=(held(BIG, "n1"),))
     decided(passed, found, 0.0, BIG)
 
     assert passed.holds_for(BIG.uid)

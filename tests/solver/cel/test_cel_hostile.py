@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from solver.cel.library import strings
 from solver.cel.meter import COST_PER_UNIT, LIMIT, MOST_AT_ONCE, Meter
-from solver.cel.values import MAX_UINT, digits_of
-from solver.cel.versions import parse_semver
+from solver.cel.values import MAX_UINT, digits_of, parse_semver
 from solver.domain import Device
 from solver.feasibility.selectors import (
     EvaluationBudget,

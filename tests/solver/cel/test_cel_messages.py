@@ -57,7 +57,7 @@ _DEVICE = cel_oracle.devices()[0]
         pytest.param(
             'device.name == "gpu-0"',
             (1, 8),
-            "device has no field name: a device's name is no part of selection; device has driver, "
+            "device has no field name: a device's name is not part of selection; device has driver, "
             'attributes["domain"].name, capacity["domain"].name and allowMultipleAllocations',
             id="the device's name",
         ),
@@ -108,7 +108,7 @@ _DEVICE = cel_oracle.devices()[0]
         pytest.param(
             'device.driver.matches("(")',
             (1, 23),
-            "'(' is no regular expression (RE2): missing ): (",
+            "'(' is not a regular expression (RE2): missing ): (",
             id="pattern",
         ),
     ],
@@ -153,7 +153,7 @@ def test_an_expression_that_does_not_compile_says_what_to_write(
         pytest.param(
             f"{_GPU}.model", "a selector is true or false, and this one gives a string: compare it", id="text"
         ),
-        pytest.param(f"{_GPU}.n && true", "a int is no condition: compare it", id="a number as condition"),
+        pytest.param(f"{_GPU}.n && true", "a int is not a condition: compare it", id="a number as condition"),
         pytest.param(
             'quantity("80 GB") == quantity("80G")',
             "'80 GB' is not a quantity: write a number with a suffix such as 500m, 16Gi, 2k",
@@ -161,7 +161,7 @@ def test_an_expression_that_does_not_compile_says_what_to_write(
         ),
         pytest.param(
             'semver("1.0") == semver("1.0.0")',
-            "'1.0' is no semantic version: write major.minor.patch, as 1.2.0",
+            "'1.0' is not a semantic version: write major.minor.patch, as 1.2.0",
             id="no version",
         ),
     ],

@@ -2,7 +2,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from solver.domain import ContainerRequests, DeviceClass, SpecialClaim
+from solver.domain import ContainerRequests, DeviceClass, ExtendedResourceClaim
 from solver.feasibility.extended_resources import class_of, explicit_classes, special_claim
 from tests.support import builders as b
 from tests.support.extended_builders import RESOURCE, container, gpu_class, init, pod, sidecar
@@ -12,15 +12,15 @@ def _class_of(resource: str, *classes: DeviceClass) -> str | None:
     return class_of(resource, explicit_classes(classes), {each.name: each for each in classes})
 
 
-def _claim(*containers: ContainerRequests, served: Mapping[str, str] | None = None) -> SpecialClaim:
+def _claim(*containers: ContainerRequests, served: Mapping[str, str] | None = None) -> ExtendedResourceClaim:
     return special_claim(pod("p", *containers), served or {RESOURCE: "gpu"}, 0)
 
 
-def _counts(claim: SpecialClaim) -> dict[str, int]:
+def _counts(claim: ExtendedResourceClaim) -> dict[str, int]:
     return {each.name: each.alternatives[0].count for each in claim.requests}
 
 
-def _users(claim: SpecialClaim) -> dict[str, list[str]]:
+def _users(claim: ExtendedResourceClaim) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for mapping in claim.mappings:
         found.setdefault(mapping.container, []).append(mapping.request)
@@ -34,7 +34,7 @@ def _users(claim: SpecialClaim) -> dict[str, list[str]]:
         pytest.param("deviceclass.resource.kubernetes.io/a", [gpu_class("a")], "a", id="implicit"),
         pytest.param("deviceclass.resource.kubernetes.io/b", [gpu_class("a")], None, id="implicit, no such class"),
         pytest.param("example.com/nic", [gpu_class("a")], None, id="no class has the name"),
-        pytest.param("a", [gpu_class("a")], None, id="a class's bare name is no resource"),
+        pytest.param("a", [gpu_class("a")], None, id="a class's bare name is not a resource"),
         pytest.param(
             "example.com/gpu",
             [gpu_class("a", created="2026-01-01T00:00:00Z"), gpu_class("b", created="2026-02-01T00:00:00Z")],

@@ -9,7 +9,7 @@ from tests.support import builders as b
 
 ELSEWHERE = (
     "node(s) cannot use a claim that is allocated elsewhere; hint: all consumers of a claim run where its devices are, "
-    "and a resourceClaimTemplateName gives each pod a claim of its own"
+    "and a resourceClaimTemplateName gives each pod its own claim"
 )
 AFFINITY_MESSAGE = "node(s) didn't match Pod's node affinity/selector"
 CORDONED = b.node("n1", is_unschedulable=True)

@@ -122,7 +122,7 @@ def test_a_malformed_version_fails_the_expressions_that_read_it() -> None:
     device = _device(v={"version": "1.0"}, n={"int": 1})
     failure = _selects(f'device.attributes["{_DRIVER}"].v.major() == 1', device)
     assert isinstance(failure, SelectorFailure)
-    assert "'1.0' is no semantic version" in failure.message
+    assert "'1.0' is not a semantic version" in failure.message
     assert _selects(f'device.attributes["{_DRIVER}"].n == 1', device) is True
 
 

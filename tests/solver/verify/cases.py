@@ -13,6 +13,7 @@ from solver.domain import (
     ClaimId,
     DeviceId,
     DeviceResult,
+    ExtendedResourceClaim,
     Hold,
     NodeSelector,
     OwnedDevices,
@@ -22,7 +23,6 @@ from solver.domain import (
     Policy,
     RequestMapping,
     Snapshot,
-    SpecialClaim,
 )
 from tests.support import builders as b
 from tests.support import extended_builders as x
@@ -267,7 +267,7 @@ def joined() -> Case:
 def special() -> Case:
     """A pod that asks for two extended resources, which devices serve by a claim that is yet to be made."""
     placed = x.pod("placed", x.container(gpu=2))
-    made = SpecialClaim(
+    made = ExtendedResourceClaim(
         id=ClaimId("default", "placed-devices"),
         requests=(b.request("container-0-request-0", count=2),),
         mappings=(RequestMapping(container="main", resource=x.RESOURCE, request="container-0-request-0"),),
@@ -277,8 +277,8 @@ def special() -> Case:
         b.snapshot(b.node("n1"), b.gpu_slice("n1"), x.gpu_class()),
         b.batch(placed),
         b.plan(
-            replace(b.placement(placed, "n1"), special=made, claims=(made.id,)),
-            b.claim_allocation(made.stand_in(placed.uid), *results, node_name="n1"),
+            replace(b.placement(placed, "n1"), extended_resource_claim=made, claims=(made.id,)),
+            b.claim_allocation(made.as_claim(placed.uid), *results, node_name="n1"),
         ),
     )
 
@@ -381,9 +381,11 @@ def special_claim(**changes: Any) -> Change:
 
     def edit(old: Plan) -> Plan:
         (only,) = old.placements
-        if only.special is None:
+        if only.extended_resource_claim is None:
             raise LookupError("the placement makes no claim")
-        return replace(old, placements=(replace(only, special=replace(only.special, **changes)),))
+        return replace(
+            old, placements=(replace(only, extended_resource_claim=replace(only.extended_resource_claim, **changes)),)
+        )
 
     return plan(edit)
 
@@ -432,7 +434,7 @@ def held(*overdue: str, **fields: Any) -> Change:
     fields = {"priority": 0, **fields}
     hold = Hold(pod=PodId("default", "long"), uids=("uid-long",), nodes=("n1",), **fields)
     ids = tuple(PodId("default", name) for name in overdue)
-    return lambda case: case._replace(batch=replace(case.batch, holds=(hold,), overdue=ids))
+    return lambda case: case._replace(batch=replace(case.batch, node_reservations=(hold,), overdue=ids))
 
 
 def both(*changes: Change) -> Change:

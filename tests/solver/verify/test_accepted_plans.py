@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from solver.domain import AllocationMode, ConsumerReference, OwnedDevices, Policy
 from solver.verify import check
-from tests.solver.verify import burden_cases
 from tests.solver.verify import cases as c
+from tests.solver.verify import node_allocatable_cases
 from tests.support import builders as b
 
 ACCEPTED: tuple[tuple[str, Callable[[], c.Case], c.Change], ...] = (
@@ -42,10 +42,10 @@ ACCEPTED: tuple[tuple[str, Callable[[], c.Case], c.Change], ...] = (
         c.whole_cards,
         c.node("n1", allocatable=(("cpu", 99000), ("memory", 1 << 40), ("pods", 2))),
     ),
-    ("a pod and what its devices take fill the node", burden_cases.burdened, lambda case: case),
+    ("a pod and what its devices take fill the node", node_allocatable_cases.burdened, lambda case: case),
     (
         "pod-level requests cover what devices take, and hold it",
-        burden_cases.burdened,
+        node_allocatable_cases.burdened,
         c.both(c.pod("p", level_slack=(("cpu", 2000),)), c.node("n1", allocatable=b.node("n1", cpu=4).allocatable)),
     ),
     (

@@ -12,8 +12,8 @@ from solver.domain import (
     RequestMapping,
 )
 from solver.verify import Rule, check
-from tests.solver.verify import burden_cases, gang_cases, neighbour_cases, preemption_cases, volume_cases
 from tests.solver.verify import cases as c
+from tests.solver.verify import gang_cases, inter_pod_cases, node_allocatable_cases, preemption_cases, volume_cases
 from tests.support import builders as b
 from tests.support import extended_builders as x
 
@@ -318,15 +318,17 @@ BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
         "nothing serves an extended resource",
         c.special,
         c.plan(
-            lambda old: replace(old, placements=(replace(old.placements[0], special=None, claims=()),), allocations=())
+            lambda old: replace(
+                old, placements=(replace(old.placements[0], extended_resource_claim=None, claims=()),), allocations=()
+            )
         ),
-        {Rule.SPECIAL_MISSING},
+        {Rule.EXTENDED_RESOURCE_MISSING},
     ),
     (
         "a claim is made for what the node serves",
         c.special,
         c.both(c.node("n1", allocatable=((x.RESOURCE, 2), ("pods", 9))), c.device_class(extended_resource_name="")),
-        {Rule.SPECIAL_RESOURCES},
+        {Rule.EXTENDED_RESOURCE_RESOURCES},
     ),
     (
         "the claim asks for fewer devices than the containers",
@@ -335,13 +337,13 @@ BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
             c.special_claim(requests=(b.request("container-0-request-0"),)),
             c.results(lambda old: old[:1]),
         ),
-        {Rule.SPECIAL_REQUESTS, Rule.SPECIAL_MAPPINGS},
+        {Rule.EXTENDED_RESOURCE_REQUESTS, Rule.EXTENDED_RESOURCE_MAPPINGS},
     ),
     (
         "the claim asks for more than the class",
         c.special,
         c.special_claim(requests=(b.request("container-0-request-0", count=2, selectors=("true",)),)),
-        {Rule.SPECIAL_REQUESTS},
+        {Rule.EXTENDED_RESOURCE_REQUESTS},
     ),
     (
         "a container that asks for nothing gets the devices",
@@ -349,7 +351,7 @@ BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
         c.special_claim(
             mappings=(RequestMapping(container="other", resource=x.RESOURCE, request="container-0-request-0"),)
         ),
-        {Rule.SPECIAL_MAPPINGS},
+        {Rule.EXTENDED_RESOURCE_MAPPINGS},
     ),
     (
         "the node's device plugin offers the devices of a class as well",
@@ -866,25 +868,25 @@ BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = (
 
 BROKEN = (
     *BROKEN,
-    *burden_cases.BROKEN,
+    *node_allocatable_cases.BROKEN,
     *preemption_cases.BROKEN,
-    ("devices of a held node are taken", c.whole_cards, c.held(), {Rule.NODE_HELD}),
+    ("devices of a held node are taken", c.whole_cards, c.held(), {Rule.NODE_RESERVED}),
     (
         "devices of a held node are taken by a lower priority",
         c.whole_cards,
         c.held("placed", priority=1),
-        {Rule.NODE_HELD},
+        {Rule.NODE_RESERVED},
     ),
     (
         "cpu beside a hold is taken",
         c.whole_cards,
         c.held(takes_devices=False, requests=(("cpu", 63_000),)),
-        {Rule.NODE_HELD},
+        {Rule.NODE_RESERVED},
     ),
 )
 
 
-ELSEWHERE = (*gang_cases.BROKEN, *neighbour_cases.BROKEN, *volume_cases.BROKEN)
+ELSEWHERE = (*gang_cases.BROKEN, *inter_pod_cases.BROKEN, *volume_cases.BROKEN)
 """Changes that other files here go through."""
 
 
@@ -900,4 +902,4 @@ def test_every_rule_is_broken_by_one_of_the_changes() -> None:
 def test_a_violation_says_what_it_is_about() -> None:
     (violation,) = check(*c.moved(0, "gpu-2")(c.whole_cards()))
     assert violation.subject == "gpu.example.com/n1/gpu-2"
-    assert violation.message == "it is held by default/holder, default/two"
+    assert violation.message == "it is used by default/holder, default/two"

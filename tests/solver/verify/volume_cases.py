@@ -138,7 +138,7 @@ BROKEN: tuple[tuple[str, Callable[[], c.Case], c.Change, set[Rule]], ...] = tupl
         ("a volume claim is missing", _without("volume_claims", "bound"), {Rule.VOLUME_CLAIM}),
         ("a volume claim is being deleted", _claim("bound", is_deleting=True), {Rule.VOLUME_CLAIM}),
         ("a volume claim has lost its volume", _claim("bound", is_lost=True), {Rule.VOLUME_CLAIM}),
-        ("a volume claim was made for another pod", _claim("second-own", owner_pod_uid="x"), {Rule.VOLUME_CLAIM}),
+        ("a volume claim belongs to another pod", _claim("second-own", owner_pod_uid="x"), {Rule.VOLUME_CLAIM}),
         ("a bound volume is gone", _without("volumes", "there"), {Rule.VOLUME_CLAIM}),
         (
             "a bound volume is elsewhere",

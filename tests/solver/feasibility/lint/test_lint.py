@@ -99,7 +99,7 @@ def test_without_devices_nothing_is_said() -> None:
 def test_a_malformed_version_is_named() -> None:
     devices = candidates(b.device("d", attributes={"driver": b.version("535.104.05")}))
     hint = lint.of_selectors([f'{A}.driver.isGreaterThan(semver("1.0.0"))'], devices)
-    assert hint == "driver 535.104.05 as the driver publishes it is no semantic version"
+    assert hint == "driver 535.104.05 as the driver publishes it is not a semantic version"
 
 
 def test_capacity_requests_name_what_is_not_published() -> None:

@@ -18,8 +18,8 @@ PARTITIONS = (
     b.resource_slice("n1", counter_sets={"m": {"x": 3}}, slice_count=2),
 )
 OUTRANKED = (
-    "alone it would fit, but pods of the same or a higher priority that are decided with it get the room, "
-    "and no plan places more of them"
+    "the pod would fit alone, but pods of the same or a higher priority in its batch take the room; "
+    "no plan places more of them"
 )
 Told = tuple[ReasonCode, str, int]
 Row = tuple[str, Sequence[s.Objects], Told]
@@ -137,8 +137,8 @@ ONE_REASON: tuple[Row, ...] = (
         (
             ReasonCode.DEVICES_AVOIDED,
             (
-                "request r: needs 1 device, 2 match, 0 free, 2 avoided after not getting ready for a pod "
-                "(tried again after a rest, and given last then)"
+                "request r: needs 1 device, 2 match, 0 free, 2 avoided because they did not get ready for a pod "
+                "(retried later, as the last choice)"
             ),
             1,
         ),
@@ -209,7 +209,7 @@ ONE_REASON: tuple[Row, ...] = (
         (
             ReasonCode.DEVICES_CONSTRAINT,
             (
-                "requests r, s: enough devices are free for each request, but not for all of them on one node: "
+                "requests r, s: enough devices are free for each request, but not for all requests on one node: "
                 "they need 4 together, and no node has more than 3 free for them"
             ),
             1,
@@ -238,7 +238,7 @@ ONE_REASON: tuple[Row, ...] = (
         (N1, PARTITIONS, GPU, b.claim("c", b.request("r", mode="All"))),
         (
             ReasonCode.DEVICES_COUNTERS,
-            "request r: enough devices are free, but what they share (counters) does not last for all at once",
+            "request r: enough devices are free, but their shared counters do not suffice for all of them",
             1,
         ),
     ),
@@ -300,7 +300,7 @@ def test_devices_that_another_scheduler_owns_are_named_so() -> None:
 
 def test_a_pool_that_is_not_whole_is_named_where_nothing_matches() -> None:
     objects = (N1, b.resource_slice("n1", b.device("d"), slice_count=2), GPU, b.claim("c"))
-    message = "pool gpu.example.com/n1 is being published: 1 of 2 slices of generation 1"
+    message = "pool gpu.example.com/n1 is incomplete: 1 of 2 slices of generation 1 are published"
     assert reasons(objects, POD)[1:] == [(ReasonCode.POOL_INCOMPLETE, message, 0)]
 
 
@@ -332,7 +332,7 @@ def test_nodes_are_counted_by_what_each_fails_first() -> None:
         (ReasonCode.NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector", 1),
         (ReasonCode.NODE_TAINT, "node(s) had untolerated taint {a: b}", 1),
         (ReasonCode.NODE_TOO_SMALL, "Insufficient cpu", 2),
-        (ReasonCode.NODE_TOO_SMALL, "the pod asks for 2 cpu, and the largest node that it may use (n1) has 1", 0),
+        (ReasonCode.NODE_TOO_SMALL, "the pod requests 2 cpu; the largest node that it may use (n1) has 1", 0),
         (ReasonCode.NODE_UNSCHEDULABLE, "node(s) were unschedulable", 1),
     ]
 
@@ -343,9 +343,9 @@ def test_every_resource_that_is_short_is_told() -> None:
         "Insufficient cpu",
         "Insufficient example.com/x",
         "Insufficient memory",
-        "the pod asks for 65 cpu, and the largest node that it may use (n1) has 64",
-        "the pod asks for 1 example.com/x, and no node that it may use has any",
-        "the pod asks for 1Ti memory, and the largest node that it may use (n1) has 256Gi",
+        "the pod requests 65 cpu; the largest node that it may use (n1) has 64",
+        "the pod requests 1 example.com/x; no node that it may use has any",
+        "the pod requests 1Ti memory; the largest node that it may use (n1) has 256Gi",
     ]
 
 
@@ -357,7 +357,7 @@ def test_a_full_node_has_too_many_pods() -> None:
 def test_a_pod_that_lost_hears_to_whom_as_far_as_they_are_of_its_namespace() -> None:
     winners = [b.pod("mine", cpu=4, priority=1), b.pod("foreign", namespace="team", cpu=4, priority=1)]
     told = reasons((b.node("n1", cpu=8),), *winners, b.pod("p", cpu=2))
-    assert told[0] == (ReasonCode.OUTRANKED, OUTRANKED.replace("the room,", "the room (such as mine),"), 0)
+    assert told[0] == (ReasonCode.OUTRANKED, OUTRANKED.replace("the room;", "the room (such as mine);"), 0)
 
 
 def test_a_label_that_no_node_has_is_named_with_the_nearest() -> None:
@@ -398,7 +398,7 @@ def test_a_pod_that_is_larger_than_every_node_hears_of_the_largest() -> None:
     told = reasons((b.node("n1", cpu=8), b.node("n2", cpu=12)), b.pod("p", cpu=900))
     assert told == [
         (ReasonCode.NODE_TOO_SMALL, "Insufficient cpu", 2),
-        (ReasonCode.NODE_TOO_SMALL, "the pod asks for 900 cpu, and the largest node that it may use (n2) has 12", 0),
+        (ReasonCode.NODE_TOO_SMALL, "the pod requests 900 cpu; the largest node that it may use (n2) has 12", 0),
     ]
 
 
@@ -418,7 +418,7 @@ def test_a_pod_that_lost_to_a_higher_priority_is_outranked_and_says_what_the_pla
     objects = (N1, b.gpu_slice("n1", count=1), GPU, b.claim("c"), b.claim("d"))
     left = "request gpu: needs 1 device, 1 matches, 0 free, 1 in use"
     assert reasons(objects, b.pod("q", "d", priority=1), POD) == [
-        (ReasonCode.OUTRANKED, OUTRANKED.replace("the room,", "the room (such as q),"), 0),
+        (ReasonCode.OUTRANKED, OUTRANKED.replace("the room;", "the room (such as q);"), 0),
         (ReasonCode.DEVICES_IN_USE, left, 1),
     ]
 
@@ -426,7 +426,7 @@ def test_a_pod_that_lost_to_a_higher_priority_is_outranked_and_says_what_the_pla
 def test_a_pod_that_lost_the_room_of_a_node_says_what_is_short_there() -> None:
     found = reasons((b.node("n1", cpu=3),), b.pod("q", cpu=2, priority=1), b.pod("p", cpu=2))
     assert found == [
-        (ReasonCode.OUTRANKED, OUTRANKED.replace("the room,", "the room (such as q),"), 0),
+        (ReasonCode.OUTRANKED, OUTRANKED.replace("the room;", "the room (such as q);"), 0),
         (ReasonCode.NODE_RESOURCES, "Insufficient cpu", 1),
     ]
 
@@ -434,9 +434,9 @@ def test_a_pod_that_lost_the_room_of_a_node_says_what_is_short_there() -> None:
 @pytest.mark.parametrize(
     ("constraints", "hint"),
     [
-        pytest.param((), "6 instead of 7 would fit now, with a new template: claims are immutable", id="free"),
+        pytest.param((), "6 of 7 would fit now; this needs a new template, because claims are immutable", id="free"),
         pytest.param(
-            (b.match(ROOT),), "3 instead of 7 would fit now, with a new template: claims are immutable", id="root"
+            (b.match(ROOT),), "3 of 7 would fit now; this needs a new template, because claims are immutable", id="root"
         ),
     ],
 )

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from solver.domain import ClaimBurden, ContainerRequests, NodeAllocatableMapping
+from solver.domain import ContainerRequests, NodeAllocatableClaimStatus, NodeAllocatableMapping
 from solver.domain.quantity import NANO, parse
 from solver.verify import Rule
 from tests.solver.verify.cases import Case, Change, both, node, placement, plan, pod
@@ -21,16 +21,16 @@ def burdened() -> Case:
     using = replace(using, containers=(ContainerRequests(name="main", claims=(using.claims[0].entry,)),))
     pool = b.gpu_slice("n1", count=1)
     pool = replace(pool, devices=tuple(replace(each, node_allocatable=(_MAPPING,)) for each in pool.devices))
-    said = ClaimBurden(claim=asked.id, containers=("main",), resources=_TAKEN)
+    said = NodeAllocatableClaimStatus(claim=asked.id, containers=("main",), resources=_TAKEN)
     granted = b.claim_allocation(asked, b.result("gpu", "gpu-0", "n1"), node_name="n1")
-    placed = replace(b.placement(using, "n1"), burdens=(said,))
+    placed = replace(b.placement(using, "n1"), node_allocatable=(said,))
     return Case(b.snapshot(b.node("n1", cpu=6), pool, b.gpu_class(), asked), b.batch(using), b.plan(placed, granted))
 
 
 def _said(**changes: object) -> Change:
     def change(case: Case) -> Case:
-        (said,) = case.plan.placements[0].burdens
-        return placement("p", burdens=(replace(said, **changes),))(case)
+        (said,) = case.plan.placements[0].node_allocatable
+        return placement("p", node_allocatable=(replace(said, **changes),))(case)
 
     return change
 
@@ -46,21 +46,26 @@ def _second_pod(case: Case) -> Case:
 
 
 BROKEN: tuple[tuple[str, Callable[[], Case], Change, set[Rule]], ...] = (
-    ("it is not said what a claim takes", burdened, placement("p", burdens=()), {Rule.BURDEN_SAID}),
-    ("another amount is said", burdened, _said(resources=(("cpu", NANO),)), {Rule.BURDEN_SAID}),
-    ("another container is said", burdened, _said(containers=("other",)), {Rule.BURDEN_SAID}),
+    (
+        "it is not said what a claim takes",
+        burdened,
+        placement("p", node_allocatable=()),
+        {Rule.NODE_ALLOCATABLE_STATUS},
+    ),
+    ("another amount is said", burdened, _said(resources=(("cpu", NANO),)), {Rule.NODE_ALLOCATABLE_STATUS}),
+    ("another container is said", burdened, _said(containers=("other",)), {Rule.NODE_ALLOCATABLE_STATUS}),
     ("the node has too little for both", burdened, pod("p", requests=(("cpu", 4001),)), {Rule.NODE_RESOURCES}),
     (
         "pod-level requests leave too little",
         burdened,
         pod("p", level_slack=(("cpu", 1999),)),
-        {Rule.BURDEN_UNCOVERED},
+        {Rule.NODE_ALLOCATABLE_POD_LEVEL},
     ),
     (
         "no container uses the claim",
         burdened,
         both(pod("p", containers=()), _said(containers=())),
-        {Rule.BURDEN_UNCHARGED},
+        {Rule.NODE_ALLOCATABLE_UNUSED},
     ),
-    ("a second pod uses the claim", burdened, _second_pod, {Rule.BURDEN_SHARED}),
+    ("a second pod uses the claim", burdened, _second_pod, {Rule.NODE_ALLOCATABLE_SHARED}),
 )

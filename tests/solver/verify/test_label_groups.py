@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from solver.domain import LabelRequirement, LabelSelector
 from solver.verify import inter_pod
-from solver.verify.inter_pod import LabelGroups, Seat, selected
+from solver.verify.inter_pod import LabelGroups, PodOnNode, selected
 from tests.support import builders as b
 from tests.support.neighbour_builders import requirement, selector
 
@@ -21,10 +21,10 @@ SELECTORS = st.lists(REQUIREMENTS, max_size=4).map(lambda each: LabelSelector(re
 NODE = b.node("n1")
 
 
-def crowded(*pods: tuple[str, dict[str, str]]) -> tuple[LabelGroups, list[Seat]]:
+def crowded(*pods: tuple[str, dict[str, str]]) -> tuple[LabelGroups, list[PodOnNode]]:
     found = LabelGroups()
     seats = [
-        Seat(b.pod(f"p{i}", namespace=namespace, labels=labels), NODE, {}, is_new=True)
+        PodOnNode(b.pod(f"p{i}", namespace=namespace, labels=labels), NODE, {}, is_new=True)
         for i, (namespace, labels) in enumerate(pods)
     ]
     for each in seats:

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from solver import solve, verify
 from solver.domain import (
     AllocationMode,
-    ClaimBurden,
     ContainerRequests,
     Device,
+    NodeAllocatableClaimStatus,
     NodeAllocatableMapping,
     Plan,
     Pod,
@@ -73,8 +73,8 @@ def test_what_devices_take_comes_on_top_of_what_the_pod_requests() -> None:
     assert len(plan.placements) == 3
     assert [reason.code for reason in plan.unplaced[0].reasons] == [ReasonCode.OUTRANKED, ReasonCode.NODE_RESOURCES]
     claim = plan.placements[0].claims[0]
-    assert plan.placements[0].burdens == (
-        ClaimBurden(claim=claim, containers=("main",), resources=(("memory", 2 * GI * NANO),)),
+    assert plan.placements[0].node_allocatable == (
+        NodeAllocatableClaimStatus(claim=claim, containers=("main",), resources=(("memory", 2 * GI * NANO),)),
     )
 
 
@@ -119,7 +119,7 @@ def test_a_mapping_by_capacity_counts_all_of_a_device_that_is_not_shared() -> No
     pod = using(b.pod("p", "c", cpu=1))
 
     (placed,) = checked(b.node("n1", cpu=7), *objects, pods=[pod]).placements
-    assert placed.burdens[0].resources == (("cpu", 6 * NANO),)
+    assert placed.node_allocatable[0].resources == (("cpu", 6 * NANO),)
     assert not checked(b.node("n1", cpu=6), *objects, pods=[pod]).placements
 
 
@@ -142,7 +142,7 @@ def test_capacity_that_is_consumed_counts_by_the_unit() -> None:
     plan = checked(b.node("n1", memory="17Gi"), pool, GPU, claims, pods=pods)
 
     assert len(plan.placements) == 2
-    assert plan.placements[0].burdens[0].resources == (("memory", 8 * GI * NANO),)
+    assert plan.placements[0].node_allocatable[0].resources == (("memory", 8 * GI * NANO),)
 
 
 def test_a_claim_that_no_container_uses_is_refused_where_it_takes_something() -> None:
@@ -216,15 +216,15 @@ def test_as_many_pods_are_placed_as_an_enumeration_finds(seed: int) -> None:
 
 
 BROKEN = [
-    pytest.param(lambda each: replace(each, burdens=()), {"BurdenSaid"}, id="it is not said"),
+    pytest.param(lambda each: replace(each, node_allocatable=()), {"NodeAllocatableStatus"}, id="it is not said"),
     pytest.param(
-        lambda each: replace(each, burdens=(replace(each.burdens[0], resources=(("memory", 1),)),)),
-        {"BurdenSaid"},
+        lambda each: replace(each, node_allocatable=(replace(each.node_allocatable[0], resources=(("memory", 1),)),)),
+        {"NodeAllocatableStatus"},
         id="another amount is said",
     ),
     pytest.param(
-        lambda each: replace(each, burdens=(replace(each.burdens[0], containers=("other",)),)),
-        {"BurdenSaid"},
+        lambda each: replace(each, node_allocatable=(replace(each.node_allocatable[0], containers=("other",)),)),
+        {"NodeAllocatableStatus"},
         id="another container is said",
     ),
 ]
@@ -257,7 +257,7 @@ def test_the_check_notices_pod_level_requests_that_do_not_cover_it() -> None:
     plan = checked(b.node("n1"), pool, GPU, claim, pods=[replace(pod, level_slack=(("cpu", 2000),))])
 
     short = replace(pod, level_slack=(("cpu", 1000),))
-    assert found_against(plan, b.node("n1"), pool, GPU, claim, pods=[short]) == {"BurdenUncovered"}
+    assert found_against(plan, b.node("n1"), pool, GPU, claim, pods=[short]) == {"NodeAllocatablePodLevel"}
 
 
 def test_the_check_notices_a_claim_that_no_container_uses() -> None:
@@ -265,7 +265,7 @@ def test_the_check_notices_a_claim_that_no_container_uses() -> None:
     plan = checked(b.node("n1"), pool, GPU, claim, pods=[pod])
 
     found = found_against(plan, b.node("n1"), pool, GPU, claim, pods=[b.pod("p", "c")])
-    assert found == {"BurdenSaid", "BurdenUncharged"}
+    assert found == {"NodeAllocatableStatus", "NodeAllocatableUnused"}
 
 
 def test_the_check_notices_a_second_pod() -> None:
@@ -273,7 +273,7 @@ def test_the_check_notices_a_second_pod() -> None:
     pods = [using(b.pod("p", "c")), using(b.pod("q", "c"))]
     plan = checked(b.node("n1"), plain, GPU, claim, pods=pods)
 
-    assert "BurdenShared" in found_against(plan, b.node("n1"), taking(plain, cpu="1"), GPU, claim, pods=pods)
+    assert "NodeAllocatableShared" in found_against(plan, b.node("n1"), taking(plain, cpu="1"), GPU, claim, pods=pods)
 
 
 @pytest.mark.parametrize("amount", ["8Ei", "9223372036854775807", "99999999999999999999"])
@@ -295,7 +295,7 @@ def test_what_an_older_generation_of_a_pool_took_does_not_count() -> None:
     (placed,) = checked(
         b.node("n1", memory="1Gi"), [old, new], GPU, b.claim("c", b.request("r")), pods=[using(b.pod("p", "c"))]
     ).placements
-    assert placed.burdens == ()
+    assert placed.node_allocatable == ()
 
 
 def test_an_allocated_claim_takes_of_the_node_although_its_pool_is_incomplete() -> None:
@@ -304,7 +304,7 @@ def test_an_allocated_claim_takes_of_the_node_although_its_pool_is_incomplete() 
     objects = (pool, GPU, b.claim("c", b.request("r"), allocation=allocation))
     pod = using(b.pod("p", "c", cpu=1))
 
-    assert checked(b.node("n1", cpu=3), *objects, pods=[pod]).placements[0].burdens
+    assert checked(b.node("n1", cpu=3), *objects, pods=[pod]).placements[0].node_allocatable
     assert not checked(b.node("n1", cpu=2), *objects, pods=[pod]).placements
 
 
@@ -390,7 +390,7 @@ def test_where_too_few_take_nothing_the_others_are_given() -> None:
     world = b.node("n0", cpu=4), pool, GPU, b.claim("c", b.request("r", count=2))
 
     (placed,) = checked(*world, pods=[using(b.pod("p", "c", cpu=1))]).placements
-    assert sum(nano for each in placed.burdens for _, nano in each.resources) >= NANO
+    assert sum(nano for each in placed.node_allocatable for _, nano in each.resources) >= NANO
 
 
 def test_who_waits_hears_of_devices_that_are_left_aside() -> None:

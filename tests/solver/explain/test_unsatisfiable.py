@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from solver.domain import Node, Pod, Policy, wording
-from solver.explain.unsatisfiable import Never
+from solver.explain.unsatisfiable import UnsatisfiableRequirements
 from solver.problem.prepare import prepare
 from solver.problem.problem import Problem
 from solver.problem.solver_cache import Engine
@@ -40,7 +40,7 @@ def on_host(name: str, host: str) -> Pod:
     return replace(b.pod(name, cpu=1 + len(name)), node_selector=((HOST, host),))
 
 
-def told(never: Never, problem: Problem) -> list[list[str]]:
+def told(never: UnsatisfiableRequirements, problem: Problem) -> list[list[str]]:
     return [[reason.message for reason in never.reasons(each)] for each in problem.classes]
 
 
@@ -48,8 +48,8 @@ def test_how_large_nodes_are_is_looked_at_once_for_all_pods() -> None:
     pods = [b.pod(f"p{number}", cpu=100 + number) for number in range(20)]
     problem = problem_of((f"n{number:02}" for number in range(30)), *pods)
     nodes = problem.inventory.nodes = Looked(problem.inventory.nodes)
-    found = told(Never(problem), problem)
-    assert found[-1] == ["the pod asks for 119 cpu, and the largest node that it may use (n00) has 64"]
+    found = told(UnsatisfiableRequirements(problem), problem)
+    assert found[-1] == ["the pod requests 119 cpu; the largest node that it may use (n00) has 64"]
     assert len(found) == len(pods)
     assert nodes.looks == len(nodes) + len(pods)
 
@@ -66,6 +66,6 @@ def test_of_many_host_names_only_the_nearest_are_compared(monkeypatch: pytest.Mo
     monkeypatch.setattr(wording, "nearest", nearest)
     pods = (on_host("p", "node-0150-b"), on_host("pp", "node-0150-b"))
     problem = problem_of((f"node-{number:04}-a" for number in range(300)), *pods)
-    found = told(Never(problem), problem)
+    found = told(UnsatisfiableRequirements(problem), problem)
     assert found == [[f"nodeSelector {HOST}=node-0150-b: no node has it: did you mean node-0150-a?"] for _ in pods]
     assert compared == [64]

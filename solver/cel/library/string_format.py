@@ -1,7 +1,4 @@
-"""`string.format(list)`, as version 2 of the strings library has it (en_US: grouped digits, `×10³`).
-
-A constant format and its arguments, checked before anything runs.
-"""
+"""`string.format(list)` of strings version 2 (en_US: grouped digits, `×10³`), and the check of constant formats."""
 
 import math
 import re
@@ -61,7 +58,7 @@ class Clause(NamedTuple):
 
 
 def clauses_of(text: str) -> list[Clause]:
-    """Take a format apart; EvaluationError for what is no clause."""
+    """Split a format into clauses; EvaluationError for an invalid clause."""
     clauses: list[Clause] = []
     at = 0
     for match in _CLAUSE.finditer(text):
@@ -71,7 +68,7 @@ def clauses_of(text: str) -> list[Clause]:
             continue
         verb, digits = match[3] or "", digits_of(match[2] or str(_DIGITS), _MOST_DIGITS)
         if verb not in _TAKES or not verb:
-            raise EvaluationError("{!r} is no clause of format(): there are %s %d %f %e %b %x %X %o", match.group())
+            raise EvaluationError("{!r} is not a clause of format(): there are %s %d %f %e %b %x %X %o", match.group())
         if digits is None:
             raise EvaluationError("a format of more than {} digits is too long", _MOST_DIGITS)
         clauses.append(Clause("", verb, digits))
@@ -131,7 +128,7 @@ def _map(meter: Meter, mapping: dict[Value, Value], depth: int) -> str:
 
 
 def _literal(meter: Meter, value: Value, depth: int) -> str:
-    """Write a value inside of a list or map, where it looks like its source."""
+    """Write a value inside of a list or map, as a literal."""
     kind = type(value)
     if kind is float:
         meter.charge(_VALUE_COST)
@@ -188,7 +185,7 @@ def _fixed(meter: Meter, value: Value, digits: int) -> str:
 
 
 def _scientific(_meter: Meter, value: Value, digits: int) -> str:
-    """Write `1.234500×10⁰³`: what should be the number of digits is taken for the width, as upstream does."""
+    """Write `1.234500×10⁰³`; the precision of the clause is the width, as upstream."""
     number = _number(value)
     if not math.isfinite(number):
         return _endless(number).rjust(digits)
@@ -260,7 +257,7 @@ FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
 
 
 def check_format(node: tree.AstNode, found: dict[tree.AstNode, Type]) -> None:
-    """Check one call of format() with a literal text and list; ExpressionError as the API server refuses it."""
+    """Check a call of format() with literal arguments; ExpressionError where the API server refuses it."""
     if isinstance(node, tree.Call) and node.function == "format" and node.target is not None:
         _check_format(node.target, node.arguments[0], found)
 
@@ -283,7 +280,7 @@ def _check_format(text: tree.AstNode, arguments: tree.AstNode, found: dict[tree.
 
 
 def _unfit(verb: str, value: tree.AstNode, found: dict[tree.AstNode, Type]) -> tree.AstNode | None:
-    """Find a node that the clause does not take, also inside of list and map literals under %s."""
+    """Find a node whose type the clause does not take, also in list and map literals under %s."""
     waiting = [value]
     while waiting:
         current = waiting.pop()

@@ -6,7 +6,7 @@ import pytest
 
 from solver.verify import Rule, check
 from tests.solver.verify import cases as c
-from tests.solver.verify.neighbour_cases import BROKEN, KEPT, company
+from tests.solver.verify.inter_pod_cases import BROKEN, KEPT, company
 
 
 @pytest.mark.parametrize(("case", "change", "rules"), [row[1:] for row in BROKEN], ids=[row[0] for row in BROKEN])

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import pytest
 
 from solver.diagnosis import conflict_model, explain_pod, facts
-from solver.diagnosis.feasibility_probe import Probe, Trials, on_one_node
-from solver.domain import Account, Claim, NodeKind, Pod, PodId, Policy, RequestCount
+from solver.diagnosis.feasibility_probe import FeasibilityProbe, ProbeCase, on_one_node
+from solver.domain import Claim, NodeDiagnosis, Pod, PodDiagnosis, PodId, Policy, RequestCount
 from tests.support import builders as b
 from tests.support import solver_problems as s
 
@@ -20,27 +20,27 @@ def used(node: str, *numbers: int) -> list[Claim]:
     return [b.held(f"h-{node}-{number}", b.result("gpu", f"gpu-{number}", node)) for number in numbers]
 
 
-def account(*objects: s.Objects, pods: Sequence[Pod] = (POD,)) -> Account:
+def diagnose(*objects: s.Objects, pods: Sequence[Pod] = (POD,)) -> PodDiagnosis:
     return explain_pod(b.snapshot(*objects), b.batch(*pods), pods[-1], Policy(), s.PATIENT)
 
 
-def only(told: Account) -> NodeKind:
-    (kind,) = told.kinds
+def only(found: PodDiagnosis) -> NodeDiagnosis:
+    (kind,) = found.nodes
     return kind
 
 
-def messages(told: Account) -> list[str]:
-    return [each.message for each in told.changes]
+def messages(found: PodDiagnosis) -> list[str]:
+    return [each.message for each in found.changes]
 
 
 def test_a_pod_that_fits_is_placed() -> None:
-    told = account(b.node("n1"), b.gpu_slice("n1"), GPU, b.claim("c", b.request("r")))
+    found = diagnose(b.node("n1"), b.gpu_slice("n1"), GPU, b.claim("c", b.request("r")))
 
-    assert (told.node, told.changes, only(told).fits) == ("n1", (), True)
+    assert (found.node, found.changes, only(found).fits) == ("n1", (), True)
 
 
 def test_nodes_with_equal_answers_are_one_kind() -> None:
-    told = account(
+    found = diagnose(
         *(b.node(f"n{number}") for number in range(4)),
         *(b.gpu_slice(f"n{number}", count=4) for number in range(3)),
         *(each for number in range(3) for each in used(f"n{number}", number, number + 1)),
@@ -48,14 +48,14 @@ def test_nodes_with_equal_answers_are_one_kind() -> None:
         b.claim("c", b.request("r", count=3)),
     )
 
-    assert [(kind.nodes, [each.free for each in kind.requests]) for kind in told.kinds] == [
+    assert [(kind.nodes, [each.free for each in kind.requests]) for kind in found.nodes] == [
         (("n0", "n1", "n2"), [2]),
         (("n3",), [0]),
     ]
 
 
 def test_devices_are_counted_by_what_is_in_their_way() -> None:
-    told = account(
+    found = diagnose(
         b.node("n1"),
         b.resource_slice(
             "n1",
@@ -73,13 +73,13 @@ def test_devices_are_counted_by_what_is_in_their_way() -> None:
         b.claim("c", b.request("r", count=3), constraints=(b.match(ROOT),)),
     )
 
-    assert only(told).requests == (
+    assert only(found).requests == (
         RequestCount(request="r", needed=3, matching=6, free=5, untainted=4, aligned=2, together=2),
     )
 
 
 def test_one_more_free_device_under_one_root() -> None:
-    told = account(
+    found = diagnose(
         b.node("n1"),
         b.gpu_slice("n1"),
         used("n1", 3, 4, 5),
@@ -87,12 +87,12 @@ def test_one_more_free_device_under_one_root() -> None:
         b.claim("c", b.request("r", count=4), constraints=(b.match(ROOT, "r"),)),
     )
 
-    assert messages(told) == [
-        "1 more free device under one pcieRoot, as held by default/h-n1-3",
+    assert messages(found) == [
+        "1 more free device under one pcieRoot, now held by default/h-n1-3",
         "3 instead of 4 for request r: a new template, because claims are immutable",
         f"without the same {ROOT} over r: a new template, because claims are immutable",
     ]
-    assert only(told).conflict == (
+    assert only(found).conflict == (
         "request r: 4 devices",
         f"the same {ROOT} over r",
         "devices in use by default/h-n1-3, default/h-n1-4, default/h-n1-5",
@@ -100,7 +100,7 @@ def test_one_more_free_device_under_one_root() -> None:
 
 
 def test_several_devices_that_have_to_be_freed_are_as_few_as_will_do() -> None:
-    told = account(
+    found = diagnose(
         b.node("n1"),
         b.gpu_slice("n1", count=4),
         used("n1", 0, 1, 2),
@@ -108,27 +108,27 @@ def test_several_devices_that_have_to_be_freed_are_as_few_as_will_do() -> None:
         b.claim("c", b.request("r", count=3)),
     )
 
-    assert messages(told)[0].startswith("2 more free devices, as held by")
+    assert messages(found)[0].startswith("2 more free devices, now held by")
 
 
 def test_a_taint_of_the_devices() -> None:
-    told = account(b.node("n1"), b.gpu_slice("n1", taints=(b.taint("sick"),)), GPU, b.claim("c", b.request("r")))
+    found = diagnose(b.node("n1"), b.gpu_slice("n1", taints=(b.taint("sick"),)), GPU, b.claim("c", b.request("r")))
 
-    assert messages(told) == [
+    assert messages(found) == [
         "tolerate the device taint sick in the request: a new template, because claims are immutable"
     ]
-    assert only(told).conflict == ("request r: 1 device", "taint sick on 8 devices")
+    assert only(found).conflict == ("request r: 1 device", "taint sick on 8 devices")
 
 
 def test_a_taint_of_the_node() -> None:
-    told = account(b.node("n1", taints=(b.taint("special"),)), b.gpu_slice("n1"), GPU, b.claim("c", b.request("r")))
+    found = diagnose(b.node("n1", taints=(b.taint("special"),)), b.gpu_slice("n1"), GPU, b.claim("c", b.request("r")))
 
-    assert messages(told) == ["tolerate taint special of the node"]
-    assert only(told).objections == ("node(s) had untolerated taint {special: }",)
+    assert messages(found) == ["tolerate taint special of the node"]
+    assert only(found).objections == ("node(s) had untolerated taint {special: }",)
 
 
 def test_a_change_that_would_not_be_enough_is_not_told() -> None:
-    told = account(
+    found = diagnose(
         b.node("n1", taints=(b.taint("special"),)),
         b.gpu_slice("n1", count=1),
         used("n1", 0),
@@ -136,27 +136,27 @@ def test_a_change_that_would_not_be_enough_is_not_told() -> None:
         b.claim("c", b.request("r")),
     )
 
-    assert messages(told) == []
+    assert messages(found) == []
 
 
 def test_room_on_the_node() -> None:
     pod = b.pod("p", "c", cpu=10)
-    told = account(b.node("n1", cpu=8), b.gpu_slice("n1"), GPU, b.claim("c", b.request("r")), pods=(pod,))
+    found = diagnose(b.node("n1", cpu=8), b.gpu_slice("n1"), GPU, b.claim("c", b.request("r")), pods=(pod,))
 
-    assert only(told).objections == ("Insufficient cpu: 10 needed, 8 left",)
-    assert messages(told) == ["room for cpu on the node (10 needed, 8 left)"]
+    assert only(found).objections == ("Insufficient cpu: 10 needed, 8 left",)
+    assert messages(found) == ["room for cpu on the node (10 needed, 8 left)"]
 
 
 def test_a_selector_that_no_node_matches() -> None:
     pod = b.pod("p", "c", node_selector={"zone": "a"})
-    told = account(b.node("n1"), b.gpu_slice("n1"), GPU, b.claim("c", b.request("r")), pods=(pod,))
+    found = diagnose(b.node("n1"), b.gpu_slice("n1"), GPU, b.claim("c", b.request("r")), pods=(pod,))
 
-    assert messages(told) == ["without zone=a in its nodeSelector"]
+    assert messages(found) == ["without zone=a in its nodeSelector"]
 
 
 def test_a_misspelt_label_is_put_right_where_the_pod_then_fits() -> None:
     pod = b.pod("p", "c", node_selector={"zone": "east-11"})
-    told = account(
+    found = diagnose(
         b.node("n1", labels={"zone": "west"}),
         b.node("n2", labels={"zone": "east-1"}),
         b.gpu_slice("n2"),
@@ -165,7 +165,7 @@ def test_a_misspelt_label_is_put_right_where_the_pod_then_fits() -> None:
         pods=(pod,),
     )
 
-    assert [(each.message, each.node) for each in told.changes] == [
+    assert [(each.message, each.node) for each in found.changes] == [
         ("zone=east-1 instead of zone=east-11 in its nodeSelector", "n2"),
         ("without zone=east-11 in its nodeSelector", "n2"),
     ]
@@ -174,26 +174,26 @@ def test_a_misspelt_label_is_put_right_where_the_pod_then_fits() -> None:
 def test_several_rules_about_nodes_are_dropped_together_only_where_one_is_not_enough() -> None:
     pod = b.pod("p", node_selector={"disk": "fast", "zone": "a"})
 
-    assert messages(account(b.node("n1"), pods=(pod,))) == ["without its nodeSelector and node affinity"]
+    assert messages(diagnose(b.node("n1"), pods=(pod,))) == ["without its nodeSelector and node affinity"]
 
 
 def test_the_node_that_a_toleration_opens_need_not_be_the_first_with_the_taint() -> None:
     tainted = (b.taint("special"),)
     nodes = (b.node("n1", taints=tainted), b.node("n2", taints=tainted))
-    told = account(*nodes, b.gpu_slice("n2"), GPU, b.claim("c", b.request("r")))
+    found = diagnose(*nodes, b.gpu_slice("n2"), GPU, b.claim("c", b.request("r")))
 
-    assert [(each.message, each.node) for each in told.changes] == [("tolerate taint special of the node", "n2")]
+    assert [(each.message, each.node) for each in found.changes] == [("tolerate taint special of the node", "n2")]
 
 
 def test_a_cordon_in_the_way_is_named_with_its_node() -> None:
     nodes = (b.node("n1"), b.node("n2", is_unschedulable=True))
-    told = account(*nodes, b.gpu_slice("n2"), GPU, b.claim("c", b.request("r")))
+    found = diagnose(*nodes, b.gpu_slice("n2"), GPU, b.claim("c", b.request("r")))
 
-    assert messages(told) == ["uncordon node n2"]
+    assert messages(found) == ["uncordon node n2"]
 
 
 def test_of_a_request_only_the_largest_number_that_fits_is_told() -> None:
-    told = account(
+    found = diagnose(
         b.node("n1"),
         b.node("n2"),
         b.gpu_slice("n1", count=2),
@@ -202,35 +202,35 @@ def test_of_a_request_only_the_largest_number_that_fits_is_told() -> None:
         b.claim("c", b.request("r", count=4)),
     )
 
-    assert messages(told) == ["3 instead of 4 for request r: a new template, because claims are immutable"]
+    assert messages(found) == ["3 instead of 4 for request r: a new template, because claims are immutable"]
 
 
 def test_requests_beside_each_other_are_counted_together() -> None:
-    told = account(
+    found = diagnose(
         b.node("n1"),
         b.gpu_slice("n1", count=4),
         GPU,
         b.claim("c", b.request("a", count=3), b.request("b", count=2)),
     )
 
-    assert [(each.request, each.free, each.together) for each in only(told).requests] == [("a", 4, 2), ("b", 4, 1)]
-    assert only(told).conflict == ("request a: 3 devices", "request b: 2 devices")
+    assert [(each.request, each.free, each.together) for each in only(found).requests] == [("a", 4, 2), ("b", 4, 1)]
+    assert only(found).conflict == ("request a: 3 devices", "request b: 2 devices")
 
 
 def test_alternatives_are_counted_each() -> None:
-    told = account(
+    found = diagnose(
         b.node("n1"),
         b.gpu_slice("n1", count=2),
         GPU,
         b.claim("c", b.first_available("r", b.alternative("four", count=4), b.alternative("three", count=3))),
     )
 
-    assert [each.request for each in only(told).requests] == ["r/four", "r/three"]
+    assert [each.request for each in only(found).requests] == ["r/four", "r/three"]
 
 
 def test_a_pod_that_lost_hears_to_whom_and_whether_it_is_proven() -> None:
     first, second = b.pod("first", "a", priority=5), b.pod("second", "c")
-    told = account(
+    found = diagnose(
         b.node("n1"),
         b.gpu_slice("n1", count=1),
         GPU,
@@ -239,16 +239,16 @@ def test_a_pod_that_lost_hears_to_whom_and_whether_it_is_proven() -> None:
         pods=(first, second),
     )
 
-    assert told.lost_to == (PodId(b.NAMESPACE, "first"),)
-    assert told.is_proven
-    assert told.changes == ()
+    assert found.lost_to == (PodId(b.NAMESPACE, "first"),)
+    assert found.is_proven
+    assert found.changes == ()
 
 
 def test_a_pod_without_its_claim_has_no_kinds_of_nodes() -> None:
-    told = account(b.node("n1"), b.gpu_slice("n1"), GPU)
+    found = diagnose(b.node("n1"), b.gpu_slice("n1"), GPU)
 
-    assert told.kinds == ()
-    assert "does not exist yet" in told.reasons[0].message
+    assert found.nodes == ()
+    assert "does not exist yet" in found.reasons[0].message
 
 
 CROWDED = (
@@ -263,12 +263,12 @@ CROWDED = (
 
 
 def test_the_model_of_single_devices_names_the_clash() -> None:
-    trials = Trials(Policy(), s.PATIENT)
-    case = on_one_node(Probe(b.snapshot(*CROWDED), POD), "n1")
+    trials = FeasibilityProbe(Policy(), s.PATIENT)
+    case = on_one_node(ProbeCase(b.snapshot(*CROWDED), POD), "n1")
     problem = trials.prepare(case)
     found = facts.facts(case, problem, 0)
 
-    core = conflict_model.clash(case, problem, found)
+    core = conflict_model.unsatisfiable_core(case, problem, found)
 
     assert core is not None
     assert {fact.kind for fact in core} >= {facts.FactKind.REQUEST, facts.FactKind.IN_USE}
@@ -276,20 +276,20 @@ def test_the_model_of_single_devices_names_the_clash() -> None:
 
 @pytest.mark.parametrize("count", [1, 4])
 def test_the_model_of_single_devices_has_no_objection_to_a_pod_that_fits(count: int) -> None:
-    trials = Trials(Policy(), s.PATIENT)
+    trials = FeasibilityProbe(Policy(), s.PATIENT)
     claim = b.claim("c", b.request("r", count=count), constraints=(b.match(ROOT),))
-    case = on_one_node(Probe(b.snapshot(b.node("n1"), b.gpu_slice("n1"), used("n1", 0), GPU, claim), POD), "n1")
+    case = on_one_node(ProbeCase(b.snapshot(b.node("n1"), b.gpu_slice("n1"), used("n1", 0), GPU, claim), POD), "n1")
     problem = trials.prepare(case)
 
-    assert conflict_model.clash(case, problem, facts.facts(case, problem, 0)) is None
+    assert conflict_model.unsatisfiable_core(case, problem, facts.facts(case, problem, 0)) is None
 
 
 def test_no_part_of_a_conflict_is_one() -> None:
-    trials = Trials(Policy(), s.PATIENT)
-    case = on_one_node(Probe(b.snapshot(*CROWDED), POD), "n1")
+    trials = FeasibilityProbe(Policy(), s.PATIENT)
+    case = on_one_node(ProbeCase(b.snapshot(*CROWDED), POD), "n1")
     found = facts.facts(case, trials.prepare(case), 0)
 
-    clash = conflict_model.smallest(trials, case, "n1", found)
+    clash = conflict_model.minimal_conflict(trials, case, "n1", found)
 
     def holds_with(kept: Sequence[facts.Fact]) -> bool | None:
         changed = case
@@ -314,20 +314,20 @@ def test_every_change_that_is_told_lets_the_pod_in(count: int) -> None:
         GPU,
         b.claim("c", b.request("r", count=count)),
     )
-    told = account(*objects)
+    found = diagnose(*objects)
 
     free = 4
-    assert bool(told.node) == (count <= free)
-    assert only(told).requests[0].together == min(count, free)
+    assert bool(found.node) == (count <= free)
+    assert only(found).requests[0].together == min(count, free)
     if free < count <= 7:
-        assert messages(told)[0].startswith(f"{count - free} more free device")
+        assert messages(found)[0].startswith(f"{count - free} more free device")
     if count > free:
-        assert any(each.startswith(f"{free} instead of {count}") for each in messages(told))
+        assert any(each.startswith(f"{free} instead of {count}") for each in messages(found))
 
 
 def test_requests_of_equal_names_in_several_claims_are_told_apart() -> None:
     pod = b.pod("p", "c", "d")
-    told = account(
+    found = diagnose(
         b.node("n1"),
         b.gpu_slice("n1", count=4),
         GPU,
@@ -337,10 +337,10 @@ def test_requests_of_equal_names_in_several_claims_are_told_apart() -> None:
     )
 
     one, other = (each.entry for each in pod.claims)
-    assert [(each.request, each.needed, each.together) for each in only(told).requests] == [
+    assert [(each.request, each.needed, each.together) for each in only(found).requests] == [
         (f"claim {one}, r", 1, 0),
         (f"claim {other}, r", 8, 3),
     ]
-    assert only(told).conflict == (f"claim {other}, request r: 8 devices",)
+    assert only(found).conflict == (f"claim {other}, request r: 8 devices",)
     fewer = f"3 instead of 8 for claim {other}, request r: a new template, because claims are immutable"
-    assert fewer in messages(told)
+    assert fewer in messages(found)

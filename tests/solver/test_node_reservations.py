@@ -51,8 +51,8 @@ def planned(
 ) -> Plan:
     snapshot = b.snapshot(*objects)
     ids = tuple(PodId(b.NAMESPACE, name) for name in overdue)
-    batch = Batch(pods=tuple(pods), overdue=ids, holds=tuple(holds), gangs=tuple(gangs))
-    policy = Policy() if bounds is None else Policy(holds=bounds)
+    batch = Batch(pods=tuple(pods), overdue=ids, node_reservations=tuple(holds), gangs=tuple(gangs))
+    policy = Policy() if bounds is None else Policy(node_reservations=bounds)
     found = solve(snapshot, batch, policy, s.PATIENT, Engine())
     quick = solve_greedily(snapshot, batch, policy, s.PATIENT, Engine())
     assert verify.check(snapshot, batch, found, policy) == ()
@@ -65,7 +65,7 @@ def asking(name: str, count: int, **fields: Any) -> tuple[Pod, Claim]:
 
 
 def held(plan: Plan) -> dict[str, tuple[str, ...]]:
-    return {hold.pod.name: hold.nodes for hold in plan.holds}
+    return {hold.pod.name: hold.nodes for hold in plan.node_reservations}
 
 
 def placed(plan: Plan) -> dict[str, str]:
@@ -99,7 +99,7 @@ def test_levels_tell_overdue_pods_from_others() -> None:
 
 def test_a_pod_that_is_not_overdue_gets_no_hold() -> None:
     plan = planned([*cluster("n"), *running("r", "n", 0), BIG_CLAIM], [BIG])
-    assert (plan.holds, placed(plan)) == ((), {})
+    assert (plan.node_reservations, placed(plan)) == ((), {})
 
 
 def test_an_overdue_pod_holds_the_node_that_lacks_the_fewest_devices() -> None:
@@ -144,7 +144,7 @@ def test_a_hold_whose_node_is_gone_moves() -> None:
 
 def test_a_pod_that_is_placed_holds_nothing() -> None:
     plan = planned([*cluster("n1"), BIG_CLAIM], [BIG], overdue=["big"], holds=[hold_of(BIG, "n1")])
-    assert (placed(plan), plan.holds) == ({"big": "n1"}, ())
+    assert (placed(plan), plan.node_reservations) == ({"big": "n1"}, ())
 
 
 def test_younger_pods_take_no_device_of_a_held_node() -> None:
@@ -153,7 +153,7 @@ def test_younger_pods_take_no_device_of_a_held_node() -> None:
     assert placed(planned(objects, [pod])) == {"small0": "n1"}
     plan = planned(objects, [pod], holds=[hold_of(BIG, "n1")])
     assert placed(plan) == {}
-    assert ReasonCode.NODE_HELD in {reason.code for reason in plan.unplaced[0].reasons}
+    assert ReasonCode.NODE_RESERVED in {reason.code for reason in plan.unplaced[0].reasons}
 
 
 @pytest.mark.parametrize("takes_devices", [True, False])
@@ -179,7 +179,7 @@ def test_a_hold_is_the_reason_on_the_nodes_that_would_do() -> None:
     objects = [*cluster("n1", "n2", "n3"), *running("a", "n2", 0, 1, 2, 3), *running("c", "n3", 0, 1, 2, 3), claim]
     plan = planned(objects, [pod], holds=[hold_of(BIG, "n1"), hold_of(BIG, "n2")])
     counts = {reason.code: reason.node_count for reason in plan.unplaced[0].reasons}
-    assert counts == {ReasonCode.NODE_HELD: 1, ReasonCode.DEVICES_IN_USE: 2}
+    assert counts == {ReasonCode.NODE_RESERVED: 1, ReasonCode.DEVICES_IN_USE: 2}
 
 
 def test_a_higher_priority_takes_devices_of_a_held_node() -> None:
@@ -192,7 +192,7 @@ def test_pods_without_devices_take_what_is_left_beside_the_hold() -> None:
     pods = [b.pod(f"p{index}", cpu=3) for index in range(3)]
     plan = planned(cluster("n1"), pods, holds=[hold])
     assert list(placed(plan).values()) == ["n1"]
-    assert ReasonCode.NODE_HELD in {reason.code for each in plan.unplaced for reason in each.reasons}
+    assert ReasonCode.NODE_RESERVED in {reason.code for each in plan.unplaced for reason in each.reasons}
 
 
 def test_a_hold_without_devices_leaves_the_devices_to_others() -> None:
@@ -205,7 +205,7 @@ def test_a_pod_that_lacks_cpu_holds_a_node_too() -> None:
     pod = b.pod("p", cpu=60)
     objects = [b.node("n1"), b.node("n2"), *running("a", "n1", cpu=40), *running("c", "n2", cpu=10)]
     plan = planned(objects, [pod], overdue=["p"])
-    assert [(hold.nodes, hold.requests, hold.takes_devices) for hold in plan.holds] == [
+    assert [(hold.nodes, hold.requests, hold.takes_devices) for hold in plan.node_reservations] == [
         (("n2",), (("cpu", 60_000),), False)
     ]
 
@@ -252,7 +252,7 @@ def test_pods_that_fit_no_node_are_tried_for_a_hold_a_few_at_a_time(monkeypatch:
     objects = [*cluster("n"), *running("r", "n", 0, owner="DaemonSet"), [claim for _, claim in vain]]
     batch = Batch(pods=tuple(pod for pod, _ in vain), overdue=tuple(pod.id for pod, _ in vain))
 
-    assert solve(b.snapshot(*objects), batch, Policy(), s.PATIENT).holds == ()
+    assert solve(b.snapshot(*objects), batch, Policy(), s.PATIENT).node_reservations == ()
     assert len(tried) <= 8
 
 
@@ -271,7 +271,7 @@ def test_a_gang_holds_no_more_than_half_of_the_nodes() -> None:
             gangs=[replace(b.gang("g", count), member_count=count)],
             bounds=bounds,
         )
-        return sum(len(each.nodes) for each in plan.holds)
+        return sum(len(each.nodes) for each in plan.node_reservations)
 
     assert (holding(3), holding(4)) == (3, 0)
     assert holding(6, HoldBounds(percent=100, percent_of_namespace=100)) == 6
@@ -282,7 +282,7 @@ def test_a_gang_that_is_not_complete_holds_nothing() -> None:
     pods = [b.member(pod, "g") for pod, _ in members]
     objects = [*cluster("n1", "n2", "n3"), *running("a", "n1", 0), [claim for _, claim in members]]
     plan = planned(objects, pods, overdue=["m0", "m1"], gangs=[replace(b.gang("g", 3), member_count=2)])
-    assert plan.holds == ()
+    assert plan.node_reservations == ()
 
 
 def test_a_hold_counts_by_the_lowest_priority_of_its_gang() -> None:
@@ -291,12 +291,12 @@ def test_a_hold_counts_by_the_lowest_priority_of_its_gang() -> None:
     objects = [*cluster("n1", "n2", "n3"), *running("a", "n1", 0), *running("c", "n2", 0), *running("d", "n3", 0)]
     whole = [*objects, [claim for _, claim in members]]
     plan = planned(whole, pods, overdue=["m0", "m1"], gangs=[replace(b.gang("g", 2), member_count=2)])
-    assert [hold.priority for hold in plan.holds] == [0]
+    assert [hold.priority for hold in plan.node_reservations] == [0]
 
 
 def test_the_reason_says_which_node_is_held() -> None:
     plan = planned([*cluster("n"), *running("r", "n", 0), BIG_CLAIM], [BIG], overdue=["big"])
-    reason = next(each for each in plan.unplaced[0].reasons if each.code is ReasonCode.HOLDING)
+    reason = next(each for each in plan.unplaced[0].reasons if each.code is ReasonCode.RESERVATION_PENDING)
     assert reason.message == "passed over for too long: node n held for it until it fits there"
 
 
@@ -348,10 +348,10 @@ class Stream:
             pods = [pod for pod, _ in singles] if now < 8 else [big, *(pod for pod, _ in singles)]
             snapshot = b.snapshot(base, self._running(), claim, [each for _, each in singles])
             overdue = (big.id,) if now - 8 > self.patience else ()
-            batch = Batch(pods=tuple(pods), overdue=overdue, holds=self.holds)
+            batch = Batch(pods=tuple(pods), overdue=overdue, node_reservations=self.holds)
             plan = solve(snapshot, batch, Policy(), s.PATIENT, self.engine)
             assert verify.check(snapshot, batch, plan, Policy()) == ()
-            self.holds = plan.holds
+            self.holds = plan.node_reservations
             if "big" in placed(plan):
                 return now
             self._start(plan, now)

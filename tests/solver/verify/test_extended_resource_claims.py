@@ -6,7 +6,17 @@ import pytest
 from msgspec.structs import replace
 
 from solver import solve, verify
-from solver.domain import Batch, Budget, Plan, Policy, Request, RequestMapping, Snapshot, SpecialClaim, SubRequest
+from solver.domain import (
+    Batch,
+    Budget,
+    ExtendedResourceClaim,
+    Plan,
+    Policy,
+    Request,
+    RequestMapping,
+    Snapshot,
+    SubRequest,
+)
 from solver.verify import Rule
 from tests.support import builders as b
 from tests.support.extended_builders import RESOURCE, container, gpu_class, init, pod, sidecar
@@ -20,15 +30,15 @@ def _plan() -> Plan:
     return solve(SNAPSHOT, b.batch(POD), Policy(), Budget(seconds=60.0))
 
 
-def _special(plan: Plan) -> SpecialClaim:
-    special = plan.placements[0].special
+def _special(plan: Plan) -> ExtendedResourceClaim:
+    special = plan.placements[0].extended_resource_claim
     assert special is not None
     return special
 
 
-def _with(plan: Plan, special: SpecialClaim | None) -> Plan:
+def _with(plan: Plan, special: ExtendedResourceClaim | None) -> Plan:
     """The plan with another claim in place of its own."""
-    return replace(plan, placements=(replace(plan.placements[0], special=special),))
+    return replace(plan, placements=(replace(plan.placements[0], extended_resource_claim=special),))
 
 
 def _mapped(change: Callable[[tuple[RequestMapping, ...]], tuple[RequestMapping, ...]]) -> Callable[[Plan], Plan]:
@@ -52,7 +62,7 @@ def _first(request: Request, **fields: object) -> Request:
 
 
 def _without_claim(plan: Plan) -> Plan:
-    bare = replace(plan.placements[0], special=None, claims=())
+    bare = replace(plan.placements[0], extended_resource_claim=None, claims=())
     return replace(plan, placements=(bare,), allocations=())
 
 
@@ -68,59 +78,61 @@ def test_the_plan_itself_breaks_nothing() -> None:
 @pytest.mark.parametrize(
     ("change", "rule"),
     [
-        pytest.param(_without_claim, Rule.SPECIAL_MISSING, id="no claim is made"),
+        pytest.param(_without_claim, Rule.EXTENDED_RESOURCE_MISSING, id="no claim is made"),
         pytest.param(
             _mapped(lambda rows: tuple(replace(row, resource="example.com/other") for row in rows)),
-            Rule.SPECIAL_RESOURCES,
+            Rule.EXTENDED_RESOURCE_RESOURCES,
             id="another resource",
         ),
         pytest.param(
             _mapped(lambda rows: (*rows, replace(rows[0], resource="example.com/other"))),
-            Rule.SPECIAL_RESOURCES,
+            Rule.EXTENDED_RESOURCE_RESOURCES,
             id="one resource more",
         ),
         pytest.param(
-            _requested(lambda each: (_first(each[0], count=2), *each[1:])), Rule.SPECIAL_REQUESTS, id="one device more"
+            _requested(lambda each: (_first(each[0], count=2), *each[1:])),
+            Rule.EXTENDED_RESOURCE_REQUESTS,
+            id="one device more",
         ),
         pytest.param(
             _requested(lambda each: (_first(each[0], selectors=("true",)), *each[1:])),
-            Rule.SPECIAL_REQUESTS,
+            Rule.EXTENDED_RESOURCE_REQUESTS,
             id="a selector",
         ),
         pytest.param(
             _requested(lambda each: (_first(each[0], device_class="other"), *each[1:])),
-            Rule.SPECIAL_REQUESTS,
+            Rule.EXTENDED_RESOURCE_REQUESTS,
             id="another class",
         ),
         pytest.param(
             _requested(lambda each: (_first(each[0], allocation_mode="All"), *each[1:])),
-            Rule.SPECIAL_REQUESTS,
+            Rule.EXTENDED_RESOURCE_REQUESTS,
             id="all devices",
         ),
-        pytest.param(_requested(lambda each: (*each, each[0])), Rule.SPECIAL_REQUESTS, id="a request twice"),
+        pytest.param(_requested(lambda each: (*each, each[0])), Rule.EXTENDED_RESOURCE_REQUESTS, id="a request twice"),
         pytest.param(
             _requested(lambda each: (*each, Request(name="x", alternatives=(SubRequest(device_class="gpu"),)))),
-            Rule.SPECIAL_REQUESTS,
+            Rule.EXTENDED_RESOURCE_REQUESTS,
             id="a request for nobody",
         ),
         pytest.param(
             _mapped(lambda rows: tuple(row for row in rows if row.container != "i" or "1" in row.request)),
-            Rule.SPECIAL_MAPPINGS,
+            Rule.EXTENDED_RESOURCE_MAPPINGS,
             id="too few for the init container",
         ),
         pytest.param(
             _mapped(lambda rows: (*rows, replace(rows[0], container="nobody"))),
-            Rule.SPECIAL_MAPPINGS,
+            Rule.EXTENDED_RESOURCE_MAPPINGS,
             id="a container that did not ask",
         ),
         pytest.param(
             _mapped(lambda rows: (*rows, replace(rows[0], container="i"))),
-            Rule.SPECIAL_MAPPINGS,
+            Rule.EXTENDED_RESOURCE_MAPPINGS,
             id="a sidecar's devices for an init container after it",
         ),
         pytest.param(
             _mapped(lambda rows: (*rows, replace(rows[0], container="main"))),
-            Rule.SPECIAL_MAPPINGS,
+            Rule.EXTENDED_RESOURCE_MAPPINGS,
             id="one request for two containers at a time",
         ),
     ],
@@ -132,13 +144,13 @@ def test_a_broken_rule_is_noticed(change: Callable[[Plan], Plan], rule: Rule) ->
 def test_a_claim_where_a_plugin_serves_is_noticed() -> None:
     snapshot = b.snapshot(b.node("n", extended={RESOURCE: 8}), *OBJECTS[1:])
 
-    assert {Rule.SPECIAL_RESOURCES, Rule.DEVICE_OFFERED_TWICE} <= _rules(_plan(), snapshot)
+    assert {Rule.EXTENDED_RESOURCE_RESOURCES, Rule.DEVICE_OFFERED_TWICE} <= _rules(_plan(), snapshot)
 
 
 def test_the_newest_class_is_the_one_that_counts() -> None:
     newer = gpu_class("newer", created="2026-09-09T00:00:00Z")
 
-    assert Rule.SPECIAL_REQUESTS in _rules(_plan(), b.snapshot(*OBJECTS, newer))
+    assert Rule.EXTENDED_RESOURCE_REQUESTS in _rules(_plan(), b.snapshot(*OBJECTS, newer))
 
 
 def test_devices_of_such_a_claim_are_checked_as_any_others() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from solver.domain import Capacity, DeviceId
 from solver.verify.pools import Published
-from solver.verify.request_matching import consumption
+from solver.verify.requests import consumption
 from tests.support import builders as b
 
 STEPS = b.capacity("40Gi", default="10Gi", minimum="10Gi", maximum="30Gi", step="10Gi")

@@ -1,4 +1,4 @@
-"""Node selectors: every operator, and what is no number."""
+"""Node selectors: every operator, and what is not a number."""
 
 import pytest
 
@@ -32,8 +32,8 @@ FAILS: tuple[tuple[str, NodeSelectorRequirement], ...] = (
     ("Gt the same number", b.requirement("cards", "Gt", "8")),
     ("Lt the same number", b.requirement("cards", "Lt", "8")),
     ("Gt without the label", b.requirement("absent", "Gt", "1")),
-    ("Gt of a label that is no number", b.requirement("junk", "Gt", "1")),
-    ("Gt a value that is no number", b.requirement("cards", "Gt", "few")),
+    ("Gt of a label that is not a number", b.requirement("junk", "Gt", "1")),
+    ("Gt a value that is not a number", b.requirement("cards", "Gt", "few")),
     ("Gt a value with a point", b.requirement("cards", "Gt", "1.5")),
     ("Gt a value with blanks", b.requirement("cards", "Gt", " 1 ")),
     ("Gt of digits with underscores", b.requirement("thousand", "Gt", "5")),

@@ -6,9 +6,9 @@ from msgspec.structs import replace
 from solver import solve, verify
 from solver.domain import (
     AllocationMode,
-    ClaimBurden,
     Device,
     Node,
+    NodeAllocatableClaimStatus,
     NodeAllocatableMapping,
     NodeScope,
     Plan,
@@ -22,7 +22,7 @@ from solver.greedy import candidates
 from solver.model.objective import names, values
 from solver.problem.devices.device_properties import NodeSizes
 from solver.problem.solver_cache import Engine
-from tests.solver.test_burdens import everywhere, taking, using
+from tests.solver.test_node_allocatable import everywhere, taking, using
 from tests.support import builders as b
 from tests.support import solver_problems as s
 
@@ -76,21 +76,21 @@ def test_all_devices_of_one_driver_do_not_wait_for_those_of_another(other: Resou
 
 
 @pytest.mark.parametrize(
-    ("tells", "text"), [(True, TEXT), (False, "request r: a device that matches takes more of its node than it has")]
+    ("tells", "text"), [(True, TEXT), (False, "request r: a matching device takes more of its node than it has")]
 )
 def test_who_asks_for_all_devices_hears_which_is_too_large(*, tells: bool, text: str) -> None:
     policy = Policy(tells_inventory=tells)
     plan = checked(N1, b.gpu_slice("n1", count=2), HUGE, asking(), pods=[pod()], policy=policy)
 
     assert s.codes(plan, "p") == ["DevicesNone", "NodeTooSmall"]
-    lead = "request r: needs all devices, 3 match, 2 free, 1 that takes more of its node than it has"
+    lead = "request r: needs all devices, 3 match, 2 free, 1 that take more of their node than it has"
     assert s.messages(plan, "p") == [lead, text]
 
 
 def test_who_asks_for_one_device_hears_that_the_only_one_is_too_large() -> None:
     plan = checked(N1, HUGE, asking(AllocationMode.EXACT_COUNT), pods=[pod()])
 
-    lead = "request r: needs 1 device, 1 matches, 0 free, 1 that takes more of its node than it has"
+    lead = "request r: needs 1 device, 1 matches, 0 free, 1 that take more of their node than it has"
     assert s.messages(plan, "p") == [lead, TEXT]
 
 
@@ -119,7 +119,7 @@ def test_admin_access_takes_nothing_of_the_node_and_gets_every_device(nodes: s.O
     plan = checked(nodes, b.gpu_slice("n1", count=2), HUGE, claim, pods=[pod("n1")])
 
     assert sorted(device for _, device in s.devices_of(plan, "c")) == ["gpu-0", "gpu-1", "huge"]
-    assert plan.placements[0].burdens == ()
+    assert plan.placements[0].node_allocatable == ()
 
 
 def test_pods_share_a_claim_with_admin_access_to_what_takes_of_the_node() -> None:
@@ -133,10 +133,12 @@ def test_pods_share_a_claim_with_admin_access_to_what_takes_of_the_node() -> Non
 def test_the_check_notices_that_admin_access_is_charged() -> None:
     snapshot = b.snapshot(N1, taking(b.gpu_slice("n1", count=1), cpu="1"), GPU, asking(is_admin=True))
     plan = solve(snapshot, b.batch(pod()), Policy(), s.PATIENT)
-    burden = ClaimBurden(claim=plan.placements[0].claims[0], containers=("main",), resources=(("cpu", 10**9),))
-    wrong = replace(plan, placements=(replace(plan.placements[0], burdens=(burden,)),))
+    burden = NodeAllocatableClaimStatus(
+        claim=plan.placements[0].claims[0], containers=("main",), resources=(("cpu", 10**9),)
+    )
+    wrong = replace(plan, placements=(replace(plan.placements[0], node_allocatable=(burden,)),))
 
-    assert [each.rule for each in verify.check(snapshot, b.batch(pod()), wrong, Policy())] == ["BurdenSaid"]
+    assert [each.rule for each in verify.check(snapshot, b.batch(pod()), wrong, Policy())] == ["NodeAllocatableStatus"]
 
 
 def test_it_stays_too_large_when_it_is_published_again() -> None:
@@ -171,7 +173,7 @@ def test_a_share_is_too_large_for_who_asks_for_much_of_it_and_not_for_who_asks_f
     plan = checked(*world, claims, pods=pods)
     assert s.nodes_of(plan) == {"p-n2": "n2"}
     assert s.messages(plan, "p-n1")[:2] == [
-        "request r: needs 1 device, 1 matches, 0 free, 1 that takes more of its node than it has",
+        "request r: needs 1 device, 1 matches, 0 free, 1 that take more of their node than it has",
         "request r: device gpu.example.com/parts/part takes 5 cpu, and node n1 has 4",
     ]
 

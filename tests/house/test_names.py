@@ -15,6 +15,8 @@ SHARED = {
     "fragmentation": "what is worth more whole: found in the problem, counted in the model",
     "gangs": "pods that are placed together or not at all",
     "inter_pod": "host ports, pod affinity and anti-affinity, topology spread",
+    "node_allocatable": "devices that take of their node's own resources (KEP-5517)",
+    "node_fit": "what keeps a pod from a node: cordons, taints, selectors, affinity, room",
     "nominations": "pods that have a node nominated (status.nominatedNodeName)",
     "pods": "pods: decoded, in the model",
     "pools": "pools of ResourceSlices",

@@ -16,6 +16,8 @@ SHARED = {
     "gangs": "pods that are placed together or not at all",
     "inter_pod": "host ports, pod affinity and anti-affinity, topology spread",
     "nominations": "pods that have a node nominated (status.nominatedNodeName)",
+    "node_allocatable": "native node resources that devices take (KEP-5517)",
+    "node_fit": "cordon, taints, node selectors and affinity between a pod and a node",
     "pods": "pods: decoded, in the model",
     "pools": "pools of ResourceSlices",
     "preemption": "victims for pods of higher priority",

@@ -103,7 +103,7 @@ def test_a_node_with_neither_plugin_nor_class_refuses() -> None:
     found = _plan(snapshot, pod("p", container(gpu=1)))
 
     assert codes(found, "p") == [ReasonCode.NODE_TOO_SMALL] * 2
-    assert messages(found, "p")[1] == f"the pod asks for 1 {RESOURCE}, and no node that it may use has any"
+    assert messages(found, "p")[1] == f"the pod requests 1 {RESOURCE}; no node that it may use has any"
 
 
 def test_an_allocatable_of_zero_is_none() -> None:

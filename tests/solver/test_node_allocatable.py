@@ -399,8 +399,8 @@ def test_who_waits_hears_of_devices_that_are_left_aside() -> None:
 
     plan = checked(b.node("n0"), pool, GPU, held, b.claim("c", b.request("r")), pods=[using(b.pod("p", "c"))])
 
-    lead = "request r: needs 1 device, 2 match, 0 free, 1 in use, 1 left aside for what it takes of its node"
-    assert s.messages(plan, "p") == [f"{lead}, where others take nothing"]
+    lead = "request r: needs 1 device, 2 match, 0 free, 1 in use, 1 left out because they take resources"
+    assert s.messages(plan, "p") == [f"{lead} of their node and other matching devices take none"]
 
 
 def test_what_is_left_aside_follows_what_is_published() -> None:

@@ -184,5 +184,5 @@ def _among(comparison: Comparison, texts: list[str]) -> str:
     read, operator, constant = comparison
     close = nearest(constant, texts) if isinstance(constant, str) and constant else ""
     relation = "is" if operator in {"==", "@in"} else operator
-    told = f"no {read.name} {relation} {expressions.shown(constant) if constant else 'one of these'}"
-    return f'{told}: the nearest is "{close}"' if close else f"{told}: there is {listed(texts, quote=chr(34))}"
+    text = f"no {read.name} {relation} {expressions.shown(constant) if constant else 'one of these'}"
+    return f'{text}: the nearest is "{close}"' if close else f"{text}: there is {listed(texts, quote=chr(34))}"

@@ -123,13 +123,13 @@ def of_suffix(node: tree.AstNode, candidates: Sequence[Candidate]) -> str:
 def _of_bare_domain(read: Read, wanted: object, candidates: Sequence[Candidate]) -> str:
     """`device.attributes["model"].string`: the name stands where the domain belongs."""
     which = "capacity" if read.is_capacity else "attributes"
-    told = f'device.{which}["{read.domain}"].{read.name} has no driver domain, and a value is read without .{read.name}'
+    text = f'device.{which}["{read.domain}"].{read.name} has no driver domain, and a value is read without .{read.name}'
     ways = (read.is_capacity, not read.is_capacity)
     meant = next((found for way in ways if (found := _meant(read.domain, wanted, candidates, is_capacity=way))), None)
     if meant is None:
         domain = _driver(candidates)
-        return f"{told}: as in {written(Read(read.is_capacity, domain, '<name>'))}"
-    return f"{told}: write {written(meant)}{_holding(wanted, meant, candidates)}"
+        return f"{text}: as in {written(Read(read.is_capacity, domain, '<name>'))}"
+    return f"{text}: write {written(meant)}{_holding(wanted, meant, candidates)}"
 
 
 def _holding(wanted: object, read: Read, candidates: Sequence[Candidate]) -> str:
@@ -185,11 +185,11 @@ def of_read(node: tree.AstNode, candidates: Sequence[Candidate]) -> str:
     names = [each.name for each in reads if each.domain in {read.domain, ""} or not read.domain]
     close = nearest(read.name, names or [each.name for each in reads])
     found = next((each for each in reads if each.name == close), None)
-    told = f"no device that could be selected publishes {what} {read.name} under {read.domain or 'its driver'}"
+    text = f"no device that could be selected publishes {what} {read.name} under {read.domain or 'its driver'}"
     if found is not None:
-        return f"{told}: write {written(found)}"
+        return f"{text}: write {written(found)}"
     known = [each.name for each in reads]
-    return f"{told}: there are {listed(known)}" if known else f"{told}, nor any other"
+    return f"{text}: there are {listed(known)}" if known else f"{text}, nor any other"
 
 
 def _is_published(read: Read, candidates: Sequence[Candidate]) -> bool:

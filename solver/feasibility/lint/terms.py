@@ -33,9 +33,9 @@ def of_match(attribute: AttributeName, selected: Mapping[str, Sequence[Candidate
     for request, candidates in selected.items():
         if not candidates or any(lookup(each.driver, each.device, attribute) for each in candidates):
             continue
-        told = f"no device that request {request} selects publishes {name}"
+        text = f"no device that request {request} selects publishes {name}"
         if any(lookup(each.driver, each.device, attribute) for each in others):
-            told += ", only others do"
+            text += ", only others do"
         every = [
             {f"{domain}/{each}" for domain, each in published.names(candidate, is_capacity=False)}
             for group in selected.values()
@@ -44,7 +44,7 @@ def of_match(attribute: AttributeName, selected: Mapping[str, Sequence[Candidate
         in_all = set.intersection(*every) if every else set()
         known = {each.partition("/")[2]: each for each in sorted(in_all)}
         close = nearest(attribute.id, known)
-        return f"{told}: write {known[close]}" if close else told
+        return f"{text}: write {known[close]}" if close else text
     return ""
 
 

@@ -1,4 +1,4 @@
-"""`dovetail explain pod NS/NAME`: what keeps a pod waiting, kind of node by kind of node, and what would let it in."""
+"""`dovetail explain pod NS/NAME`: why a pod waits, for each group of nodes, and which change would make it fit."""
 
 import argparse
 import sys
@@ -14,7 +14,9 @@ _PLACED, _WAITS = 0, 1
 
 def add(commands: Any) -> None:
     """Add the command to the parser."""
-    text = "Say what keeps a pod waiting, kind of node by kind of node, and the nearest change that would let it in."
+    text = (
+        "Explain why a pod waits, for each group of nodes with the same answer, and which nearest change makes it fit."
+    )
     parser = commands.add_parser(
         "explain",
         help=text,

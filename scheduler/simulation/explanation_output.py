@@ -1,4 +1,4 @@
-"""A pod's story for people, at a hundred columns, and as JSON or YAML in a shape that is only added to."""
+"""The output of `dovetail explain`: a text of at most 100 columns, or JSON or YAML whose fields never change."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ from solver.domain import NodeDiagnosis, PodDiagnosis, Reason, ReasonCode, Reque
 from solver.explain.hints import HINT
 
 _WIDTH: Final = 100
-"""Columns where the output is no terminal, and at most."""
+"""Columns: the most, and those of an output that is not a terminal."""
 _MOST_NAMES: Final = 6
 _INDENT: Final = (0, 0, 0, 2)
 _HEADS: Final = ("REQUEST", "NEEDS", "MATCH", "FREE", "UNTAINTED", "ALIGNED", "FIT TOGETHER")
@@ -32,13 +32,13 @@ _BEYOND_NODES: Final = frozenset(
         ReasonCode.NODE_RESERVED,
     }
 )
-"""What no table of one pod's nodes can show: it is said in words."""
+"""Reasons that are not about the nodes of one pod: they are printed as sentences."""
 
 Json = dict[str, Any]
 
 
 def show(diagnosis: PodDiagnosis, to: TextIO) -> None:
-    """Write the story."""
+    """Write the diagnosis as text."""
     console = printing.console(to, width=_WIDTH, most=_WIDTH)
     diagnosis = printing.visible(diagnosis)
     console.print(_head(diagnosis))
@@ -47,18 +47,18 @@ def show(diagnosis: PodDiagnosis, to: TextIO) -> None:
             console.print(Padding(_sentence(reason), _INDENT, expand=False))
     for group in diagnosis.nodes:
         console.print()
-        _show_kind(group, console)
+        _show_group(group, console)
     _show_changes(diagnosis, console)
 
 
 def document(diagnosis: PodDiagnosis) -> Json:
-    """Put the story into plain values."""
+    """Give the diagnosis as a JSON document."""
     return {
         "pod": str(diagnosis.pod),
         "waits": not diagnosis.node,
         "node": diagnosis.node or None,
         "reasons": [{"code": each.code.value, "message": each.message} for each in diagnosis.reasons],
-        "nodes": [_kind(each) for each in diagnosis.nodes],
+        "nodes": [_group(each) for each in diagnosis.nodes],
         "lostTo": [str(each) for each in diagnosis.lost_to],
         "proven": diagnosis.is_proven,
         "changes": [{"message": each.message, "node": each.node} for each in diagnosis.changes],
@@ -71,7 +71,7 @@ def _head(diagnosis: PodDiagnosis) -> Text:
     text = Text.assemble(f"Pod {diagnosis.pod} ", ("waits", "yellow"), ".")
     fitting = sum(len(group.nodes) for group in diagnosis.nodes if group.fits)
     if fitting:
-        text.append(f" Alone it would fit on {counted(fitting, 'node')}{_lost(diagnosis)}.")
+        text.append(f" It would fit alone on {counted(fitting, 'node')}{_lost(diagnosis)}.")
     elif diagnosis.nodes:
         total = sum(len(group.nodes) for group in diagnosis.nodes)
         text.append(f" None of {counted(total, 'node')} can take it now.")
@@ -81,11 +81,11 @@ def _head(diagnosis: PodDiagnosis) -> Text:
 def _lost(diagnosis: PodDiagnosis) -> str:
     if not any(each.code in _LOST for each in diagnosis.reasons):
         return ""
-    proof = "no plan places more" if diagnosis.is_proven else "that no plan places more is not proven"
-    return f"; it lost to {', '.join(map(str, diagnosis.lost_to)) or 'others'}, and {proof}"
+    proof = "no plan places more" if diagnosis.is_proven else "it is not proven that no plan places more"
+    return f"; the plan places {', '.join(map(str, diagnosis.lost_to)) or 'other pods'} instead, and {proof}"
 
 
-def _show_kind(group: NodeDiagnosis, console: Console) -> None:
+def _show_group(group: NodeDiagnosis, console: Console) -> None:
     names = list(runs(sorted(group.nodes, key=_numbered)))
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     title = f"{counted(len(group.nodes), 'node')}: {', '.join(names[:_MOST_NAMES])}{more}"
@@ -95,7 +95,7 @@ def _show_kind(group: NodeDiagnosis, console: Console) -> None:
     if group.requests:
         console.print(Padding(_numbers(group.requests), _INDENT, expand=False))
     if not all(any(objection.endswith(each) for objection in group.objections) for each in group.conflict):
-        lead = "cannot all hold" if len(group.conflict) > 1 else "cannot hold"
+        lead = "conflict" if len(group.conflict) > 1 else "not possible"
         console.print(Padding(Text(f"{lead}: {'; '.join(group.conflict)}", "yellow"), _INDENT, expand=False))
 
 
@@ -123,7 +123,7 @@ def _show_changes(diagnosis: PodDiagnosis, console: Console) -> None:
         return
     console.print()
     if not diagnosis.changes:
-        console.print("No single change that was tried would let it in.")
+        console.print("None of the changes that were tried makes it fit.")
         for hint in _hints(diagnosis.reasons):
             console.print(Padding(Text(f"→ {hint}", "cyan"), _INDENT, expand=False))
         return
@@ -145,7 +145,7 @@ def _sentence(reason: Reason) -> Text:
     return text.append(f"\n→ {hint}", "cyan") if hint else text
 
 
-def _kind(group: NodeDiagnosis) -> Json:
+def _group(group: NodeDiagnosis) -> Json:
     return {
         "names": list(group.nodes),
         "fits": group.fits,

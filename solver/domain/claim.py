@@ -138,7 +138,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     finalizers: tuple[str, ...] = ()
     owner_pod_uid: str = ""
     owner_pod_group: str = ""
-    is_extended_resource_claim: bool = False
+    is_extended_resource_claim: bool = msgspec.field(default=False, name="is_special")  # the name in saved cases
     is_deleting: bool = False
     invalid: str = ""
 

@@ -69,7 +69,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     pods: tuple[Pod, ...]
     gangs: tuple[Gang, ...] = ()
     overdue: tuple[PodId, ...] = ()
-    node_reservations: tuple[Hold, ...] = ()
+    node_reservations: tuple[Hold, ...] = msgspec.field(default=(), name="holds")  # the name in saved cases
 
     def without(self, pods: Collection[PodId]) -> "Batch":
         """Give the batch without some pods."""
@@ -187,7 +187,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     sums_priorities: bool = False
     """One level that sums the priorities of placed pods, instead of one level per priority; for comparisons."""
     preemption: PreemptionRules = PreemptionRules()
-    node_reservations: HoldBounds = HoldBounds()
+    node_reservations: HoldBounds = msgspec.field(default=HoldBounds(), name="holds")  # the name in saved cases
     tells_inventory: bool = True
     """Whether reasons may name nodes, devices and their attributes."""
     allocates_where_plugins_serve: bool = False

@@ -172,17 +172,14 @@ class Explanation:
 
     def _serving(self, pod_class: PodClass, nodes: Mask) -> Mask:
         """Give the nodes (of some) whose devices can serve one pod of a class alone."""
-        parts = self._parts(pod_class)
+        parts = self.problem.parts_of(pod_class)
         numbers = np.unique(self.condition_of[nodes]).tolist()
         serving = [each for each in numbers if self.kept.serve(parts, self.conditions[each]) is not None]
         return nodes & np.isin(self.condition_of, serving)
 
-    def _parts(self, pod_class: PodClass) -> tuple[Part, ...]:
-        return pod_class.parts + tuple(part for each in pod_class.shared for part in self.problem.shared[each].parts)
-
     def _fitting(self, pod_class: PodClass, roomy: Mask) -> bool:
         """Whether some node can serve one pod of the class alone."""
-        parts = self._parts(pod_class)
+        parts = self.problem.parts_of(pod_class)
         numbers = np.unique(self.condition_of[roomy]).tolist()
         return any(self.kept.serve(parts, self.conditions[number]) is not None for number in numbers)
 
@@ -341,7 +338,7 @@ class Explanation:
         """Give a hint how many devices would fit now, for a pod with one request for several devices."""
         numbers = np.unique(self.condition_of[roomy]).tolist()
         found = (self.conditions[number] for number in numbers[:_MOST_CONDITIONS])
-        count, needed = unsatisfiable.most_devices(self.problem, self._parts(pod_class), found)
+        count, needed = unsatisfiable.most_devices(self.problem, self.problem.parts_of(pod_class), found)
         return (
             f"{count} of {needed} would fit now; this needs a new template, because claims are immutable"
             if count
@@ -360,7 +357,7 @@ class Explanation:
 
     def _constrained(self, pod_class: PodClass, nodes: int, fallback: str) -> Reason:
         attributes = []
-        for part in self._parts(pod_class):
+        for part in self.problem.parts_of(pod_class):
             for link in self.problem.components[part.component].links:
                 relation = "equal" if link.kind is ConstraintKind.MATCH else "different"
                 attributes.append(f"{relation} {link.attribute.domain}/{link.attribute.id}")

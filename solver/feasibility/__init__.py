@@ -1,6 +1,11 @@
 """
-What may go where, before any optimisation, with a reason for everything dropped.
+Which pods, nodes, claims and devices fit together, before any optimisation, with a reason for each exclusion.
 
-Here live selectors (CEL), taints, node affinity and fit, pools and capacities: facts about single objects and pairs
-of them. Here may not live: anything that chooses. The problem's builder asks; nobody below it is asked back.
+- Pods and nodes: `node_fit` (cordon, taints, affinity, preferences), `claims`, `volumes`, `selector_index` (which pod
+  affinity terms select a pod).
+- Devices: `selectors` (the door to CEL), `pools`, `capacity` (KEP-5075, KEP-5517), `device_attributes`,
+  `extended_resources` (KEP-5004).
+- `lint`: why a request matches nothing, and what to write instead.
+
+The modules judge single objects and pairs; they choose nothing. `solver.problem` is the main caller.
 """

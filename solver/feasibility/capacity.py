@@ -1,8 +1,7 @@
-"""Consumable capacity: what a request takes of a device (KEP-5075), in nano-units.
+"""
+Amounts in nano-units: consumable capacity of devices (KEP-5075), and node resources that devices take (KEP-5517).
 
-A device that cannot be shared consumes nothing; there a capacity request only is a minimum.
-
-What allocated devices take of their node's own resources, on top of what the pod requests (KEP-5517).
+An allocation of a device that is not shareable consumes no capacity; a capacity request is then a minimum size.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,11 +12,11 @@ from solver.domain.quantity import NANO, unit_of
 
 def of_device(device: Device, consumed: Mapping[str, int]) -> dict[str, int]:
     """
-    Give nano-units by resource for one result; `consumed` are nano-units of the capacities that it takes.
+    Give what one result takes of its node, by resource; `consumed` are the capacities that it consumes (KEP-5517).
 
-    A mapping by capacity counts what is consumed of it times the multiplier, another one the multiplier itself, by
-    default 1. A device that is not shared is taken with all of its capacity; a mapping whose capacity the result does
-    not consume counts nothing, and neither does a capacity below nothing.
+    A mapping with a capacity counts the consumed capacity times the multiplier, a mapping without one the multiplier
+    itself, by default 1. A device that is not shared counts with its full capacity. A mapping whose capacity the result
+    does not consume counts nothing; negative capacities count as 0.
     """
     if not consumed and not device.allow_multiple_allocations:
         consumed = {name: capacity.value.nano for name, capacity in device.capacities}
@@ -41,7 +40,7 @@ def summed(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def units(resource: str, nano: int) -> int:
-    """Give an amount as pods' requests have it: cpu in millicores, everything else in whole units, rounded up."""
+    """Convert to the units of `Pod.requests`, rounded up: cpu in millicores, everything else in whole units."""
     return -(-nano // unit_of(resource))
 
 
@@ -51,10 +50,10 @@ Consumption = tuple[tuple[str, int], ...]
 
 def consumption(driver: str, device: Device, requests: Mapping[str, Quantity]) -> Consumption | None:
     """
-    Give what one allocation takes of a device, or None where the request does not fit the device at all.
+    Give what one allocation consumes of a device, or None if the request does not fit the unused device.
 
-    Every capacity of a shareable device is consumed, requested or not. A name is found as published, or with the
-    driver's domain added or left out (kube-scheduler compares the text alone, k/k#140650).
+    An allocation of a shareable device consumes every capacity, requested or not. A requested name matches a published
+    one also with the driver's domain added or removed (kube-scheduler compares only the text, k/k#140650).
     """
     capacities = dict(device.capacities)
     wanted: dict[str, Quantity] = {}
@@ -83,7 +82,7 @@ def _published_name(driver: str, name: str, capacities: Mapping[str, Capacity]) 
 
 
 def consumed(capacity: Capacity, requested: Quantity | None) -> int | None:
-    """Default, round and check one capacity's request by its policy; None where the policy refuses it."""
+    """Apply default, rounding and limits of the request policy; None if it refuses the request."""
     policy = capacity.request_policy
     if requested is None:
         default = policy.default if policy is not None else None

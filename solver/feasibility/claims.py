@@ -1,4 +1,4 @@
-"""Which claims a pod uses and whether they can be worked with at all, before any node is looked at."""
+"""Reasons against a pod from its own state, its claims and their classes, without looking at nodes."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -25,11 +25,11 @@ MOST_RESULTS: Final = 32
 """AllocationResultsMaxSize: devices in one allocation."""
 _LONGEST_SHOWN: Final = 160
 _LONGEST_PROBLEM: Final = 512
-"""Characters of what is wrong with an object that a message says."""
+"""The most characters of a decoding error in a message."""
 
 
 def objections(pod: Pod, claims: Mapping[ClaimId, Claim], classes: Mapping[str, DeviceClass]) -> tuple[Reason, ...]:
-    """Give every reason that keeps a pod from being considered; empty for a pod that can be."""
+    """Give the reasons why a pod cannot be decided; empty if it can."""
     if problem := pod.invalid or _not_pending(pod):
         return (Reason(code=ReasonCode.POD_INVALID, message=wording.quoted(problem, _LONGEST_PROBLEM)),)
     found = (reason for entry in pod.claims for reason in _entry_objections(pod, entry, claims, classes))
@@ -38,9 +38,9 @@ def objections(pod: Pod, claims: Mapping[ClaimId, Claim], classes: Mapping[str, 
 
 def late(pod: Pod, is_made: Callable[[ClaimId], bool]) -> tuple[Reason, ...]:
     """
-    Give the reasons of a pod none of whose claims has been made yet, which needs no look at anything else.
+    Give the reasons of a pod of which no claim exists yet; they are known without a solve.
 
-    Empty for a pod that other things may be said of as well: of its volumes, of its gang, or of a claim that is there.
+    Empty if there can be other reasons: for a pod with volumes or a gang, or with a claim that exists.
     """
     entries = [entry for entry in pod.claims if not entry.is_skipped]
     if pod.gang is not None or pod.volumes or pod.invalid or _not_pending(pod):
@@ -51,7 +51,7 @@ def late(pod: Pod, is_made: Callable[[ClaimId], bool]) -> tuple[Reason, ...]:
 
 
 def _not_pending(pod: Pod) -> str:
-    """Say why a pod is none that waits for a node; empty for one that does."""
+    """Say why a pod does not wait for a node; empty if it waits."""
     if pod.node_name:
         return f"the pod is bound to node {pod.node_name}"
     if pod.scheduling_gates:
@@ -90,7 +90,7 @@ def _late(entry: PodClaim) -> Reason:
 
 
 def _is_owned(pod: Pod, claim: Claim) -> bool:
-    """Claims made from a template belong to their pod, or to the pod's group (KEP-5729)."""
+    """Whether a claim from a template belongs to the pod or to its PodGroup (KEP-5729)."""
     if claim.owner_pod_group:
         return claim.owner_pod_group == pod.pod_group
     return claim.owner_pod_uid == pod.uid
@@ -103,7 +103,7 @@ def _allocated_objections(pod: Pod, claim: Claim) -> Iterator[Reason]:
 
 
 def spec_objections(name: str, requests: tuple[Request, ...], classes: Mapping[str, DeviceClass]) -> tuple[Reason, ...]:
-    """Give what speaks against a claim that is not there yet, called by a name of its own."""
+    """Give the reasons against a claim that does not exist yet; `name` stands for it in messages."""
     claim = Claim(id=ClaimId("", name), uid="", requests=requests)
     return tuple(dict.fromkeys(_spec_objections(claim, classes)))
 
@@ -130,7 +130,7 @@ def _spec_objections(claim: Claim, classes: Mapping[str, DeviceClass]) -> Iterat
 
 
 def _shape_objections(claim: Claim) -> Iterator[Reason]:
-    """What an API server refuses, and what one that is newer than this program may know."""
+    """Reasons against what the API server refuses, or what only a newer API server knows."""
     names = Counter(request.name for request in claim.requests)
     messages = [f"{count} requests are named {name}" for name, count in names.items() if count > 1]
     for constraint in claim.constraints:
@@ -148,7 +148,7 @@ def _least_count(alternative: SubRequest) -> int:
 
 
 def _shown(expression: str) -> str:
-    """Shorten an expression for a message; the error has its position."""
+    """Shorten an expression for a message."""
     return expression if len(expression) <= _LONGEST_SHOWN else f"{expression[:_LONGEST_SHOWN]}…"
 
 

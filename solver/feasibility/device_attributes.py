@@ -1,11 +1,11 @@
-"""How constraints look up attributes of devices."""
+"""Looking up device attributes for constraints."""
 
 from typing import NamedTuple
 
 from solver.domain import AttributeKind, Device
 
 Items = tuple[tuple[AttributeKind, int | bool | str], ...]
-"""The scalar values of an attribute with their kinds; empty where the device lacks it."""
+"""The scalar values of an attribute with their kinds; empty if the device lacks it."""
 
 
 class AttributeName(NamedTuple):
@@ -23,9 +23,9 @@ class AttributeName(NamedTuple):
 
 def lookup(driver: str, device: Device, name: AttributeName) -> Items:
     """
-    Find an attribute: by its qualified name, else by the bare one where the domain is the driver's own.
+    Look up an attribute by its qualified name, or by the bare name if the domain is the driver's.
 
-    Versions stay text: constraints compare them as published (unlike CEL's `==`).
+    Versions stay text: constraints compare them as published, unlike CEL's `==`.
     """
     qualified, bare = f"{name.domain}/{name.id}", None
     for key, value in device.attributes:

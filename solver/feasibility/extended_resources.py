@@ -1,8 +1,8 @@
 """
-Extended resources that device classes stand for (KEP-5004): which class, on which nodes, and as which claim.
+Extended resources served by devices (KEP-5004): the class of a resource, and the claim for a pod.
 
-Node by node: what the node itself has (allocatable above zero) is its device plugin's; else, where a class is mapped,
-a claim serves it. Never both for one resource on one node.
+On each node, a resource comes either from the device plugin (allocatable above zero), or from a claim of the class that
+the resource is mapped to; never from both.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,11 +20,11 @@ from solver.domain import (
 )
 
 IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
-"""Prefix of the name that every class has as an extended resource."""
+"""The prefix of the implicit extended resource of every class."""
 
 
 def explicit_classes(classes: Iterable[DeviceClass]) -> dict[str, str]:
-    """Classes by spec.extendedResourceName: the newest one of a name, the smaller name among equally new ones."""
+    """Give the classes by spec.extendedResourceName: the newest, of equally new ones the first by name."""
     found: dict[str, str] = {}
     for each in sorted(sorted(classes, key=_name, reverse=True), key=_creation):
         if each.extended_resource_name:
@@ -41,15 +41,15 @@ def _creation(each: DeviceClass) -> str:
 
 
 def class_of(resource: str, explicit: Mapping[str, str], classes: Mapping[str, DeviceClass]) -> str | None:
-    """Give the class that an extended resource stands for, None where there is none."""
+    """Give the class of an extended resource, None if it has none."""
     if resource in explicit:
         return explicit[resource]
     name = resource.removeprefix(IMPLICIT)
     return name if name != resource and name in classes else None
 
 
-class _Lot(NamedTuple):
-    """So many devices of one resource for one container, as a request."""
+class _ContainerRequest(NamedTuple):
+    """A request of one container for devices of one resource."""
 
     container: int
     request: str
@@ -58,16 +58,16 @@ class _Lot(NamedTuple):
 
 def special_claim(pod: Pod, served: Mapping[str, str], number: int) -> ExtendedResourceClaim:
     """
-    Make the claim for a pod where the resources of `served` (resource → class) come from devices.
+    Make the claim of a pod for the resources of `served` (resource → class).
 
-    `number` tells apart the claims that one pod would have on different nodes. Mappings come in kube-scheduler's order:
-    by resource, containers before the init containers that use what is theirs.
+    `number` distinguishes the claims of one pod on different nodes. Mappings are in kube-scheduler's order: by
+    resource, and containers before the init containers that share their requests.
     """
     requests: list[Request] = []
     mappings: list[RequestMapping] = []
     for resource, device_class in sorted(served.items()):
-        lots, users = _lots(pod.containers, resource)
-        requests += [_request(each, device_class) for each in lots]
+        made, users = _requests_of(pod.containers, resource)
+        requests += [_request(each, device_class) for each in made]
         mappings += [
             RequestMapping(container=pod.containers[container].name, resource=resource, request=name)
             for container, name in users
@@ -79,47 +79,49 @@ def special_claim(pod: Pod, served: Mapping[str, str], number: int) -> ExtendedR
     )
 
 
-def _request(lot: _Lot, device_class: str) -> Request:
-    return Request(name=lot.request, alternatives=(SubRequest(device_class=device_class, count=lot.amount),))
+def _request(asked: _ContainerRequest, device_class: str) -> Request:
+    return Request(name=asked.request, alternatives=(SubRequest(device_class=device_class, count=asked.amount),))
 
 
-def _lots(containers: tuple[ContainerRequests, ...], resource: str) -> tuple[list[_Lot], list[tuple[int, str]]]:
+def _requests_of(
+    containers: tuple[ContainerRequests, ...], resource: str
+) -> tuple[list[_ContainerRequest], list[tuple[int, str]]]:
     """
-    Give the requests for one resource, and which container (by position) uses which of them.
+    Give the requests for one resource, and the pairs of container (by position) and request name.
 
-    Containers and sidecars have their own. A plain init container takes over what containers that start later will
-    have; the largest shortfall of all becomes one request more, which every init container that falls short shares.
+    Main containers and sidecars have requests of their own. An init container uses the requests of containers that
+    start later; if these are too few, one more request with the largest shortfall serves all such init containers.
     """
     asking = list(_asking(containers, resource))
-    lots = [lot for lot in asking if _lasts(containers[lot.container])]
-    users = [(lot.container, lot.request) for lot in lots]
-    short: list[_Lot] = []
-    for lot in asking:
-        if _lasts(containers[lot.container]):
+    made = [asked for asked in asking if _is_main_or_sidecar(containers[asked.container])]
+    users = [(asked.container, asked.request) for asked in made]
+    short: list[_ContainerRequest] = []
+    for asked in asking:
+        if _is_main_or_sidecar(containers[asked.container]):
             continue
-        left = lot.amount
-        for later in lots:
-            if left > 0 and later.container > lot.container:
-                users.append((lot.container, later.request))
+        left = asked.amount
+        for later in made:
+            if left > 0 and later.container > asked.container:
+                users.append((asked.container, later.request))
                 left -= later.amount
         if left > 0:
-            short.append(lot._replace(amount=left))
-            users.append((lot.container, lot.request))
+            short.append(asked._replace(amount=left))
+            users.append((asked.container, asked.request))
     if short:
-        most = max(short, key=lambda lot: (lot.amount, -lot.container))
-        lots.append(most)
-        alike = {lot.request for lot in short}
+        most = max(short, key=lambda asked: (asked.amount, -asked.container))
+        made.append(most)
+        alike = {asked.request for asked in short}
         users = [(container, most.request if request in alike else request) for container, request in users]
-    return lots, users
+    return made, users
 
 
-def _asking(containers: tuple[ContainerRequests, ...], resource: str) -> Iterator[_Lot]:
+def _asking(containers: tuple[ContainerRequests, ...], resource: str) -> Iterator[_ContainerRequest]:
     for index, container in enumerate(containers):
         for position, (name, amount) in enumerate(sorted(container.requests)):
             if name == resource and amount > 0:
-                yield _Lot(index, f"container-{index}-request-{position}", amount)
+                yield _ContainerRequest(index, f"container-{index}-request-{position}", amount)
 
 
-def _lasts(container: ContainerRequests) -> bool:
-    """Whether a container runs for as long as the pod does."""
+def _is_main_or_sidecar(container: ContainerRequests) -> bool:
+    """Whether a container runs until the pod ends."""
     return container.is_sidecar or not container.is_init

@@ -1,10 +1,8 @@
-"""What keeps a pod from a node whatever else runs there: cordons, taints, selectors (kube-scheduler's words).
+"""
+Node fit, independent of other pods: cordon, taints, node selector and node affinity, with kube-scheduler's messages.
 
-Node selectors against nodes, as core/v1 defines them (k8s.io/component-helpers nodeaffinity).
-
-Taints and tolerations of nodes and of devices: the same relation with different effects.
-
-What a pod and a node prefer of each other, short of demanding it: soft node affinity, PreferNoSchedule, images.
+Also the preferences between a pod and a node: PreferNoSchedule taints and images. Taints of devices use the same rules.
+Node selectors follow core/v1 (k8s.io/component-helpers nodeaffinity).
 """
 
 import re
@@ -29,11 +27,11 @@ from solver.domain import (
 )
 
 _INTEGER: Final = re.compile(r"(?P<sign>[+-]?)0*(?P<digits>[0-9]{1,19})", re.ASCII)
-"""Python refuses to read numbers of thousands of digits, zeros in front among them."""
+"""At most 19 significant digits, because Python refuses to parse thousands of digits."""
 
 
 def matches(selector: NodeSelector, node_name: str, labels: Mapping[str, str]) -> bool:
-    """Whether at least one term holds for a node."""
+    """Whether a node selector matches a node: at least one term holds."""
     return any(matches_term(term, node_name, labels) for term in selector.terms)
 
 
@@ -64,7 +62,7 @@ def _holds(requirement: NodeSelectorRequirement, labels: Mapping[str, str]) -> b
 
 
 def _compares(value: str, requirement: NodeSelectorRequirement) -> bool:
-    """Compare as 64-bit integers; what is not one does not match."""
+    """Compare as 64-bit integers; anything else does not match."""
     if len(requirement.values) != 1:
         return False
     left, right = integer(value), integer(requirement.values[0])
@@ -84,11 +82,11 @@ def integer(text: str) -> int | None:
 
 _BLOCKING: Final = frozenset({TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE})
 UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect=TaintEffect.NO_SCHEDULE)
-"""What spec.unschedulable means for tolerations."""
+"""The taint of spec.unschedulable, for tolerations."""
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether a toleration covers a taint (core/v1 ToleratesTaint; empty key or effect match all but our own)."""
+    """Whether a toleration tolerates a taint (core/v1 ToleratesTaint; Dovetail's own taints need their key)."""
     if taint.key == UNREADABLE_TAINT:
         return False
     if toleration.effect and toleration.effect != taint.effect:
@@ -105,7 +103,7 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def first_untolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:
-    """Give the first taint that keeps new work away: NoSchedule or NoExecute, and covered by no toleration."""
+    """Give the first NoSchedule or NoExecute taint that no toleration tolerates."""
     for taint in taints:
         if taint.effect in _BLOCKING and not any(tolerates(toleration, taint) for toleration in tolerations):
             return taint
@@ -113,13 +111,13 @@ def first_untolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ..
 
 
 class NodeDemand(NamedTuple):
-    """What a pod demands of a node's own properties; equal for most pods of a batch."""
+    """A pod's requirements on labels and taints of nodes; equal for most pods of a batch."""
 
     node_selector: tuple[tuple[str, str], ...]
     required_affinity: NodeSelector | None
     tolerations: tuple[Toleration, ...]
     claim_selectors: tuple[NodeSelector, ...]
-    """Node selectors of the claims that are allocated already."""
+    """Node selectors of the pod's allocated claims."""
     required_features: tuple[str, ...] = ()
 
 
@@ -131,12 +129,12 @@ _HOSTNAME: Final = "kubernetes.io/hostname"
 
 
 def demand_of(pod: Pod, claim_selectors: tuple[NodeSelector, ...]) -> NodeDemand:
-    """Extract it from a pod."""
+    """Give the requirements of a pod."""
     return NodeDemand(pod.node_selector, pod.required_affinity, pod.tolerations, claim_selectors, pod.required_features)
 
 
 def objection(demand: NodeDemand, node: Node, labels: Mapping[str, str]) -> Reason | None:
-    """Give the first reason against a node, or None; the reason's node count is 1."""
+    """Give the first reason against a node, with node count 1, or None."""
     reason = unwelcome(node, demand.tolerations)
     if reason is not None:
         return reason
@@ -153,7 +151,7 @@ def objection(demand: NodeDemand, node: Node, labels: Mapping[str, str]) -> Reas
 
 
 def unwelcome(node: Node, tolerations: tuple[Toleration, ...]) -> Reason | None:
-    """Say why a node takes no pods with these tolerations, whoever they are."""
+    """Give the reason if a node is cordoned or has a taint that these tolerations do not tolerate."""
     if node.is_unschedulable and first_untolerated((UNSCHEDULABLE,), tolerations):
         return _reason(ReasonCode.NODE_UNSCHEDULABLE, "node(s) were unschedulable")
     taint = first_untolerated(node.taints, tolerations) if node.taints else None
@@ -163,7 +161,7 @@ def unwelcome(node: Node, tolerations: tuple[Toleration, ...]) -> Reason | None:
 
 
 def names_nodes(selector: NodeSelector) -> bool:
-    """Whether a selector matches certain nodes only, so that one more would not be among them."""
+    """Whether a selector matches only named nodes, so that a new node cannot match."""
     return all(
         term.match_fields or any(each.key == _HOSTNAME and each.operator == "In" for each in term.match_expressions)
         for term in selector.terms
@@ -176,9 +174,9 @@ def _reason(code: ReasonCode, message: str) -> Reason:
 
 def insufficient(resource: str, *, is_too_small: bool = False) -> Reason:
     """
-    Give the reason for a resource that runs out, as kube-scheduler words it.
+    Give the reason for an insufficient resource, with kube-scheduler's message.
 
-    With `is_too_small` the pod asks for more than the whole node has; the words are the same.
+    With `is_too_small` the pod requests more than the empty node has; only the code differs.
     """
     message = "Too many pods" if resource == "pods" else f"Insufficient {resource}"
     return _reason(ReasonCode.NODE_TOO_SMALL if is_too_small else ReasonCode.NODE_RESOURCES, message)
@@ -197,25 +195,25 @@ _MOST: Final = 100
 
 
 def discouraging(node: Node) -> tuple[Taint, ...]:
-    """Give the taints that ask pods to stay away without forbidding it."""
+    """Give the PreferNoSchedule taints of a node."""
     return tuple(each for each in node.taints if each.effect == TaintEffect.PREFER_NO_SCHEDULE)
 
 
 def untolerated_count(node: Node, tolerations: tuple[Toleration, ...]) -> int:
-    """Count the PreferNoSchedule taints that no toleration covers."""
+    """Count the PreferNoSchedule taints that no toleration tolerates."""
     return sum(not any(tolerates(each, taint) for each in tolerations) for taint in discouraging(node))
 
 
 def image_name(text: str) -> str:
-    """Give an image's name as nodes list it: with a tag."""
+    """Give an image's name with a tag, as nodes list it."""
     return text if text.rfind(":") > text.rfind("/") else f"{text}:latest"
 
 
 def image_score(sizes: Iterable[int], image_count: int) -> int:
     """
-    Score (0 to 100) a node by the bytes of a pod's images that it has, each scaled by the share of nodes that have it.
+    Score a node (0 to 100) by its bytes of a pod's images, each scaled by the share of nodes with it (ImageLocality).
 
-    Less than 23 MiB is not worth anything, and 1000 MiB an image is the most that counts, as in kube-scheduler.
+    The score is 0 below 23 MiB, and grows up to 1000 MiB per image, as in kube-scheduler.
     """
     most = _LARGEST_IMAGE * max(1, image_count)
     found = min(max(sum(sizes), _LEAST_IMAGE), most)

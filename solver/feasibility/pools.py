@@ -1,8 +1,8 @@
 """
-Pools: which slices count, and whether they can be believed.
+Pools: the newest generation of each, and whether it is complete and valid.
 
-Of each pool only the highest generation over all slices counts, and only when it is published whole: never an
-older one (kube-scheduler judges per node and may still use an older one, see KEP-4381 and k/k#141117).
+Only the highest generation over all slices counts, and only if it is complete; an older one is never used
+(kube-scheduler decides per node and may use an older one, see KEP-4381 and k/k#141117).
 """
 
 from collections import Counter, defaultdict
@@ -15,9 +15,9 @@ from solver.domain import Device, PoolId, Quantity, ResourceSlice
 @dataclass(frozen=True, slots=True)
 class Pool:
     """
-    A pool's newest generation: its slices by name, whether all are there, and what is wrong with them.
+    The newest generation of a pool, its slices sorted by name.
 
-    `invalid` is empty for a pool that can be used.
+    `invalid` says why the slices contradict each other; empty for a valid pool.
     """
 
     id: PoolId
@@ -28,7 +28,7 @@ class Pool:
 
     @property
     def is_usable(self) -> bool:
-        """Whether devices may be taken from it."""
+        """Whether its devices may be allocated."""
         return self.is_complete and not self.invalid
 
 
@@ -57,7 +57,7 @@ def _pool(pool_id: PoolId, slices: list[ResourceSlice]) -> Pool:
 
 
 def _contradictions(slices: tuple[ResourceSlice, ...]) -> Iterator[str]:
-    """What makes a complete pool invalid, first things first."""
+    """Give the contradictions that make a complete pool invalid."""
     devices = Counter(device.name for each in slices for device in each.devices)
     yield from (f"device {name} is published {count} times" for name, count in devices.items() if count > 1)
     names = Counter(counters.name for each in slices for counters in each.counter_sets)
@@ -70,12 +70,12 @@ def _contradictions(slices: tuple[ResourceSlice, ...]) -> Iterator[str]:
 
 
 def _negative(amounts: Iterable[tuple[str, Quantity]]) -> Iterator[str]:
-    """Refuse what the API server lets a driver publish: with less than nothing in use, others would get too much."""
+    """Refuse negative amounts, which the API server admits: they would allow others to overcommit."""
     return (f"{name} is {amount}: write no negative amount" for name, amount in amounts if amount.nano < 0)
 
 
 def _amounts(device: Device) -> Iterator[tuple[str, Quantity]]:
-    """Give the amounts that a device publishes, each with what it is."""
+    """Give the amounts that a device publishes, each with a description."""
     for consumption in device.consumes_counters:
         where = f"what device {device.name} consumes of counter {consumption.counter_set}"
         yield from ((f"{where}/{counter}", amount) for counter, amount in consumption.counters)

@@ -1,9 +1,9 @@
 """
-Whom terms are about, found by the labels of a pod and of its namespace and not term by term.
+An index of pod affinity terms: which terms select a pod, without trying every term.
 
-A term is filed under the namespaces that it names and the rarest label that it cannot do without. So a pod looks only
-at terms that may be about its namespace and demand a label which it has, or none at all, and at each of them once,
-however many requirements it has: labels are few, and what a selector says of others is settled by sets.
+A term is indexed by the namespaces that it names and by the rarest label that it requires (its anchor). The lookup for
+a pod visits only terms whose namespace and anchor the pod has, or terms without anchor. A term costs one pass over the
+pod's labels, however many requirements it has: `Matcher` turns requirements into sets.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
@@ -14,21 +14,21 @@ from solver.domain import LabelRequirement, LabelSelector, LabelSelectorOperator
 
 Key = TypeVar("Key", bound=Hashable)
 Described = Mapping[str, str]
-"""A pod's labels, and those of its namespace with the namespace's name, which no label of a pod can be named like."""
+"""A pod's labels, and those of its namespace under keys that no pod label can have."""
 _Anchor = tuple[str, str | None]
-"""A label and a value that it has to have; None: any."""
+"""A required label and its value; None for any value."""
 _Place = tuple[str, _Anchor]
-"""A namespace, or `_ANYWHERE`, and a label there."""
+"""A namespace, or `_ANYWHERE`, and an anchor."""
 
 _OF_NAMESPACE: Final = "\0"
 _NO_ANCHOR: Final[_Anchor] = ("\0\0", None)
 _ANYWHERE: Final = ""
 _MOST_NAMED: Final = 16
-"""Namespaces under each of which a term is filed; one that names more is filed as those that select them are."""
+"""The most named namespaces of a term for an entry per namespace; with more it has one entry for all namespaces."""
 
 
 def described(namespace: str, of_namespace: Iterable[tuple[str, str]], labels: Iterable[tuple[str, str]]) -> Described:
-    """Say of a pod what terms ask."""
+    """Give the labels of a pod and of its namespace in one mapping, for `Matcher` and lookups."""
     found = dict(labels)
     found.update((_OF_NAMESPACE + key, value) for key, value in of_namespace)
     found[_OF_NAMESPACE] = namespace
@@ -36,7 +36,7 @@ def described(namespace: str, of_namespace: Iterable[tuple[str, str]], labels: I
 
 
 class _Sets(NamedTuple):
-    """Requirements by what they say of labels: `needed` have to be there, `absent` not; the others of values."""
+    """Requirements as sets: keys that must exist, keys that must not, allowed values, and excluded values."""
 
     needed: frozenset[str]
     absent: frozenset[str]
@@ -46,13 +46,13 @@ class _Sets(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Matcher:
-    """Requirements that hold together, taken apart when they are first asked."""
+    """A conjunction of requirements, converted to sets at the first use."""
 
     requirements: tuple[LabelRequirement, ...]
     _sets: _Sets | None = None
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """Whether all of them hold; looks at no more than there are labels, however many requirements there are."""
+        """Whether all requirements match labels."""
         if self._sets is None:
             self._sets = _sets(self.requirements)
         needed, absent, among, not_among = self._sets
@@ -84,13 +84,13 @@ def _sets(requirements: tuple[LabelRequirement, ...]) -> _Sets:
 
 @dataclass(slots=True, eq=False)
 class Selection(Generic[Key]):
-    """Terms by keys; each is about pods of some namespaces that a selector selects."""
+    """The index of terms by key; a term selects pods of some namespaces by a label selector."""
 
     _filed: dict[_Place, dict[tuple[Key, int], Matcher]] = field(default_factory=dict)
     _places: dict[tuple[Key, int], tuple[_Place, ...]] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        """How often terms are filed: not at all where nobody can be meant."""
+        """The number of indexed entries; terms that select nothing have none."""
         return len(self._places)
 
     def add(
@@ -100,7 +100,7 @@ class Selection(Generic[Key]):
         namespace_selector: LabelSelector | None,
         selector: LabelSelector | None,
     ) -> None:
-        """File a term; one that has no selector is about nobody."""
+        """Add a term; a term without selector selects nothing."""
         if selector is None:
             return
         if namespaces:
@@ -133,7 +133,7 @@ class Selection(Generic[Key]):
         return len(self._filed.get((scope, anchor), ()))
 
     def discard(self, key: Key) -> None:
-        """Take a term out."""
+        """Remove a term."""
         for entry in ((key, 0), (key, 1)):
             for place in self._places.pop(entry, ()):
                 filed = self._filed[place]
@@ -142,7 +142,7 @@ class Selection(Generic[Key]):
                     del self._filed[place]
 
     def about(self, pod: Described) -> Iterator[Key]:
-        """Give the terms that are about a pod; one may come twice."""
+        """Give the terms that select a pod; a term may come twice."""
         anchors: tuple[_Anchor, ...] = (_NO_ANCHOR, *pod.items(), *((label, None) for label in pod))
         for place in ((scope, anchor) for scope in (_ANYWHERE, pod[_OF_NAMESPACE]) for anchor in anchors):
             for (key, _), matcher in self._filed.get(place, {}).items():
@@ -151,7 +151,7 @@ class Selection(Generic[Key]):
 
 
 def _anchors(requirement: LabelRequirement) -> tuple[_Anchor, ...] | None:
-    """Give the labels one of which there has to be: none where nothing meets a requirement; None: any will do."""
+    """Give the labels of which a requirement needs one: () if nothing meets it, None if it needs none."""
     match requirement.operator:
         case LabelSelectorOperator.IN:
             return tuple((requirement.key, value) for value in dict.fromkeys(requirement.values))

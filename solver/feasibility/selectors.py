@@ -1,11 +1,9 @@
 """
-The one door to CEL: a selector's text in, a decision per device out.
+CEL selectors: compile an expression, and decide per device whether it selects it (the door to `solver.cel`).
 
-A result is remembered by what the expression reads of the device, so that a fleet of equal devices costs one
-evaluation per kind and not per device. Everything behind this door (`feasibility.cel`) is nobody else's business.
-
-What all selectors of a process remember is bounded in bytes. In a flood of new selectors or results those that are
-in use stay (`GenerationalCache`).
+A result is cached by the values that the expression reads of the device, so a fleet of equal devices costs one
+evaluation per kind of device. Selectors and results of a process are cached with a limit in bytes; in a flood of new
+ones, entries in use stay (`GenerationalCache`).
 """
 
 from collections.abc import Callable, Mapping
@@ -42,11 +40,11 @@ EvaluationBudget = meter.EvaluationBudget
 """Units (about a microsecond each) and time for the evaluations of one solve."""
 
 EvaluationStopped = errors.EvaluationStopped
-"""Units or time of the solve are used up: the result is not known."""
+"""The solve's units or time are used up; the result is unknown."""
 
 
 class SelectorFailure(msgspec.Struct, frozen=True):
-    """An expression failed on a device, which it therefore does not select; `message` says why."""
+    """An expression failed on a device, and so does not select it; `message` says why."""
 
     message: str
 
@@ -55,7 +53,7 @@ class Selector:
     """A compiled expression (CELDeviceSelector)."""
 
     def __init__(self, expression: str, program: Program | None = None) -> None:
-        """Compile it, unless that was done; SelectorError with the position of what is wrong."""
+        """Compile the expression unless a program is given; SelectorError has the position."""
         self.expression = expression
         self._program: Program = program or compile_expression(expression)
         self._number = next(_numbers)
@@ -63,7 +61,7 @@ class Selector:
 
     @property
     def bytes(self) -> int:
-        """What its program takes, about."""
+        """The estimated bytes of its program."""
         return self._program.bytes
 
     def evaluate(
@@ -76,8 +74,8 @@ class Selector:
         """
         Decide whether it selects a device of a driver.
 
-        `attributes` are the device's by name, for those who ask several selectors about it. What is not known yet is
-        paid for from the budget. Raises EvaluationStopped when that ends, and nothing else (but MemoryError).
+        `attributes` are the device's attributes by name, for callers with several selectors. An evaluation without
+        cached result is paid for from the budget. Raises only EvaluationStopped (and MemoryError).
         """
         values = self._published(driver, device, dict(device.attributes) if attributes is None else attributes)
         key = self._key(driver, device, values)
@@ -92,7 +90,7 @@ class Selector:
         return result
 
     def _published(self, driver: str, device: Device, attributes: Mapping[str, Any]) -> list[Any]:
-        """Fetch its number, then what it reads as the device publishes it; None for what is not published."""
+        """Give the selector's number and the values that it reads; None for a value that is not published."""
         lookups = self._lookups.get(driver)
         if lookups is None:
             if len(self._lookups) >= _MOST_DRIVERS:
@@ -150,7 +148,7 @@ class Selector:
             if budget is not None and frame and frame[METER] is not None:
                 frame[METER].settle()
         if budget is not None:
-            budget.units = units  # what was paid where the caller's stack was too short depends on the caller
+            budget.units = units  # the first attempt depends on the caller's stack, so it is free
         return self._run(driver, device, values, budget, on_empty_stack)
 
     def _frame(self, driver: str, device: Device, values: list[Any], budget: EvaluationBudget | None) -> list[Any]:
@@ -161,14 +159,14 @@ class Selector:
         frame[DRIVER] = driver
         frame[ALLOW_MULTIPLE] = device.allow_multiple_allocations
         published = iter(values)
-        next(published)  # its number
+        next(published)  # the number
         for slot, value in zip(program.reads.slots.values(), published, strict=True):
             frame[slot] = published_value(value)
         return frame
 
 
 _Lookup = tuple[bool, str, str]
-"""Whether it is a capacity, its qualified name, and the bare name where the domain is the driver's own."""
+"""Whether it is a capacity, its qualified name, and the bare name if the domain is the driver's."""
 
 
 def _lookups(program: Program, driver: str) -> tuple[_Lookup, ...]:
@@ -179,7 +177,7 @@ def _lookups(program: Program, driver: str) -> tuple[_Lookup, ...]:
 
 
 def _capacity(device: Device, qualified: str, bare: str) -> Any:
-    """Fetch a capacity: there are few of them, so that going through them is the quickest."""
+    """Look up a capacity; a loop is fastest, because devices have few."""
     found = None
     for name, capacity in device.capacities:
         if name == qualified:
@@ -190,7 +188,7 @@ def _capacity(device: Device, qualified: str, bare: str) -> Any:
 
 
 def _result_bytes(key: tuple[Any, ...], result: bool | SelectorFailure) -> int:  # noqa: FBT001 - a result
-    """Bound what a result and its key take: most by the number of values, texts by their length."""
+    """Give an upper bound of the bytes of a result and its key."""
     size = _RESULT_BYTES + len(key) * _VALUE_BYTES
     for part in key:
         if type(part) is AttributeValue:
@@ -228,10 +226,10 @@ _selectors: Final[GenerationalCache[str, Selector | SelectorError]] = Generation
 
 def compile_selector(expression: str, budget: EvaluationBudget | None = None) -> Selector:
     """
-    Compile an expression, or take it from the selectors compiled last; what is compiled anew is paid for.
+    Compile an expression, or take it from the cache; the budget pays for compiling.
 
-    Raises SelectorError, whose `position` is line and column and whose message says what to write instead, and
-    EvaluationStopped where the budget does not suffice.
+    Raises SelectorError (its `position` is line and column, its message says what to write instead), and
+    EvaluationStopped if the budget does not suffice.
     """
     selector = _selectors.get(expression)
     if selector is None:
@@ -240,7 +238,7 @@ def compile_selector(expression: str, budget: EvaluationBudget | None = None) ->
         try:
             selector = Selector(expression)
         except SelectorError as error:
-            selector = SelectorError(error.message, error.position)  # without the frames that its traceback holds
+            selector = SelectorError(error.message, error.position)  # without traceback, which holds frames
         if len(expression) <= LONGEST_EXPRESSION:
             _selectors.put(expression, selector)
     if isinstance(selector, SelectorError):

@@ -1,7 +1,7 @@
 """
-What keeps a pod's volumes from nodes, object by object (VolumeBinding, VolumeZone, VolumeRestrictions, CSI limits).
+Rules of volumes, object by object (VolumeBinding, VolumeZone, VolumeRestrictions, NodeVolumeLimits).
 
-Facts are those of kube-scheduler 1.36 and of the volume controller, with which it has to agree on what fits a claim.
+They follow kube-scheduler 1.36 and the volume controller, which must agree on the volumes that fit a claim.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ _ZONES: Final = {
     "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region": "topology.kubernetes.io/region",
 }
-"""Labels of volumes that name a zone or region, and the label of nodes that is looked at in their place."""
+"""Zone and region labels of volumes, and the node label that is compared with each."""
 _IN_TREE_DRIVERS: Final = {
     "kubernetes.io/aws-ebs": "ebs.csi.aws.com",
     "kubernetes.io/azure-disk": "disk.csi.azure.com",
@@ -53,13 +53,13 @@ EXCLUSIVE_IN_USE: Final = _on_nodes(
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
 )
 TOO_MANY: Final = _on_nodes(ReasonCode.VOLUME_ATTACHMENTS, "node(s) exceed max volume count")
-"""kube-scheduler's words."""
+"""kube-scheduler's messages."""
 
 
 def objections(
     pod: Pod, claims: Mapping[VolumeClaimId, VolumeClaim], classes: Mapping[str, StorageClass]
 ) -> tuple[Reason, ...]:
-    """Say what keeps a pod from every node because of the claims of its volumes; empty where nothing does."""
+    """Give the reasons of volume claims that exclude every node; empty if there are none."""
     found = (each for volume in pod.volumes if volume.claim is not None for each in _objections(pod, volume, claims))
     return tuple(found) or tuple(_unbound(pod, claims, classes))
 
@@ -90,7 +90,7 @@ def _objections(pod: Pod, volume: PodVolume, claims: Mapping[VolumeClaimId, Volu
 def _unbound(
     pod: Pod, claims: Mapping[VolumeClaimId, VolumeClaim], classes: Mapping[str, StorageClass]
 ) -> Iterator[Reason]:
-    """Claims that are bound without waiting for a pod; those of a class that does not exist count among them."""
+    """Give the reason for unbound claims with immediate binding; claims of a missing class are among them."""
     names = []
     for each in pod.volume_claims:
         claim = claims[each]
@@ -103,13 +103,13 @@ def _unbound(
 
 
 def waits(claim: VolumeClaim, classes: Mapping[str, StorageClass]) -> bool:
-    """Whether a claim is not bound because it waits for its first consumer."""
+    """Whether a claim waits for its first consumer (WaitForFirstConsumer)."""
     found = classes.get(claim.storage_class)
     return not claim.is_bound and not claim.volume and found is not None and found.waits_for_consumer
 
 
 def fits(volume: Volume, claim: VolumeClaim) -> bool:
-    """Whether a volume can be bound to a claim, nodes apart; one that is kept for it has fewer conditions to meet."""
+    """Whether a volume can be bound to a claim, apart from nodes; a pre-bound volume has fewer conditions."""
     if volume.claim is not None and not volume.is_bound_to(claim):
         return False
     is_like = (volume.mode, volume.attributes_class) == (claim.mode, claim.attributes_class)
@@ -125,24 +125,24 @@ def fits(volume: Volume, claim: VolumeClaim) -> bool:
 
 
 def zones(volume: Volume) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Give the zones and regions that a volume's labels name: (label, values)."""
+    """Give the zones and regions in a volume's labels: (label, values)."""
     return tuple((key, tuple(sorted(set(value.split("__"))))) for key, value in volume.labels if key in _ZONES)
 
 
 def is_in_zones(wanted: tuple[tuple[str, tuple[str, ...]], ...], labels: Mapping[str, str]) -> bool:
-    """Whether a node is in the zones that a volume names; one that names none itself is in all of them."""
+    """Whether a node is in a volume's zones; a node without zone labels is in all."""
     if not any(key in labels for key in _ZONES):
         return True
     return all(labels.get(key, labels.get(_ZONES[key])) in values for key, values in wanted)
 
 
 def allows(term: NodeSelectorTerm, labels: Mapping[str, str]) -> bool:
-    """Whether a term of a volume's node affinity holds; it sees labels alone (volumehelpers.CheckNodeAffinity)."""
+    """Whether a term of a volume's node affinity holds; only labels count (volumehelpers.CheckNodeAffinity)."""
     return node_fit.matches_term(term, "", labels)
 
 
 def driver_of(provisioner: str) -> str:
-    """Give the CSI driver behind a provisioner: the one that it was moved to, or itself."""
+    """Give the CSI driver of a provisioner: that of a migrated in-tree plugin, or the provisioner itself."""
     return _IN_TREE_DRIVERS.get(provisioner, provisioner)
 
 
@@ -150,10 +150,10 @@ def attached_as(
     claim: VolumeClaim, volume: Volume | None, classes: Mapping[str, StorageClass]
 ) -> tuple[str, str, str] | None:
     """
-    Give what a claim's volume counts as where attachments are limited: driver, unique name, in-tree plugin or empty.
+    Give how a claim's volume counts for attach limits: driver, unique name, and in-tree plugin or empty.
 
-    A volume that is not made yet counts for the driver that would make it. With a plugin it counts only on nodes that
-    have migrated it. None where it counts nowhere.
+    A volume to be provisioned counts for its provisioner's driver. A volume of a plugin counts only on nodes that have
+    migrated the plugin. None if it never counts.
     """
     if claim.volume and volume is not None:
         return (volume.driver, f"{volume.driver}/{volume.handle}", volume.migrated_from) if volume.handle else None

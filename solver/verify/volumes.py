@@ -232,8 +232,8 @@ def _made(node: Node, claim: VolumeClaim, storage_class: StorageClass, context: 
     elif terms and not any(term and all(labels.get(key) in values for key, values in term) for term in terms):
         message = f"class {storage_class.name} makes no volumes for node {node.name}"
         yield broken(Rule.VOLUME_UNMADE, claim.id, message)
-    tells = {each.name for each in context.snapshot.storage_drivers if each.tracks_capacity}
-    if claim.request is None or storage_class.provisioner not in tells:
+    tracked = {each.name for each in context.snapshot.storage_drivers if each.tracks_capacity}
+    if claim.request is None or storage_class.provisioner not in tracked:
         return
     most = [
         each.most

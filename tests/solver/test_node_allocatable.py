@@ -1,4 +1,4 @@
-"""What devices take of their node's own resources on top of the pod's requests (KEP-5517)."""
+"""Node resources that devices take on top of the pod's requests (KEP-5517)."""
 
 import itertools
 import random
@@ -393,14 +393,14 @@ def test_where_too_few_take_nothing_the_others_are_given() -> None:
     assert sum(nano for each in placed.node_allocatable for _, nano in each.resources) >= NANO
 
 
-def test_who_waits_hears_of_devices_that_are_left_aside() -> None:
+def test_devices_that_are_left_out_are_in_the_message() -> None:
     held = b.claim("held", allocation=b.allocation(b.result("r", "free", "n0"), node_name="n0"))
     pool = b.resource_slice("n0", b.device("free"), *taking(b.gpu_slice("n0", count=1), cpu="1").devices)
 
     plan = checked(b.node("n0"), pool, GPU, held, b.claim("c", b.request("r")), pods=[using(b.pod("p", "c"))])
 
-    lead = "request r: needs 1 device, 2 match, 0 free, 1 in use, 1 left out because they take resources of their node"
-    assert s.messages(plan, "p") == [f"{lead} and other matching devices take none"]
+    lead = "request r: needs 1 device, 2 match, 0 free, 1 in use, 1 left out because they take resources"
+    assert s.messages(plan, "p") == [f"{lead} of their node and other matching devices take none"]
 
 
 def test_what_is_left_aside_follows_what_is_published() -> None:

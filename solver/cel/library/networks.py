@@ -6,7 +6,7 @@ from typing import Final
 from urllib.parse import quote, unquote, unquote_to_bytes
 
 from solver.cel.errors import EvaluationError
-from solver.cel.library.overloads import Overload, function, method
+from solver.cel.library.overloads import Overload, function, method, succeeds
 from solver.cel.meter import Meter
 from solver.cel.types import BOOL, CIDR, INT, IP, STRING, URL, list_of, map_of
 from solver.cel.values import Url, Value
@@ -53,22 +53,6 @@ def _parse_network(text: str) -> Network:
     if isinstance(network, IPv6Interface) and network.ipv4_mapped is not None:
         raise EvaluationError("{!r} is an IPv4-mapped IPv6 network: write the IPv4 network", text)
     return network
-
-
-def _is_ip(text: str) -> bool:
-    try:
-        _parse_ip(text)
-    except EvaluationError:
-        return False
-    return True
-
-
-def _is_network(text: str) -> bool:
-    try:
-        _parse_network(text)
-    except EvaluationError:
-        return False
-    return True
 
 
 def _is_link_local_multicast(address: Address) -> bool:
@@ -189,13 +173,8 @@ def _is_url(meter: Meter, text: str) -> bool:
     return is_uri(text)
 
 
-def is_uri(text: str) -> bool:
-    """Whether a text is an absolute URL or path."""
-    try:
-        _split_url(text)
-    except EvaluationError:
-        return False
-    return True
+is_uri: Final = succeeds(_split_url)
+"""Whether a text is an absolute URL or path."""
 
 
 def _hostname(url: Url) -> str:
@@ -223,7 +202,7 @@ def _query(meter: Meter, url: Url) -> dict[str, list[str]]:
 
 FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
     "ip": (function((STRING,), IP, _parse_ip, _cost), method((CIDR,), IP, _address_of)),
-    "isIP": (function((STRING,), BOOL, _is_ip, _cost),),
+    "isIP": (function((STRING,), BOOL, succeeds(_parse_ip), _cost),),
     "ip.isCanonical": (function((STRING,), BOOL, lambda text: str(_parse_ip(text)) == text, _cost),),
     "family": (method((IP,), INT, lambda address: address.version),),
     "isUnspecified": (method((IP,), BOOL, lambda address: address.is_unspecified, _network_cost),),
@@ -232,7 +211,7 @@ FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
     "isLinkLocalUnicast": (method((IP,), BOOL, lambda address: address.is_link_local, _network_cost),),
     "isGlobalUnicast": (method((IP,), BOOL, _is_global_unicast, _network_cost),),
     "cidr": (function((STRING,), CIDR, _parse_network, _cost),),
-    "isCIDR": (function((STRING,), BOOL, _is_network, _cost),),
+    "isCIDR": (function((STRING,), BOOL, succeeds(_parse_network), _cost),),
     "containsIP": (
         method((CIDR, STRING), BOOL, lambda network, text: _contains_ip(network, _parse_ip(text)), _cost),
         method((CIDR, IP), BOOL, _contains_ip, _network_cost),

@@ -106,6 +106,19 @@ def is_certain(parameter: Type, argument: Type) -> bool:
     return parameter.name == "type" or all(is_certain(*pair) for pair in pairs)
 
 
+def succeeds(run: Run) -> Callable[..., bool]:
+    """Make the predicate of a parser: whether it takes its arguments (`isQuantity`, `isIP`, `isURL`)."""
+
+    def is_valid(*arguments: Value) -> bool:
+        try:
+            run(*arguments)
+        except EvaluationError:
+            return False
+        return True
+
+    return is_valid
+
+
 def no_overload(name: str, arguments: tuple[Value, ...]) -> EvaluationError:
     """Make the error of a call whose arguments fit no overload."""
     return EvaluationError("no such overload: {}({})", name, ", ".join(map(type_name, arguments)))

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Final
 
 from solver.cel.errors import EvaluationError
-from solver.cel.library.overloads import Overload, function, method
+from solver.cel.library.overloads import Overload, function, method, succeeds
 from solver.cel.types import BOOL, DOUBLE, INT, QUANTITY, SEMVER, STRING
 from solver.cel.values import MAX_INT, MIN_INT, Semver, Value, normalize_semver, parse_semver
 from solver.domain import Quantity, QuantityError
@@ -18,7 +18,6 @@ _BINARY_EXPONENT: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei
 _DECIMAL_EXPONENT: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _MOST_DIGITS: Final = 18
 _FINEST: Final = -9
-_WITHIN_INT64: Final = 10**18
 _LONGEST: Final = 128
 _SHORT_COST: Final = 30  # of parsing a quantity or version, however short
 
@@ -46,14 +45,6 @@ def _parsed(text: str) -> Quantity:
     if text.endswith("i") and abs(quantity.nano) > most:  # the API caps quantities with binary suffixes
         return Quantity(nano=most if quantity.nano > 0 else -most, text=text)
     return quantity
-
-
-def _is_quantity(text: str) -> bool:
-    try:
-        parse_quantity(text)
-    except EvaluationError:
-        return False
-    return True
 
 
 @lru_cache(maxsize=4096)
@@ -94,24 +85,8 @@ def _sum(nano: int, like: Quantity) -> Quantity:
     return Quantity(nano=nano, text=domain_quantity.format_nano(nano, like=like.text))
 
 
-def _is_semver(text: str) -> bool:
-    try:
-        parse_semver(text)
-    except EvaluationError:
-        return False
-    return True
-
-
 def _parse_loosely(text: str, normalize: bool) -> Semver:  # noqa: FBT001 - the language passes it by position
     return parse_semver(normalize_semver(text) if normalize else text)
-
-
-def _is_loose_semver(text: str, normalize: bool) -> bool:  # noqa: FBT001 - the language passes it by position
-    try:
-        _parse_loosely(text, normalize)
-    except EvaluationError:
-        return False
-    return True
 
 
 def _order(left: int, right: int) -> int:
@@ -128,7 +103,7 @@ _MIXED: Final = (QUANTITY, INT)
 
 FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
     "quantity": (function((STRING,), QUANTITY, parse_quantity, _parsing_cost),),
-    "isQuantity": (function((STRING,), BOOL, _is_quantity, _parsing_cost),),
+    "isQuantity": (function((STRING,), BOOL, succeeds(parse_quantity), _parsing_cost),),
     "sign": (function((QUANTITY,), INT, lambda quantity: _order(quantity.nano, 0)),),
     "asApproximateFloat": (method((QUANTITY,), DOUBLE, lambda quantity: quantity.nano / NANO),),
     "asInteger": (method((QUANTITY,), INT, _integer),),
@@ -158,8 +133,8 @@ FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
         function((STRING, BOOL), SEMVER, _parse_loosely, _parsing_cost),
     ),
     "isSemver": (
-        function((STRING,), BOOL, _is_semver, _parsing_cost),
-        function((STRING, BOOL), BOOL, _is_loose_semver, _parsing_cost),
+        function((STRING,), BOOL, succeeds(parse_semver), _parsing_cost),
+        function((STRING, BOOL), BOOL, succeeds(_parse_loosely), _parsing_cost),
     ),
     "major": (method((SEMVER,), INT, lambda version: version.numbers[0]),),
     "minor": (method((SEMVER,), INT, lambda version: version.numbers[1]),),

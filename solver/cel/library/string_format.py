@@ -193,18 +193,6 @@ def _scientific(_meter: Meter, value: Value, digits: int) -> str:
     return f"{mantissa}×10{exponent.replace('+', '').translate(_RAISED)}".rjust(digits)
 
 
-def _decimal(_meter: Meter, value: Value, _digits: int) -> str:
-    return str(int(value))
-
-
-def _binary(_meter: Meter, value: Value, _digits: int) -> str:
-    return f"{int(value):b}"
-
-
-def _octal(_meter: Meter, value: Value, _digits: int) -> str:
-    return f"{int(value):o}"
-
-
 def _hexadecimal(meter: Meter, value: Value, _digits: int) -> str:
     if type(value) is str:
         value = value.encode()
@@ -214,19 +202,11 @@ def _hexadecimal(meter: Meter, value: Value, _digits: int) -> str:
     return f"{int(value):x}"
 
 
-def _upper_hexadecimal(meter: Meter, value: Value, digits: int) -> str:
-    return _hexadecimal(meter, value, digits).upper()
-
-
 def _text_of_bytes(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:
         raise EvaluationError("the bytes are no UTF-8 text") from None
-
-
-def _text_of_type(value: TypeValue) -> str:
-    return value.name
 
 
 _TEXTS: Final[dict[type, Callable[[Value], str]]] = {
@@ -236,19 +216,19 @@ _TEXTS: Final[dict[type, Callable[[Value], str]]] = {
     float: text_of_float,
     bytes: _text_of_bytes,
     type(None): lambda _: "null",
-    TypeValue: _text_of_type,
+    TypeValue: lambda value: str(value.name),
     Duration: times.text_of_duration,
     Timestamp: times.text_of_timestamp,
 }
 _WRITERS: Final[dict[str, Callable[[Meter, Value, int], str]]] = {
     "s": _text,
-    "d": _decimal,
+    "d": lambda _meter, value, _digits: str(int(value)),
     "f": _fixed,
     "e": _scientific,
-    "b": _binary,
+    "b": lambda _meter, value, _digits: f"{int(value):b}",
     "x": _hexadecimal,
-    "X": _upper_hexadecimal,
-    "o": _octal,
+    "X": lambda meter, value, digits: _hexadecimal(meter, value, digits).upper(),
+    "o": lambda _meter, value, _digits: f"{int(value):o}",
 }
 
 FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {

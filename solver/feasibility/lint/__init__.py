@@ -1,10 +1,15 @@
 """
-What is wrong with a request that matches nothing, and what to write instead.
+Why a request matches no device, and what to write instead.
 
-Everything is judged against what the devices that the request could select publish: which attributes there are, which
-values and sizes they have, how near the asked ones come. Pure: devices and texts in, a sentence fragment out, empty
-where nothing useful can be said. Beside `selectors`, this is the only part that looks at CEL's trees;
-`solver.explain.hints` calls it when pods are explained.
+It compares the request with the attributes, values and sizes that devices publish, and gives a sentence fragment, empty
+if nothing useful is known.
+
+- `terms`: explains the failing condition of a selector, matchAttribute, and expressions that do not compile.
+- `expressions`: recognises reads and comparisons in CEL trees. Only `selectors` and this package use `solver.cel`.
+- `published`: the attributes and capacities of devices, and names that no device publishes.
+- `near_values`: values that no device has, and the nearest one.
+
+`solver.explain.hints` calls it.
 """
 
 from solver.feasibility.lint.near_values import of_requests

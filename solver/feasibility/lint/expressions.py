@@ -1,4 +1,4 @@
-"""Parts of expressions as the lint sees them: what is read, what it is compared with."""
+"""Recognising reads, constants and comparisons in CEL trees."""
 
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
@@ -14,14 +14,14 @@ _METHODS: Final = {"isGreaterThan": ">", "isLessThan": "<"}
 
 
 class Amount(NamedTuple):
-    """`quantity("…")` or `semver("…")` of a constant text."""
+    """`quantity("…")` or `semver("…")` with a constant text."""
 
     function: str
     text: str
 
 
 class Comparison(NamedTuple):
-    """A read, an operator, and a constant: a literal, or the Amount of a call."""
+    """A read, an operator, and a constant: a literal or an `Amount`."""
 
     read: Read
     operator: str
@@ -29,14 +29,14 @@ class Comparison(NamedTuple):
 
 
 def parts(node: tree.AstNode) -> Iterator[tree.AstNode]:
-    """Give a node and all below it, comparisons before what they compare."""
+    """Give all nodes of a subtree, parents first."""
     yield node
     for child in node.children():
         yield from parts(child)
 
 
 def read_of(node: tree.AstNode) -> Read | None:
-    """Recognise `device.attributes["domain"].name` in its spellings, `.?name.orValue(…)` included."""
+    """Recognise `device.attributes["domain"].name` in all its spellings, with `.?name.orValue(…)`."""
     if isinstance(node, tree.Call) and node.function in {"orValue", "value"} and node.target is not None:
         return read_of(node.target)
     if isinstance(node, tree.Select) and not node.is_test:
@@ -85,7 +85,7 @@ def constant_of(node: tree.AstNode) -> Any:
 
 
 def quantity_of(constant: Any) -> Quantity | None:
-    """Give the quantity that a constant is, or that a number or text is meant to be."""
+    """Give the quantity of a constant; numbers and texts are converted."""
     try:
         if isinstance(constant, Amount):
             return quantities.parse(constant.text) if constant.function == "quantity" else None

@@ -1,7 +1,4 @@
-"""Comparisons that no device meets: which value comes nearest.
-
-Sizes that no device has: which comes nearest, and by how much it misses.
-"""
+"""Comparisons and capacity requests that no device meets, and the nearest value or size."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -15,11 +12,11 @@ from solver.feasibility.lint.expressions import Amount, Comparison
 from solver.feasibility.lint.published import Candidate
 
 _NEAR: Final = 2
-"""Sizes that differ by more than this factor are not proposed in place of each other: another device was meant."""
+"""Sizes that differ by more than this factor are not suggested: another device was meant."""
 
 
 def of_requests(requested: Mapping[str, Quantity], candidates: Sequence[Candidate]) -> str:
-    """Say which of a request's `capacity.requests` no device can give; the candidates match its selectors."""
+    """Hint on `capacity.requests` that no candidate meets; the candidates match the selectors."""
     for text, wanted in sorted(requested.items()):
         domain, slash, name = text.partition("/")
         read = Read(is_capacity=True, domain=domain if slash else "", name=name if slash else text)
@@ -36,7 +33,7 @@ def of_requests(requested: Mapping[str, Quantity], candidates: Sequence[Candidat
 
 
 def _missed(read: Read, operator: str, wanted: Quantity, candidates: Sequence[Candidate]) -> str:
-    """Say how a comparison of a capacity misses, and what would hold; `operator` is as in `capacity > wanted`."""
+    """Say by how much a capacity comparison fails, and what would hold; `operator` as in `capacity > wanted`."""
     sizes = [(each, found.nano) for each, found in published.values(candidates, read) if isinstance(found, Quantity)]
     if not sizes:
         return ""
@@ -57,17 +54,17 @@ def _missed(read: Read, operator: str, wanted: Quantity, candidates: Sequence[Ca
         return missed_by + _write(instead, nano, wanted)
     if operator in {">=", ">"}:
         if nano == wanted.nano:
-            return f"no {read.name} is larger than {wanted}, and the largest is just that: write compareTo(…) >= 0"
+            return f"no {read.name} is larger than {wanted}, but the largest is equal: write compareTo(…) >= 0"
         missed_by = f"the largest {read.name} is {has}, {gap} less than {wanted} ({candidate.id})"
         return missed_by + _write(f'quantity("{published.round_size(nano)}")', nano, wanted)
     if nano == wanted.nano:
-        return f"no {read.name} is smaller than {wanted}, and the smallest is just that: write compareTo(…) <= 0"
+        return f"no {read.name} is smaller than {wanted}, but the smallest is equal: write compareTo(…) <= 0"
     missed_by = f"the smallest {read.name} is {has}, {gap} more than {wanted} ({candidate.id})"
     return missed_by + _write(f'quantity("{has}")', nano, wanted)
 
 
 def _write(instead: str, nano: int, wanted: Quantity) -> str:
-    """Say what to write, where the device's size is near enough to the wanted one to be meant."""
+    """Suggest an expression, if the device's size is near the wanted one."""
     is_near = max(nano, wanted.nano) <= _NEAR * min(nano, wanted.nano)
     return f": write {instead}" if is_near else ""
 
@@ -83,7 +80,7 @@ _SEARCHES: Final = frozenset({"@in", *_TEXT_METHODS})
 
 
 def of_driver(node: tree.AstNode, candidates: Sequence[Candidate]) -> str:
-    """`device.driver == "nvidia.com"`: the drivers that there are."""
+    """Hint on `device.driver == "nvidia.com"` with an unknown driver."""
     if not isinstance(node, tree.Call) or node.function != "_==_":
         return ""
     for left, right in (node.arguments, node.arguments[::-1]):
@@ -96,7 +93,7 @@ def of_driver(node: tree.AstNode, candidates: Sequence[Candidate]) -> str:
 
 
 def of_capacity(node: tree.AstNode, candidates: Sequence[Candidate]) -> str:
-    """A size that no device has, or has exactly."""
+    """Hint on a size that no device has."""
     comparison = expressions.comparison_of(node)
     if comparison is None or not comparison.read.is_capacity:
         return ""
@@ -107,7 +104,7 @@ def of_capacity(node: tree.AstNode, candidates: Sequence[Candidate]) -> str:
 
 
 def of_version(node: tree.AstNode, candidates: Sequence[Candidate]) -> str:
-    """A version that is compared as a text, or that none is new enough for."""
+    """Hint on a version that is compared as a text, or that no device has."""
     comparison = expressions.comparison_of(node)
     if comparison is None or comparison.read.is_capacity:
         return ""
@@ -141,7 +138,7 @@ def _nearest_version(comparison: Comparison, wanted: str, versions: list[str]) -
 
 
 def of_attribute(node: tree.AstNode, candidates: Sequence[Candidate]) -> str:
-    """A value that no device has: of another type, or nearly so."""
+    """Hint on a value that no device has: of another type, or similar to a published one."""
     comparison = expressions.comparison_of(node) or _search_of(node)
     if comparison is None or comparison.read.is_capacity:
         return ""
@@ -160,7 +157,7 @@ def of_attribute(node: tree.AstNode, candidates: Sequence[Candidate]) -> str:
         example = published.scalars(candidates, read, kind)[0]
         article = "an" if kind is AttributeKind.INT else "a"
         mistaken = expressions.shown(constant)
-        return f"{read.name} is {article} {kind.value}, and {mistaken} is none: as in {expressions.shown(example)}"
+        return f"{read.name} is {article} {kind.value}, not {mistaken}: write for example {expressions.shown(example)}"
     if isinstance(constant, str):
         return _among(comparison, [str(each) for each in published.scalars(candidates, read, AttributeKind.STRING)])
     kind = AttributeKind.BOOL if isinstance(constant, bool) else AttributeKind.INT
@@ -187,5 +184,5 @@ def _among(comparison: Comparison, texts: list[str]) -> str:
     read, operator, constant = comparison
     close = nearest(constant, texts) if isinstance(constant, str) and constant else ""
     relation = "is" if operator in {"==", "@in"} else operator
-    told = f"no {read.name} {relation} {expressions.shown(constant) if constant else 'one of these'}"
-    return f'{told}: the nearest is "{close}"' if close else f"{told}: there is {listed(texts, quote=chr(34))}"
+    text = f"no {read.name} {relation} {expressions.shown(constant) if constant else 'one of these'}"
+    return f'{text}: the nearest is "{close}"' if close else f"{text}: there is {listed(texts, quote=chr(34))}"

@@ -1,7 +1,4 @@
-"""What some devices publish, looked up by the names that CEL uses.
-
-Names that no device publishes: domains, attributes, capacities.
-"""
+"""The attributes and capacities that devices publish, by CEL names, and hints on names that no device publishes."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
@@ -34,7 +31,7 @@ class Candidate(NamedTuple):
 
 
 def names(candidate: Candidate, *, is_capacity: bool) -> Iterator[tuple[str, str]]:
-    """Give (domain, name) of what a device publishes; bare names stand in its driver's domain."""
+    """Give (domain, name) of everything that a device publishes; bare names are in the driver's domain."""
     device = candidate.device
     published = device.capacities if is_capacity else device.attributes
     for text, _ in published:
@@ -43,7 +40,7 @@ def names(candidate: Candidate, *, is_capacity: bool) -> Iterator[tuple[str, str
 
 
 def value(candidate: Candidate, read: Read) -> Value | None:
-    """Look up what a read gives on a device; a fully qualified name wins, as in CEL."""
+    """Look up the value of a read; a fully qualified name wins, as in CEL."""
     domain = read.domain or candidate.driver
     wanted, bare = f"{domain}/{read.name}", read.name if domain == candidate.driver else None
     found: Value | None = None
@@ -60,7 +57,7 @@ def value(candidate: Candidate, read: Read) -> Value | None:
 
 
 def values(candidates: Sequence[Candidate], read: Read) -> list[tuple[Candidate, Value]]:
-    """Give what a read gives on every device that publishes it."""
+    """Give the values of a read, for devices that publish it."""
     return [(each, found) for each in candidates if (found := value(each, read)) is not None]
 
 
@@ -71,14 +68,14 @@ def scalars(candidates: Sequence[Candidate], read: Read, kind: AttributeKind) ->
 
 
 def written(read: Read) -> str:
-    """Write a read as an expression has it."""
+    """Write a read as CEL."""
     which = "capacity" if read.is_capacity else "attributes"
     domain = f'"{read.domain}"' if read.domain else "device.driver"
     return f"device.{which}[{domain}].{read.name}"
 
 
 def size(nano: int) -> str:
-    """Write an amount as people do: in the largest binary unit that leaves a whole number, roughly where none does."""
+    """Write an amount in the largest binary unit with a whole number, else rounded to Mi."""
     if nano % (1024 * NANO) == 0:
         return format_nano(nano, "Gi")
     return f"about {nano // _MEBIBYTE}Mi" if nano >= _MEBIBYTE else format_nano(nano)
@@ -90,7 +87,7 @@ def round_size(nano: int) -> str:
 
 
 def semantic(text: str) -> str:
-    """Make a semantic version of a text that is nearly one: `9.0` is 9.0.0, `535.104.05` is 535.104.5."""
+    """Normalise a text to a semantic version: `9.0` is 9.0.0, `535.104.05` is 535.104.5."""
     numbers = text.lstrip("v").split(".")
     if not all(part.isdecimal() for part in numbers):
         return text
@@ -98,7 +95,7 @@ def semantic(text: str) -> str:
 
 
 def version_key(text: str) -> tuple[int, ...] | None:
-    """Order versions; None for what is none."""
+    """Give a sort key of a version; None if it is not one."""
     try:
         parse_semver(text)
     except Exception:  # noqa: BLE001 - the reader of versions has an error of its own, and any failure means the same
@@ -110,7 +107,7 @@ _SIGN: Final = {"==": ">="}
 
 
 def of_suffix(node: tree.AstNode, candidates: Sequence[Candidate]) -> str:
-    """Values are read bare: `….productName.string` and `device.attributes["model"].string` are no fields."""
+    """Hint on a type suffix: `….productName.string` and `device.attributes["model"].string` are not fields."""
     comparison = expressions.comparison_of(node)
     read = comparison.read if comparison is not None else expressions.read_of(node)
     wanted = comparison.constant if comparison is not None else None
@@ -126,17 +123,17 @@ def of_suffix(node: tree.AstNode, candidates: Sequence[Candidate]) -> str:
 def _of_bare_domain(read: Read, wanted: object, candidates: Sequence[Candidate]) -> str:
     """`device.attributes["model"].string`: the name stands where the domain belongs."""
     which = "capacity" if read.is_capacity else "attributes"
-    told = f'device.{which}["{read.domain}"].{read.name} has no driver domain, and a value is read without .{read.name}'
+    text = f'device.{which}["{read.domain}"].{read.name} has no driver domain, and a value is read without .{read.name}'
     ways = (read.is_capacity, not read.is_capacity)
     meant = next((found for way in ways if (found := _meant(read.domain, wanted, candidates, is_capacity=way))), None)
     if meant is None:
         domain = _driver(candidates)
-        return f"{told}: as in {written(Read(read.is_capacity, domain, '<name>'))}"
-    return f"{told}: write {written(meant)}{_holding(wanted, meant, candidates)}"
+        return f"{text}: as in {written(Read(read.is_capacity, domain, '<name>'))}"
+    return f"{text}: write {written(meant)}{_holding(wanted, meant, candidates)}"
 
 
 def _holding(wanted: object, read: Read, candidates: Sequence[Candidate]) -> str:
-    """Complete a comparison with a text by a published value that has it in it."""
+    """Complete a comparison with a text by the most similar published value."""
     if not isinstance(wanted, str):
         return ""
     texts = [str(each) for each in scalars(candidates, read, AttributeKind.STRING)]
@@ -145,7 +142,7 @@ def _holding(wanted: object, read: Read, candidates: Sequence[Candidate]) -> str
 
 
 def _meant(name: str, wanted: object, candidates: Sequence[Candidate], *, is_capacity: bool) -> Read | None:
-    """Find the attribute that is called nearly so, or else that has nearly the wanted text as its value."""
+    """Find the attribute with the most similar name, or with a value similar to the wanted text."""
     reads = _reads(candidates, is_capacity=is_capacity)
     if isinstance(wanted, str) and not is_capacity:
         for read in reads:
@@ -158,7 +155,7 @@ def _meant(name: str, wanted: object, candidates: Sequence[Candidate], *, is_cap
 
 
 def of_comparison(node: tree.AstNode, candidates: Sequence[Candidate]) -> str:
-    """An attribute that is a capacity, with what it is compared with made a quantity."""
+    """Hint on a capacity that is read as an attribute; the constant becomes a quantity."""
     comparison = expressions.comparison_of(node)
     if comparison is None or comparison.read.is_capacity or _is_published(comparison.read, candidates):
         return ""
@@ -171,7 +168,7 @@ def of_comparison(node: tree.AstNode, candidates: Sequence[Candidate]) -> str:
 
 
 def of_read(node: tree.AstNode, candidates: Sequence[Candidate]) -> str:
-    """A name that none of the devices publishes, and the nearest that they do."""
+    """Hint on a name that no device publishes, with the most similar one."""
     read = expressions.read_of(node)
     if read is None or _is_published(read, candidates):
         return ""
@@ -188,11 +185,11 @@ def of_read(node: tree.AstNode, candidates: Sequence[Candidate]) -> str:
     names = [each.name for each in reads if each.domain in {read.domain, ""} or not read.domain]
     close = nearest(read.name, names or [each.name for each in reads])
     found = next((each for each in reads if each.name == close), None)
-    told = f"no device that could be selected publishes {what} {read.name} under {read.domain or 'its driver'}"
+    text = f"no device that could be selected publishes {what} {read.name} under {read.domain or 'its driver'}"
     if found is not None:
-        return f"{told}: write {written(found)}"
+        return f"{text}: write {written(found)}"
     known = [each.name for each in reads]
-    return f"{told}: there are {listed(known)}" if known else f"{told}, nor any other"
+    return f"{text}: there are {listed(known)}" if known else f"{text}, nor any other"
 
 
 def _is_published(read: Read, candidates: Sequence[Candidate]) -> bool:
@@ -200,7 +197,7 @@ def _is_published(read: Read, candidates: Sequence[Candidate]) -> bool:
 
 
 def _reads(candidates: Sequence[Candidate], *, is_capacity: bool) -> list[Read]:
-    """Give everything that is published, each once; the drivers' own before shared domains."""
+    """Give everything that is published, each once; the drivers' domains first."""
     found = dict.fromkeys(
         (domain != each.driver, domain, name)
         for each in candidates

@@ -1,8 +1,8 @@
-"""Selectors cut into the conditions that must all hold; the one that fails is explained.
+"""
+Selectors split into conditions that must all hold: the one that fails is explained.
 
-matchAttribute over attributes that the selected devices do not publish.
-
-Expressions that do not compile, where it is clear what they mean: the same comparison as the language has it.
+Also matchAttribute over attributes that the selected devices do not publish, and expressions that do not compile but
+have a clear meaning.
 """
 
 import functools
@@ -27,15 +27,15 @@ def of_match(attribute: AttributeName, selected: Mapping[str, Sequence[Candidate
     """
     Say for which request no device publishes a constraint's attribute, and which one they share instead.
 
-    `selected` are the devices that match each request, by its name; `others` are those that match none.
+    `selected` are the matching devices by request name; `others` match no request.
     """
     name = f"{attribute.domain}/{attribute.id}"
     for request, candidates in selected.items():
         if not candidates or any(lookup(each.driver, each.device, attribute) for each in candidates):
             continue
-        told = f"no device that request {request} selects publishes {name}"
+        text = f"no device that request {request} selects publishes {name}"
         if any(lookup(each.driver, each.device, attribute) for each in others):
-            told += ", only others do"
+            text += ", only others do"
         every = [
             {f"{domain}/{each}" for domain, each in published.names(candidate, is_capacity=False)}
             for group in selected.values()
@@ -44,13 +44,13 @@ def of_match(attribute: AttributeName, selected: Mapping[str, Sequence[Candidate
         in_all = set.intersection(*every) if every else set()
         known = {each.partition("/")[2]: each for each in sorted(in_all)}
         close = nearest(attribute.id, known)
-        return f"{told}: write {known[close]}" if close else told
+        return f"{text}: write {known[close]}" if close else text
     return ""
 
 
 @functools.lru_cache(maxsize=256)
 def of_uncompiled(expression: str) -> str:
-    """Write the first comparison of a quantity or version that is not made by a method; empty where there is none."""
+    """Rewrite the first comparison of a quantity or version by operators as a method call; empty if there is none."""
     if len(expression) > _LONGEST:
         return ""
     try:
@@ -88,20 +88,20 @@ def _by_method(comparison: Comparison) -> str:
 
 _MOST_CANDIDATES: Final = 512
 _MOST_COSTLY: Final = 16
-"""Devices that selectors with loops are tried on."""
+"""The most devices for selectors with loops."""
 _MOST_NODES: Final = 100
 _LONGEST: Final = 4096
-"""Characters of selectors: those that are longer were made by programs."""
+"""The most characters of selectors; longer ones are generated."""
 
 
 class Term(NamedTuple):
-    """One condition of a selector, with what evaluates it alone."""
+    """One condition of a selector, with its own program."""
 
     node: tree.AstNode
     selector: Selector
 
     def holds(self, candidate: Candidate, budget: EvaluationBudget | None) -> bool:
-        """Decide whether a device meets it; a failure is no."""
+        """Whether a device meets the condition; a failure counts as no."""
         return self.selector.evaluate(candidate.driver, candidate.device, budget=budget) is True
 
 
@@ -109,10 +109,9 @@ def of_selectors(
     selectors: Sequence[str], candidates: Sequence[Candidate], budget: EvaluationBudget | None = None
 ) -> str:
     """
-    Say why selectors (all of which must hold) select none of some devices, and what to write instead.
+    Say why selectors (all must hold) select none of some devices, and what to write instead.
 
-    Empty where they do select one, and where nothing helpful can be said. Raises EvaluationStopped where the budget
-    does not suffice to tell.
+    Empty if they select one, or if nothing useful is known. Raises EvaluationStopped if the budget does not suffice.
     """
     if sum(map(len, selectors)) > _LONGEST:
         return ""
@@ -133,21 +132,21 @@ def of_selectors(
 
 
 def is_selected(selectors: Sequence[str], candidate: Candidate, budget: EvaluationBudget | None = None) -> bool:
-    """Whether all of some selectors select a device. Raises EvaluationStopped."""
+    """Whether all selectors select a device. Raises EvaluationStopped."""
     compiled = (compile_selector(text) for text in selectors)
     return all(each.evaluate(candidate.driver, candidate.device, budget=budget) is True for each in compiled)
 
 
 @dataclass(slots=True, eq=False)
 class _Effort:
-    """What may still be spent on one explanation: parts of conditions that are looked at, and evaluations."""
+    """The rest of the limits of one explanation: nodes of conditions, and evaluations."""
 
     nodes_left: int
     budget: EvaluationBudget | None
 
 
 class _Culprit(NamedTuple):
-    """A condition that fails, by its place, and the devices to judge it against."""
+    """The position of a failing condition, and the devices to compare it with."""
 
     term: int
     judged: list[Candidate]
@@ -155,11 +154,11 @@ class _Culprit(NamedTuple):
 
 def _culprits(holds: list[list[bool]], kinds: list[Candidate]) -> Iterator[_Culprit]:
     """
-    Give conditions that fail, the most telling first.
+    Give failing conditions, the most likely mistake first.
 
-    One that alone is in the way is judged against the devices that meet all others: those that no device meets come
-    first, then the last written (what is wanted of a device follows which one it is). Then those that no device meets,
-    against every one; then the first that leaves none, against those that were left.
+    First conditions that are the only failing one for some devices, compared with these devices: those that no device
+    meets before the others, later ones before earlier ones. Then conditions that no device meets, compared with all
+    devices; then the first condition that leaves no device, compared with the devices left before it.
     """
     alone, never = [], []
     for index, row in enumerate(holds):
@@ -184,10 +183,10 @@ def _culprits(holds: list[list[bool]], kinds: list[Candidate]) -> Iterator[_Culp
 
 
 def _explained(node: tree.AstNode, candidates: Sequence[Candidate], effort: _Effort) -> str:
-    """Go through the parts of a condition and give the first thing that can be said."""
+    """Go through the nodes of a condition and give the first hint."""
     effort.nodes_left -= 1
     if effort.nodes_left < 0 or _holds_somewhere(node, candidates, effort.budget):
-        return ""  # of alternatives joined by `||`, or below a negation: not what is in the way
+        return ""  # it holds somewhere (an operand of `||` or `!`), so it is not the cause
     for rule in _RULES:
         hint = rule(node, candidates)
         if hint:
@@ -196,7 +195,7 @@ def _explained(node: tree.AstNode, candidates: Sequence[Candidate], effort: _Eff
 
 
 def _holds_somewhere(node: tree.AstNode, candidates: Sequence[Candidate], budget: EvaluationBudget | None) -> bool:
-    """Whether a part holds for some device; parts that loop are not looked into, as if they did."""
+    """Whether a subtree holds for some device; subtrees with loops count as holding."""
     if _loops(node):
         return True
     try:
@@ -224,7 +223,7 @@ _RULES: Final[tuple[_Rule, ...]] = (
 
 @functools.lru_cache(maxsize=64)  # of selectors with at most _LONGEST characters
 def _terms(text: str) -> tuple[Term, ...]:
-    """Cut an expression at its outermost `&&`; nothing for what cannot be compiled in parts."""
+    """Split an expression at its outermost `&&`; empty if its parts do not compile."""
     try:
         return tuple(Term(node, Selector(text, compile_part(node))) for node in _conjuncts(parse(text)))
     except ExpressionError:
@@ -240,7 +239,7 @@ def _conjuncts(node: tree.AstNode) -> Iterator[tree.AstNode]:
 
 
 def _kinds(candidates: Sequence[Candidate], terms: Sequence[Term], most: int) -> list[Candidate]:
-    """Keep one device of each kind: of one driver, with the same names, sizes, and values of what is read."""
+    """Keep one device of each kind: driver, names, sizes, and values that the terms read."""
     reads = [
         read
         for term in terms

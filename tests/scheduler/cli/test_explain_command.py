@@ -48,7 +48,7 @@ def save(path: Path, *objects: Any, pods: tuple[Pod, ...]) -> Path:
     return path
 
 
-def test_the_story_of_a_pod_that_waits(saved: Path, capsys: Capture) -> None:
+def test_the_diagnosis_of_a_pod_that_waits(saved: Path, capsys: Capture) -> None:
     status = m.run("explain", "pod", "default/p", "--snapshot", saved)
 
     text = capsys.readouterr().out
@@ -59,8 +59,8 @@ def test_the_story_of_a_pod_that_waits(saved: Path, capsys: Capture) -> None:
         "12 nodes: n0 … n11\n"
         "  REQUEST  NEEDS  MATCH  FREE  UNTAINTED  ALIGNED  FIT TOGETHER\n"
         "  gpus         4      8     6          6        3             3\n"
-        "  cannot all hold: request gpus: 4 devices; the same resource.kubernetes.io/pcieRoot; devices in use\n"
-        "  by default/g0, default/h0\n"
+        "  conflict: request gpus: 4 devices; the same resource.kubernetes.io/pcieRoot; devices in use by\n"
+        "  default/g0, default/h0\n"
         "\n"
         "1 node: control\n"
         "  node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }\n"
@@ -80,7 +80,8 @@ def test_what_a_node_lacks_is_said_once(tmp_path: Path, capsys: Capture) -> None
 
     text = capsys.readouterr().out
     assert "  Insufficient cpu: 100 needed, 64 left\n" in text
-    assert "cannot hold" not in text
+    assert "not possible" not in text
+    assert "conflict" not in text
 
 
 def test_a_pod_that_fits_is_placed(saved: Path, capsys: Capture) -> None:
@@ -145,4 +146,4 @@ def test_a_member_of_a_gang_that_fits_alone_is_told_of_its_gang(tmp_path: Path, 
 
     assert m.run("explain", "pod", "p", "--snapshot", tmp_path / "case.json") == 1
     text = capsys.readouterr().out
-    assert "Pod default/p waits. Alone it would fit on 1 node.\n  gang t waits for members: 1 of 3 exist" in text
+    assert "Pod default/p waits. It would fit alone on 1 node.\n  gang t waits for members: 1 of 3 exist" in text

@@ -75,7 +75,7 @@ def test_what_is_known_already_is_no_transition() -> None:
 
 
 def test_a_value_of_another_kind_is_a_defect() -> None:
-    with pytest.raises(TypeError, match="persistentvolumes carries a VolumeClaim"):
+    with pytest.raises(TypeError, match=f"persistentvolumes carries a {type(DATA).__name__}"):
         Cluster().apply(Change(kind=Kind.VOLUMES, key="x", value=DATA))
 
 

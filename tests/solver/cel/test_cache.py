@@ -1,4 +1,4 @@
-"""What is in use stays, and the bytes are bounded."""
+"""Entries in use stay, and the bytes are bounded."""
 
 from hypothesis import given
 from hypothesis import strategies as st

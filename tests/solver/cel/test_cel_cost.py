@@ -1,4 +1,4 @@
-"""No expression takes long, whatever it does."""
+"""No expression takes long."""
 
 import time
 

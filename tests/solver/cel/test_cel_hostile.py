@@ -1,4 +1,4 @@
-"""One tenant's expression can neither end a solve nor hold it: everything is bounded and paid for before it runs."""
+"""No tenant's expression can end or delay a solve: everything is bounded and paid for before it runs."""
 
 import sys
 import tracemalloc

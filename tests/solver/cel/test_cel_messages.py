@@ -1,4 +1,4 @@
-"""What users write, and what they are told to write instead."""
+"""Common mistakes in expressions, and the message that says what to write instead."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Texts that are no expressions, and texts that are made to hurt."""
+"""Invalid expressions, and expressions that try to exhaust the parser."""
 
 import sys
 import time

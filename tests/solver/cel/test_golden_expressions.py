@@ -1,4 +1,4 @@
-"""The fixed table against the recorded answers of the real environment."""
+"""The table of expressions against the recorded answers of the Go implementation."""
 
 import pytest
 

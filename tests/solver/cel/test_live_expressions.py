@@ -1,4 +1,4 @@
-"""The fixed table and random expressions, put to the real environment now."""
+"""The table and random expressions against the Go implementation."""
 
 from collections.abc import Iterator
 

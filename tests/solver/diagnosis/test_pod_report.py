@@ -1,4 +1,4 @@
-"""The story of one pod: kinds of nodes, counts, the conflict, and changes that were solved."""
+"""The report on one pod: groups of nodes, device counts, the conflict, and changes that were solved."""
 
 import itertools
 from collections.abc import Sequence
@@ -127,7 +127,7 @@ def test_a_taint_of_the_node() -> None:
     assert only(found).objections == ("node(s) had untolerated taint {special: }",)
 
 
-def test_a_change_that_would_not_be_enough_is_not_told() -> None:
+def test_a_change_that_is_not_enough_is_not_reported() -> None:
     found = diagnose(
         b.node("n1", taints=(b.taint("special"),)),
         b.gpu_slice("n1", count=1),
@@ -192,7 +192,7 @@ def test_a_cordon_in_the_way_is_named_with_its_node() -> None:
     assert messages(found) == ["uncordon node n2"]
 
 
-def test_of_a_request_only_the_largest_number_that_fits_is_told() -> None:
+def test_only_the_largest_count_that_fits_is_reported() -> None:
     found = diagnose(
         b.node("n1"),
         b.node("n2"),
@@ -228,7 +228,7 @@ def test_alternatives_are_counted_each() -> None:
     assert [each.request for each in only(found).requests] == ["r/four", "r/three"]
 
 
-def test_a_pod_that_lost_hears_to_whom_and_whether_it_is_proven() -> None:
+def test_an_outranked_pod_names_the_winners_and_whether_it_is_proven() -> None:
     first, second = b.pod("first", "a", priority=5), b.pod("second", "c")
     found = diagnose(
         b.node("n1"),
@@ -306,7 +306,7 @@ def test_no_part_of_a_conflict_is_one() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 6, 7, 8])
-def test_every_change_that_is_told_lets_the_pod_in(count: int) -> None:
+def test_the_pod_fits_after_every_reported_change(count: int) -> None:
     objects = (
         b.node("n1"),
         b.gpu_slice("n1", count=7),
@@ -325,7 +325,7 @@ def test_every_change_that_is_told_lets_the_pod_in(count: int) -> None:
         assert any(each.startswith(f"{free} instead of {count}") for each in messages(found))
 
 
-def test_requests_of_equal_names_in_several_claims_are_told_apart() -> None:
+def test_requests_of_equal_names_in_several_claims_are_distinguished() -> None:
     pod = b.pod("p", "c", "d")
     found = diagnose(
         b.node("n1"),

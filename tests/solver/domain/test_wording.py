@@ -1,4 +1,4 @@
-"""Which existing name is meant."""
+"""Which known name is suggested for an unknown one."""
 
 from collections.abc import Sequence
 

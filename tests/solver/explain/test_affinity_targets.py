@@ -1,4 +1,4 @@
-"""Required pod affinity that nobody answers is said with whom it is about, and what is there instead."""
+"""Required pod affinity that selects no running pod: the message names the term and the nearest label."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def test_a_label_that_no_pod_has_is_put_right_by_the_nearest() -> None:
     assert said == f"pod affinity apps=web: {here}, none has a label apps: did you mean app?"
 
 
-def test_pods_of_other_namespaces_are_not_told_of() -> None:
+def test_pods_of_other_namespaces_are_not_named() -> None:
     snapshot = b.snapshot(NODES, neighbour("web-0", app="webserver", on="n1", namespace="secret"))
 
     assert hints(snapshot, neighbour("p", affinity=[term(app="web-server")])) == {
@@ -55,7 +55,7 @@ def test_a_topology_that_no_node_knows_is_the_trouble() -> None:
     }
 
 
-def test_whom_it_waits_for_may_wait_too() -> None:
+def test_the_pods_that_it_selects_may_wait_too() -> None:
     server, client = neighbour("web-0", app="web", cpu=1000), neighbour("p", affinity=[term(app="web")])
 
     assert hints(b.snapshot(NODES), server, client)["p"] == [

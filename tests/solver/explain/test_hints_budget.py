@@ -1,4 +1,4 @@
-"""Hints are looked for within a share of a decision: many misspelt selectors at once cost no more than some do."""
+"""Hints have a share of a decision: many misspelt selectors at once cost no more than a few."""
 
 import pytest
 

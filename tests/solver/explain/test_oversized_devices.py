@@ -1,4 +1,4 @@
-"""Devices that take more of a node than the node has (KEP-5517): who waits for that, who does not, and what is said."""
+"""Devices that take more of a node than it has (KEP-5517): which pods wait for it, and the message."""
 
 import pytest
 from msgspec.structs import replace
@@ -78,7 +78,7 @@ def test_all_devices_of_one_driver_do_not_wait_for_those_of_another(other: Resou
 @pytest.mark.parametrize(
     ("tells", "text"), [(True, TEXT), (False, "request r: a matching device takes more of its node than it has")]
 )
-def test_who_asks_for_all_devices_hears_which_is_too_large(*, tells: bool, text: str) -> None:
+def test_a_request_for_all_devices_names_the_device_that_is_too_large(*, tells: bool, text: str) -> None:
     policy = Policy(tells_inventory=tells)
     plan = checked(N1, b.gpu_slice("n1", count=2), HUGE, asking(), pods=[pod()], policy=policy)
 
@@ -87,7 +87,7 @@ def test_who_asks_for_all_devices_hears_which_is_too_large(*, tells: bool, text:
     assert s.messages(plan, "p") == [lead, text]
 
 
-def test_who_asks_for_one_device_hears_that_the_only_one_is_too_large() -> None:
+def test_a_request_for_one_device_says_that_the_only_one_is_too_large() -> None:
     plan = checked(N1, HUGE, asking(AllocationMode.EXACT_COUNT), pods=[pod()])
 
     lead = "request r: needs 1 device, 1 matches, 0 free, 1 that take more of their node than it has"

@@ -1,4 +1,4 @@
-"""What a person reads when a pod waits: the words, the code, and for how many nodes it holds."""
+"""The reasons of unplaced pods: code, message and node count."""
 
 from collections.abc import Sequence
 
@@ -287,7 +287,7 @@ ONE_REASON: tuple[Row, ...] = (
 
 
 @pytest.mark.parametrize(("objects", "told"), [row[1:] for row in ONE_REASON], ids=[row[0] for row in ONE_REASON])
-def test_a_pod_is_told(objects: Sequence[s.Objects], told: Told) -> None:
+def test_a_pod_has_the_reason(objects: Sequence[s.Objects], told: Told) -> None:
     assert reasons(objects, POD) == [told]
 
 
@@ -337,7 +337,7 @@ def test_nodes_are_counted_by_what_each_fails_first() -> None:
     ]
 
 
-def test_every_resource_that_is_short_is_told() -> None:
+def test_every_insufficient_resource_is_a_reason() -> None:
     pod = b.pod("p", cpu=65, memory="1Ti", extended={"example.com/x": 1})
     assert [message for _, message, _ in reasons((N1,), pod)] == [
         "Insufficient cpu",
@@ -354,7 +354,7 @@ def test_a_full_node_has_too_many_pods() -> None:
     assert reasons((b.node("n1", pods=1), running), b.pod("p")) == [(ReasonCode.NODE_RESOURCES, "Too many pods", 1)]
 
 
-def test_a_pod_that_lost_hears_to_whom_as_far_as_they_are_of_its_namespace() -> None:
+def test_an_outranked_pod_names_the_winners_of_its_namespace() -> None:
     winners = [b.pod("mine", cpu=4, priority=1), b.pod("foreign", namespace="team", cpu=4, priority=1)]
     told = reasons((b.node("n1", cpu=8),), *winners, b.pod("p", cpu=2))
     assert told[0] == (ReasonCode.OUTRANKED, OUTRANKED.replace("the room;", "the room (such as mine);"), 0)
@@ -394,7 +394,7 @@ def test_a_label_that_some_node_has_is_no_mistake() -> None:
     assert len(reasons((node, b.node("n2")), b.pod("p", node_selector={"zone": "a"}))) == 2
 
 
-def test_a_pod_that_is_larger_than_every_node_hears_of_the_largest() -> None:
+def test_a_pod_that_is_larger_than_every_node_names_the_largest() -> None:
     told = reasons((b.node("n1", cpu=8), b.node("n2", cpu=12)), b.pod("p", cpu=900))
     assert told == [
         (ReasonCode.NODE_TOO_SMALL, "Insufficient cpu", 2),
@@ -453,7 +453,7 @@ def test_the_condition_says_how_many_would_fit(constraints: Sequence[Constraint]
     assert s.messages(decided, "p")[0].partition("; hint: ")[2] == hint
 
 
-def test_a_pod_whose_claim_is_pinned_to_a_full_node_hears_that_no_other_helps() -> None:
+def test_a_pod_whose_claim_is_allocated_on_a_full_node_says_that_no_other_node_helps() -> None:
     decided = s.plan(
         b.node("n1", cpu=1),
         b.node("control", taints=(b.taint("control-plane"),)),

@@ -1,4 +1,4 @@
-"""What keeps a pod from being considered at all: one row per objection, with its words."""
+"""Reasons against a pod before any node is looked at: one row per reason, with its message."""
 
 import pytest
 from msgspec.structs import replace

@@ -1,4 +1,4 @@
-"""What keeps a pod from a node, in the words that kube-scheduler uses."""
+"""Reasons against a node, in kube-scheduler's words."""
 
 import pytest
 from msgspec.structs import replace

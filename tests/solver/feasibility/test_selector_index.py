@@ -1,4 +1,4 @@
-"""Whom terms are about: the same as asked one by one, at the cost of those that demand what a pod has."""
+"""The terms that select a pod: the same as by trying each, at the cost of those whose anchor the pod has."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The door to CEL: names, caching, and that nothing comes out of it but a decision."""
+"""The door to CEL: names, caching, and that an evaluation always ends in a decision."""
 
 import threading
 from collections.abc import Mapping
@@ -89,7 +89,7 @@ def test_results_remembered_for_one_device_are_not_given_for_another(
     assert selector.evaluate(_DRIVER, _device(a=first, **extra)) is True
 
 
-def test_two_spellings_of_one_quantity_are_told_apart() -> None:
+def test_two_spellings_of_one_quantity_are_different_keys() -> None:
     selector = Selector(f'device.capacity["{_DRIVER}"].m.isInteger()')
     assert selector.evaluate(_DRIVER, _device({"m": "2"})) is True
     assert selector.evaluate(_DRIVER, _device({"m": "2000m"})) is False

@@ -1,4 +1,4 @@
-"""Which tolerations cover which taints, and which taints keep work away."""
+"""Which tolerations tolerate which taints, and which taints exclude pods."""
 
 import pytest
 

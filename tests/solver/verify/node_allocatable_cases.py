@@ -1,4 +1,4 @@
-"""A plan with devices that take of their node's own resources, and ways to break it; part of `test_broken_rules`."""
+"""Devices that take of their node's resources (KEP-5517), and ways to break the plan; part of `test_broken_rules`."""
 
 from collections.abc import Callable
 

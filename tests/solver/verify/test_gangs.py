@@ -1,4 +1,4 @@
-"""The checker notices gangs in part and pods apart, and nothing else about them."""
+"""The checker finds partial gangs and gangs outside of one topology domain, and nothing else about them."""
 
 from collections.abc import Callable
 

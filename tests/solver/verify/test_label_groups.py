@@ -1,4 +1,4 @@
-"""Whom selectors select among pods: the same as asked pod by pod, which is what it does not do."""
+"""Which pods a label selector selects: the same as by trying each pod, without doing so."""
 
 import pytest
 from hypothesis import given

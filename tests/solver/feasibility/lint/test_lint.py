@@ -47,12 +47,12 @@ ROWS = [
         [f'({A}.model == "H100" || {A}.model == "B200") && {A}.cores == 7'],
         "no cores is 7: there is 132",
     ),
-    ("another type", [f'{A}.cores == "72"'], 'cores is an int, and "72" is none: as in 72'),
+    ("another type", [f'{A}.cores == "72"'], 'cores is an int, not "72": write for example 72'),
     ("a search", [f'{A}.model.startsWith("NVIDIA")'], 'no model startsWith "NVIDIA": there is "A10", "H100"'),
     (
         "just the size",
         [f'{C}.memory.isGreaterThan(quantity("80Gi"))'],
-        "no memory is larger than 80Gi, and the largest is just that: write compareTo(…) >= 0",
+        "no memory is larger than 80Gi, but the largest is equal: write compareTo(…) >= 0",
     ),
     (
         "at most",

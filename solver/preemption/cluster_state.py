@@ -107,15 +107,11 @@ class ClusterState:
 
     def is_local(self, batch: Batch, running: RunningPods) -> bool:
         """Whether pods on other nodes have no say in where the pods of a batch may run."""
-        return self.is_independent(batch, running) and not any(pod.host_ports or pod.volumes for pod in batch.pods)
-
-    def is_independent(self, batch: Batch, running: RunningPods) -> bool:
-        """Whether no rule between pods concerns the pods of a batch, neither their own nor one of a running pod."""
         if any(gang.levels for gang in batch.gangs):
             return False
         labels = {each.name: each.labels for each in self.origin.namespaces}
         return not any(
-            has_inter_pod_rules(pod)
+            is_coupled(pod)
             or running.keep_away(described(pod.id.namespace, labels.get(pod.id.namespace, ()), pod.labels))
             for pod in batch.pods
         )
@@ -156,9 +152,10 @@ class ClusterState:
         )
 
 
-def has_inter_pod_rules(pod: Pod) -> bool:
-    """Whether a pod has required or preferred affinity, anti-affinity, or required topology spread."""
-    return bool(pod.affinity or pod.anti_affinity or any(each.is_required for each in pod.spread))
+def is_coupled(pod: Pod) -> bool:
+    """Whether other pods, wherever they run, may keep a pod from a node: by affinity, spread, ports or volumes."""
+    is_spread = any(each.is_required for each in pod.spread)
+    return bool(pod.affinity or pod.anti_affinity or is_spread or pod.host_ports or pod.volumes)
 
 
 def _gangs(pods: Iterable[Pod]) -> Iterator[tuple[GangId, PodId]]:

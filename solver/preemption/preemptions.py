@@ -21,6 +21,8 @@ from solver.domain import (
 from solver.preemption.dry_run import PreemptionCandidate, Preemptor
 from solver.preemption.victims import VictimUnit
 
+_HOSTNAME: Final = "kubernetes.io/hostname"
+"""The topology of single nodes."""
 _SHOWN: Final = 3
 """Names of victims in a message."""
 LATER: Final = Reason(code=ReasonCode.BUDGET, message="preemption: it is tried again soon")
@@ -53,13 +55,14 @@ def split(
     Split a decision into parts that do not depend on each other; with `is_whole` there is one part.
 
     Preemptors are connected by nodes, by victims that run on the nodes of both, and by claims that are allocated for
-    both. There is one part, too, where a victim runs on no node of the preemptors.
+    both. There is one part, too, where a victim runs on no node of the preemptors, or a rule between pods reaches over
+    nodes: the preemptors that come first would not fit without the later ones, or beside the later ones' victims.
     """
     made = {each.claim for each in found.placed.allocations}
     at = {each.pod: each for each in found.placed.placements}
     placed = [preemptor for preemptor in preemptors if preemptor[0].id in at]
     used = {each.node for each in at.values()}
-    is_whole = is_whole or not all(unit.nodes & used for unit in found.evicted)
+    is_whole = is_whole or not all(unit.nodes & used for unit in found.evicted) or _reach_over_nodes(placed, found)
     groups: list[_Group] = []
     for preemptor in placed:
         seats = [at[pod.id] for pod in preemptor]
@@ -70,6 +73,15 @@ def split(
         groups = [group for group in groups if not (is_whole or group.meets(own))]
         groups.append(_merged([*meeting, own]))
     return _parts(groups, found)
+
+
+def _reach_over_nodes(preemptors: Sequence[Preemptor], found: PreemptionCandidate) -> bool:
+    """Whether a rule between pods may couple preemptors, or a preemptor and a victim, on different nodes."""
+    pods = [pod for preemptor in preemptors for pod in preemptor]
+    if any(pod.affinity or any(each.is_required for each in pod.spread) for pod in pods):
+        return True
+    pods += (pod for unit in found.evicted for pod in unit.pods)
+    return any(term.topology_key != _HOSTNAME for pod in pods for term in pod.anti_affinity)
 
 
 def _merged(groups: Sequence[_Group]) -> _Group:

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from solver import solve
-from solver.domain import Batch, Budget, Claim, ConsumerReference, Gang, GangId, Pod, Policy, ReasonCode
+from solver.domain import Batch, Budget, Claim, ConsumerReference, Gang, GangId, Pod, Policy, PreemptionRules, ReasonCode
 from solver.preemption import preempt
 from solver.preemption.cluster_state import ClusterState
 from solver.verify import check
@@ -200,6 +200,24 @@ def test_all_consumers_of_a_shared_claim_go() -> None:
 
     assert victims(decide(snapshot, b.pod("high", "one", priority=1), rules=DEVICES)) == ["p2"]
     assert victims(decide(snapshot, b.pod("high", "two", priority=1), rules=DEVICES)) == ["p0", "p1", "p2"]
+
+
+@pytest.mark.parametrize("rules", [RULES, DEVICES], ids=["devices stay", "devices are freed"])
+def test_a_claim_may_be_shared_with_a_victim(rules: PreemptionRules) -> None:
+    snapshot = b.snapshot(
+        b.node("n1", cpu=2),
+        b.gpu_slice("n1", count=1),
+        b.gpu_class(),
+        holding("shared", "n1", "gpu-0", consumers=("low",)),
+        running("low", "n1", "shared", cpu=1),
+        running("old", "n1", cpu=1, seconds=9000),
+    )
+    high = b.pod("high", "shared", cpu=1, priority=10)
+
+    plan = decide(snapshot, high, rules=rules)
+
+    assert victims(plan) == ["low"]
+    assert check(snapshot, Batch(pods=(high,)), plan, Policy(preemption=rules)) == ()
 
 
 def test_pods_with_devices_stay_for_their_minimum_run_time() -> None:

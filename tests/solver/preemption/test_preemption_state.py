@@ -10,6 +10,7 @@ from solver.domain import Batch, Budget, Gang, GangId, Plan, Pod, Policy, Preemp
 from solver.preemption import victim_model
 from solver.verify import check
 from tests.support import builders as b
+from tests.support.neighbour_builders import spread
 from tests.support.preemption_cases import (
     DEVICES,
     FINALIZER,
@@ -94,6 +95,26 @@ def test_pods_on_different_nodes_are_helped_apart() -> None:
 
     assert [len(each.victims) for each in plan.preemptions] == [1, 1]
     assert [len(each.placements) for each in plan.preemptions] == [1, 1]
+
+
+def test_pods_whose_topology_spread_needs_each_other_are_one_preemption() -> None:
+    """Zone b has one pod more already: a second one may run there only once the other preemptor runs in zone a."""
+    labels = {"app": "new"}
+    nodes = [b.node(f"n{zone}", cpu=2, labels={"zone": zone}) for zone in "ab"]
+    same = running("same", "nb", priority=10, labels=labels)
+    snapshot = b.snapshot(nodes, [running(f"p{zone}", f"n{zone}", cpu=2) for zone in "ab"], same)
+    pods = [
+        replace(
+            b.pod(f"high-{number}", cpu=2, priority=10, labels=labels, node_selector={"zone": zone}),
+            spread=(spread("zone", app="new"),),
+        )
+        for number, zone in enumerate("ba")
+    ]
+
+    plan = decided(snapshot, *pods)
+
+    assert victims(plan) == ["pa", "pb"]
+    assert [len(each.placements) for each in plan.preemptions] == [2]
 
 
 def test_the_bound_on_evictions_and_budgets_hold_for_all_of_them() -> None:

@@ -197,23 +197,23 @@ def _without_lost(problem: Problem, settled: Settled, solve_part: Callable[[Batc
     return structs.replace(plan, unplaced=tuple(waiting[pod.id] for pod in batch.pods if pod.id in waiting))
 
 
-def _with_preemptions(problem: Problem, plan: Plan, budget: Budget, engine: Engine) -> preempt.PreemptedPlan:
+def _with_preemptions(problem: Problem, plan: Plan, budget: Budget, engine: Engine) -> preempt.Extended:
     """Add preemptions; where that raises the plan is good without them, and the report says what was wrong."""
     try:
-        return preempt.add_preemptions(problem, plan, budget, engine)
+        return preempt.extended(problem, plan, budget, engine)
     except MemoryError:
         raise
     except Exception as error:
         if not budget.is_forgiving:
             raise
         defect = f"preemption: {type(error).__name__}: {error}"
-        return preempt.PreemptedPlan(structs.replace(plan, report=structs.replace(plan.report, defect=defect)), None)
+        return preempt.Extended(structs.replace(plan, report=structs.replace(plan.report, defect=defect)), None)
 
 
 def _searched(problem: Problem, start: Solution, budget: Budget) -> tuple[Searched, str]:
     """Search from a first solution; where the search contradicts itself give that one, and what was wrong."""
     try:
-        return scoring.search(problem, start, preempt.leave_time(problem, budget.sparing()).at("search")), ""
+        return scoring.search(problem, start, preempt.sparing(problem, budget.sparing()).at("search")), ""
     except MemoryError:
         raise
     except Exception as error:

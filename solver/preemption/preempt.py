@@ -39,7 +39,7 @@ _ROUNDS: Final = 4
 """Rounds of rearranging."""
 
 
-class PreemptedPlan(NamedTuple):
+class Extended(NamedTuple):
     """
     A plan with its preemptions.
 
@@ -50,11 +50,11 @@ class PreemptedPlan(NamedTuple):
     blocked: int | None
 
 
-def add_preemptions(problem: Problem, plan: Plan, budget: Budget, engine: Engine) -> PreemptedPlan:
+def extended(problem: Problem, plan: Plan, budget: Budget, engine: Engine) -> Extended:
     """Add preemptions to the plan of a problem, and the reasons that follow from them to its unplaced pods."""
     preemptors = _preemptors(problem, plan) if problem.policy.preemption.is_enabled and plan.unplaced else ()
     if not preemptors:
-        return PreemptedPlan(plan, None)
+        return Extended(plan, None)
     own = _own_time(budget)
     placed = {each.pod for each in plan.placements}
     planned = (pod.priority for pod in problem.batch.pods if pod.id in placed)
@@ -70,12 +70,12 @@ def add_preemptions(problem: Problem, plan: Plan, budget: Budget, engine: Engine
     )
     plan, state = _rearranged(context, plan, preemption_state.serve(context, plan))
     unplaced = tuple(with_reason(each, state.reasons.get(each.pod)) for each in plan.unplaced)
-    return PreemptedPlan(
+    return Extended(
         replace(plan, preemptions=state.preemptions, unplaced=unplaced), max(state.blocked, default=None)
     )
 
 
-def leave_time(problem: Problem, budget: Budget) -> Budget:
+def sparing(problem: Problem, budget: Budget) -> Budget:
     """Leave a fourth of the wall time to preemption, where a pod of the batch may have others evicted."""
     highest = max((pod.priority for pod in problem.batch.pods), default=0)
     if not problem.policy.preemption.is_enabled or highest <= _lowest_running(problem):

@@ -34,11 +34,11 @@ def find(dry_run: DryRun, most: int) -> PreemptionCandidate | None:
             placed = dry_run.place(evicted, dry_run.batch)
         if placed is not None:
             return dry_run.candidate(evicted, placed, is_proven=answer.is_proven and dry_run.are_all)
-    evicted = by_node(dry_run, most)
-    placed = dry_run.place(evicted, dry_run.batch) if evicted is not None else None
-    if evicted is None or placed is None:
+    reprieve = by_node(dry_run, most)
+    placed = dry_run.place(reprieve, dry_run.batch) if reprieve is not None else None
+    if reprieve is None or placed is None:
         return None
-    return dry_run.candidate(evicted, placed, is_proven=not evicted)
+    return dry_run.candidate(reprieve, placed, is_proven=not reprieve)
 
 
 def by_node(dry_run: DryRun, most: int) -> list[VictimUnit] | None:

@@ -1,9 +1,8 @@
 """
-Nodes that are kept for pods which were passed over for too long (see `domain.Hold`), as masks and limits.
+Reserved nodes (`domain.Hold`) as node masks and limits: no other pod takes the room of a pod that has waited too long.
 
-Who goes before the pods of a hold is not concerned: a higher priority, or the pods themselves. Of all others those
-that take devices stay away from the node where the hold is about devices, and the rest takes only what is left of cpu,
-memory and so on beside what the pods of the hold ask for.
+A reservation does not bind its own pods, nor pods of a higher priority. If it is for devices, all other pods that take
+devices lose its nodes. Pods without devices take what is left of cpu, memory and so on beside the reserved requests.
 """
 
 from collections.abc import Iterator
@@ -24,29 +23,31 @@ HELD: Final = Reason(
 
 
 def apply(problem: Problem) -> None:
-    """Keep the nodes of the batch's holds free of who comes later."""
-    for hold in problem.batch.holds:
-        nodes = [problem.inventory.node_index[name] for name in hold.nodes if name in problem.inventory.node_index]
+    """Apply the batch's reservations to the classes of a problem."""
+    for reservation in problem.batch.holds:
+        nodes = [
+            problem.inventory.node_index[name] for name in reservation.nodes if name in problem.inventory.node_index
+        ]
         if not nodes:
             continue
-        concerned = [each for each in problem.classes if not _goes_before(problem, each, hold)]
-        takers = [each for each in concerned if hold.takes_devices and _takes_devices(problem, each)]
+        bound = [each for each in problem.classes if not _has_precedence(problem, each, reservation)]
+        takers = [each for each in bound if reservation.takes_devices and _takes_devices(problem, each)]
         for each in takers:
             lost = {node for node in nodes if each.verdicts.allowed[node]}
             problem.held[each.index] = problem.held.get(each.index, frozenset()) | lost
             each.verdicts = narrowed(each.verdicts, dict.fromkeys(nodes, HELD))
-        rest = [each for each in concerned if each not in takers]
-        problem.limits += tuple(_limits(problem, hold, nodes, rest))
+        rest = [each for each in bound if each not in takers]
+        problem.limits += tuple(_limits(problem, reservation, nodes, rest))
 
 
-def _goes_before(problem: Problem, pod_class: PodClass, hold: Hold) -> bool:
-    if pod_class.priority > hold.priority:
+def _has_precedence(problem: Problem, pod_class: PodClass, reservation: Hold) -> bool:
+    if pod_class.priority > reservation.priority:
         return True
-    return any(problem.pod(position).uid in hold.uids for position in pod_class.members)
+    return any(problem.pod(position).uid in reservation.uids for position in pod_class.members)
 
 
 def _takes_devices(problem: Problem, pod_class: PodClass) -> bool:
-    """Whether a pod takes any device from others; admin access does not."""
+    """Whether a pod takes a device; admin access takes none."""
     asks = (
         ask
         for part in problem.parts_of(pod_class)
@@ -56,11 +57,11 @@ def _takes_devices(problem: Problem, pod_class: PodClass) -> bool:
     return any(not problem.demands[ask.demand].is_admin for ask in asks)
 
 
-def _limits(problem: Problem, hold: Hold, nodes: list[int], rest: list[PodClass]) -> Iterator[Limit]:
-    """What is left of each resource beside what the hold asks for."""
+def _limits(problem: Problem, reservation: Hold, nodes: list[int], rest: list[PodClass]) -> Iterator[Limit]:
+    """Limit each resource to what is left beside the reserved amount."""
     domain_of = np.full(problem.node_count, NO_DOMAIN, dtype=np.int64)
     domain_of[nodes] = np.arange(len(nodes))
-    for resource, amount in ((PODS, 1), *hold.requests):
+    for resource, amount in ((PODS, 1), *reservation.requests):
         takes = {
             each.index: taken
             for each in rest

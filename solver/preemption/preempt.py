@@ -70,9 +70,7 @@ def extended(problem: Problem, plan: Plan, budget: Budget, engine: Engine) -> Ex
     )
     plan, state = _rearranged(context, plan, preemption_state.serve(context, plan))
     unplaced = tuple(with_reason(each, state.reasons.get(each.pod)) for each in plan.unplaced)
-    return Extended(
-        replace(plan, preemptions=state.preemptions, unplaced=unplaced), max(state.blocked, default=None)
-    )
+    return Extended(replace(plan, preemptions=state.preemptions, unplaced=unplaced), max(state.blocked, default=None))
 
 
 def sparing(problem: Problem, budget: Budget) -> Budget:

@@ -1,5 +1,5 @@
 """
-Reserved nodes (`domain.Hold`) as node masks and limits: no other pod takes the room of a pod that has waited too long.
+Reserved nodes as node masks and limits: no other pod takes the room of a pod that has waited too long.
 
 A reservation does not bind its own pods, nor pods of a higher priority. If it is for devices, all other pods that take
 devices lose its nodes. Pods without devices take what is left of cpu, memory and so on beside the reserved requests.
@@ -23,27 +23,25 @@ HELD: Final = Reason(
 
 
 def apply(problem: Problem) -> None:
-    """Apply the batch's reservations to the classes of a problem."""
-    for reservation in problem.batch.holds:
-        nodes = [
-            problem.inventory.node_index[name] for name in reservation.nodes if name in problem.inventory.node_index
-        ]
+    """Keep the nodes of the batch's holds free of who comes later."""
+    for hold in problem.batch.holds:
+        nodes = [problem.inventory.node_index[name] for name in hold.nodes if name in problem.inventory.node_index]
         if not nodes:
             continue
-        bound = [each for each in problem.classes if not _has_precedence(problem, each, reservation)]
-        takers = [each for each in bound if reservation.takes_devices and _takes_devices(problem, each)]
+        concerned = [each for each in problem.classes if not _goes_before(problem, each, hold)]
+        takers = [each for each in concerned if hold.takes_devices and _takes_devices(problem, each)]
         for each in takers:
             lost = {node for node in nodes if each.verdicts.allowed[node]}
             problem.held[each.index] = problem.held.get(each.index, frozenset()) | lost
             each.verdicts = narrowed(each.verdicts, dict.fromkeys(nodes, HELD))
-        rest = [each for each in bound if each not in takers]
-        problem.limits += tuple(_limits(problem, reservation, nodes, rest))
+        rest = [each for each in concerned if each not in takers]
+        problem.limits += tuple(_limits(problem, hold, nodes, rest))
 
 
-def _has_precedence(problem: Problem, pod_class: PodClass, reservation: Hold) -> bool:
-    if pod_class.priority > reservation.priority:
+def _goes_before(problem: Problem, pod_class: PodClass, hold: Hold) -> bool:
+    if pod_class.priority > hold.priority:
         return True
-    return any(problem.pod(position).uid in reservation.uids for position in pod_class.members)
+    return any(problem.pod(position).uid in hold.uids for position in pod_class.members)
 
 
 def _takes_devices(problem: Problem, pod_class: PodClass) -> bool:
@@ -57,11 +55,11 @@ def _takes_devices(problem: Problem, pod_class: PodClass) -> bool:
     return any(not problem.demands[ask.demand].is_admin for ask in asks)
 
 
-def _limits(problem: Problem, reservation: Hold, nodes: list[int], rest: list[PodClass]) -> Iterator[Limit]:
+def _limits(problem: Problem, hold: Hold, nodes: list[int], rest: list[PodClass]) -> Iterator[Limit]:
     """Limit each resource to what is left beside the reserved amount."""
     domain_of = np.full(problem.node_count, NO_DOMAIN, dtype=np.int64)
     domain_of[nodes] = np.arange(len(nodes))
-    for resource, amount in ((PODS, 1), *reservation.requests):
+    for resource, amount in ((PODS, 1), *hold.requests):
         takes = {
             each.index: taken
             for each in rest

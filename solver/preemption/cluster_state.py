@@ -24,7 +24,7 @@ from solver.problem.node_arrays import MOST, PODS, Amounts, Room
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 _Object = TypeVar("_Object", Pod, Claim)
-_Index = Mapping[_Key, frozenset[_Value]]
+_Index = Mapping[_Key, Sequence[_Value]]
 
 
 @dataclass(frozen=True, eq=False)  # no slots: `snapshot` is cached
@@ -118,8 +118,11 @@ class ClusterState:
 
     def device_count(self, pod: Pod) -> int:
         """Count the devices in all claims that are reserved for a pod."""
-        allocations = (self.claims[key].allocation for key in self.claims_by_consumer.get(pod.uid, ()))
-        return sum(len(allocation.results) for allocation in allocations if allocation is not None)
+        count = 0
+        for key in self.claims_by_consumer.get(pod.uid, ()):
+            allocation = self.claims[key].allocation
+            count += len(allocation.results) if allocation is not None else 0
+        return count
 
     def claims_of(self, pools: Iterable[PoolId]) -> tuple[Claim, ...]:
         """Give the claims that hold devices of some pools."""
@@ -179,7 +182,7 @@ def _indexed(pairs: Iterable[tuple[_Key, _Value]]) -> _Index[_Key, _Value]:
     found: defaultdict[_Key, list[_Value]] = defaultdict(list)
     for key, value in pairs:
         found[key].append(value)
-    return {key: frozenset(values) for key, values in found.items()}
+    return dict(found)
 
 
 def _reindexed(
@@ -187,9 +190,9 @@ def _reindexed(
 ) -> _Index[_Key, _Value]:
     found = dict(index)
     for key, value in gone:
-        found[key] -= {value}
+        found[key] = [each for each in found[key] if each != value]
     for key, value in new:
-        found[key] = found.get(key, frozenset()) | {value}
+        found[key] = [*found.get(key, ()), value]
     return found
 
 

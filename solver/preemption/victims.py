@@ -143,13 +143,15 @@ class _Search:
         if pods[0].priority == MOVABLE:
             return VictimUnit(pods, 0, (), quorum)
         protection = self._protection
+        seconds = sum([max(0, self._rules.now - pod.started) for pod in pods if pod.started])
+        if not self._budgets and protection == _FULL:
+            return VictimUnit(pods, seconds, (), quorum)
         counted = [self._pdbs.over(pod) for pod in pods]
         if protection.budgets and any(len(over) > 1 for over in counted):
             return None
         lifted = 0
         if protection != _FULL:
             lifted = sum(not self._is_unprotected(pod, over) for pod, over in zip(pods, counted, strict=True))
-        seconds = sum(max(0, self._rules.now - pod.started) for pod in pods if pod.started)
         budgets = tuple(each for over in counted for each in over) if protection.budgets else ()
         return VictimUnit(pods, seconds, budgets, quorum, lifted, breaks_budgets=not protection.budgets)
 

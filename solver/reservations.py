@@ -1,10 +1,10 @@
 """
-Which nodes to hold for pods that were passed over too long and have no place in the plan either.
+Node reservations against starvation: for pods that have waited too long and get no place in this plan either.
 
-A pod is given the node that lacks the fewest devices for it once the plan is carried out, of those on which it would
-fit if everything that ends by itself had ended; what a controller keeps on every node (a DaemonSet's pods) and static
-pods stay. A gang is given as many nodes as it takes, in the same order. A hold that was there already stays while it
-can still come true. No more than a share of the nodes is held at once, and for one namespace (`domain.HoldBounds`).
+A pod gets a node on which it would fit if all pods had ended that end by themselves; DaemonSet pods and static pods do
+not. Of these nodes it gets the one that lacks the fewest devices for it after the plan. A gang gets as many nodes as it
+needs, in the same order. An earlier reservation stays while the pod could still fit there. The share of the nodes that
+is reserved, in all and for one namespace, is bounded.
 """
 
 from collections import Counter
@@ -44,24 +44,25 @@ from solver.solution import Choice, Solution
 
 _MOST_IN_VAIN: Final = 8
 _MOST_IN_VAIN_OF_ALL: Final = 64
-"""Pods and gangs that are tried in vain for one namespace, and for all, before the rest waits for another decision."""
+"""Pods and gangs tried in vain, of one namespace and of all, before the rest waits for the next decision."""
 _LASTING: Final = frozenset({"DaemonSet", "Node"})
-"""Kinds of owners whose pods do not end by themselves."""
+"""Kinds of owners with pods that do not end by themselves."""
 _NEVER: Final = 1 << 30
+"""More devices than a node can lack: it can never serve the pod."""
 
 
 def extended(
     plan: Plan, problem: Problem, solution: Solution, extracted: Extracted, engine: Engine, *, budget: Budget
 ) -> Plan:
-    """Add the holds for overdue pods that a plan leaves waiting, and say so among their reasons."""
+    """Add reservations for the overdue pods that a plan leaves waiting, and a reason that says so."""
     overdue = frozenset(problem.batch.overdue)
     waiting = {each.pod for each in plan.unplaced if each.pod in overdue}
     if not waiting:
         return plan
     after = extract.after(problem, solution, extracted)
-    holds = _chosen(after, [pod for pod in problem.batch.pods if pod.id in waiting], engine, budget)
+    holds = _reservations(after, [pod for pod in problem.batch.pods if pod.id in waiting], engine, budget)
     tells_nodes = problem.policy.tells_inventory
-    reasons = {uid: _told(hold, tells_nodes=tells_nodes) for hold in holds for uid in hold.uids}
+    reasons = {uid: _reason(hold, tells_nodes=tells_nodes) for hold in holds for uid in hold.uids}
     unplaced = tuple(
         structs.replace(each, reasons=(*each.reasons, reasons[each.pod_uid])) if each.pod_uid in reasons else each
         for each in plan.unplaced
@@ -69,43 +70,43 @@ def extended(
     return structs.replace(plan, unplaced=unplaced, node_reservations=holds)
 
 
-def _told(hold: Hold, *, tells_nodes: bool) -> Reason:
+def _reason(hold: Hold, *, tells_nodes: bool) -> Reason:
     noun = "node" if len(hold.nodes) == 1 else "nodes"
     shown = f"{noun} {wording.listed(sorted(hold.nodes))}" if tells_nodes else f"{len(hold.nodes)} {noun}"
     message = f"{PASSED_OVER}: {shown} held for it until it fits there"
     return Reason(code=ReasonCode.RESERVATION_PENDING, message=message)
 
 
-def _chosen(after: Problem, waiting: Sequence[Pod], engine: Engine, budget: Budget) -> tuple[Hold, ...]:
+def _reservations(after: Problem, waiting: Sequence[Pod], engine: Engine, budget: Budget) -> tuple[Hold, ...]:
     """
-    Give the holds of overdue pods that wait, in their order; those that time does not reach keep what they hold.
+    Give the reservations of overdue pods; those that time does not reach keep their earlier ones.
 
-    `after` is the problem as the plan leaves it, `waiting` are those pods in queue order.
+    `after` is the problem as the plan leaves it, `waiting` are the overdue pods in queue order.
     """
     groups = _groups([pod for pod in waiting if not pod.invalid])
     mine = {pod.uid for group in groups for pod in group}
     before = {hold.uids[0]: hold for hold in after.batch.node_reservations if set(hold.uids) & mine}
     others = [hold for hold in after.batch.node_reservations if not set(hold.uids) & mine]
-    shares = _Shares(after.policy.node_reservations, after.node_count)
+    quota = _Quota(after.policy.node_reservations, after.node_count)
     for hold in others:
-        shares.take(hold)
+        quota.take(hold)
     found: list[Hold] = []
     for group in groups:
         earlier = _earlier(before, group)
-        if not shares.is_open(group[0].id.namespace, is_known=earlier is not None):
+        if not quota.is_open(group[0].id.namespace, is_known=earlier is not None):
             continue
         chosen = earlier if budget.should_stop() else _hold(after, group, (*others, *found), engine, earlier)
-        if chosen is not None and shares.fits(chosen):
-            shares.take(chosen)
+        if chosen is not None and quota.fits(chosen):
+            quota.take(chosen)
             found.append(chosen)
         else:
-            shares.in_vain[group[0].id.namespace] += 1
+            quota.in_vain[group[0].id.namespace] += 1
     return tuple(found)
 
 
 @dataclass(slots=True, eq=False)
-class _Shares:
-    """What is held of the nodes, by namespace, and which pods were tried in vain: each costs a problem of its own."""
+class _Quota:
+    """The reserved nodes and the vain tries by namespace; each try costs the preparation of a problem."""
 
     bounds: HoldBounds
     node_count: int
@@ -113,7 +114,7 @@ class _Shares:
     in_vain: Counter[str] = field(default_factory=Counter)
 
     def is_open(self, namespace: str, *, is_known: bool) -> bool:
-        """Whether one more node might be held for a namespace; who held one before is always asked again."""
+        """Whether one more node might be reserved for a namespace; earlier reservations are always tried again."""
         is_full = self.held.total() >= self.bounds.most(self.node_count) or self.held[
             namespace
         ] >= self.bounds.most_of_namespace(self.node_count)
@@ -121,7 +122,7 @@ class _Shares:
         return not is_full and (is_known or not is_spent)
 
     def fits(self, hold: Hold) -> bool:
-        """Whether a hold is within the bounds, or a gang's and the only one."""
+        """Whether a reservation is within the bounds; that of a gang may be larger if it is the only one."""
         if len(hold.nodes) > 1 and not self.held:
             return len(hold.nodes) <= self.bounds.most_of_gang(self.node_count)
         namespace, count = hold.pod.namespace, len(hold.nodes)
@@ -130,12 +131,12 @@ class _Shares:
         ] + count <= self.bounds.most_of_namespace(self.node_count)
 
     def take(self, hold: Hold) -> None:
-        """Count a hold."""
+        """Count the nodes of a reservation."""
         self.held[hold.pod.namespace] += len(hold.nodes)
 
 
 def _groups(pods: Sequence[Pod]) -> list[tuple[Pod, ...]]:
-    """Bring the pods of each gang together, where its first one stands."""
+    """Group the pods by gang, in the order of the first ones."""
     groups: dict[object, list[Pod]] = {}
     for pod in pods:
         groups.setdefault(pod.id if pod.gang is None else pod.gang, []).append(pod)
@@ -150,19 +151,19 @@ def _earlier(before: Mapping[str, Hold], group: tuple[Pod, ...]) -> Hold | None:
 def _hold(
     after: Problem, group: tuple[Pod, ...], others: tuple[Hold, ...], engine: Engine, earlier: Hold | None
 ) -> Hold | None:
-    snapshot = _drained(after.snapshot, group)
+    snapshot = _when_ended(after.snapshot, group)
     ids = {pod.id for pod in group}
     gangs = tuple(gang for gang in after.batch.gangs if gang.id == group[0].gang)
     batch = Batch(pods=group, gangs=gangs, overdue=tuple(ids), node_reservations=others)
-    drained = prepare(snapshot, batch, after.policy, engine)
-    if not drained.classes:
+    ended = prepare(snapshot, batch, after.policy, engine)
+    if not ended.classes:
         return None
-    order = _order(after, _as_stands(after, ids))
+    order = _order(after, _classes_of(after, ids))
     known = after.inventory.node_index
     if earlier is not None:
         kept = [known[name] for name in earlier.nodes if name in known]
         order = [*kept, *(node for node in order if node not in kept)]
-    choices = _fitting(drained, order)
+    choices = _fitting(ended, order)
     if not choices:
         return None
     nodes = sorted({choice.node for choice in choices})
@@ -171,40 +172,40 @@ def _hold(
         uids=tuple(pod.uid for pod in group),
         priority=min(pod.priority for pod in group),
         nodes=tuple(after.inventory.nodes[node].name for node in nodes),
-        requests=_most_asked(drained, choices),
-        takes_devices=any(drained.parts_of(each) for each in drained.classes),
+        requests=_most_asked(ended, choices),
+        takes_devices=any(ended.parts_of(each) for each in ended.classes),
     )
 
 
-def _drained(snapshot: Snapshot, group: tuple[Pod, ...]) -> Snapshot:
-    """Give the cluster as it will be once everything has ended that ends by itself."""
+def _when_ended(snapshot: Snapshot, group: tuple[Pod, ...]) -> Snapshot:
+    """Give the cluster without the pods that end by themselves, and without their claims."""
     own = {claim for pod in group for claim in pod.claim_ids}
     ending = {pod.uid for pod in snapshot.pods if not (pod.controller is not None and pod.controller.kind in _LASTING)}
     return structs.replace(
         snapshot,
         pods=tuple(pod for pod in snapshot.pods if pod.uid not in ending),
-        claims=tuple(claim for claim in snapshot.claims if claim.id in own or not _is_let_go(claim, ending)),
+        claims=tuple(claim for claim in snapshot.claims if claim.id in own or not _is_released(claim, ending)),
     )
 
 
-def _is_let_go(claim: Claim, ending: set[str]) -> bool:
+def _is_released(claim: Claim, ending: set[str]) -> bool:
     return bool(claim.reserved_for) and all(each.uid in ending for each in claim.reserved_for)
 
 
-def _as_stands(after: Problem, ids: set[PodId]) -> list[PodClass]:
-    """Classes of the problem that hold these pods."""
+def _classes_of(after: Problem, ids: set[PodId]) -> list[PodClass]:
+    """Give the classes with these pods."""
     return [each for each in after.classes if any(after.pod(position).id in ids for position in each.members)]
 
 
-def _fitting(drained: Problem, order: list[int]) -> list[Choice]:
-    """Place the pods on the first nodes that do, taking twice as many nodes each time."""
-    if sum(family[0].size for family in drained.families) == 1:
-        return _first_fitting(drained, drained.families[0], order)
+def _fitting(ended: Problem, order: list[int]) -> list[Choice]:
+    """Place the pods on as few of the first nodes as doubling finds."""
+    if sum(family[0].size for family in ended.families) == 1:
+        return _first_fitting(ended, ended.families[0], order)
     count = 1
     while count < 2 * len(order):
-        mask = np.zeros(drained.node_count, dtype=np.bool_)
+        mask = np.zeros(ended.node_count, dtype=np.bool_)
         mask[order[:count]] = True
-        run = Greedy(drained.within(mask), Kept(drained), Order.QUEUE_BEST_FIT).start()
+        run = Greedy(ended.within(mask), Kept(ended), Order.QUEUE_BEST_FIT).start()
         for unit in units.units(run.problem, [family for family in run.problem.families for _ in family[0].members]):
             units.place(run, unit)
         if run.solution.choices:
@@ -213,10 +214,10 @@ def _fitting(drained: Problem, order: list[int]) -> list[Choice]:
     return []
 
 
-def _first_fitting(drained: Problem, family: tuple[PodClass, ...], order: list[int]) -> list[Choice]:
-    run = Greedy(drained, Kept(drained), Order.QUEUE_BEST_FIT).start()
+def _first_fitting(ended: Problem, family: tuple[PodClass, ...], order: list[int]) -> list[Choice]:
+    run = Greedy(ended, Kept(ended), Order.QUEUE_BEST_FIT).start()
     for node in order:
-        mask = np.zeros(drained.node_count, dtype=np.bool_)
+        mask = np.zeros(ended.node_count, dtype=np.bool_)
         mask[node] = True
         if run.place(family, {each.index: mask for each in family}):
             return run.solution.choices
@@ -224,7 +225,7 @@ def _first_fitting(drained: Problem, family: tuple[PodClass, ...], order: list[i
 
 
 def _most_asked(problem: Problem, choices: Sequence[Choice]) -> tuple[tuple[str, int], ...]:
-    """The most that pods placed on one node ask of it together, resource by resource."""
+    """Give for each resource the most that the pods on one node request together."""
     asked: dict[int, Counter[str]] = {}
     for choice in choices:
         asked.setdefault(choice.node, Counter()).update(dict(problem.classes[choice.pod_class].requests))
@@ -233,7 +234,7 @@ def _most_asked(problem: Problem, choices: Sequence[Choice]) -> tuple[tuple[str,
 
 
 def _order(after: Problem, classes: Sequence[PodClass]) -> list[int]:
-    """Order the nodes by what they lack for a pod: devices, then other room, then how many pods would have to end."""
+    """Order nodes by the devices they lack, then by other room they lack, then by the number of running pods."""
     lacking = _Lacking(after)
     running = Counter(pod.node_name for pod in after.snapshot.pods)
     ranked = []
@@ -247,20 +248,20 @@ def _order(after: Problem, classes: Sequence[PodClass]) -> list[int]:
 
 @dataclass(slots=True, eq=False)
 class _Lacking:
-    """What nodes lack, as they stand; nodes that look alike are looked at once."""
+    """What nodes lack after the plan; nodes of the same group and state are evaluated once."""
 
     problem: Problem
     known: dict[tuple[tuple[Part, ...], int, State], int] = field(default_factory=dict)
 
     def devices(self, parts: tuple[Part, ...], node: int) -> int:
-        """How many devices are missing for some components; very many where they can never be served."""
+        """Count the devices that are missing for some components; `_NEVER` where the node can never serve them."""
         key = (parts, self.problem.layout.group_of[node], self.problem.states[node])
         if key not in self.known:
             self.known[key] = min(_NEVER, sum(part.copies * self._component(part.component, node) for part in parts))
         return self.known[key]
 
     def room(self, pod_class: PodClass, node: int) -> int:
-        """How many percent of what the pod asks for are missing, over all resources."""
+        """Sum up over all resources the percentage of the request that is missing."""
         return sum(
             100 * min(amount, max(0, amount - int(self.problem.room.of(resource)[node]))) // amount
             for resource, amount in ((PODS, 1), *pod_class.requests)
@@ -275,7 +276,7 @@ class _Lacking:
         return max(0, line.needed - sum(self._free(line, each, node) for each in line.types))
 
     def _free(self, line: Line, reference: int, node: int) -> int:
-        """How many devices of a type are left for a line."""
+        """Count the devices of a type that are left for a line."""
         problem = self.problem
         device = type_at(problem.layout, problem.group(node), reference)
         takes = device.takes[line.demand]

@@ -146,7 +146,7 @@ def _searched(decision: _Decision, problem: Problem, start: Solution) -> tuple[S
     if not decision.searches:
         return _unproven(problem, start), ""
     try:
-        return scoring.search(problem, start, preempt.leave_time(problem, decision.budget.sparing()).at("search")), ""
+        return scoring.search(problem, start, preempt.sparing(problem, decision.budget.sparing()).at("search")), ""
     except MemoryError:
         raise
     except Exception as error:
@@ -192,17 +192,17 @@ def _plan(decision: _Decision, problem: Problem, settled: AssignedVolumes, repor
     return reservations.extended(plan, problem, settled.solution, extracted, decision.engine, budget=own)
 
 
-def _with_preemptions(decision: _Decision, problem: Problem, plan: Plan) -> preempt.PreemptedPlan:
+def _with_preemptions(decision: _Decision, problem: Problem, plan: Plan) -> preempt.Extended:
     """Add preemptions; where preemption raises, the plan stays good without it and the report has the error."""
     try:
-        return preempt.add_preemptions(problem, plan, decision.budget.at("preemption"), decision.engine)
+        return preempt.extended(problem, plan, decision.budget.at("preemption"), decision.engine)
     except MemoryError:
         raise
     except Exception as error:
         if not decision.budget.is_forgiving:
             raise
         defect = f"preemption: {type(error).__name__}: {error}"
-        return preempt.PreemptedPlan(structs.replace(plan, report=structs.replace(plan.report, defect=defect)), None)
+        return preempt.Extended(structs.replace(plan, report=structs.replace(plan.report, defect=defect)), None)
 
 
 def _deferred(problem: Problem, start: Solution, budget: Budget) -> tuple[PodId, ...]:

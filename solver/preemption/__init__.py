@@ -1,13 +1,15 @@
 """
-Preemption: who has to go so that pods of higher priority fit, with the least harm.
+Preemption: which running pods to evict so that pods of higher priority fit, at the least cost; and defragmentation.
 
-`preempt` is the story. `helping` goes unit by unit, `together` decides several units of one priority in one model, and
-`rearranging` asks whether pods of the plan could go elsewhere instead of somebody who runs. `ground` is the cluster as
-one decision after the other leaves it, `vacancy` the cluster without some pods, `parties` says who may go, `shields`
-what protects them, and `offers` keeps who may go at a priority, `ranking` which nodes are looked at. `outlook` puts
-before either what is looked at. `harm` finds the least harm, with what `residents` writes of running pods for the
-model; `reprieve` is the way without a model, `placing` asks whether everybody fits then. `holding` keeps the room until
-it is free. `telling` has the words. `moves` is defragmentation: nobody goes, some are placed elsewhere, and `staying`
-says who is not.
-Called by `solver.solve` after the plan, and by `dovetail defrag`; nothing here evicts anybody.
+- `preempt`: adds preemptions to a plan, and rearranges the plan where that spares victims. `preemption_state` serves
+  the preemptors, each step giving a new frozen state; `preemptions` are the values and messages that come out.
+- `victims`: what may be evicted, and `pdb_index` the PodDisruptionBudgets of pods.
+- `dry_run`: the victim candidates of a tier, and the part of the cluster in which victims are searched;
+  `node_ranking` chooses its nodes, `cluster_state` is the cluster as decided so far, `what_if` changes a snapshot.
+- `victim_model`: the exact model, for one preemptor or several; `victim_usage` says what victims hold. `victim_search`
+  checks its answer, and reprieves pods as kube-scheduler does where a rule refuses it.
+- `nominated_pods`: room for pods that wait until their victims are gone.
+- `defragmentation`: the fewest pods to move; nothing is evicted here.
+
+Called by `solver.solve` after the plan, and by `dovetail defrag`. Nothing here writes to the cluster.
 """

@@ -24,7 +24,7 @@ from solver.problem.node_arrays import MOST, PODS, Amounts, Room
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 _Object = TypeVar("_Object", Pod, Claim)
-_Index = Mapping[_Key, frozenset[_Value]]
+_Index = Mapping[_Key, Sequence[_Value]]
 
 
 @dataclass(frozen=True, eq=False)  # no slots: `snapshot` is cached
@@ -107,23 +107,22 @@ class ClusterState:
 
     def is_local(self, batch: Batch, running: RunningPods) -> bool:
         """Whether pods on other nodes have no say in where the pods of a batch may run."""
-        return self.is_independent(batch, running) and not any(pod.host_ports or pod.volumes for pod in batch.pods)
-
-    def is_independent(self, batch: Batch, running: RunningPods) -> bool:
-        """Whether no rule between pods concerns the pods of a batch, neither their own nor one of a running pod."""
         if any(gang.levels for gang in batch.gangs):
             return False
         labels = {each.name: each.labels for each in self.origin.namespaces}
         return not any(
-            has_inter_pod_rules(pod)
+            is_coupled(pod)
             or running.keep_away(described(pod.id.namespace, labels.get(pod.id.namespace, ()), pod.labels))
             for pod in batch.pods
         )
 
     def device_count(self, pod: Pod) -> int:
         """Count the devices in all claims that are reserved for a pod."""
-        allocations = (self.claims[key].allocation for key in self.claims_by_consumer.get(pod.uid, ()))
-        return sum(len(allocation.results) for allocation in allocations if allocation is not None)
+        count = 0
+        for key in self.claims_by_consumer.get(pod.uid, ()):
+            allocation = self.claims[key].allocation
+            count += len(allocation.results) if allocation is not None else 0
+        return count
 
     def claims_of(self, pools: Iterable[PoolId]) -> tuple[Claim, ...]:
         """Give the claims that hold devices of some pools."""
@@ -156,9 +155,10 @@ class ClusterState:
         )
 
 
-def has_inter_pod_rules(pod: Pod) -> bool:
-    """Whether a pod has required or preferred affinity, anti-affinity, or required topology spread."""
-    return bool(pod.affinity or pod.anti_affinity or any(each.is_required for each in pod.spread))
+def is_coupled(pod: Pod) -> bool:
+    """Whether other pods, wherever they run, may keep a pod from a node: by affinity, spread, ports or volumes."""
+    is_spread = any(each.is_required for each in pod.spread)
+    return bool(pod.affinity or pod.anti_affinity or is_spread or pod.host_ports or pod.volumes)
 
 
 def _gangs(pods: Iterable[Pod]) -> Iterator[tuple[GangId, PodId]]:
@@ -182,7 +182,7 @@ def _indexed(pairs: Iterable[tuple[_Key, _Value]]) -> _Index[_Key, _Value]:
     found: defaultdict[_Key, list[_Value]] = defaultdict(list)
     for key, value in pairs:
         found[key].append(value)
-    return {key: frozenset(values) for key, values in found.items()}
+    return dict(found)
 
 
 def _reindexed(
@@ -190,9 +190,9 @@ def _reindexed(
 ) -> _Index[_Key, _Value]:
     found = dict(index)
     for key, value in gone:
-        found[key] -= {value}
+        found[key] = [each for each in found[key] if each != value]
     for key, value in new:
-        found[key] = found.get(key, frozenset()) | {value}
+        found[key] = [*found.get(key, ()), value]
     return found
 
 

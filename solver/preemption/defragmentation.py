@@ -1,9 +1,8 @@
-"""Defragmentation: the fewest pods to move so that some others fit, every one of them with a place again.
+"""
+Defragmentation: the fewest pods to move so that some others fit, and each moved pod has a place again.
 
-The same model as for victims: pods that may be moved are left out and may be kept, and whoever is not kept is placed
-anew among the pods of the problem. So the least number of moves is what the model maximises, and its bound a proof.
-
-Who may be moved by a defragmentation, and what keeps the others where they are.
+It is the model of victims with one more rule: a pod that is not kept is placed again, as a replacement among the pods
+of the problem. The objective is the number of kept pods, so that its bound proves how few moves are possible.
 """
 
 from collections import defaultdict
@@ -49,7 +48,7 @@ from solver.problem.solver_cache import Engine
 
 @dataclass(slots=True, eq=False)
 class MoveRules:
-    """Says why pods of a cluster may not be moved for others of a priority."""
+    """Which pods may be moved for pods of a priority, and why the others may not."""
 
     snapshot: Snapshot
     policy: Policy
@@ -66,7 +65,7 @@ class MoveRules:
         )
 
     def why(self, pod: Pod) -> str:
-        """Give a sentence fragment about a pod that may not be moved; empty for one that may."""
+        """Say why a pod may not be moved; empty for one that may."""
         if pod.scheduler_name not in self.policy.preemption.scheduler_names:
             return f"another scheduler placed it: {pod.scheduler_name or 'none is named'}"
         if pod.controller is None:
@@ -98,7 +97,7 @@ class MoveRules:
 
 
 _MOVED: Final = "<moved>"
-"""Ends the names of pods and claims that will stand for those that are moved; no object can have such a name."""
+"""Ends the names of replacements and their claims; no object can have such a name."""
 _DETERMINISTIC_SECONDS: Final = 60.0
 
 
@@ -154,7 +153,7 @@ class _Search:
         return ranking.nodes(problem, cluster.room, cluster.free_devices)
 
     def _movable(self) -> tuple[VictimUnit, ...]:
-        """Give everybody who may be moved, each a unit of one."""
+        """Give the pods that may be moved, each as a unit of one."""
         stays = self._stays()
         movable = (pod for pod in self.snapshot.pods if not stays.why(pod))
         return tuple(VictimUnit((pod,), 0, stays.pdbs.over(pod)) for pod in movable)
@@ -163,7 +162,7 @@ class _Search:
         return MoveRules(self.snapshot, self.policy, min(pod.priority for pod in self.batch.pods))
 
     def _staying(self, problem: Problem) -> Iterator[Staying]:
-        """Name who may not be moved on nodes that could be for the pods asked for."""
+        """Give the pods that may not be moved on nodes that the requested pods could use."""
         own = {pod.id for pod in self.batch.pods}
         possible = np.zeros(problem.node_count, dtype=np.bool_)
         for each in problem.classes:
@@ -183,7 +182,7 @@ class _Search:
         return Relocation(is_found=False, least=least, is_proven=is_proven, reason=reason, staying=self.staying)
 
     def _moved(self, snapshot: Snapshot, movable: Sequence[VictimUnit]) -> tuple[Snapshot, Batch]:
-        """Take pods away and put what will replace them among the pods to be placed, with claims of their own."""
+        """Take pods away, and add their replacements, with claims of their own, to the pods to be placed."""
         pods = [unit.pods[0] for unit in movable]
         cleared = without(snapshot, [pod.id for pod in pods], frees_devices=True)
         known = {claim.id: claim for claim in cleared.claims}
@@ -195,7 +194,7 @@ class _Search:
         return cleared, Batch(pods=(*self.batch.pods, *replacements), gangs=self.batch.gangs)
 
     def _tie(self, variables: Variables, problem: Problem, movable: Sequence[VictimUnit]) -> bool:
-        """Demand that everybody has a place: those asked for, and each other pod its own or a new one."""
+        """Require that every pod has a place: a requested pod a new one, another pod its own or a new one."""
         number_of = {_moved_id(unit.pods[0].id): number for number, unit in enumerate(movable)}
         totals: defaultdict[int, Expression] = defaultdict(Expression)
         for (pod_class, _), variable in variables.pods.items():
@@ -208,7 +207,7 @@ class _Search:
                     total.add(number)
             if len(total.terms) == 0:
                 return False
-            variables.form.require(total, "everybody has a place", low=family[0].size, high=family[0].size)
+            variables.form.require(total, "placed or kept", low=family[0].size, high=family[0].size)
         for position in problem.rejected:  # what cannot be placed anew is not moved
             number = number_of.get(problem.pod(position).id)
             if number is not None:
@@ -216,7 +215,7 @@ class _Search:
         return True
 
     def _least(self, variables: Variables, count: int) -> tuple[list[int] | None, int, bool]:
-        """Keep as many as can be; give who is moved, the bound on how few that can be, and whether it is decided."""
+        """Keep as many as possible; give the moved units, the lower bound on moves, and whether that is decided."""
         effort = Effort(
             seconds=self.budget.remaining_seconds(),
             deterministic_seconds=max(_DETERMINISTIC_SECONDS, self.budget.deterministic_seconds),
@@ -233,7 +232,7 @@ class _Search:
         return moved, least, result.status is EngineStatus.OPTIMAL
 
     def _relocation(self, moved: Sequence[VictimUnit], least: int) -> Relocation:
-        """Place everybody for real, and find an order in which each step can be taken."""
+        """Place the pods by a solve without the moved ones, and find an order in which each move is possible."""
         cleared, wanted = self._moved(self.snapshot, moved)
         found = what_if.place_all(cleared, wanted, self.policy, self.budget, self.engine)
         if found is None:
@@ -264,7 +263,7 @@ class _Search:
         )
 
     def _ordered(self, moves: Sequence[Move]) -> tuple[tuple[Move, ...], bool]:
-        """Take those moves first whose replacement fits now; whether all could be taken one by one."""
+        """Take moves first whose replacement fits now; say whether all moves are possible one by one."""
         left, ordered, now = list(moves), list[Move](), self.snapshot
         pods = {pod.id: pod for pod in self.snapshot.pods}
         while left:
@@ -295,7 +294,7 @@ def _moved_id(pod: PodId) -> PodId:
 
 
 def _replacement(pod: Pod, known: dict[ClaimId, Claim], made: dict[ClaimId, Claim]) -> Pod:
-    """Make the pod that its controller will make, with new claims where they come from templates."""
+    """Give the pod that the controller will create, with new claims where they come from templates."""
     uid = f"{pod.uid}{_MOVED}"
     entries: list[PodClaim] = []
     for entry in pod.claims:

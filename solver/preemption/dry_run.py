@@ -163,7 +163,7 @@ class DryRun:
 
     `names` are the nodes, the cheapest first, `are_all` says that no other node could take the pods. `victims` are the
     candidates there, `problem` is that of the batch without them. With `is_overfull` the pods of some node take more
-    than it has. With `is_independent` no rule between pods concerns the batch.
+    than it has.
     """
 
     batch: Batch
@@ -174,7 +174,6 @@ class DryRun:
     problem: Problem
     are_all: bool
     is_overfull: bool
-    is_independent: bool
     policy: Policy
     budget: Budget
 
@@ -202,10 +201,7 @@ class DryRun:
 
     def candidate(self, evicted: Sequence[VictimUnit], placed: Extracted, *, is_proven: bool) -> "PreemptionCandidate":
         """Describe what was found."""
-        left = self.without(evicted)
-        return PreemptionCandidate(
-            tuple(evicted), placed, self.snapshot, left, is_proven=is_proven, is_independent=self.is_independent
-        )
+        return PreemptionCandidate(tuple(evicted), placed, self.snapshot, self.without(evicted), is_proven)
 
 
 class PreemptionCandidate(NamedTuple):
@@ -220,7 +216,6 @@ class PreemptionCandidate(NamedTuple):
     before: Snapshot
     left: Snapshot
     is_proven: bool
-    is_independent: bool
 
 
 def dry_run(
@@ -256,7 +251,6 @@ def dry_run(
         problem=problem,
         are_all=are_all and len(chosen) == len(found),
         is_overfull=any((free[chosen] < 0).any() for free in cluster.room.free.values()),
-        is_independent=cluster.is_independent(batch, running),
         policy=context.policy,
         budget=context.budget,
     )

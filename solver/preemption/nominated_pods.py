@@ -1,8 +1,14 @@
 """
-Room that is kept for pods which have a node nominated and wait until others are gone.
+Nominated pods count as running on their nodes, so that no other pod takes the room that their victims leave.
 
-They count as running there, for pods of the same or a lower priority: on the node with what they ask of it, and with
-the devices that they would get if everybody who leaves were gone. Where that cannot be said they keep what is free.
+kube-scheduler adds the pods nominated to a node before it filters the node (`RunFilterPluginsWithNominatedPods`). Here
+they are added to the snapshot, with claims for the devices that they would get if all leaving pods were gone. So
+every rule about running pods and allocated claims holds the room, and no rule has to know nominations.
+
+Invariant: a pod of the batch sees all nominations of at least its priority, except its own, and no other change. Two
+kinds of claims do not exist in the cluster, and have names that no object can have:
+- A claim that a pod of the batch shares with a nominated pod stays unallocated, and a copy of it holds its devices.
+- Where the devices of a nominated pod cannot be told, one claim holds all devices of its node that are free.
 """
 
 import math
@@ -31,35 +37,36 @@ from solver.greedy import candidates
 from solver.model.objective import values
 from solver.preemption.what_if import settled, without
 from solver.problem import nominations
-from solver.problem.nominations import leaders
 from solver.problem.prepare import prepare
 from solver.problem.solver_cache import Engine
 
 _KEPT: Final = "kept for"
-"""Begins the names of claims that hold devices for somebody; no object can have such a name."""
+"""Begins the names of claims that hold devices for nominated pods; the space makes it no name of an object."""
 
 
 def held(snapshot: Snapshot, batch: Batch, policy: Policy, engine: Engine, budget: Budget) -> Snapshot:
     """
-    Give the cluster as the pods of a batch may see it; all of them are on one side of every holder's priority.
+    Give the cluster as the pods of a batch see it; no nominated pod's priority is within the range of theirs.
 
-    Once the time is up, holders keep every free device of their node.
+    Once the time is up, a nominated pod holds every free device of its node.
     """
     if not snapshot.nominated or not batch.pods:
         return snapshot
     own, highest = {pod.id for pod in batch.pods}, max(pod.priority for pod in batch.pods)
-    counting = nominations.honoured(snapshot)
+    counting = nominations.effective(snapshot)
     waiting = [pod for pod in counting if pod.id not in own and pod.priority >= highest]
-    followed = {key: {pod.id for _, pod in led} for key, led in leaders(snapshot, waiting).items()}
-    waiting = [pod for pod in waiting if own.isdisjoint(followed.get(pod.id, ()))]  # they come after the batch
+    preceding = {
+        key: {pod.id for _, pod in shared} for key, shared in nominations.claim_owners(snapshot, waiting).items()
+    }
+    waiting = [pod for pod in waiting if own.isdisjoint(preceding.get(pod.id, ()))]  # they come after the batch
     seen = snapshot
     for pod in sorted(waiting, key=lambda pod: (-pod.priority, pod.id)):
         seen = _with(seen, pod, policy, engine, budget)
-    return _apart(seen, snapshot, {each for pod in batch.pods for each in pod.claim_ids})
+    return _separated(seen, snapshot, {each for pod in batch.pods for each in pod.claim_ids})
 
 
-def _apart(seen: Snapshot, snapshot: Snapshot, used: Collection[ClaimId]) -> Snapshot:
-    """Leave claims that pods of the batch share with holders unallocated, as they are; their devices stay held."""
+def _separated(seen: Snapshot, snapshot: Snapshot, used: Collection[ClaimId]) -> Snapshot:
+    """Leave claims that the batch shares with nominated pods unallocated; copies of them hold the devices."""
     before = {claim.id: claim for claim in snapshot.claims if claim.id in used and claim.allocation is None}
     given = [claim for claim in seen.claims if claim.id in before and claim.allocation is not None]
     if not given:
@@ -78,18 +85,20 @@ def _with(snapshot: Snapshot, pod: Pod, policy: Policy, engine: Engine, budget: 
     asked = [claims[each] for each in pod.claim_ids if each in claims]
     wants_devices = any(claim.allocation is None and claim.requests for claim in asked)
     if not wants_devices:
-        return _seated(snapshot, pod)
-    found = None if budget.should_stop() else _given(snapshot, pod, policy, engine)
+        return _running(snapshot, pod)
+    found = None if budget.should_stop() else _placed(snapshot, pod, policy, engine)
     if found is None:
-        return _seated(_with_rest(snapshot, pod, asked), pod)
+        return _running(_with_free_devices(snapshot, pod, asked), pod)
     after = settled(snapshot, (pod,), found.placements, found.allocations)
-    return replace(after, pods=tuple(_mute(each) if each.id == pod.id else each for each in after.pods))
+    return replace(after, pods=tuple(_without_offers(each) if each.id == pod.id else each for each in after.pods))
 
 
-def _given(snapshot: Snapshot, pod: Pod, policy: Policy, engine: Engine) -> Extracted | None:
-    """Place a pod on its node as if everybody who leaves it were gone."""
+def _placed(snapshot: Snapshot, pod: Pod, policy: Policy, engine: Engine) -> Extracted | None:
+    """Place a pod on its node as if all pods that leave were gone."""
     leaving = set(snapshot.leaving)
-    gone = [each.id for each in snapshot.pods if each.priority < pod.priority and _leaves(each, leaving)]
+    gone = [
+        each.id for each in snapshot.pods if each.priority < pod.priority and (each.is_deleting or each.id in leaving)
+    ]
     cleared = replace(without(snapshot, gone, frees_devices=True), nominated=())
     problem = prepare(cleared, Batch(pods=(replace(pod, gang=None),)), replace(policy, levels=()), engine)
     if problem.rejected:
@@ -100,23 +109,19 @@ def _given(snapshot: Snapshot, pod: Pod, policy: Policy, engine: Engine) -> Extr
     return found if found.placements else None
 
 
-def _leaves(pod: Pod, leaving: Collection[PodId]) -> bool:
-    return pod.is_deleting or pod.id in leaving
-
-
-def _seated(snapshot: Snapshot, pod: Pod) -> Snapshot:
-    seated = _mute(replace(pod, node_name=pod.nominated_node_name))
-    pods = tuple(sorted((*snapshot.pods, seated), key=lambda each: each.id))
+def _running(snapshot: Snapshot, pod: Pod) -> Snapshot:
+    running = _without_offers(replace(pod, node_name=pod.nominated_node_name))
+    pods = tuple(sorted((*snapshot.pods, running), key=lambda each: each.id))
     return replace(snapshot, pods=pods)
 
 
-def _mute(pod: Pod) -> Pod:
-    """Nobody may rely on a pod that does not run yet; what it forbids others stays forbidden."""
+def _without_offers(pod: Pod) -> Pod:
+    """Drop what could let other pods run: they may not rely on a pod that does not run yet. What it forbids stays."""
     return replace(pod, labels=(), affinity=(), spread=(), volumes=(), gang=None)
 
 
-def _with_rest(snapshot: Snapshot, pod: Pod, asked: Sequence[Claim]) -> Snapshot:
-    """Keep every device of the node's own that is free; none where it has fewer than are asked for, used ones too."""
+def _with_free_devices(snapshot: Snapshot, pod: Pod, asked: Sequence[Claim]) -> Snapshot:
+    """Hold every free device in the node's own pools; none where the node can never have as many as are asked for."""
     used = {
         result.device
         for claim in snapshot.claims
@@ -143,13 +148,13 @@ def _with_rest(snapshot: Snapshot, pod: Pod, asked: Sequence[Claim]) -> Snapshot
 
 
 def _within_reach(snapshot: Snapshot, node: str) -> float:
-    """Count the devices that a node may see, used ones too; without end where one device serves several claims."""
+    """Count the devices that a node reaches, allocated or not; infinite where one device serves several claims."""
     seen = [device for each in snapshot.slices if each.scope.node_name in {node, ""} for device in each.devices]
     return math.inf if any(device.allow_multiple_allocations for device in seen) else len(seen)
 
 
 def _fewest(claim: Claim) -> int:
-    """The fewest devices that a claim can be served with; allocation mode All may be content with one."""
+    """Give the least number of devices that can serve a claim; for allocation mode All that may be one."""
     if claim.allocation is not None:
         return 0
     return sum(

@@ -4,8 +4,8 @@ Preemption after the plan: pods of lower priority to evict, so that pods without
 `preemption_state` serves the preemptors beside a plan. Then it is tried whether pods of the plan can be placed
 elsewhere instead of evicting running ones, for they are not bound yet. Pods of the same or a lower priority become
 victim candidates whose eviction costs less than all others. Those that are chosen are placed again, around what the
-plan keeps and the room of the preemptors; the ones that find no place are no candidates in the next round. The new plan
-counts only if it serves more preemptors, or as many with cheaper victims. This is a heuristic: it proves nothing.
+plan keeps and the room of the preemptors. Half of the ones that find no place are no candidates in the next round. The
+new plan counts only if it serves more preemptors, or as many with cheaper victims. This is a heuristic without proof.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from solver.domain import Batch, Budget, GangId, Plan, Pod, PodId
 from solver.extract import Extracted
 from solver.preemption import nominated_pods, preemption_state, what_if
-from solver.preemption.cluster_state import has_inter_pod_rules
+from solver.preemption.cluster_state import is_coupled
 from solver.preemption.dry_run import PreemptionContext, Preemptor
 from solver.preemption.pdb_index import PdbIndex
 from solver.preemption.preemption_state import PreemptionState, priority_of
@@ -39,7 +39,7 @@ _ROUNDS: Final = 4
 """Rounds of rearranging."""
 
 
-class PreemptedPlan(NamedTuple):
+class Extended(NamedTuple):
     """
     A plan with its preemptions.
 
@@ -50,11 +50,11 @@ class PreemptedPlan(NamedTuple):
     blocked: int | None
 
 
-def add_preemptions(problem: Problem, plan: Plan, budget: Budget, engine: Engine) -> PreemptedPlan:
+def extended(problem: Problem, plan: Plan, budget: Budget, engine: Engine) -> Extended:
     """Add preemptions to the plan of a problem, and the reasons that follow from them to its unplaced pods."""
     preemptors = _preemptors(problem, plan) if problem.policy.preemption.is_enabled and plan.unplaced else ()
     if not preemptors:
-        return PreemptedPlan(plan, None)
+        return Extended(plan, None)
     own = _own_time(budget)
     placed = {each.pod for each in plan.placements}
     planned = (pod.priority for pod in problem.batch.pods if pod.id in placed)
@@ -70,12 +70,10 @@ def add_preemptions(problem: Problem, plan: Plan, budget: Budget, engine: Engine
     )
     plan, state = _rearranged(context, plan, preemption_state.serve(context, plan))
     unplaced = tuple(with_reason(each, state.reasons.get(each.pod)) for each in plan.unplaced)
-    return PreemptedPlan(
-        replace(plan, preemptions=state.preemptions, unplaced=unplaced), max(state.blocked, default=None)
-    )
+    return Extended(replace(plan, preemptions=state.preemptions, unplaced=unplaced), max(state.blocked, default=None))
 
 
-def leave_time(problem: Problem, budget: Budget) -> Budget:
+def sparing(problem: Problem, budget: Budget) -> Budget:
     """Leave a fourth of the wall time to preemption, where a pod of the batch may have others evicted."""
     highest = max((pod.priority for pod in problem.batch.pods), default=0)
     if not problem.policy.preemption.is_enabled or highest <= _lowest_running(problem):
@@ -131,13 +129,15 @@ def _rearranged(context: PreemptionContext, plan: Plan, state: PreemptionState) 
             break
         kept, placed = _placed_elsewhere(context, plan, guess, moved)
         found = {each.pod for each in placed.placements}
-        if len(found) == len(moved):
+        lost = [key for key in moved if key not in found]
+        if not lost:
             other = _merged(context, plan, kept, placed)
             better = preemption_state.serve(context, other)
             if _cost(context, better) < _cost(context, state):
                 return _Served(other, better)
-            found = set(moved[: len(moved) // 2])
-        movable = [key for key in movable if key not in moved or key in found]
+            lost = moved
+        dropped = lost[len(lost) // 2 :]
+        movable = [key for key in movable if key not in dropped]
     return _Served(plan, state)
 
 
@@ -150,8 +150,7 @@ def _movable(context: PreemptionContext, plan: Plan, state: PreemptionState) -> 
     batch = context.problem.batch
     pods = {pod.id: pod for pod in batch.pods}
     waiting = [pods[key] for key in state.reasons]
-    is_coupled = any(has_inter_pod_rules(pod) or pod.host_ports or pod.volumes for pod in batch.pods)
-    if not waiting or is_coupled or len(plan.placements) > _MOST_PODS:
+    if not waiting or any(is_coupled(pod) for pod in batch.pods) or len(plan.placements) > _MOST_PODS:
         return []
     lowest = min(pod.priority for pod in waiting)
     users = Counter(claim for pod in batch.pods for claim in pod.claim_ids)

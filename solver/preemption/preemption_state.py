@@ -130,7 +130,7 @@ def _wait_for_leaving(
         left = deallocated(before, context.problem.batch.pods) if is_nominated else before
         placed = what_if.place_all(left, context.batch([preemptor]), context.policy, context.budget, context.engine)
         if placed is not None:
-            found = PreemptionCandidate((), placed, before, left, is_proven=True, is_independent=True)
+            found = PreemptionCandidate((), placed, before, left, is_proven=True)
             state = _settled(context, state, [preemptor], found)
         elif not is_nominated:
             in_vain.add(_kind(preemptor))
@@ -248,7 +248,7 @@ def _settled(
     made: list[Preemption] = []
     reasons: dict[PodId, Reason] = {}
     served = 0
-    for part in preemptions.split(preemptors, found, is_whole=is_wide or not found.is_independent):
+    for part in preemptions.split(preemptors, found, is_whole=is_wide):
         victims = tuple(preemptions.victims_of(part))
         nodes = [each.node for each in part.placements] if context.policy.tells_inventory else []
         served += len(part.preemptors)

@@ -1,6 +1,5 @@
 """Decisions about preemptors as `Preemption` values, one for each part that can be carried out alone; messages."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -8,19 +7,20 @@ from msgspec.structs import replace
 
 from solver.domain import (
     ClaimAllocation,
-    ClaimId,
     Placement,
     Pod,
-    PodId,
     Reason,
     ReasonCode,
     Unplaced,
     Victim,
     wording,
 )
+from solver.domain.disjoint_sets import DisjointSets
 from solver.preemption.dry_run import PreemptionCandidate, Preemptor
 from solver.preemption.victims import VictimUnit
 
+_HOSTNAME: Final = "kubernetes.io/hostname"
+"""The topology of single nodes."""
 _SHOWN: Final = 3
 """Names of victims in a message."""
 LATER: Final = Reason(code=ReasonCode.BUDGET, message="preemption: it is tried again soon")
@@ -35,64 +35,48 @@ class PreemptionPart(NamedTuple):
     evicted: tuple[VictimUnit, ...]
 
 
-class _Group(NamedTuple):
-    """Preemptors with the nodes and the newly allocated claims that connect them."""
-
-    preemptors: list[Preemptor]
-    nodes: set[str]
-    claims: set[ClaimId]
-
-    def meets(self, other: "_Group") -> bool:
-        return bool(self.nodes & other.nodes or self.claims & other.claims)
-
-
 def split(
     preemptors: Iterable[Preemptor], found: PreemptionCandidate, *, is_whole: bool = False
 ) -> Iterator[PreemptionPart]:
     """
     Split a decision into parts that do not depend on each other; with `is_whole` there is one part.
 
-    Preemptors are connected by nodes, by victims that run on the nodes of both, and by claims that are allocated for
-    both. There is one part, too, where a victim runs on no node of the preemptors.
+    Nodes are connected by a preemptor on both, by a victim unit on both, and by a claim that is allocated for both.
+    There is one part, too, where a victim runs on no node of the preemptors, or a rule between pods reaches over nodes:
+    the preemptors that come first would not fit without the later ones, or beside the later ones' victims.
     """
-    made = {each.claim for each in found.placed.allocations}
     at = {each.pod: each for each in found.placed.placements}
     placed = [preemptor for preemptor in preemptors if preemptor[0].id in at]
     used = {each.node for each in at.values()}
-    is_whole = is_whole or not all(unit.nodes & used for unit in found.evicted)
-    groups: list[_Group] = []
-    for preemptor in placed:
-        seats = [at[pod.id] for pod in preemptor]
-        nodes = {each.node for each in seats}
-        nodes = nodes.union(*(unit.nodes & used for unit in found.evicted if unit.nodes & nodes))
-        own = _Group([preemptor], nodes, {claim for each in seats for claim in each.claims if claim in made})
-        meeting = [group for group in groups if is_whole or group.meets(own)]
-        groups = [group for group in groups if not (is_whole or group.meets(own))]
-        groups.append(_merged([*meeting, own]))
-    return _parts(groups, found)
-
-
-def _merged(groups: Sequence[_Group]) -> _Group:
-    return _Group(
-        [preemptor for each in groups for preemptor in each.preemptors],
-        set[str]().union(*(each.nodes for each in groups)),
-        set[ClaimId]().union(*(each.claims for each in groups)),
-    )
-
-
-def _parts(groups: Sequence[_Group], found: PreemptionCandidate) -> Iterator[PreemptionPart]:
-    of_pod: dict[PodId, int] = {
-        pod.id: number for number, group in enumerate(groups) for preemptor in group.preemptors for pod in preemptor
-    }
-    evicted: defaultdict[int, list[VictimUnit]] = defaultdict(list)
-    for unit in found.evicted:
-        evicted[next((number for number, group in enumerate(groups) if group.nodes & unit.nodes), 0)].append(unit)
     given = {each.claim: each for each in found.placed.allocations}
-    for number, group in enumerate(groups):
-        placements = tuple(each for each in found.placed.placements if of_pod[each.pod] == number)
-        used = dict.fromkeys(claim for each in placements for claim in each.claims)
-        allocations = tuple(given.pop(claim) for claim in used if claim in given)
-        yield PreemptionPart(group.preemptors, placements, allocations, tuple(evicted[number]))
+    joined = DisjointSets[str]()
+    for preemptor in placed:
+        joined.join(at[pod.id].node for pod in preemptor)
+    for unit in found.evicted:
+        joined.join(unit.nodes & used)
+    for claim in given:
+        joined.join(each.node for each in at.values() if claim in each.claims)
+    if is_whole or not all(unit.nodes & used for unit in found.evicted) or _reach_over_nodes(placed, found):
+        joined.join(used)
+    for root in dict.fromkeys(joined.find(at[preemptor[0].id].node) for preemptor in placed):
+        nodes = {name for name in used if joined.find(name) == root}
+        placements = tuple(each for each in found.placed.placements if each.node in nodes)
+        claims = dict.fromkeys(claim for each in placements for claim in each.claims)
+        yield PreemptionPart(
+            [preemptor for preemptor in placed if at[preemptor[0].id].node in nodes],
+            placements,
+            tuple(given[claim] for claim in claims if claim in given),
+            tuple(unit for unit in found.evicted if unit.nodes & nodes or not unit.nodes & used),
+        )
+
+
+def _reach_over_nodes(preemptors: Sequence[Preemptor], found: PreemptionCandidate) -> bool:
+    """Whether a rule between pods may couple preemptors, or a preemptor and a victim, on different nodes."""
+    pods = [pod for preemptor in preemptors for pod in preemptor]
+    if any(pod.affinity or any(each.is_required for each in pod.spread) for pod in pods):
+        return True
+    pods += (pod for unit in found.evicted for pod in unit.pods)
+    return any(term.topology_key != _HOSTNAME for pod in pods for term in pod.anti_affinity)
 
 
 def victims_of(part: PreemptionPart) -> Iterator[Victim]:

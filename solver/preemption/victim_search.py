@@ -34,13 +34,17 @@ def find(dry_run: DryRun, most: int) -> PreemptionCandidate | None:
             placed = dry_run.place(evicted, dry_run.batch)
         if placed is not None:
             return dry_run.candidate(evicted, placed, is_proven=answer.is_proven and dry_run.are_all)
-    evicted = by_node(dry_run, most)
-    placed = dry_run.place(evicted, dry_run.batch) if evicted else None
-    return None if placed is None else dry_run.candidate(evicted, placed, is_proven=False)
+    reprieve = by_node(dry_run, most)
+    placed = dry_run.place(reprieve, dry_run.batch) if reprieve is not None else None
+    if reprieve is None or placed is None:
+        return None
+    return dry_run.candidate(reprieve, placed, is_proven=not reprieve)
 
 
-def by_node(dry_run: DryRun, most: int) -> list[VictimUnit]:
-    """Clear one node after the other until the batch fits, and reprieve units; nothing where no node will do."""
+def by_node(dry_run: DryRun, most: int) -> list[VictimUnit] | None:
+    """Clear one node after the other until the batch fits, and reprieve units; None where no node will do."""
+    if dry_run.fits(()):  # the victims of other preemptors have left room
+        return []
     for name in dry_run.names[:MOST_NODES]:
         there = _with_gangs([unit for unit in dry_run.victims if name in unit.nodes], dry_run.victims)
         if not there or len(there) > MOST_UNITS or not dry_run.fits(there):
@@ -48,7 +52,7 @@ def by_node(dry_run: DryRun, most: int) -> list[VictimUnit]:
         left = reprieved(dry_run, there)
         if left and sum(len(unit.pods) for unit in left) <= most and _is_allowed(left, dry_run.snapshot.budgets):
             return left
-    return []
+    return None
 
 
 def reprieved(dry_run: DryRun, evicted: Sequence[VictimUnit]) -> list[VictimUnit]:

@@ -139,34 +139,25 @@ class _Search:
         return ran >= self._rules.minimum_run_seconds or pod.uid not in self._holders
 
     def unit(self, pods: tuple[Pod, ...], quorum: GangQuorum | None = None) -> VictimUnit | None:
-        """Form a unit; None where several budgets select one of its pods."""
+        """Form a unit; None where several budgets select one of its pods. Protections that do not bind are counted."""
         if pods[0].priority == MOVABLE:
             return VictimUnit(pods, 0, (), quorum)
-        if self._protection != _FULL:
-            return self._unprotected(pods, quorum)
-        if len(pods) == 1 and not self._budgets:
-            return VictimUnit(pods, max(0, self._rules.now - pods[0].started) if pods[0].started else 0, (), quorum)
+        protection = self._protection
+        seconds = sum([max(0, self._rules.now - pod.started) for pod in pods if pod.started])
+        if not self._budgets and protection == _FULL:
+            return VictimUnit(pods, seconds, (), quorum)
         counted = [self._pdbs.over(pod) for pod in pods]
-        if any(len(each) > 1 for each in counted):
+        if protection.budgets and any(len(over) > 1 for over in counted):
             return None
-        seconds = sum(max(0, self._rules.now - pod.started) for pod in pods if pod.started)
-        return VictimUnit(pods, seconds, tuple(each for budgets in counted for each in budgets), quorum)
+        lifted = 0
+        if protection != _FULL:
+            lifted = sum(not self._is_unprotected(pod, over) for pod, over in zip(pods, counted, strict=True))
+        budgets = tuple(each for over in counted for each in over) if protection.budgets else ()
+        return VictimUnit(pods, seconds, budgets, quorum, lifted, breaks_budgets=not protection.budgets)
 
-    def _unprotected(self, pods: tuple[Pod, ...], quorum: GangQuorum | None) -> VictimUnit | None:
-        """Form a unit where some protection does not bind, and count the pods that it would protect."""
-        counted = [self._pdbs.over(pod) for pod in pods]
-        if self._protection.budgets and any(len(each) > 1 for each in counted):
-            return None
-        protected = sum(
-            not (pod.is_preemptible and self._has_run(pod) and self._is_evictable(over))
-            for pod, over in zip(pods, counted, strict=True)
-        )
-        seconds = sum(max(0, self._rules.now - pod.started) for pod in pods if pod.started)
-        budgets = tuple(each for over in counted for each in over) if self._protection.budgets else ()
-        return VictimUnit(pods, seconds, budgets, quorum, protected, breaks_budgets=not self._protection.budgets)
-
-    def _is_evictable(self, over: Sequence[int]) -> bool:
-        return len(over) <= 1 and all(self._budgets[each].allowed > 0 for each in over)
+    def _is_unprotected(self, pod: Pod, over: Sequence[int]) -> bool:
+        is_allowed = len(over) <= 1 and all(self._budgets[each].allowed > 0 for each in over)
+        return is_allowed and pod.is_preemptible and self._has_run(pod)
 
     def of_gang(self, gang: GangId, pods: Sequence[Pod]) -> Iterator[VictimUnit]:
         """Form the units of a gang with these running pods; of a gang without facts all pods go or none."""

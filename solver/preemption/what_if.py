@@ -106,11 +106,12 @@ def is_freed(claim: Claim, uids: Collection[str]) -> bool:
 
 
 def _left(claim: Claim, uids: frozenset[str]) -> Claim:
-    if claim.allocation is None or not any(each.uid in uids for each in claim.reserved_for):
+    left = [each for each in claim.reserved_for if each.uid not in uids]
+    if claim.allocation is None or len(left) == len(claim.reserved_for):
         return claim
-    if is_freed(claim, uids):
+    if not left and is_freed(claim, uids):
         return replace(claim, allocation=None, reserved_for=(), device_status=())
-    return replace(claim, reserved_for=tuple(each for each in claim.reserved_for if each.uid not in uids))
+    return replace(claim, reserved_for=tuple(left))
 
 
 def settled(

@@ -1,12 +1,12 @@
-"""Which nominations count: pods without a node that have one nominated, and that the node could take (KEP-5278).
+"""
+Which nominations count: pods without a node that have one nominated, and that the node could take (KEP-5278).
 
-status.nominatedNodeName is a claim to room that nobody has checked. As in kube-scheduler it counts against pods of the
-same or a lower priority. Beyond that a nomination counts only while the node, cleared of pods of a lower or the same
-priority, has room for the pod beside the nominations before it: so what is held on a node never exceeds the node.
+status.nominatedNodeName asks for room without a check. As in kube-scheduler it counts against pods of the same or a
+lower priority. Unlike there it counts only while the node, without pods of the same or a lower priority, has room
+for the pod beside the nominations before it. So nominations never hold more than a node has.
 
-Pods that share a claim with one that has a node nominated: they follow it when those are gone who leave for it.
-
-Before that the claim is not allocated. Placed elsewhere they would take it along, and others would have left in vain.
+A pod that shares a claim with a nominated pod waits for that pod. The claim is not allocated before; if the pod were
+placed elsewhere it would take the claim along, and the victims of the nominated pod would have been evicted in vain.
 """
 
 from collections import Counter, defaultdict
@@ -20,8 +20,8 @@ MOST_OF_NAMESPACE: Final = 256
 _PODS: Final = "pods"
 
 
-def honoured(snapshot: Snapshot) -> tuple[Pod, ...]:
-    """Give the nominated pods of a snapshot for which room is held, the most important and then the oldest first."""
+def effective(snapshot: Snapshot) -> tuple[Pod, ...]:
+    """Give the nominated pods that hold room, those of the highest priority first, and of these the oldest."""
     if not snapshot.nominated:
         return ()
     wanted = {pod.nominated_node_name for pod in snapshot.nominated}
@@ -47,7 +47,7 @@ def _turn(pod: Pod) -> tuple[int, str, PodId]:
 
 
 def _staying(snapshot: Snapshot, nodes: dict[str, Node]) -> defaultdict[str, list[Pod]]:
-    """Sort the pods that are not about to leave by their nodes."""
+    """Group the pods that do not leave by node."""
     leaving = set(snapshot.leaving)
     found: defaultdict[str, list[Pod]] = defaultdict(list)
     for pod in snapshot.pods:
@@ -57,7 +57,7 @@ def _staying(snapshot: Snapshot, nodes: dict[str, Node]) -> defaultdict[str, lis
 
 
 def _fits(node: Node, pod: Pod, others: list[Pod]) -> bool:
-    """Whether a node has room for a pod beside others; devices may serve a resource that the node does not offer."""
+    """Whether a node has room for a pod beside others; a resource that it does not publish may come from devices."""
     left = Counter(dict(node.allocatable))
     for each in others:
         left.subtract(dict(each.requests))
@@ -67,63 +67,63 @@ def _fits(node: Node, pod: Pod, others: list[Pod]) -> bool:
     return all(amount <= left[resource] for resource, amount in asked if resource in offered)
 
 
-Led = tuple[tuple[ClaimId, Pod], ...]
-"""The pods that another one follows, each with the claim that they share."""
+ClaimOwners = tuple[tuple[ClaimId, Pod], ...]
+"""Nominated pods that another pod waits for, each with the claim that they share."""
 
 
 def objections(snapshot: Snapshot, batch: Batch, *, tells_node: bool) -> dict[int, tuple[Reason, ...]]:
-    """Give the pods that wait so, by batch position, with a message that names the node or not."""
-    led = leaders(snapshot, batch.pods)
+    """Give the reasons of pods that wait for a shared claim, by batch position; they name the node if `tells_node`."""
+    owners = claim_owners(snapshot, batch.pods)
     return {
-        position: tuple(_reason(claim_id, leader, tells_node=tells_node) for claim_id, leader in led[pod.id])
+        position: tuple(_reason(claim_id, owner, tells_node=tells_node) for claim_id, owner in owners[pod.id])
         for position, pod in enumerate(batch.pods)
-        if pod.id in led
+        if pod.id in owners
     }
 
 
-def leaders(snapshot: Snapshot, pods: Iterable[Pod]) -> dict[PodId, Led]:
+def claim_owners(snapshot: Snapshot, pods: Iterable[Pod]) -> dict[PodId, ClaimOwners]:
     """
-    Give whom each of some pods follows; pods that follow nobody are left out.
+    Give the nominated pods that each of some pods waits for; pods that wait for none are left out.
 
-    Of several with a node nominated the first, by priority, follows nobody. A pod follows none of a lower priority.
+    The owner of a claim is its nominated pod of the highest priority. A pod waits for none of a lower priority.
     """
-    first = _first(snapshot)
-    if not first:
+    owners = _owners(snapshot)
+    if not owners:
         return {}
     nominated = {pod.id for pod in snapshot.nominated}
-    found: dict[PodId, Led] = {}
+    found: dict[PodId, ClaimOwners] = {}
     for pod in pods:
-        led = ((claim_id, first[claim_id]) for claim_id in pod.claim_ids if claim_id in first)
-        follows = tuple(each for each in led if _follows(pod, each[1], is_nominated=pod.id in nominated))
-        if follows:
-            found[pod.id] = follows
+        shared = ((claim_id, owners[claim_id]) for claim_id in pod.claim_ids if claim_id in owners)
+        waits_for = tuple(each for each in shared if _waits_for(pod, each[1], is_nominated=pod.id in nominated))
+        if waits_for:
+            found[pod.id] = waits_for
     return found
 
 
-def _first(snapshot: Snapshot) -> dict[ClaimId, Pod]:
-    """Give the first pod with a node nominated of each claim that is not allocated yet."""
-    first: dict[ClaimId, Pod] = {}
+def _owners(snapshot: Snapshot) -> dict[ClaimId, Pod]:
+    """Give the first nominated pod of each claim that is not allocated yet."""
+    owners: dict[ClaimId, Pod] = {}
     if not snapshot.nominated:
-        return first
+        return owners
     waiting = {claim.id for claim in snapshot.claims if claim.allocation is None and claim.requests}
-    for pod in sorted(honoured(snapshot), key=_follower_order):
+    for pod in sorted(effective(snapshot), key=_claim_order):
         for claim_id in waiting.intersection(pod.claim_ids):
-            first.setdefault(claim_id, pod)
-    return first
+            owners.setdefault(claim_id, pod)
+    return owners
 
 
-def _follows(pod: Pod, leader: Pod, *, is_nominated: bool) -> bool:
-    """Members of a gang are decided together and wait for none of their own."""
-    if leader.id == pod.id or (pod.gang is not None and pod.gang == leader.gang):
+def _waits_for(pod: Pod, owner: Pod, *, is_nominated: bool) -> bool:
+    """Whether a pod waits for the owner of a claim; pods of one gang are decided together and do not."""
+    if owner.id == pod.id or (pod.gang is not None and pod.gang == owner.gang):
         return False
-    return _follower_order(leader) < _follower_order(pod) if is_nominated else leader.priority >= pod.priority
+    return _claim_order(owner) < _claim_order(pod) if is_nominated else owner.priority >= pod.priority
 
 
-def _follower_order(pod: Pod) -> tuple[int, PodId]:
+def _claim_order(pod: Pod) -> tuple[int, PodId]:
     return -pod.priority, pod.id
 
 
-def _reason(claim_id: ClaimId, leader: Pod, *, tells_node: bool) -> Reason:
-    where = f"on {leader.nominated_node_name} " if tells_node else ""
-    message = f"claim {claim_id.name} is shared with pod {leader.id.name}, which waits {where}until others are gone"
+def _reason(claim_id: ClaimId, owner: Pod, *, tells_node: bool) -> Reason:
+    where = f"on {owner.nominated_node_name} " if tells_node else ""
+    message = f"claim {claim_id.name} is shared with pod {owner.id.name}, which waits {where}until others are gone"
     return Reason(code=ReasonCode.PREEMPTING, message=message)

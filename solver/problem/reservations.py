@@ -1,9 +1,8 @@
 """
-Nodes that are kept for pods which were passed over for too long (see `domain.Hold`), as masks and limits.
+Reserved nodes as node masks and limits: no other pod takes the room of a pod that has waited too long.
 
-Who goes before the pods of a hold is not concerned: a higher priority, or the pods themselves. Of all others those
-that take devices stay away from the node where the hold is about devices, and the rest takes only what is left of cpu,
-memory and so on beside what the pods of the hold ask for.
+A reservation does not bind its own pods, nor pods of a higher priority. If it is for devices, all other pods that take
+devices lose its nodes. Pods without devices take what is left of cpu, memory and so on beside the reserved requests.
 """
 
 from collections.abc import Iterator
@@ -54,7 +53,7 @@ def _goes_before(problem: Problem, pod_class: PodClass, hold: Hold) -> bool:
 
 
 def _takes_devices(problem: Problem, pod_class: PodClass) -> bool:
-    """Whether a pod takes any device from others; admin access does not."""
+    """Whether a pod takes a device; admin access takes none."""
     asks = (
         ask
         for part in problem.parts_of(pod_class)
@@ -65,7 +64,7 @@ def _takes_devices(problem: Problem, pod_class: PodClass) -> bool:
 
 
 def _limits(problem: Problem, hold: Hold, nodes: list[int], rest: list[PodClass]) -> Iterator[Limit]:
-    """What is left of each resource beside what the hold asks for."""
+    """Limit each resource to what is left beside the reserved amount."""
     domain_of = np.full(problem.node_count, NO_DOMAIN, dtype=np.int64)
     domain_of[nodes] = np.arange(len(nodes))
     for resource, amount in ((PODS, 1), *hold.requests):

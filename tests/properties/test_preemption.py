@@ -1,4 +1,4 @@
-"""The victims are those of the least harm, on small clusters that nobody thought of; and nobody goes in vain."""
+"""On small generated clusters the victims are the cheapest, and every one of them is needed."""
 
 import random
 from typing import NamedTuple
@@ -193,7 +193,7 @@ def shares_as_published(snapshot: Snapshot) -> Snapshot:
 
 @PROPERTY
 @given(scene=scenes())
-def test_victims_are_those_of_the_least_harm(scene: Scene) -> None:
+def test_victims_are_the_cheapest(scene: Scene) -> None:
     snapshot = shares_as_published(scene.snapshot)
     assume(best(snapshot, Batch(pods=(scene.pod,))).counts == (0,))
 
@@ -208,7 +208,7 @@ def test_victims_are_those_of_the_least_harm(scene: Scene) -> None:
 
 @PROPERTY
 @given(scene=scenes(), others=st.integers(0, 2))
-def test_nobody_goes_who_helps_nobody_and_every_plan_verifies(scene: Scene, others: int) -> None:
+def test_every_victim_is_needed_and_every_plan_verifies(scene: Scene, others: int) -> None:
     snapshot = shares_as_published(scene.snapshot)
     more = [b.pod(f"more-{n}", cpu=2, priority=2 + n) for n in range(others)]
     batch = Batch(pods=tuple(sorted((scene.pod, *more), key=lambda pod: -pod.priority)))
@@ -229,7 +229,7 @@ def test_nobody_goes_who_helps_nobody_and_every_plan_verifies(scene: Scene, othe
 
 @settings(PROPERTY, max_examples=30)
 @given(scene=scenes(), seed=st.integers(0, 1000))
-def test_the_order_of_input_decides_nothing_about_the_harm(scene: Scene, seed: int) -> None:
+def test_the_cost_does_not_depend_on_the_order_of_input(scene: Scene, seed: int) -> None:
     snapshot = shares_as_published(scene.snapshot)
     shuffled = list(snapshot.pods)
     random.Random(seed).shuffle(shuffled)  # noqa: S311 - no secret

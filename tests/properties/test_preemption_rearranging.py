@@ -1,4 +1,4 @@
-"""Pods of the plan are placed elsewhere before somebody is evicted: between the best joint choice and none at all."""
+"""Pods of the plan are placed elsewhere before pods are evicted: no worse than in place, no better than the optimum."""
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations, product
@@ -21,7 +21,7 @@ NEVER: Cost = (1 << 10,)
 
 
 @st.composite
-def crowds(draw: st.DrawFn) -> tuple[Snapshot, tuple[Pod, ...]]:
+def clusters(draw: st.DrawFn) -> tuple[Snapshot, tuple[Pod, ...]]:
     """Nodes with a few pods, one pod that fits nowhere beside them, and one or two more of its batch and priority."""
     sizes = draw(st.lists(st.integers(2, 5), min_size=2, max_size=3))
     nodes = [b.node(f"n{number}", cpu=size) for number, size in enumerate(sizes)]
@@ -77,18 +77,18 @@ def fewest(snapshot: Snapshot, high: Pod, placed: Sequence[Pod]) -> Cost:
 
 
 def cost(snapshot: Snapshot, plan: Plan) -> Cost:
-    """What helping the pod costs; more than anything where it is not helped."""
+    """What serving the pod costs; more than anything else where it is not served."""
     gone = {victim.pod for each in plan.preemptions for victim in each.victims}
     evicted = [pod for pod in snapshot.pods if pod.id in gone]
     return tuple(sum(pod.priority == tier for pod in evicted) for tier in (1, 0)) if plan.preemptions else NEVER
 
 
 @PROPERTY
-@given(crowd=crowds())
+@given(scene=clusters())
 def test_placing_pods_of_the_plan_elsewhere_spares_others_and_never_costs(
-    crowd: tuple[Snapshot, tuple[Pod, ...]],
+    scene: tuple[Snapshot, tuple[Pod, ...]],
 ) -> None:
-    snapshot, pods = crowd
+    snapshot, pods = scene
 
     plan = decide(snapshot, *pods)
     with pytest.MonkeyPatch.context() as patch:

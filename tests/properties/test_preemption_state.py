@@ -1,4 +1,4 @@
-"""Pods of one priority are helped together: as many as can be, with the least harm, never worse than in turn."""
+"""Preemptors of one priority share a decision: as many as possible, at the least cost, no worse than in turn."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ PROPERTY = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.dat
 
 
 @st.composite
-def crowds(draw: st.DrawFn) -> tuple[Snapshot, tuple[Pod, ...], PreemptionRules]:
+def scenes_of_several(draw: st.DrawFn) -> tuple[Snapshot, tuple[Pod, ...], PreemptionRules]:
     """A scene in which two or three pods of the same priority want in: mostly they need cpu, and none is free."""
     scene: Scene = draw(scenes())
     least = draw(st.sampled_from((0, 1, 1, 1)))
@@ -54,7 +54,7 @@ def _full(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, nodes=tuple(nodes))
 
 
-def helped(plan: Plan) -> int:
+def served(plan: Plan) -> int:
     return sum(len(each.placements) for each in plan.preemptions)
 
 
@@ -67,23 +67,23 @@ def in_turn() -> Iterator[None]:
 
 
 @PROPERTY
-@given(crowd=crowds())
-def test_as_many_as_can_be_are_helped_with_the_least_harm(
-    crowd: tuple[Snapshot, tuple[Pod, ...], PreemptionRules],
+@given(scene=scenes_of_several())
+def test_as_many_pods_as_possible_are_served_at_the_least_cost(
+    scene: tuple[Snapshot, tuple[Pod, ...], PreemptionRules],
 ) -> None:
-    snapshot, pods, rules = crowd
+    snapshot, pods, rules = scene
     assume(best(snapshot, Batch(pods=pods)).counts == (0,))
 
     plan = decide(snapshot, *pods, rules=rules)
 
     assert check(snapshot, Batch(pods=pods), plan, Policy(preemption=rules)) == ()
-    assert (helped(plan), harm_of(snapshot, plan)) == least_harm_for_most(snapshot, pods, rules)
+    assert (served(plan), harm_of(snapshot, plan)) == least_harm_for_most(snapshot, pods, rules)
 
 
 @PROPERTY
-@given(crowd=crowds())
-def test_together_is_never_worse_than_in_turn(crowd: tuple[Snapshot, tuple[Pod, ...], PreemptionRules]) -> None:
-    snapshot, pods, rules = crowd
+@given(scene=scenes_of_several())
+def test_together_is_never_worse_than_in_turn(scene: tuple[Snapshot, tuple[Pod, ...], PreemptionRules]) -> None:
+    snapshot, pods, rules = scene
 
     plan = decide(snapshot, *pods, rules=rules)
     with in_turn():
@@ -91,4 +91,4 @@ def test_together_is_never_worse_than_in_turn(crowd: tuple[Snapshot, tuple[Pod, 
 
     assert check(snapshot, Batch(pods=pods), plan, Policy(preemption=rules)) == ()
     assert plan.placements == one_by_one.placements
-    assert (-helped(plan), harm_of(snapshot, plan)) <= (-helped(one_by_one), harm_of(snapshot, one_by_one))
+    assert (-served(plan), harm_of(snapshot, plan)) <= (-served(one_by_one), harm_of(snapshot, one_by_one))

@@ -42,7 +42,7 @@ def joined(snapshot: Snapshot, *pods: Pod) -> Snapshot:
 
 
 @pytest.mark.parametrize("pods", [(), (running("low", "n2", "three", priority=-1),)], ids=["free", "with a victim"])
-def test_the_other_pod_waits_with_it_and_goes_nowhere_else(pods: tuple[Pod, ...]) -> None:
+def test_the_other_pod_waits_for_it(pods: tuple[Pod, ...]) -> None:
     given = joined(snapshot(), *pods)
 
     plan = decide(given, SECOND, rules=DEVICES)
@@ -60,7 +60,7 @@ def test_a_pod_of_higher_priority_does_not_wait() -> None:
     assert [each.node for each in plan.placements] == ["n2"]
 
 
-def test_of_two_that_are_nominated_the_first_waits_for_nobody() -> None:
+def test_of_two_nominated_pods_the_first_does_not_wait() -> None:
     given = snapshot()
     second = replace(SECOND, nominated_node_name="n1")
     left = replace(

@@ -50,7 +50,7 @@ pods = st.builds(
 
 
 @given(running_pods=st.lists(pods, max_size=6), asked=st.lists(pods, max_size=3), found=st.lists(budgets, max_size=5))
-def test_all_pods_at_once_are_shielded_as_one_by_one(
+def test_the_index_finds_the_budgets_that_select_a_pod(
     running_pods: list[Pod], asked: list[Pod], found: list[DisruptionBudget]
 ) -> None:
     over = PdbIndex(replace(b.snapshot(), pods=tuple(running_pods), budgets=tuple(found)))

@@ -1,10 +1,21 @@
-"""Who has to go so that a pod of higher priority fits."""
+"""Which pods are evicted so that a pod of higher priority fits."""
 
 import pytest
 from msgspec.structs import replace
 
 from solver import solve
-from solver.domain import Batch, Budget, Claim, ConsumerReference, Gang, GangId, Pod, Policy, ReasonCode
+from solver.domain import (
+    Batch,
+    Budget,
+    Claim,
+    ConsumerReference,
+    Gang,
+    GangId,
+    Pod,
+    Policy,
+    PreemptionRules,
+    ReasonCode,
+)
 from solver.preemption import preempt
 from solver.preemption.cluster_state import ClusterState
 from solver.verify import check
@@ -20,7 +31,7 @@ from tests.support.preemption_cases import (
 )
 
 
-def test_the_pod_of_lower_priority_goes() -> None:
+def test_the_pod_of_lower_priority_is_evicted() -> None:
     snapshot = b.snapshot(b.node("n1", cpu=4), running("low", "n1", cpu=3), running("mid", "n1", cpu=1, priority=5))
 
     plan = decide(snapshot, b.pod("high", cpu=2, priority=10))
@@ -32,7 +43,7 @@ def test_the_pod_of_lower_priority_goes() -> None:
     assert "default/low" in plan.unplaced[0].reasons[0].message
 
 
-def test_nobody_goes_without_rules_or_for_never() -> None:
+def test_no_pod_is_evicted_without_rules_or_for_preemption_policy_never() -> None:
     snapshot = b.snapshot(b.node("n1", cpu=4), running("low", "n1", cpu=3))
     high = b.pod("high", cpu=2, priority=10)
 
@@ -41,7 +52,7 @@ def test_nobody_goes_without_rules_or_for_never() -> None:
     assert victims(decide(snapshot, high)) == ["low"]
 
 
-def test_nobody_goes_in_vain() -> None:
+def test_no_pod_is_evicted_in_vain() -> None:
     snapshot = b.snapshot(b.node("n1", cpu=4), running("low", "n1", cpu=3), running("same", "n1", cpu=1, priority=10))
 
     plan = decide(snapshot, b.pod("high", cpu=4, priority=10))
@@ -50,7 +61,7 @@ def test_nobody_goes_in_vain() -> None:
     assert plan.unplaced[0].reasons[-1].code is ReasonCode.NO_VICTIMS
 
 
-def test_only_our_own_pods_go_that_may() -> None:
+def test_only_pods_of_our_profiles_are_evicted() -> None:
     foreign = replace(running("foreign", "n1", cpu=2), scheduler_name="default-scheduler")
     spared = replace(running("spared", "n1", cpu=2), is_preemptible=False)
     snapshot = b.snapshot(b.node("n1", cpu=6), foreign, spared, running("own", "n1", cpu=2))
@@ -70,7 +81,7 @@ def test_many_of_low_priority_rather_than_one_of_a_higher() -> None:
     assert victims(decide(snapshot, b.pod("high", cpu=4, priority=10))) == [f"low-{n}" for n in range(4)]
 
 
-def test_the_fewest_and_then_the_youngest_go() -> None:
+def test_the_fewest_and_then_the_youngest_pods_are_evicted() -> None:
     snapshot = b.snapshot(
         b.node("n1", cpu=4),
         running("large", "n1", cpu=2, seconds=900),
@@ -151,7 +162,7 @@ def test_devices_are_freed_only_where_the_rules_say_so() -> None:
     assert len(plan.preemptions[0].allocations[0].allocation.results) == 8
 
 
-def test_only_as_many_go_as_devices_are_wanted() -> None:
+def test_only_as_many_pods_are_evicted_as_devices_are_requested() -> None:
     snapshot = b.snapshot(*gpus(8), b.claim("three", b.request(count=3)))  # type: ignore[arg-type]
 
     assert len(victims(decide(snapshot, b.pod("high", "three", priority=10), rules=DEVICES))) == 3
@@ -184,7 +195,7 @@ def test_a_claim_that_stays_frees_nothing() -> None:
     assert found == {"freed": ["p0"]} | {name: [] for name in others if name != "freed"}
 
 
-def test_all_consumers_of_a_shared_claim_go() -> None:
+def test_all_consumers_of_a_shared_claim_are_evicted() -> None:
     snapshot = b.snapshot(
         b.node("n1"),
         b.gpu_slice("n1", count=2),
@@ -202,6 +213,24 @@ def test_all_consumers_of_a_shared_claim_go() -> None:
     assert victims(decide(snapshot, b.pod("high", "two", priority=1), rules=DEVICES)) == ["p0", "p1", "p2"]
 
 
+@pytest.mark.parametrize("rules", [RULES, DEVICES], ids=["devices stay", "devices are freed"])
+def test_a_claim_may_be_shared_with_a_victim(rules: PreemptionRules) -> None:
+    snapshot = b.snapshot(
+        b.node("n1", cpu=2),
+        b.gpu_slice("n1", count=1),
+        b.gpu_class(),
+        holding("shared", "n1", "gpu-0", consumers=("low",)),
+        running("low", "n1", "shared", cpu=1),
+        running("old", "n1", cpu=1, seconds=9000),
+    )
+    high = b.pod("high", "shared", cpu=1, priority=10)
+
+    plan = decide(snapshot, high, rules=rules)
+
+    assert victims(plan) == ["low"]
+    assert check(snapshot, Batch(pods=(high,)), plan, Policy(preemption=rules)) == ()
+
+
 def test_pods_with_devices_stay_for_their_minimum_run_time() -> None:
     snapshot = b.snapshot(*gpus(1), b.claim("one"))  # type: ignore[arg-type]
     high = b.pod("high", "one", priority=10)
@@ -210,7 +239,7 @@ def test_pods_with_devices_stay_for_their_minimum_run_time() -> None:
     assert victims(decide(snapshot, high, rules=replace(DEVICES, minimum_run_seconds=1001))) == []
 
 
-def test_no_more_go_than_may() -> None:
+def test_the_bound_on_evictions_holds() -> None:
     snapshot = b.snapshot(b.node("n1", cpu=2), running("a", "n1", cpu=1), running("b", "n1", cpu=1))
     high = b.pod("high", cpu=2, priority=1)
 
@@ -306,7 +335,7 @@ def test_a_gang_makes_room_for_all_its_pods_or_none() -> None:
     assert found(equal) == []
 
 
-def test_of_many_nodes_those_are_looked_at_that_promise_the_least_harm() -> None:
+def test_of_many_nodes_those_with_the_cheapest_victims_are_searched() -> None:
     nodes = [b.node(f"n{n:02}", cpu=2) for n in range(70)]
     lows = [running(f"low-{n:02}", f"n{n:02}", cpu=2, priority=0 if n == 69 else 1) for n in range(70)]
 
@@ -316,7 +345,7 @@ def test_of_many_nodes_those_are_looked_at_that_promise_the_least_harm() -> None
     assert not plan.preemptions[0].is_proven
 
 
-def test_devices_whose_pods_are_gone_are_waited_for_by_whom_they_are_meant_for() -> None:
+def test_the_nominated_pod_waits_for_devices_whose_pods_are_gone() -> None:
     node, slices, gpu_class, claims, _ = gpus(2)
     orphans = (node, slices, gpu_class, claims, b.claim("two", b.request(count=2)))
     other = [b.node("n2"), b.gpu_slice("n2", count=2)]
@@ -385,7 +414,7 @@ def of_gang(count: int, need: int, *, disruption: str = "", **more: int) -> tupl
         pytest.param(4, "", 3, id="fewer than it needs"),
     ],
 )
-def test_of_a_gang_go_as_few_as_it_bears(need: int, disruption: str, expected: int) -> None:
+def test_a_gang_loses_the_pods_above_its_minimum_first(need: int, disruption: str, expected: int) -> None:
     pods, gang = of_gang(3, need, disruption=disruption)
     snapshot = replace(b.snapshot([b.node(f"n{n}", cpu=2) for n in range(3)], pods), gangs=(gang,))
     high = b.pod("high", cpu=2, priority=1)
@@ -453,9 +482,9 @@ def test_when_the_time_is_up_preemption_is_tried_again() -> None:
     assert plan.unplaced[0].reasons[-1].code is ReasonCode.BUDGET
 
 
-def test_who_has_nobody_below_pays_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pods_of_lower_priority_nothing_is_indexed(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: object) -> None:
-        raise AssertionError("nobody has to be looked for")
+        raise AssertionError("no victims are searched")
 
     monkeypatch.setattr(ClusterState, "of", never)
     snapshot = b.snapshot(b.node("n1", cpu=2), running("low", "n1", cpu=2))
@@ -466,7 +495,7 @@ def test_who_has_nobody_below_pays_nothing(monkeypatch: pytest.MonkeyPatch) -> N
         decide(snapshot, b.pod("high", cpu=2, priority=1))
 
 
-def test_nobody_is_started_who_stands_in_the_way_of_a_more_important_pod() -> None:
+def test_no_pod_is_started_in_the_room_that_a_preemptor_needs() -> None:
     snapshot = b.snapshot(b.node("n1", cpu=4), running("low", "n1", cpu=3))
     high, late = b.pod("high", cpu=4, priority=10), b.pod("late", cpu=1)
 
@@ -489,7 +518,7 @@ def test_pods_below_are_started_where_victims_would_not_help() -> None:
     assert victims(plan) == []
 
 
-def test_others_go_than_those_who_are_placed_by_the_same_plan() -> None:
+def test_pods_that_the_plan_places_are_no_victims() -> None:
     lows = [running("low-0", "n1", cpu=3), running("low-1", "n1", cpu=1)]
     snapshot = b.snapshot(b.node("n1", cpu=5), lows)
     high, late = b.pod("high", cpu=2, priority=10), b.pod("late", cpu=1)
@@ -515,7 +544,7 @@ def test_what_preemption_raises_costs_the_preemption_alone(monkeypatch: pytest.M
     def extended(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(preempt, "add_preemptions", extended)
+    monkeypatch.setattr(preempt, preempt.extended.__name__, extended)
     snapshot = b.snapshot(b.node("n1", cpu=4))
     forgiving = Budget(seconds=60.0, deterministic_seconds=1.0, is_forgiving=True)
     batch = Batch(pods=(b.pod("small", cpu=1), b.pod("large", cpu=10)))

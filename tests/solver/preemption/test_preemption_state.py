@@ -1,4 +1,4 @@
-"""Several pods of one priority that want in at once: victims in common, and who goes where so that all are helped."""
+"""Several preemptors of one priority: common victims, and nodes such that all of them are served."""
 
 from typing import Any
 
@@ -10,6 +10,7 @@ from solver.domain import Batch, Budget, Gang, GangId, Plan, Pod, Policy, Preemp
 from solver.preemption import victim_model
 from solver.verify import check
 from tests.support import builders as b
+from tests.support.neighbour_builders import spread
 from tests.support.preemption_cases import (
     DEVICES,
     FINALIZER,
@@ -22,7 +23,7 @@ from tests.support.preemption_cases import (
 )
 
 
-def helped(plan: Plan) -> dict[str, str]:
+def served(plan: Plan) -> dict[str, str]:
     return {each.pod.name: each.node for found in plan.preemptions for each in found.placements}
 
 
@@ -53,7 +54,7 @@ def test_a_victim_that_makes_room_for_two_goes_alone() -> None:
     plan = decided(two_nodes(), *highs(2, 2))
 
     assert victims(plan) == ["large"]
-    assert helped(plan) == {"high-0": "n1", "high-1": "n1"}
+    assert served(plan) == {"high-0": "n1", "high-1": "n1"}
     assert [each.is_proven for each in plan.preemptions] == [True]
     assert "default/high-0 of priority 10 and 1 more of its priority" in plan.preemptions[0].victims[0].message
     assert {each.reasons[0].code for each in plan.unplaced} == {ReasonCode.PREEMPTING}
@@ -68,7 +69,7 @@ def test_a_second_pod_takes_what_the_only_victims_leave_on_a_node_that_was_overf
 
     plan = decided(snapshot, *highs(1, 1))
 
-    assert (victims(plan), helped(plan)) == (["g0", "g1", "g2"], {"high-0": "n1", "high-1": "n1"})
+    assert (victims(plan), served(plan)) == (["g0", "g1", "g2"], {"high-0": "n1", "high-1": "n1"})
 
 
 def test_the_first_goes_elsewhere_where_the_second_cannot() -> None:
@@ -81,11 +82,11 @@ def test_the_first_goes_elsewhere_where_the_second_cannot() -> None:
     free = b.pod("high-0", cpu=2, priority=10)
     bound = b.pod("high-1", cpu=2, priority=10, node_selector={"zone": "a"})
 
-    assert helped(decided(snapshot, free)) == {"high-0": "n1"}
-    assert helped(decided(snapshot, free, bound)) == {"high-0": "n2", "high-1": "n1"}
+    assert served(decided(snapshot, free)) == {"high-0": "n1"}
+    assert served(decided(snapshot, free, bound)) == {"high-0": "n2", "high-1": "n1"}
 
 
-def test_pods_on_different_nodes_are_helped_apart() -> None:
+def test_pods_on_different_nodes_are_separate_preemptions() -> None:
     snapshot = b.snapshot(
         *(b.node(f"n{n}", cpu=2) for n in range(2)), *(running(f"p{n}", f"n{n}", cpu=2) for n in (0, 1))
     )
@@ -94,6 +95,26 @@ def test_pods_on_different_nodes_are_helped_apart() -> None:
 
     assert [len(each.victims) for each in plan.preemptions] == [1, 1]
     assert [len(each.placements) for each in plan.preemptions] == [1, 1]
+
+
+def test_pods_whose_topology_spread_needs_each_other_are_one_preemption() -> None:
+    """Zone b has one pod more already: a second one may run there only once the other preemptor runs in zone a."""
+    labels = {"app": "new"}
+    nodes = [b.node(f"n{zone}", cpu=2, labels={"zone": zone}) for zone in "ab"]
+    same = running("same", "nb", priority=10, labels=labels)
+    snapshot = b.snapshot(nodes, [running(f"p{zone}", f"n{zone}", cpu=2) for zone in "ab"], same)
+    pods = [
+        replace(
+            b.pod(f"high-{number}", cpu=2, priority=10, labels=labels, node_selector={"zone": zone}),
+            spread=(spread("zone", app="new"),),
+        )
+        for number, zone in enumerate("ba")
+    ]
+
+    plan = decided(snapshot, *pods)
+
+    assert victims(plan) == ["pa", "pb"]
+    assert [len(each.placements) for each in plan.preemptions] == [2]
 
 
 def test_the_bound_on_evictions_and_budgets_hold_for_all_of_them() -> None:
@@ -131,7 +152,7 @@ def test_one_device_claim_that_goes_serves_two() -> None:
     ]
 
 
-def test_a_gang_is_helped_whole_or_not_at_all_beside_others() -> None:
+def test_a_gang_is_served_whole_or_not_at_all_beside_others() -> None:
     gang = GangId("default", "g", "dovetail.dev")
     members = [replace(b.pod(f"m-{n}", cpu=1, priority=10), gang=gang) for n in range(3)]
     snapshot = b.snapshot(b.node("n0", cpu=2), running("young", "n0", cpu=2, seconds=10))
@@ -139,11 +160,11 @@ def test_a_gang_is_helped_whole_or_not_at_all_beside_others() -> None:
 
     plan = solve(snapshot, batch, Policy(preemption=RULES), Budget(seconds=60.0, deterministic_seconds=10.0))
 
-    assert helped(plan) == {"high-0": "n0"}  # two of the three would be more pods
+    assert served(plan) == {"high-0": "n0"}  # two of the three would be more pods
 
 
 @pytest.mark.parametrize("broken", ["too large", "not proven"])
-def test_without_a_proof_they_are_helped_in_turn(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+def test_without_a_proof_preemptors_are_served_in_turn(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
     if broken == "too large":
         monkeypatch.setattr(victim_model, "_MOST_CELLS", 1)
     else:
@@ -151,7 +172,7 @@ def test_without_a_proof_they_are_helped_in_turn(monkeypatch: pytest.MonkeyPatch
 
     plan = decided(two_nodes(), *highs(2, 2))
 
-    assert len(helped(plan)) == 2
+    assert len(served(plan)) == 2
     assert victims(plan) == ["large", "young"]
 
 
@@ -168,17 +189,17 @@ def unsure(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("unsure")
-def test_what_was_done_in_turn_is_taken_back_where_together_is_better() -> None:
+def test_the_joint_decision_counts_where_it_is_cheaper() -> None:
     more = b.pod("also", cpu=2, priority=4)
 
     plan = decided(two_nodes(), *highs(2, 2), more)
 
     assert victims(plan) == ["large", "young"]
-    assert helped(plan) == {"high-0": "n1", "high-1": "n1", "also": "n2"}
+    assert served(plan) == {"high-0": "n1", "high-1": "n1", "also": "n2"}
 
 
 @pytest.mark.usefixtures("unsure")
-def test_what_was_done_in_turn_stands_where_together_is_no_better() -> None:
+def test_serving_in_turn_counts_where_the_joint_decision_is_no_cheaper() -> None:
     snapshot = b.snapshot(
         *(b.node(f"n{n}", cpu=2) for n in (0, 1)), *(running(f"p{n}", f"n{n}", cpu=2) for n in (0, 1))
     )
@@ -186,20 +207,20 @@ def test_what_was_done_in_turn_stands_where_together_is_no_better() -> None:
     plan = decided(snapshot, *highs(2, 2), b.pod("also", cpu=2, priority=4))
 
     assert victims(plan) == ["p0", "p1"]
-    assert helped(plan).keys() == {"high-0", "high-1"}
+    assert served(plan).keys() == {"high-0", "high-1"}
 
 
-def test_as_many_as_one_plan_helps_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_preemptors_are_decided_together_than_one_plan_serves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(victim_model, "MOST_PREEMPTORS", 2)
 
     plan = decided(two_nodes(), *highs(2, 2, 2))
 
-    assert len(helped(plan)) == 2
+    assert len(served(plan)) == 2
     assert victims(plan) == ["large"]
     assert ReasonCode.BUDGET in {reason.code for each in plan.unplaced for reason in each.reasons}
 
 
-def test_half_of_the_time_is_left_to_helping_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_of_the_time_is_left_to_serve_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Budget] = []
     monkeypatch.setattr(victim_model, "decide_together", lambda tried, *_: seen.append(tried.budget))
 
@@ -207,7 +228,7 @@ def test_half_of_the_time_is_left_to_helping_in_turn(monkeypatch: pytest.MonkeyP
 
     (budget,) = seen
     assert 20.0 < budget.seconds - (budget.clock() - budget.started) < 31.0
-    assert len(helped(plan)) == 2
+    assert len(served(plan)) == 2
 
 
 def in_turn_badly() -> tuple[Snapshot, list[Pod]]:
@@ -226,11 +247,11 @@ def test_the_bound_on_units_holds_over_all_priorities(monkeypatch: pytest.Monkey
     snapshot = replace(snapshot, nodes=(*more.nodes, *snapshot.nodes), pods=(*more.pods, *snapshot.pods))
     top = b.pod("top", cpu=1, priority=20, node_selector={"zone": "a"})
 
-    assert len(helped(decided(snapshot, *pods))) == 3
-    assert helped(decided(snapshot, top, *pods)) == {"top": "n0", "high-0": "n1", "high-1": "n1"}
+    assert len(served(decided(snapshot, *pods))) == 3
+    assert served(decided(snapshot, top, *pods)) == {"top": "n0", "high-0": "n1", "high-1": "n1"}
 
 
-def test_who_found_nobody_beside_what_is_taken_back_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_victims_is_said_only_of_the_state_that_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(victim_model, "MOST_PREEMPTORS", 2)
     snapshot, pods = in_turn_badly()
 
@@ -252,7 +273,7 @@ def wide_device(*more: Any) -> Snapshot:
     )
 
 
-def test_units_that_share_a_new_claim_are_helped_whole_or_not_at_all() -> None:
+def test_preemptors_that_share_a_new_claim_are_one_preemption() -> None:
     lows = [running(f"p{n}", f"n{n}", cpu=2) for n in (0, 1)]
     pods = [b.pod(f"high-{n}", "shared", cpu=2, priority=10) for n in (0, 1)]
 
@@ -264,7 +285,7 @@ def test_units_that_share_a_new_claim_are_helped_whole_or_not_at_all() -> None:
     assert len(found.victims) == 2
 
 
-def test_units_are_helped_as_one_where_a_victim_holds_what_several_nodes_reach() -> None:
+def test_preemptors_are_one_preemption_where_a_victim_holds_a_device_that_several_nodes_reach() -> None:
     held = replace(b.held("held", b.result("gpu", "gpu-0", "wide")), reserved_for=(b.consumer("low"),))
     low = running("low", "n0", "held", cpu=2)
     here = b.pod("here", cpu=2, priority=10, node_selector={"zone": "n0"})

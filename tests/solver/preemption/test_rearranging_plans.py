@@ -1,4 +1,4 @@
-"""What the same plan places goes elsewhere where that spares somebody who runs."""
+"""Pods of the same plan are placed elsewhere where that spares running pods."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,7 +36,7 @@ def places(plan: Plan) -> dict[str, str]:
 
 @contextmanager
 def in_place() -> Iterator[None]:
-    """Nobody of the plan goes elsewhere."""
+    """No pod of the plan is placed elsewhere."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(preempt, "_MOST_PODS", -1)
         yield
@@ -110,7 +110,7 @@ NEAR = neighbour("near", app="near", affinity=[term("kubernetes.io/hostname", ap
         pytest.param((HIGH, replace(LOW, priority=11)), id="a higher priority"),
     ],
 )
-def test_pods_whose_place_is_not_theirs_alone_to_give_up_stay(pods: tuple[Pod, ...]) -> None:
+def test_pods_that_others_depend_on_stay(pods: tuple[Pod, ...]) -> None:
     with in_place():
         before = decided(SCENE, *pods)
 

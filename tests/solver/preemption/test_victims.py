@@ -1,4 +1,4 @@
-"""What protects pods from preemption, from whom, and what is done where it does not bind: they go last."""
+"""What protects pods from which preemptors; where a protection does not bind, its pods are evicted last."""
 
 from collections.abc import Callable
 from typing import Any

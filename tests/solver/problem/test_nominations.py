@@ -17,7 +17,7 @@ def nominated(name: str, node: str = "n1", **more: object) -> Pod:
 
 def counting(*objects: object, pods: tuple[Pod, ...]) -> list[str]:
     snapshot = replace(b.snapshot(*objects), nominated=pods)  # type: ignore[arg-type]  # as the caller has it
-    return [pod.id.name for pod in nominations.honoured(snapshot)]
+    return [pod.id.name for pod in nominations.effective(snapshot)]
 
 
 def test_pods_that_fit_no_node_hold_none() -> None:

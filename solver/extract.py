@@ -109,11 +109,13 @@ class _Extraction:
         return Extracted(placements, tuple(self.allocations.values()))
 
     def _placement(self, position: int, choice: int, special: SpecialClaim | None) -> Placement:
-        pod, store, names = self.problem.pod(position), self.problem.store, self.settled.names[choice]
+        pod, volume_index, names = self.problem.pod(position), self.problem.volume_index, self.settled.names[choice]
         name = self.problem.inventory.nodes[self.settled.solution.choices[choice].node].name
         claims = pod.claim_ids if special is None else (*pod.claim_ids, special.id)
-        volumes = bindings(store, pod, name, names, self.settled.made_on) if store is not None and names else ()
-        burdens = tuple(self._burdens(pod)) if self.problem.has_burdens else ()
+        volumes = (
+            bindings(volume_index, pod, name, names, self.settled.made_on) if volume_index is not None and names else ()
+        )
+        burdens = tuple(self._burdens(pod)) if self.problem.takes_node_resources else ()
         return Placement(
             pod=pod.id, pod_uid=pod.uid, node=name, claims=claims, special=special, volumes=volumes, burdens=burdens
         )

@@ -38,7 +38,7 @@ class Feasible:
 
 
 def feasible_nodes(
-    snapshot: Snapshot, pod: Pod, policy: Policy, budget: Budget, engine: Engine | None = None
+    snapshot: Snapshot, pod: Pod, policy: Policy, budget: Budget, cache: Engine | None = None
 ) -> Feasible:
     """
     Try one pod on every node of the snapshot, alone and without preemption; the budget's effort counts per node.
@@ -46,7 +46,7 @@ def feasible_nodes(
     A pod that nothing can place (its claim is missing, say) has no nodes.
     """
     every = msgspec.structs.replace(policy, levels=())  # whether it fits is asked, not how well
-    problem = prepare(snapshot, Batch(pods=(pod,)), every, engine or Engine())
+    problem = prepare(snapshot, Batch(pods=(pod,)), every, cache or Engine())
     plans: dict[str, Plan] = {}
     undecided: list[str] = []
     for node in _candidates(problem):

@@ -54,9 +54,9 @@ class AssignedVolumes:
 
 def assign_volumes(problem: Problem, solution: Solution) -> AssignedVolumes:
     """Hand out volumes in the order of the choices, to each claim the smallest that fits."""
-    if problem.store is None:
+    if problem.volume_index is None:
         return AssignedVolumes(solution, [()] * len(solution.choices))
-    hands = _VolumeAssigner(problem.store)
+    hands = _VolumeAssigner(problem.volume_index)
     hands.share(problem, solution)
     served = [(choice, hands.serve(problem.classes[choice.pod_class], choice.node)) for choice in solution.choices]
     lost = {choice.pod_class for choice, names in served if names is None}
@@ -122,7 +122,7 @@ def _waiting(problem: Problem, settled: AssignedVolumes) -> dict[int, Sequence[i
 
 
 def bindings(
-    store: VolumeIndex, pod: Pod, node: str, names: Names, made_on: Mapping[VolumeClaimId, str]
+    volume_index: VolumeIndex, pod: Pod, node: str, names: Names, made_on: Mapping[VolumeClaimId, str]
 ) -> tuple[VolumeBinding, ...]:
     """Say for a pod on a node what becomes of its claims that waited."""
     return tuple(
@@ -130,16 +130,16 @@ def bindings(
             claim=claim.id,
             claim_uid=claim.uid,
             volume=name,
-            volume_uid=store.volumes[name].uid if name else "",
+            volume_uid=volume_index.volumes[name].uid if name else "",
             node=elsewhere if not name and (elsewhere := made_on.get(claim.id, node)) != node else "",
         )
-        for claim, name in zip(store.waiting(pod), names, strict=True)
+        for claim, name in zip(volume_index.waiting(pod), names, strict=True)
     )
 
 
 def classes_after(problem: Problem, placements: Sequence[Placement]) -> Sequence[PodClass]:
     """Give the classes of a problem as their last pods see it after `placements`; for explanations only."""
-    if problem.store is None:
+    if problem.volume_index is None:
         return problem.classes
     bound = {each.claim: (each, placement.node) for placement in placements for each in placement.volumes}
     by_name = {each.volume: each for each, _ in bound.values() if each.volume}
@@ -153,8 +153,8 @@ def classes_after(problem: Problem, placements: Sequence[Placement]) -> Sequence
         volumes=tuple(_kept(each, by_name.get(each.name)) for each in problem.snapshot.volumes),
         volume_claims=tuple(_selected(each, bound) for each in problem.snapshot.volume_claims),
     )
-    store = VolumeIndex.of(snapshot, problem.batch, problem.inventory)
-    return [_narrowed(problem, each, store) for each in problem.classes]
+    volume_index = VolumeIndex.of(snapshot, problem.batch, problem.inventory)
+    return [_narrowed(problem, each, volume_index) for each in problem.classes]
 
 
 def _kept(volume: Volume, binding: VolumeBinding | None) -> Volume:
@@ -170,11 +170,15 @@ def _selected(claim: VolumeClaim, bound: Mapping[VolumeClaimId, tuple[VolumeBind
     return msgspec.structs.replace(claim, selected_node=binding.made_on(node))
 
 
-def _narrowed(problem: Problem, pod_class: PodClass, store: VolumeIndex | None) -> PodClass:
-    wish = store.wish(problem.pod(pod_class.members[-1])) if store is not None and pod_class.volumes else None
-    if wish is None:
+def _narrowed(problem: Problem, pod_class: PodClass, volume_index: VolumeIndex | None) -> PodClass:
+    pod_volumes = (
+        volume_index.volumes_of(problem.pod(pod_class.members[-1]))
+        if volume_index is not None and pod_class.volumes
+        else None
+    )
+    if pod_volumes is None:
         return pod_class
-    return replace(pod_class, verdicts=exclusions.narrowed(pod_class.verdicts, wish.refusals))
+    return replace(pod_class, verdicts=exclusions.narrowed(pod_class.verdicts, pod_volumes.refusals))
 
 
 @dataclass(slots=True, eq=False)
@@ -185,7 +189,7 @@ class _VolumeAssigner:
     `joint` are the volumes of claims that several pods share, empty where they are made, then on `made_on`.
     """
 
-    store: VolumeIndex
+    volume_index: VolumeIndex
     joint: dict[VolumeClaimId, str] = field(default_factory=dict)
     made_on: dict[VolumeClaimId, str] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
@@ -201,8 +205,8 @@ class _VolumeAssigner:
             for each in terms.shared if terms is not None else ():
                 users.setdefault(each, []).append(choice.node)
         for claim_id in sorted(users):
-            claim, nodes = self.store.claims[claim_id], users[claim_id]
-            shape = self.store.stock.shape_of(claim)
+            claim, nodes = self.volume_index.claims[claim_id], users[claim_id]
+            shape = self.volume_index.supply.shape_of(claim)
             reached = set(self._on(shape, nodes[0])).intersection(*(self._on(shape, node) for node in nodes[1:]))
             fitting = (name for name in self._on(shape, nodes[0]) if name in reached - self.taken)
             name = next(fitting, "")
@@ -214,9 +218,9 @@ class _VolumeAssigner:
 
     def _is_made(self, claim: VolumeClaim, shape: int, nodes: Sequence[int]) -> bool:
         """Whether one volume can be made that some nodes reach."""
-        stock = self.store.stock
-        around = stock.access.around(stock.classes[claim.storage_class].provisioner, nodes[0])
-        return bool(stock.supplies[shape].makes[nodes].all()) and set(nodes) <= set(around)
+        supply = self.volume_index.supply
+        around = supply.access.around(supply.classes[claim.storage_class].provisioner, nodes[0])
+        return bool(supply.supplies[shape].makes[nodes].all()) and set(nodes) <= set(around)
 
     def serve(self, pod_class: PodClass, node: int) -> Names | None:
         """Serve a pod of a class on a node; None, and nothing taken, where that cannot be done."""
@@ -233,7 +237,7 @@ class _VolumeAssigner:
 
     def _names(self, terms: VolumeKey, node: int) -> Names | None:
         """Claims for which no volume can be made choose first; those that pods share have their volumes."""
-        supplies = self.store.stock.supplies
+        supplies = self.volume_index.supply.supplies
         if not all(claim in self.joint for claim in terms.shared):
             return None
         found = ["" if claim is None else self.joint[claim] for claim in terms.joint]
@@ -251,12 +255,12 @@ class _VolumeAssigner:
     def _on(self, shape: int, node: int) -> list[str]:
         key = (shape, node)
         if key not in self.lists:
-            self.lists[key] = [each.name for each in self.store.stock.supplies[shape].on(node)]
+            self.lists[key] = [each.name for each in self.volume_index.supply.supplies[shape].on(node)]
         return self.lists[key]
 
     def _new(self, terms: VolumeKey, node: int) -> Counter[str]:
         """Count by driver what a pod would add to a node."""
-        attached = self.store.attached
+        attached = self.volume_index.attached
         found = Counter[str]()
         for driver, plugin, count in terms.drivers:
             if attached.counts_on(Attachable(driver, "", plugin), node):
@@ -268,7 +272,7 @@ class _VolumeAssigner:
         return found
 
     def _can_attach(self, terms: VolumeKey, node: int) -> bool:
-        left = self.store.attached.left
+        left = self.volume_index.attached.left
         return all(
             self.added[driver, node] + count <= left(driver)[node] for driver, count in self._new(terms, node).items()
         )

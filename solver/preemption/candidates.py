@@ -217,7 +217,7 @@ class Lookout:
     def _view(self, names: Sequence[str], batch: Batch, parties: Sequence[Party]) -> View:
         """Cut out the nodes that are looked at, unless others decide with them."""
         stock, snapshot = self.whole.inventory, self.whole.snapshot
-        around = self.engine.neighbours(stock, snapshot.pods).residents
+        around = self.engine.neighbours(stock, snapshot.pods).running
         if len(names) == self.whole.node_count or not self.ground.is_local(batch, around):
             return View(self.ground.whole(), self.engine)
         others = (pod for party in parties for pod in party.pods)

@@ -121,7 +121,7 @@ class BatchRequests:
     cost_keys: preferences.CostKeys
     overdue: frozenset[PodId]
     policy: Policy
-    circle: InterPodRuleBuilder
+    interpod: InterPodRuleBuilder
     budget: Budget
     demands: dict[DemandKey, int] = field(default_factory=dict)
     attributes: dict[AttributeName, set[int]] = field(default_factory=dict)
@@ -132,35 +132,35 @@ class BatchRequests:
     shared_ids: dict[ClaimId, int] = field(default_factory=dict)
     nearly_full: dict[ClaimId, int] = field(default_factory=dict)
     splits: DomainSplits = field(init=False)
-    burdened: node_allocatable.NodeAllocatable | None = None
+    node_takes: node_allocatable.NodeAllocatable | None = None
     gangs: dict[GangId, Gang] = field(default_factory=dict)
     rejected: dict[int, tuple[Reason, ...]] = field(default_factory=dict)
-    store: VolumeIndex | None = None
+    volume_index: VolumeIndex | None = None
 
-    def look_at(self, snapshot: Snapshot, batch: Batch, engine: Engine, stock: Inventory) -> None:
+    def look_at(self, snapshot: Snapshot, batch: Batch, cache: Engine, inventory: Inventory) -> None:
         """Index what pods of the batch may need, and set those aside that no node can help."""
-        self.store = VolumeIndex.of(snapshot, batch, stock)
-        self.splits = DomainSplits(stock, partial(engine.answers, stock), self.demands)
-        self.burdened = node_allocatable.NodeAllocatable.of(stock, self.claims)
-        self.reject(snapshot, batch, stock)
+        self.volume_index = VolumeIndex.of(snapshot, batch, inventory)
+        self.splits = DomainSplits(inventory, partial(cache.answers, inventory), self.demands)
+        self.node_takes = node_allocatable.NodeAllocatable.of(inventory, self.claims)
+        self.reject(snapshot, batch, inventory)
 
-    def reject(self, snapshot: Snapshot, batch: Batch, stock: Inventory) -> None:
+    def reject(self, snapshot: Snapshot, batch: Batch, inventory: Inventory) -> None:
         """Set pods aside that no node can help."""
         of_gangs = gangs.objections(snapshot, batch)
         of_followers = nominations.objections(snapshot, batch, tells_node=self.policy.tells_inventory)
         for position, pod in self.each(batch):
-            found = self.attempt(position, pod, lambda: self._objections(pod, stock))  # noqa: B023 - called at once
+            found = self.attempt(position, pod, lambda: self._objections(pod, inventory))  # noqa: B023 - called at once
             reasons = (*of_gangs.get(position, ()), *of_followers.get(position, ()), *(found or ()))
             if found is not None and reasons:
                 self.rejected[position] = reasons
         self.rejected.update(gangs.waiting_for_members(snapshot, batch, self.rejected))
 
-    def _objections(self, pod: Pod, stock: Inventory) -> tuple[Reason, ...]:
+    def _objections(self, pod: Pod, inventory: Inventory) -> tuple[Reason, ...]:
         reasons = claim_rules.objections(pod, self.claims, self.device_classes)
-        reasons = reasons or tuple(self._tainted(pod, stock))
-        if self.burdened is not None and not reasons:
-            reasons = tuple(self.burdened.objections(pod))
-        return reasons if self.store is None else (*self.store.objections(pod), *reasons)
+        reasons = reasons or tuple(self._tainted(pod, inventory))
+        if self.node_takes is not None and not reasons:
+            reasons = tuple(self.node_takes.objections(pod))
+        return reasons if self.volume_index is None else (*self.volume_index.objections(pod), *reasons)
 
     def each(self, batch: Batch) -> Iterator[tuple[int, Pod]]:
         """
@@ -196,7 +196,7 @@ class BatchRequests:
             self.rejected[position] = (skipped_pods.failed(pod),)
             return None
 
-    def _tainted(self, pod: Pod, stock: Inventory) -> Iterator[Reason]:
+    def _tainted(self, pod: Pod, inventory: Inventory) -> Iterator[Reason]:
         """
         Refuse to join an allocated claim one of whose devices has since got an untolerated taint.
 
@@ -206,7 +206,7 @@ class BatchRequests:
             if claim.allocation is None or claim.is_reserved_for(pod.uid, pod.pod_group):
                 continue
             for result in claim.allocation.results:
-                taint = node_fit.first_untolerated(stock.taints_of(result.device), result.tolerations)
+                taint = node_fit.first_untolerated(inventory.taints_of(result.device), result.tolerations)
                 if taint is not None:
                     device = f"device {result.device}" if self.policy.tells_inventory else "a device"
                     message = f"claim {claim.id.name} holds {device}, which has taint {taint.key} now"

@@ -1,7 +1,7 @@
 """What pods of a batch ask of devices and nodes, paid from the allowance before it is worked out.
 
 A demand is put to every device that its selectors match, a constrained attribute is read from every device, and a term
-of pod affinity is weighed on every node; `rates` says what node affinity and volume claims cost. What the engine knows
+of pod affinity is weighed on every node; `rates` says what node affinity and volume claims cost. What the cache knows
 of devices is free. Namespaces take turns, so that the many demands of one do not use up what another one needs; the
 evaluation of selectors, which comes first, leaves a half for this.
 
@@ -106,14 +106,14 @@ Charges = dict[Hashable, int]
 
 
 def left_out(
-    stock: Inventory, batch: Batch, world: ClaimContext, engine: Engine, budget: Budget
+    inventory: Inventory, batch: Batch, context: ClaimContext, cache: Engine, budget: Budget
 ) -> skipped_pods.Reasons:
     """Work out what the pods of a batch demand, and give those for which the allowance or the time is not enough."""
     before = skipped_pods.recorded(budget, _STAGE)
     if before is not None:
         reasons = {pod.id: before[pod.id] for pod in batch.pods if pod.id in before}
     else:
-        register = _Register(stock, world, engine, budget.until(_WALL_SHARE).at_least(_OWN_SHARE))
+        register = _Register(inventory, context, cache, budget.until(_WALL_SHARE).at_least(_OWN_SHARE))
         reasons = skipped_pods.with_whole_gangs(batch, dict(register.refused(batch)))
     skipped_pods.record(budget, _STAGE, reasons)
     return reasons
@@ -123,9 +123,9 @@ def left_out(
 class _Register:
     """What was paid for in this batch, and what is left."""
 
-    stock: Inventory
-    world: ClaimContext
-    engine: Engine
+    inventory: Inventory
+    context: ClaimContext
+    cache: Engine
     budget: Budget
     paid: set[Hashable] = field(default_factory=set)
     _charges: dict[Spec, Charges] = field(default_factory=dict)
@@ -155,7 +155,7 @@ class _Register:
         for what in charges:
             try:
                 if isinstance(what, DemandKey):
-                    self.engine.answers(self.stock, what)
+                    self.cache.answers(self.inventory, what)
             except selectors.SelectorError:
                 continue  # the pod is told so elsewhere
             except MemoryError:
@@ -168,8 +168,8 @@ class _Register:
     def _unpaid(self, pod: Pod) -> Charges:
         """Give what a pod is charged for that no pod of the batch has paid yet."""
         found = self._of_terms(pod) | of_node_affinity(pod)
-        found |= of_volume_claims(pod, self.world.volume_claims)
-        for claim in open_claims(pod, self.world.claims):
+        found |= of_volume_claims(pod, self.context.volume_claims)
+        for claim in open_claims(pod, self.context.claims):
             found |= self._of_claim(claim)
         return {what: units for what, units in found.items() if what not in self.paid}
 
@@ -184,18 +184,18 @@ class _Register:
         return found
 
     def _of_spec(self, claim: Claim) -> Iterator[tuple[Hashable, int]]:
-        for key in _demands(claim, self.world.classes, self.world.policy):
-            if not self.engine.knows_demand(key):
-                yield key, _VERDICT * self.engine.match_count(key)
+        for key in _demands(claim, self.context.classes, self.context.policy):
+            if not self.cache.knows_demand(key):
+                yield key, _VERDICT * self.cache.match_count(key)
         for name in {constraint.attribute for constraint in claim.constraints}:
             attribute = AttributeName.parse(name)
-            if not self.engine.knows_attribute(attribute):
-                yield attribute, _VERDICT * len(self.stock.records)
+            if not self.cache.knows_attribute(attribute):
+                yield attribute, _VERDICT * len(self.inventory.records)
 
     def _of_terms(self, pod: Pod) -> Charges:
         terms = (pod.affinity, pod.anti_affinity, pod.preferred_affinity, pod.preferred_anti_affinity, pod.spread)
         count = sum(map(len, terms))
-        return {terms: count * (_TERM + len(self.stock.nodes) // _NODES_A_UNIT)} if count else {}
+        return {terms: count * (_TERM + len(self.inventory.nodes) // _NODES_A_UNIT)} if count else {}
 
 
 def _demands(claim: Claim, classes: Mapping[str, DeviceClass], policy: Policy) -> Iterator[DemandKey]:

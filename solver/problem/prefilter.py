@@ -43,15 +43,15 @@ Spec = tuple[tuple[Request, ...], tuple[object, ...]]
 
 
 def left_out(
-    stock: Inventory, batch: Batch, world: "ClaimContext", engine: Engine, budget: Budget
+    inventory: Inventory, batch: Batch, context: "ClaimContext", cache: Engine, budget: Budget
 ) -> skipped_pods.Reasons:
     """Evaluate what the pods of a batch need, and give those for which that did not come to an end."""
     before = skipped_pods.recorded(budget, _STAGE)
-    found = _Filter(world, engine, budget)
+    found = _Filter(context, cache, budget)
     for pod in batch.pods:
         if before is None or pod.id not in before:
             found.look_at(pod)
-    unfinished = engine.evaluate(stock, found.wanted, budget.until(_WALL_SHARE).at_least(_OWN_SHARE))
+    unfinished = cache.evaluate(inventory, found.wanted, budget.until(_WALL_SHARE).at_least(_OWN_SHARE))
     if before is not None:
         reasons = {pod.id: before[pod.id] for pod in batch.pods if pod.id in before}
     else:
@@ -83,8 +83,8 @@ _Asked = tuple[int, tuple[tuple[str, Selectors], ...]]
 class _Filter:
     """Selectors of claims by what the claims ask for, and which selectors some claims of a namespace want."""
 
-    world: ClaimContext
-    engine: Engine
+    context: ClaimContext
+    cache: Engine
     budget: Budget
     wanted: defaultdict[Selectors, set[Asker]] = field(default_factory=lambda: defaultdict(set))
     _known: dict[Spec, _Asked] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class _Filter:
 
     def look_at(self, pod: Pod) -> None:
         """Note what a pod wants to know."""
-        for claim in open_claims(pod, self.world.claims):
+        for claim in open_claims(pod, self.context.claims):
             number, selectors = self._of(claim)
             asker = Asker(pod.id.namespace, number)
             for _, names in selectors:
@@ -103,13 +103,13 @@ class _Filter:
 
     def reasons(self, batch: Batch, unfinished: Unfinished) -> Iterator[tuple[PodId, Reason]]:
         """Give the pods that cannot be decided about, each with the request that is to blame."""
-        for pod in batch.pods if unfinished or self.engine.costs else ():
+        for pod in batch.pods if unfinished or self.cache.costs else ():
             reason = next(self._against(pod, unfinished), None)
             if reason is not None:
                 yield pod.id, reason
 
     def _against(self, pod: Pod, unfinished: Unfinished) -> Iterator[Reason]:
-        for claim in open_claims(pod, self.world.claims):
+        for claim in open_claims(pod, self.context.claims):
             if self._is_known_too_costly(claim):
                 yield combinations_of(claim)
             for name, names in self._of(claim)[1]:
@@ -130,21 +130,21 @@ class _Filter:
 
     def _is_known_too_costly(self, claim: Claim) -> bool:
         """Whether half of the allowance was not enough for a claim before: the rest is for the others."""
-        return bool(self.engine.costs) and 2 * self.engine.costs.get(spec_of(claim), 0) >= self.budget.cost_units
+        return bool(self.cache.costs) and 2 * self.cache.costs.get(spec_of(claim), 0) >= self.budget.cost_units
 
     def _of(self, claim: Claim) -> _Asked:
         same = (id(claim.requests), id(claim.constraints))
         found = self._same.get(same)
         if found is None:
             key = spec_of(claim)
-            new = (len(self._known), tuple(_selectors(claim, self.world.classes)))
+            new = (len(self._known), tuple(_selectors(claim, self.context.classes)))
             found = self._same[same] = self._known.setdefault(key, new)
         return found
 
     def _special(self, pod: Pod) -> Iterator[Selectors]:
-        for mode in self.world.modes.of(pod):
+        for mode in self.context.modes.of(pod):
             for _, name in mode.served:
-                yield (self.world.classes[name].selectors, ())
+                yield (self.context.classes[name].selectors, ())
 
 
 def open_claims(pod: Pod, claims: Mapping[ClaimId, Claim]) -> Iterator[Claim]:

@@ -69,10 +69,10 @@ class Engine:
     _verdicts: BoundedCache[node_fit.NodeDemand, node_arrays.NodeVerdicts] = field(
         default_factory=partial(BoundedCache, _NODES_BYTES)
     )
-    _judge: NodeMatcher | None = None
+    _node_matcher: NodeMatcher | None = None
     _holdings: dict[int, ClaimUsage] = field(default_factory=dict)
-    _neighbours: InterPodCache | None = None
-    _recall: SliceCache = field(default_factory=SliceCache)
+    _inter_pod_cache: InterPodCache | None = None
+    _slice_cache: SliceCache = field(default_factory=SliceCache)
     _nodes: tuple[Node, ...] = ()
     _per_node: BoundedCache[Hashable, node_arrays.Amounts] = field(default_factory=partial(BoundedCache, _NODES_BYTES))
     _ways: BoundedCache[Hashable, Ways] = field(default_factory=partial(BoundedCache, _WAYS_BYTES, patient=True))
@@ -88,9 +88,9 @@ class Engine:
             nodes = self._sorted(snapshot.nodes)
             ownership = device_properties.resolve(owned_devices, nodes)
             self._inventory = inventory.build_inventory(
-                nodes, snapshot.slices, snapshot.taint_rules, ownership, self._recall
+                nodes, snapshot.slices, snapshot.taint_rules, ownership, self._slice_cache
             )
-            self._recall.keep(snapshot.slices)
+            self._slice_cache.keep(snapshot.slices)
             self._basis = basis
             self._answers.clear()
             self._stale.clear()
@@ -100,7 +100,7 @@ class Engine:
             self._layouts.clear()
             self._outdated.clear()
             self._holdings.clear()
-            self._neighbours = None
+            self._inter_pod_cache = None
         return self._known()
 
     @property
@@ -111,21 +111,26 @@ class Engine:
             self._by_value,
             self._ways,
             self.costs,
-            self._recall,
+            self._slice_cache,
         ]
         found.append(self._columns)
-        return [*found, self._verdicts, self._per_node, *(self._judge.caches if self._judge is not None else ())]
+        return [
+            *found,
+            self._verdicts,
+            self._per_node,
+            *(self._node_matcher.caches if self._node_matcher is not None else ()),
+        ]
 
     def trim(self) -> None:
         """Forget what was used least recently, beyond what may be remembered: before a decision, never in one."""
         self._answers.trim()
         self._columns.trim()
         self._ways.trim()
-        self._recall.trim()
+        self._slice_cache.trim()
 
     def _known(self) -> Inventory:
         if self._inventory is None:
-            raise AssertionError("no stock was taken")
+            raise AssertionError("no inventory was taken")
         return self._inventory
 
     def _restock(self, basis: _Basis) -> bool:
@@ -152,9 +157,9 @@ class Engine:
         for index in found.replaced:
             for column in self._columns.values():
                 column.pop(index, None)
-        self._neighbours = None
+        self._inter_pod_cache = None
         self._inventory, self._basis = found.inventory, basis
-        self._recall.keep(basis[1])
+        self._slice_cache.keep(basis[1])
         return True
 
     def _sorted(self, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
@@ -162,7 +167,7 @@ class Engine:
         if self._basis is not None and self._inventory is not None and self._basis[0] is nodes:
             return self._inventory.nodes
         self._verdicts.clear()
-        self._judge = None
+        self._node_matcher = None
         return tuple(sorted(nodes, key=lambda node: node.name))
 
     def _is_current(self, basis: _Basis) -> bool:
@@ -172,20 +177,20 @@ class Engine:
             self._basis[3] == basis[3]
         )
 
-    def answers(self, stock: Inventory, key: DemandKey) -> Answers:
+    def answers(self, inventory: Inventory, key: DemandKey) -> Answers:
         """Give what the devices of an inventory answer to a demand."""
         found = self._answers.get(key)
         if found is None:
-            found = self._narrowed(stock, key) if key.within else self._asked(stock, key)
+            found = self._narrowed(inventory, key) if key.within else self._asked(inventory, key)
             self._answers.put(key, found, _VERDICT * (len(found.verdicts) + len(found.consumption)))
         return found
 
-    def _asked(self, stock: Inventory, key: DemandKey) -> Answers:
+    def _asked(self, inventory: Inventory, key: DemandKey) -> Answers:
         """Put a demand to all devices, or to those that were replaced where it was put to the others before."""
         before, changed = self._stale.pop(key, (None, frozenset[int]()))
         if before is None:
-            return demand.ask(stock, key, self._recall)
-        return demand.ask_again(stock, key, before, changed, self._recall)
+            return demand.ask(inventory, key, self._slice_cache)
+        return demand.ask_again(inventory, key, before, changed, self._slice_cache)
 
     def knows_demand(self, key: DemandKey) -> bool:
         """Whether a demand was put to the devices, but for those that were replaced since."""
@@ -197,11 +202,13 @@ class Engine:
 
     def match_count(self, key: DemandKey) -> int:
         """Give how many devices the selectors of a demand match, of those that they were put to."""
-        return self._recall.match_count((key.class_selectors, key.selectors))
+        return self._slice_cache.match_count((key.class_selectors, key.selectors))
 
-    def evaluate(self, stock: Inventory, wanted: Mapping[Selectors, Collection[Asker]], budget: Budget) -> Unfinished:
+    def evaluate(
+        self, inventory: Inventory, wanted: Mapping[Selectors, Collection[Asker]], budget: Budget
+    ) -> Unfinished:
         """Put selectors to all devices as far as a budget reaches; give those that did not come to an end."""
-        return evaluation.evaluate(stock, self._recall, wanted, budget)
+        return evaluation.evaluate(inventory, self._slice_cache, wanted, budget)
 
     def learned(self) -> tuple[Learned, ...]:
         """
@@ -209,26 +216,26 @@ class Engine:
 
         A forked child calls it when it begins, to leave out what its parent knows, and when it ends.
         """
-        return self._recall.learned(self._basis[1] if self._basis is not None else ())
+        return self._slice_cache.learned(self._basis[1] if self._basis is not None else ())
 
     def learn(self, learned: Iterable[Learned], slices: Sequence[ResourceSlice]) -> None:
         """Take over what another process learned on slices, in the order of its snapshot; some may be gone."""
-        self._recall.learn(learned, slices)
+        self._slice_cache.learn(learned, slices)
 
-    def _narrowed(self, stock: Inventory, key: DemandKey) -> Answers:
+    def _narrowed(self, inventory: Inventory, key: DemandKey) -> Answers:
         """Sort the devices of the demand as it was before by their values, once for all of these."""
-        everything = self.answers(stock, key._replace(within=()))
+        everything = self.answers(inventory, key._replace(within=()))
         attributes = tuple(name for name, _ in key.within)
         by_value = self._by_value.get((key._replace(within=()), attributes))
         if by_value is None:
-            by_value = gang_domains.sorted_by_value(stock, everything, attributes)
+            by_value = gang_domains.sorted_by_value(inventory, everything, attributes)
             size = _VERDICT * sum(len(each.verdicts) for each in by_value.values())
             self._by_value.put((key._replace(within=()), attributes), by_value, size)
         return by_value.get(tuple(value for _, value in key.within), Answers())
 
     def layout(
         self,
-        stock: Inventory,
+        inventory: Inventory,
         demands: tuple[DemandKey, ...],
         attributes: tuple[ComparedAttribute, ...],
         needed: tuple[int, ...] = (),
@@ -239,10 +246,10 @@ class Engine:
         `needed` says how many devices are asked for by each demand, where some take resources of their nodes.
         """
         new = (key for key in demands if key not in self._answers and key not in self._stale and not key.within)
-        demand.look_ahead(stock, new, self._recall)
-        answers = tuple(self.answers(stock, key) for key in demands)
+        demand.look_ahead(inventory, new, self._slice_cache)
+        answers = tuple(self.answers(inventory, key) for key in demands)
         key = (demands, attributes, needed)
-        found = self._layouts.pop(key, None) or self._laid(key, stock, answers)
+        found = self._layouts.pop(key, None) or self._laid(key, inventory, answers)
         found[0].ways = self._ways
         self._layouts[key] = found
         if len(self._layouts) > _MOST_LAYOUTS:
@@ -250,69 +257,73 @@ class Engine:
         return found if needed else (found[0], answers)
 
     def _laid(
-        self, key: _LayoutKey, stock: Inventory, answers: tuple[Answers, ...]
+        self, key: _LayoutKey, inventory: Inventory, answers: tuple[Answers, ...]
     ) -> tuple[Layout, tuple[Answers, ...]]:
         demands, attributes, needed = key
         if needed:
             counted = zip(demands, answers, needed, strict=True)
-            answers = tuple(demand.sparing(stock, each, answer, count) for each, answer, count in counted)
-        found = self._laid_again(key, stock, answers)
+            answers = tuple(demand.sparing(inventory, each, answer, count) for each, answer, count in counted)
+        found = self._laid_again(key, inventory, answers)
         if found is None:
-            is_admin, columns = tuple(each.is_admin for each in demands), self._read(stock, attributes)
-            found = node_groups.build_layout(device_types.layout_input(stock, answers, is_admin, attributes, columns))
+            is_admin, columns = tuple(each.is_admin for each in demands), self._read(inventory, attributes)
+            found = node_groups.build_layout(
+                device_types.layout_input(inventory, answers, is_admin, attributes, columns)
+            )
         return found, answers if needed else ()
 
-    def _read(self, stock: Inventory, attributes: tuple[ComparedAttribute, ...]) -> tuple[Column, ...]:
+    def _read(self, inventory: Inventory, attributes: tuple[ComparedAttribute, ...]) -> tuple[Column, ...]:
         """Give what was read of attributes so far."""
         for name in (each.name for each in attributes):
             if name not in self._columns:
-                self._columns.put(name, {}, _ITEMS * len(stock.records))
+                self._columns.put(name, {}, _ITEMS * len(inventory.records))
         return tuple(self._columns[each.name] for each in attributes)
 
-    def _laid_again(self, key: _LayoutKey, stock: Inventory, answers: tuple[Answers, ...]) -> Layout | None:
+    def _laid_again(self, key: _LayoutKey, inventory: Inventory, answers: tuple[Answers, ...]) -> Layout | None:
         """Lay a layout of an inventory before this one again where devices changed since."""
         layout, replaced = self._outdated.pop(key, (None, {}))
-        if layout is None or stock.has_burdens:  # a device that changed decides whether others are spared
+        if layout is None or inventory.takes_node_resources:  # a device that changed decides whether others are spared
             return None
         is_admin = tuple(each.is_admin for each in key[0])
-        columns = self._read(stock, key[1])
-        fresh = LayoutInput(stock, answers, key[1], is_admin, defaultdict(list), columns)
+        columns = self._read(inventory, key[1])
+        fresh = LayoutInput(inventory, answers, key[1], is_admin, defaultdict(list), columns)
         return incremental.updated_layout(layout, fresh, replaced)
 
-    def usage(self, stock: Inventory, snapshot: Snapshot) -> Usage:
+    def usage(self, inventory: Inventory, snapshot: Snapshot) -> Usage:
         """Give what is in use of an inventory."""
-        return usage.count(stock, snapshot, self._holdings)
+        return usage.count(inventory, snapshot, self._holdings)
 
     def per_node(
-        self, stock: Inventory, key: Hashable, work_out: Callable[[], node_arrays.Amounts]
+        self, inventory: Inventory, key: Hashable, work_out: Callable[[], node_arrays.Amounts]
     ) -> node_arrays.Amounts:
         """Give an amount per node that follows from the nodes alone; worked out once while those stay as they are."""
-        if self._nodes is not stock.nodes:
+        if self._nodes is not inventory.nodes:
             self._per_node.clear()
-            self._nodes = stock.nodes
+            self._nodes = inventory.nodes
         found = self._per_node.get(key)
         if found is None:
             found = self._per_node[key] = work_out()
         return found
 
-    def neighbours(self, stock: Inventory, pods: tuple[Pod, ...]) -> InterPodCache:
+    def neighbours(self, inventory: Inventory, pods: tuple[Pod, ...]) -> InterPodCache:
         """Give nodes and running pods as rules between pods look at them; running pods anew when one has changed."""
-        found = self._neighbours
+        found = self._inter_pod_cache
         if found is None:
-            residents = RunningPods.of(pods, stock.node_index)
-            found = self._neighbours = InterPodCache(stock, self.judge(stock), Topologies(stock.labels), residents)
-        elif found.residents.pods is not pods:
-            found.residents = RunningPods.of(pods, stock.node_index)
+            running = RunningPods.of(pods, inventory.node_index)
+            found = self._inter_pod_cache = InterPodCache(
+                inventory, self.node_matcher(inventory), Topologies(inventory.labels), running
+            )
+        elif found.running.pods is not pods:
+            found.running = RunningPods.of(pods, inventory.node_index)
         return found
 
-    def judge(self, stock: Inventory) -> NodeMatcher:
+    def node_matcher(self, inventory: Inventory) -> NodeMatcher:
         """Give what was found out about nodes and their labels."""
-        self._judge = self._judge or NodeMatcher(stock.nodes, stock.labels)
-        return self._judge
+        self._node_matcher = self._node_matcher or NodeMatcher(inventory.nodes, inventory.labels)
+        return self._node_matcher
 
-    def node_verdicts(self, stock: Inventory, wanted: node_fit.NodeDemand) -> node_arrays.NodeVerdicts:
+    def node_verdicts(self, inventory: Inventory, wanted: node_fit.NodeDemand) -> node_arrays.NodeVerdicts:
         """Give the nodes that a pod may use whatever else runs there."""
         found = self._verdicts.get(wanted)
         if found is None:
-            found = self._verdicts[wanted] = self.judge(stock).verdicts(wanted)
+            found = self._verdicts[wanted] = self.node_matcher(inventory).verdicts(wanted)
         return found

@@ -1,4 +1,4 @@
-"""Host ports: which nodes running pods have taken them on, and what a batch takes of them."""
+"""Host ports: which are in use on which nodes, and which pods of a batch need the same one."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,15 +13,15 @@ PortKey = tuple[str, int]
 
 @dataclass(slots=True, eq=False)
 class UsedHostPorts:
-    """Nodes on which somebody has a port, by protocol, number and address; a port on every address takes each."""
+    """Nodes where a port is in use, by protocol, number and address; a port on 0.0.0.0 takes every address."""
 
     _by_port: dict[PortKey, dict[str, set[int]]] = field(default_factory=dict)
     _at_all: dict[PortKey, set[int]] = field(default_factory=dict)
     _closed: set[int] = field(default_factory=set)
-    """Nodes on which nobody knows which ports are taken."""
+    """Nodes where it is not known which ports are in use."""
 
     def add(self, port: HostPort, node: int) -> None:
-        """Note a port of a node."""
+        """Add a port that is in use on a node."""
         if port == EVERY_PORT:
             self._closed.add(node)
             return
@@ -57,7 +57,7 @@ def limits(
 
 
 def _takers(asked: Iterable[tuple[int, tuple[HostPort, ...]]]) -> Iterator[frozenset[int]]:
-    """Give the classes that take a port, address by address; who takes every address takes a share of each of them."""
+    """Give the classes that take a port, for each address; a port on 0.0.0.0 counts for every address."""
     by_port: defaultdict[PortKey, defaultdict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for pod_class, ports in asked:
         for each in ports:

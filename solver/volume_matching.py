@@ -1,8 +1,9 @@
 """
-Which PersistentVolume each claim gets, and who has to go because there are fewer than the limits let through.
+Choose the PersistentVolume of each claim, and drop the choices that get none.
 
-The limits of volumes are exact in the ordinary case (see `problem.volumes.limits`); where they are not, a choice that
-cannot be served is dropped here, its pod comes again with the next batch, and the others are decided without it.
+The limits of volumes are exact in the ordinary case (`problem.volumes.attach_limits`). Where they are not, a choice
+whose volumes are not available is dropped here. Its pod comes again with the next batch, and `solve` decides the others
+without it.
 """
 
 from collections import Counter
@@ -33,7 +34,7 @@ CONTENDED: Final = Reason(
     code=ReasonCode.VOLUME_CONTENDED,
     message="other pods that were decided with it got the volumes or attachments that it needs; it is tried again soon",
 )
-"""Why a pod waits that is dropped here."""
+"""The reason of a pod that is dropped here."""
 Names = tuple[str, ...]
 """The volume of each claim that waits for a pod, in the order of `Store.waiting`; empty where one is to be made."""
 
@@ -41,9 +42,9 @@ Names = tuple[str, ...]
 @dataclass(slots=True, eq=False)
 class AssignedVolumes:
     """
-    A solution of choices that can all be served, with the volumes of each; and the families that lost some.
+    A solution whose choices all have their volumes; `losers` are the families that lost choices.
 
-    `made_on` are the nodes for which volumes are made that several pods share.
+    `made_on` are the nodes for which volumes of shared claims are provisioned.
     """
 
     solution: Solution
@@ -53,15 +54,15 @@ class AssignedVolumes:
 
 
 def assign_volumes(problem: Problem, solution: Solution) -> AssignedVolumes:
-    """Hand out volumes in the order of the choices, to each claim the smallest that fits."""
+    """Assign volumes in the order of the choices, to each claim the smallest that fits."""
     if problem.volume_index is None:
         return AssignedVolumes(solution, [()] * len(solution.choices))
-    hands = _VolumeAssigner(problem.volume_index)
-    hands.share(problem, solution)
-    served = [(choice, hands.serve(problem.classes[choice.pod_class], choice.node)) for choice in solution.choices]
+    assigner = _VolumeAssigner(problem.volume_index)
+    assigner.share(problem, solution)
+    served = [(choice, assigner.serve(problem.classes[choice.pod_class], choice.node)) for choice in solution.choices]
     lost = {choice.pod_class for choice, names in served if names is None}
     if not lost:
-        return AssignedVolumes(solution, [names for _, names in served if names is not None], made_on=hands.made_on)
+        return AssignedVolumes(solution, [names for _, names in served if names is not None], made_on=assigner.made_on)
     left = Counter(choice.pod_class for choice, names in served if names is not None)
     bound = _bound(problem, lost, left)
     kept = [(choice, names) for choice, names in served if names is not None and choice.pod_class not in bound]
@@ -69,15 +70,15 @@ def assign_volumes(problem: Problem, solution: Solution) -> AssignedVolumes:
     shared = {key: each for key, each in solution.shared.items() if key in used}
     losers = frozenset(problem.classes[index].family for index in lost | bound)
     settled = Solution([choice for choice, _ in kept], shared)
-    return AssignedVolumes(settled, [names for _, names in kept], losers, hands.made_on)
+    return AssignedVolumes(settled, [names for _, names in kept], losers, assigner.made_on)
 
 
 def _bound(problem: Problem, lost: set[int], left: Counter[int]) -> frozenset[int]:
     """
-    Give the classes that go with classes that lost pods; `left` counts the pods of each that have their volumes.
+    Give the classes that are dropped with classes that lost pods; `left` counts the pods of each that have volumes.
 
-    A gang goes that has too few pods left. So do all pods that share a claim for all devices: the node of one of them
-    says what all devices are, and that may be the pod that goes.
+    A gang is dropped that misses its minimum. So are all pods that share a claim for all devices: the node of one pod
+    decides what all devices are, and that pod may be the one that is dropped.
     """
     together = [(frozenset(rule.classes), rule.need) for rule in problem.gangs]
     for shared in problem.shared:
@@ -104,7 +105,7 @@ def _takes_all(problem: Problem, shared: SharedClaim) -> bool:
 
 
 def without_volumes(problem: Problem, settled: AssignedVolumes) -> frozenset[int]:
-    """Give the positions of the pods that others got the volumes of."""
+    """Give the positions of the pods whose volumes other pods got."""
     if not settled.losers:
         return frozenset()
     waiting = _waiting(problem, settled)
@@ -124,7 +125,7 @@ def _waiting(problem: Problem, settled: AssignedVolumes) -> dict[int, Sequence[i
 def bindings(
     volume_index: VolumeIndex, pod: Pod, node: str, names: Names, made_on: Mapping[VolumeClaimId, str]
 ) -> tuple[VolumeBinding, ...]:
-    """Say for a pod on a node what becomes of its claims that waited."""
+    """Give the bindings of the unbound claims of a pod on a node."""
     return tuple(
         VolumeBinding(
             claim=claim.id,
@@ -138,7 +139,7 @@ def bindings(
 
 
 def classes_after(problem: Problem, placements: Sequence[Placement]) -> Sequence[PodClass]:
-    """Give the classes of a problem as their last pods see it after `placements`; for explanations only."""
+    """Give the classes of a problem as their last pods find it after `placements`; for explanations only."""
     if problem.volume_index is None:
         return problem.classes
     bound = {each.claim: (each, placement.node) for placement in placements for each in placement.volumes}
@@ -184,9 +185,9 @@ def _narrowed(problem: Problem, pod_class: PodClass, volume_index: VolumeIndex |
 @dataclass(slots=True, eq=False)
 class _VolumeAssigner:
     """
-    Volumes handed out and attached so far.
+    The volumes assigned and attached so far.
 
-    `joint` are the volumes of claims that several pods share, empty where they are made, then on `made_on`.
+    `joint` are the volumes of claims that several pods share; empty where one is provisioned, on the node `made_on`.
     """
 
     volume_index: VolumeIndex
@@ -198,7 +199,7 @@ class _VolumeAssigner:
     lists: dict[tuple[int, int], list[str]] = field(default_factory=dict)
 
     def share(self, problem: Problem, solution: Solution) -> None:
-        """Choose the volumes of claims that several pods share, before those that only one of them wants."""
+        """Choose the volumes of shared claims, before those of single pods."""
         users: dict[VolumeClaimId, list[int]] = {}
         for choice in solution.choices:
             terms = problem.classes[choice.pod_class].volumes
@@ -217,13 +218,13 @@ class _VolumeAssigner:
                 self.made_on[claim_id] = claim.selected_node or problem.inventory.nodes[nodes[0]].name
 
     def _is_made(self, claim: VolumeClaim, shape: int, nodes: Sequence[int]) -> bool:
-        """Whether one volume can be made that some nodes reach."""
+        """Whether one volume can be provisioned that some nodes reach."""
         supply = self.volume_index.supply
         around = supply.access.around(supply.classes[claim.storage_class].provisioner, nodes[0])
         return bool(supply.supplies[shape].makes[nodes].all()) and set(nodes) <= set(around)
 
     def serve(self, pod_class: PodClass, node: int) -> Names | None:
-        """Serve a pod of a class on a node; None, and nothing taken, where that cannot be done."""
+        """Assign the volumes of a pod on a node; None, and no volume taken, where they are not available."""
         terms = pod_class.volumes
         if terms is None:
             return ()
@@ -236,7 +237,7 @@ class _VolumeAssigner:
         return names
 
     def _names(self, terms: VolumeKey, node: int) -> Names | None:
-        """Claims for which no volume can be made choose first; those that pods share have their volumes."""
+        """Choose volumes: claims that cannot be provisioned choose first; shared claims have their volumes already."""
         supplies = self.volume_index.supply.supplies
         if not all(claim in self.joint for claim in terms.shared):
             return None
@@ -259,7 +260,7 @@ class _VolumeAssigner:
         return self.lists[key]
 
     def _new(self, terms: VolumeKey, node: int) -> Counter[str]:
-        """Count by driver what a pod would add to a node."""
+        """Count by driver the attachments that a pod adds to a node."""
         attached = self.volume_index.attached
         found = Counter[str]()
         for driver, plugin, count in terms.drivers:

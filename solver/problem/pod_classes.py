@@ -26,7 +26,7 @@ from solver.problem.volumes.volume_topology import VolumeKey
 
 
 class _Way(NamedTuple):
-    """How the devices of a pod are served on some nodes."""
+    """One way to serve the devices of a pod, on some nodes."""
 
     mode: ExtendedResourceMode
     special: SpecialClaim | None
@@ -36,7 +36,7 @@ class _Way(NamedTuple):
 
 
 def _ways(requests: BatchRequests, pod: Pod, own: tuple[ClaimId, ...]) -> tuple[tuple[_Way, ...], tuple[Reason, ...]]:
-    """Give the ways in which nodes can serve a pod, and what speaks against those that are left out."""
+    """Give the ways in which nodes can serve a pod, and the reasons against ways that are impossible."""
     ways: list[_Way] = []
     obstacles: list[Reason] = []
     for mode in requests.modes.of(pod):
@@ -54,7 +54,7 @@ def _ways(requests: BatchRequests, pod: Pod, own: tuple[ClaimId, ...]) -> tuple[
 
 
 def _split(requests: BatchRequests, pod: Pod, way: _Way) -> Iterator[_Way]:
-    """Divide a way where nodes have devices of several values of what the pod's gang has to share."""
+    """Divide a way where nodes have several values of the device attribute that the pod's gang has to share."""
     shared = [each.component for claim in pod.claim_ids if claim in requests.shared_ids for each in requests.cut(claim)]
     known = tuple(requests.components)
     found = requests.splits.of(pod.gang, [known[part.component] for part in way.parts], shared)
@@ -177,7 +177,7 @@ class _Equivalence:
 def classes(requests: BatchRequests, batch: Batch, inventory: Inventory, cache: Engine) -> list[PodClass]:
     """Form the equivalence classes of the pods; a pod that no way can serve, or that raises, is rejected."""
     equivalence, found = _Equivalence(requests, inventory, cache), list[_Described]()
-    for position, pod in requests.each(batch):
+    for position, pod in requests.open_pods(batch):
         each = requests.attempt(position, pod, lambda: equivalence.describe(position, pod))  # noqa: B023 - called at once
         if each is not None and not each.ways:
             requests.rejected[position] = each.obstacles

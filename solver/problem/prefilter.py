@@ -1,8 +1,8 @@
 """
-Which pods of a batch can be decided with what the budget allows: the selectors of their claims are evaluated first.
+Evaluate the selectors of a batch first, and leave out the pods whose selectors do not finish within the budget.
 
-Pods whose selectors do not come to an end are left out: as costly where the allowance ended, to be decided next where
-the time did. So are pods that are known to need more from a decision before.
+They are costly where the allowance ended, and come with the next batch where the time did. Pods with a claim that
+needed more than half of the allowance in an earlier decision are left out without a trial.
 """
 
 from collections import defaultdict
@@ -35,7 +35,7 @@ from solver.problem.solver_cache import Engine
 
 _STAGE: Final = "selectors"
 _WALL_SHARE: Final = 0.5
-"""Of the wall time so much at most is for selectors that are not known, and the least that follows in any case."""
+"""The largest share of the wall time for unknown selectors; `_OWN_SHARE` is the least."""
 _OWN_SHARE: Final = 0.125
 
 Spec = tuple[tuple[Request, ...], tuple[object, ...]]
@@ -45,12 +45,12 @@ Spec = tuple[tuple[Request, ...], tuple[object, ...]]
 def left_out(
     inventory: Inventory, batch: Batch, context: "ClaimContext", cache: Engine, budget: Budget
 ) -> skipped_pods.Reasons:
-    """Evaluate what the pods of a batch need, and give those for which that did not come to an end."""
+    """Evaluate the selectors of a batch, and give the pods whose selectors did not finish."""
     before = skipped_pods.recorded(budget, _STAGE)
-    found = _Filter(context, cache, budget)
+    found = _SelectorCollection(context, cache, budget)
     for pod in batch.pods:
         if before is None or pod.id not in before:
-            found.look_at(pod)
+            found.add(pod)
     unfinished = cache.evaluate(inventory, found.wanted, budget.until(_WALL_SHARE).at_least(_OWN_SHARE))
     if before is not None:
         reasons = {pod.id: before[pod.id] for pod in batch.pods if pod.id in before}
@@ -63,7 +63,7 @@ def left_out(
 @dataclass(frozen=True, slots=True, eq=False)
 class ClaimContext:
     """
-    What claims are resolved with: all claims, classes, how extended resources are served, and the policy.
+    What claims of a batch are resolved with: claims, device classes, extended resources, policy.
 
     `volume_claims` are empty where no pod of the batch has a volume.
     """
@@ -80,8 +80,8 @@ _Asked = tuple[int, tuple[tuple[str, Selectors], ...]]
 
 
 @dataclass(slots=True, eq=False)
-class _Filter:
-    """Selectors of claims by what the claims ask for, and which selectors some claims of a namespace want."""
+class _SelectorCollection:
+    """Collects the selectors of a batch with the claims that need them."""
 
     context: ClaimContext
     cache: Engine
@@ -91,8 +91,8 @@ class _Filter:
     _same: dict[tuple[int, int], _Asked] = field(default_factory=dict)
     """By the identity of requests and constraints, which claims of one template mostly share."""
 
-    def look_at(self, pod: Pod) -> None:
-        """Note what a pod wants to know."""
+    def add(self, pod: Pod) -> None:
+        """Collect the selectors of a pod."""
         for claim in open_claims(pod, self.context.claims):
             number, selectors = self._of(claim)
             asker = Asker(pod.id.namespace, number)
@@ -102,7 +102,7 @@ class _Filter:
             self.wanted[names].add(Asker(pod.id.namespace, -1))
 
     def reasons(self, batch: Batch, unfinished: Unfinished) -> Iterator[tuple[PodId, Reason]]:
-        """Give the pods that cannot be decided about, each with the request that is to blame."""
+        """Give the pods that cannot be decided, each with the request that is the cause."""
         for pod in batch.pods if unfinished or self.cache.costs else ():
             reason = next(self._against(pod, unfinished), None)
             if reason is not None:
@@ -120,7 +120,7 @@ class _Filter:
                 yield self._reason(pod, unfinished[names], _OF_CLASSES)
 
     def _reason(self, pod: Pod, ending: Ending, too_costly: Reason) -> Reason:
-        """Say why the selectors of a pod did not come to an end."""
+        """Give the reason of a pod whose selectors did not finish."""
         if ending.error:
             subject = skipped_pods.subject_of(pod)
             found = Quarantined(subject=subject, error=ending.error)
@@ -129,7 +129,7 @@ class _Filter:
         return skipped_pods.NOT_REACHED if ending.is_late else too_costly
 
     def _is_known_too_costly(self, claim: Claim) -> bool:
-        """Whether half of the allowance was not enough for a claim before: the rest is for the others."""
+        """Whether half of the allowance was not enough for a claim in an earlier decision."""
         return bool(self.cache.costs) and 2 * self.cache.costs.get(spec_of(claim), 0) >= self.budget.cost_units
 
     def _of(self, claim: Claim) -> _Asked:
@@ -148,7 +148,7 @@ class _Filter:
 
 
 def open_claims(pod: Pod, claims: Mapping[ClaimId, Claim]) -> Iterator[Claim]:
-    """Give the claims of a pod that are there and have no devices yet."""
+    """Give the existing claims of a pod that are not allocated."""
     for claim_id in pod.claim_ids:
         claim = claims.get(claim_id)
         if claim is not None and claim.allocation is None and claim.requests:
@@ -156,7 +156,7 @@ def open_claims(pod: Pod, claims: Mapping[ClaimId, Claim]) -> Iterator[Claim]:
 
 
 def spec_of(claim: Claim) -> Spec:
-    """Give what all claims of one template have in common."""
+    """Give the part of a claim that all claims of one template have in common."""
     return claim.requests, claim.constraints
 
 
@@ -185,7 +185,7 @@ _OF_CLASSES: Final = Reason(
 
 
 def combinations_of(claim: Claim) -> Reason:
-    """Say that the ways to serve a claim are too many."""
+    """Give the reason of a claim with too many combinations of alternatives."""
     alternatives = max((len(request.alternatives) for request in claim.requests), default=0)
     message = (
         f"claim {claim.id.name}: its {len(claim.requests)} requests with up to {alternatives} alternatives under "

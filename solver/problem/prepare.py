@@ -125,7 +125,7 @@ class _Preparation:
             budget=self.budget.until(_WALL_SHARE).at_least(_OWN_SHARE).at("preparation"),
             rejected=rejected,
         )
-        requests.look_at(self.snapshot, batch, self.cache, self.inventory)
+        requests.index(self.snapshot, batch, self.cache, self.inventory)
         requests.find_shared(batch)
         for claim_id in requests.shared_ids:
             requests.cut(claim_id)

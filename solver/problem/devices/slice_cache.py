@@ -64,11 +64,11 @@ class SliceCache:
     _matched: dict[Selectors, _Kept] = field(default_factory=dict)
     """Least recently used selectors first."""
 
-    def drawn(self, each: ResourceSlice, work_out: Callable[[ResourceSlice], tuple[Drawn, ...]]) -> tuple[Drawn, ...]:
+    def drawn(self, each: ResourceSlice, compute: Callable[[ResourceSlice], tuple[Drawn, ...]]) -> tuple[Drawn, ...]:
         """Give what the devices of a slice draw, in their order."""
         found = self._drawn.get(id(each))
         if found is None or found[0] is not each:
-            found = self._drawn[id(each)] = (each, work_out(each))
+            found = self._drawn[id(each)] = (each, compute(each))
         return found[1]
 
     def knows(self, key: Selectors, each: ResourceSlice) -> bool:
@@ -81,11 +81,11 @@ class SliceCache:
         kept = self._used(key)
         return [each for each in slices if id(each) not in kept.slices] if len(kept.slices) else list(slices)
 
-    def matched(self, key: Selectors, each: ResourceSlice, work_out: Callable[[ResourceSlice], Matched]) -> Matched:
+    def matched(self, key: Selectors, each: ResourceSlice, compute: Callable[[ResourceSlice], Matched]) -> Matched:
         """Give the devices of a slice that selectors match, or fail on."""
         kept = self._matched.get(key)
         found = kept.slices.get(id(each)) if kept is not None else None
-        return self.note(key, each, work_out(each)) if found is None else found[1]
+        return self.note(key, each, compute(each)) if found is None else found[1]
 
     def note(self, key: Selectors, each: ResourceSlice, matched: Matched) -> Matched:
         """Store the devices of a slice that selectors match."""

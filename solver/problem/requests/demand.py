@@ -159,9 +159,9 @@ def ask(inventory: Inventory, key: DemandKey, slice_cache: SliceCache | None = N
 
 def look_ahead(inventory: Inventory, keys: Iterable[DemandKey], slice_cache: SliceCache) -> None:
     """
-    Put the selectors of several demands to all devices at once, for `ask` to slice_cache.
+    Evaluate the selectors of several demands on all devices at once, into the slice cache.
 
-    What a device publishes is read once, and a selector that several demands have is put to it once.
+    The attributes of a device are read once, and a selector that several demands have is evaluated once.
     """
     wanted = {
         names: [selectors.compile_selector(text) for text in (*names[0], *names[1])]

@@ -31,7 +31,7 @@ _GLANCE: Final = 64
 
 
 def left_out(problem: Problem, cache: Engine, budget: Budget) -> skipped_pods.Reasons:
-    """Enumerate the options of all components on the nodes that they may use; give the pods for which that is too costly."""
+    """Enumerate the options of all components on all nodes that they may use; give the pods that are too costly."""
     before = skipped_pods.recorded(budget, _STAGE)
     reasons = before
     if reasons is None:

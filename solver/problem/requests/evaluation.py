@@ -121,7 +121,7 @@ class _Run:
         return cost
 
     def together(self, everything: list[_Task]) -> None:
-        """Evaluate all selectors on one slice after the other, each until its share is used up, short selectors first."""
+        """Evaluate all selectors slice by slice, each until its share is used up, short selectors first."""
         least, tasks = 3 * self.budget.units_left // 4, list[_Task]()
         for task in everything:
             if self.is_over() or self.budget.units_left < least:

@@ -14,10 +14,10 @@ from solver.problem.devices.inventory import Mask
 
 class ExtendedResourceMode(NamedTuple):
     """
-    One way to serve the extended resources of a pod: on `nodes` (None: all) devices serve `served`, each with its
-    class.
+    A way to serve the extended resources of a pod: on `nodes` (None: all) devices serve `served`.
 
-    Resources that device plugins of the nodes offer stay among the pod's requests.
+    `served` are resources with their device classes. Resources that device plugins of the nodes offer stay among the
+    pod's requests.
     """
 
     number: int
@@ -69,5 +69,5 @@ class ExtendedResourceModes:
         return tuple(modes)
 
     def objections(self, special: SpecialClaim) -> tuple[Reason, ...]:
-        """Give the reasons why an extended resource claim cannot be allocated anywhere: too many devices, a bad class."""
+        """Give the reasons why no node can allocate an extended resource claim: too many devices, a bad class."""
         return claim_rules.spec_objections("extended resources", special.requests, self.classes)

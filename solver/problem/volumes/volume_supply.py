@@ -221,7 +221,7 @@ class VolumeSupplies:
         return self._shapes[wants]
 
     def _offer(self, claim: VolumeClaim, kept: tuple[str, ...]) -> Offer:
-        """Give the only volume with a claimRef for the claim, else those that fit; with a selected node, none of them."""
+        """Give the volume with a claimRef for the claim, else all that fit; with a selected node, none."""
         members = 0
         if kept:
             members = 1 << self.unbound.place_of[kept[0]]

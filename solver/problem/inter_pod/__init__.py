@@ -2,8 +2,7 @@
 Rules between pods over topology domains: host ports, pod affinity and anti-affinity, topology spread.
 
 - `pod_keys`: selectors of terms and constraints, numbered, and the key of pods that are equal for these rules;
-- `inter_pod_context`: running pods by label, and nodes by the value of a topology key;
-- `host_ports`: ports in use, and the ports that pods of a batch take from each other;
+- `inter_pod_context`: running pods by label, host ports, and nodes by the value of a topology key;
 - `exclusions`: the nodes that running pods rule out for a pod, with kube-scheduler's reasons;
 - `affinity_rules`: the rules between pods of one batch, as data for greedy and model;
 - `rules`: all of it, for `prepare`.

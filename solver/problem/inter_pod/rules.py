@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from solver.domain import Batch, Budget, Namespace, Pod, PodTerm
-from solver.problem.inter_pod import affinity_rules, exclusions, host_ports
+from solver.problem.inter_pod import affinity_rules, exclusions, inter_pod_context
 from solver.problem.inter_pod.affinity_rules import AffinityRule, AntiAffinityRule, SpreadRule
 from solver.problem.inter_pod.exclusions import ExcludedNodes
 from solver.problem.inter_pod.inter_pod_context import InterPodCache, InterPodContext
@@ -116,7 +116,7 @@ class InterPodRuleBuilder:
         context = self.context
         pairs, limits = affinity_rules.anti_affinity_rules(interpod_keys, sizes, context, exclusions.ANTI_AFFINITY)
         asked = ((pod_class, interpod_key.host_ports) for pod_class, interpod_key in interpod_keys.items())
-        limits += host_ports.limits(asked, sizes, len(context.running.node_index), exclusions.PORTS)
+        limits += inter_pod_context.host_port_limits(asked, sizes, len(context.running.node_index), exclusions.PORTS)
         found = BuiltInterPodRules(tuple(limits))
         groups = []
         for group in affinity_rules.affinity_rules_of(interpod_keys, context):

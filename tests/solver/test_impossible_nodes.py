@@ -1,4 +1,4 @@
-"""What no node can be for a pod is found out once for all pods, however many nodes there are."""
+"""What no node can offer is found once for all pods, however many nodes there are."""
 
 from collections.abc import Iterable, Iterator
 from typing import SupportsIndex

@@ -1,4 +1,4 @@
-"""Pods that were passed over too long: a level of their own, and nodes that are held until they fit."""
+"""Overdue pods: a level of their own, and nodes that are reserved until they fit."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""A slice that was published again costs a look at its nodes, and gives what a look at everything gives."""
+"""After a slice is published again, only its nodes are described anew; the result equals a build from scratch."""
 
 import dataclasses
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Volumes that fit a claim are found by index: the same ones as one by one, whatever selectors claims have."""
+"""The index finds the same volumes for a claim as a test of each volume."""
 
 from unittest import mock
 

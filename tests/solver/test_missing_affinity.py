@@ -1,4 +1,4 @@
-"""Required pod affinity that nobody answers is said with whom it is about, and what is there instead."""
+"""The reason of a pod whose required affinity selects no pod names the selector and what exists instead."""
 
 import pytest
 

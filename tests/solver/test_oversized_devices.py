@@ -1,7 +1,8 @@
-"""Devices that take more of a node than the node has (KEP-5517): who waits for that, who does not, and what is said."""
+"""Devices that take more of a node than the node has (KEP-5517): which pods wait for that, and their reasons."""
 
 import pytest
 from msgspec.structs import replace
+from tests.solver.test_burdens import everywhere, taking, using
 
 from solver import solve, verify
 from solver.domain import (
@@ -22,7 +23,6 @@ from solver.greedy import candidates
 from solver.problem.devices.device_properties import NodeSizes
 from solver.problem.solver_cache import Engine
 from solver.search.objective_values import names, values
-from tests.solver.test_burdens import everywhere, taking, using
 from tests.support import builders as b
 from tests.support import solver_problems as s
 

@@ -2,7 +2,6 @@
 
 import pytest
 from msgspec.structs import replace
-from tests.solver.test_burdens import everywhere, taking, using
 
 from solver import solve, verify
 from solver.domain import (
@@ -23,6 +22,7 @@ from solver.greedy import candidates
 from solver.problem.devices.device_properties import NodeSizes
 from solver.problem.solver_cache import Engine
 from solver.search.objective_values import names, values
+from tests.solver.test_node_allocatable import everywhere, taking, using
 from tests.support import builders as b
 from tests.support import solver_problems as s
 

@@ -5,11 +5,12 @@ Rules of this half: no cluster, no log, no file, no clock but the budget's, no r
 imports `kubernetes`, `aiohttp`, `structlog`, `prometheus_client` or `asyncio`. "Cannot place" is a value with
 reasons; an exception is a bug or invalid input.
 
-In the order of the layers: `domain` is the language, `feasibility` says what may go where, `problem` makes it dense,
-`model` writes its rules as rows of integers that `engines` read, `greedy` and `search` find a `solution`, `extract`
-makes it concrete, `explain` says why others wait. `preemption` and `holds` make room for who waits, `solve` is the
-story on one page. `feasible` and `account` answer questions about single pods, `rehearse` warms everything up, and
-`verify` checks plans independently of all this.
+In the order of the layers: `domain` has the values, `cel` and `feasibility` the rules of single pods, nodes and
+devices, `problem` the dense form. `model` writes rules as rows of integers, which `engines` solve. `greedy` and
+`search` find a `solution`; `extract` and `volume_matching` make it concrete; `explain` and `unplaced` give the
+reasons of pods that wait. `preemption` chooses victims, `reservations` keeps nodes for overdue pods. `solve` is the
+story on one page. `feasible` and `diagnosis` answer questions about single pods, `warm_up` loads engines before the
+first batch, and `verify` checks plans independently of all this.
 """
 
 from solver.feasible import Feasible, feasible_nodes

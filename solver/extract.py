@@ -1,6 +1,7 @@
-"""Make a solution concrete: counts of types become named devices, choices become placements and allocations.
+"""
+Make a solution concrete: counts of types become named devices, choices become placements and allocations.
 
-What a plan leaves: the same problem with everything that it places and allocates counted as taken.
+`after` gives the problem as a plan leaves it, with all that it places and allocates in use.
 """
 
 import uuid
@@ -54,9 +55,9 @@ class Extracted:
 
 def extract(problem: Problem, solution: Solution | AssignedVolumes) -> Extracted:
     """
-    Name devices for every choice: those that leave most pairs, of these in the order in which slices publish them.
+    Name devices for every choice: those that leave most pairs, else in the order in which slices publish them.
 
-    Choices that cannot be served go.
+    Choices that get no volumes are dropped.
     """
     settled = solution if isinstance(solution, AssignedVolumes) else assign_volumes(problem, solution)
     return _Extraction(problem, settled).run()
@@ -65,9 +66,9 @@ def extract(problem: Problem, solution: Solution | AssignedVolumes) -> Extracted
 @dataclass(slots=True, eq=False)
 class _Extraction:
     """
-    What was handed out so far, and results per claim: (request position, alternative, record).
+    The state of one extraction; `results` are by claim: (request position, alternative, record).
 
-    `free` are the free devices of a type on a node, `taken` those that were handed out of them.
+    `free` are the free devices of a type on a node, `taken` the devices given to claims.
     """
 
     problem: Problem
@@ -109,11 +110,13 @@ class _Extraction:
         return Extracted(placements, tuple(self.allocations.values()))
 
     def _placement(self, position: int, choice: int, special: ExtendedResourceClaim | None) -> Placement:
-        pod, store, names = self.problem.pod(position), self.problem.store, self.settled.names[choice]
+        pod, volume_index, names = self.problem.pod(position), self.problem.volume_index, self.settled.names[choice]
         name = self.problem.inventory.nodes[self.settled.solution.choices[choice].node].name
         claims = pod.claim_ids if special is None else (*pod.claim_ids, special.id)
-        volumes = bindings(store, pod, name, names, self.settled.made_on) if store is not None and names else ()
-        node_allocatable = tuple(self._node_allocatable(pod)) if self.problem.has_burdens else ()
+        volumes = (
+            bindings(volume_index, pod, name, names, self.settled.made_on) if volume_index is not None and names else ()
+        )
+        node_allocatable = tuple(self._node_allocatable(pod)) if self.problem.takes_node_resources else ()
         return Placement(
             pod=pod.id,
             pod_uid=pod.uid,
@@ -150,7 +153,7 @@ class _Extraction:
                 self._serve_copy(where, source, options[pick.option], pick)
 
     def _serve_copy(self, where: tuple[int, Group], source: Source, option: Option, pick: Pick) -> None:
-        """Hand out the devices of one copy; admin access comes last, since it takes what the others leave."""
+        """Give out the devices of one copy; admin access comes last and takes devices that other requests leave."""
         results = self.results.setdefault(source.claim, [])
         served = [
             (line, each, count, type_at(self.problem.layout, where[1], each))
@@ -163,7 +166,7 @@ class _Extraction:
             results += [(source.positions[line.request], line.alternative, record) for record in records]
 
     def _hand_out(self, node: int, each: int, device: DeviceType, ask: tuple[int, bool, set[int]]) -> list[int]:
-        """Take the next free devices of a type; shared and admin ones stay where they are."""
+        """Take the next free devices of a type; shared devices and those for admin access stay free."""
         count, is_taken, used = ask
         if device.is_shareable:
             return list(self._members(node, each))
@@ -175,7 +178,7 @@ class _Extraction:
         return [self._next(key) for _ in range(count)]
 
     def _next(self, key: tuple[int, int]) -> int:
-        """Take the free device of a type that leaves most pairs of devices that stand together, else the first."""
+        """Take the free device of a type that leaves most pairs of devices, else the first."""
         free, pairing = self.free[key], self.problem.inventory.pairings.get(key[0])
         if pairing is None or len(free) == 1:
             chosen = free[0]
@@ -230,7 +233,7 @@ def _result(claim: Claim, position: int, alternative: int, record: DeviceRecord)
 
 
 def _consumed(driver: str, device: Device, asked: SubRequest) -> tuple[tuple[str, Quantity], ...]:
-    """Name what is consumed of every capacity, in the notation in which the device publishes it."""
+    """Give the consumption of every capacity, in the notation in which the device publishes it."""
     if not device.allow_multiple_allocations:
         return ()
     published = dict(device.capacities)
@@ -302,7 +305,7 @@ def _each_once(requirements: tuple[NodeSelectorRequirement, ...]) -> tuple[NodeS
 
 
 def after(problem: Problem, solution: Solution, extracted: Extracted) -> Problem:
-    """Count a solution, and what was made of it, as usage; for explanations only."""
+    """Count a solution and its allocations as usage; for explanations and reservations."""
     allocations = extracted.allocations
     used = _usage(problem, allocations)
     local, wide = usage.states(problem.layout, problem.inventory, used)

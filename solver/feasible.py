@@ -1,8 +1,8 @@
 """
-Where one pod could run now, node by node: the whole set, not the one place that a plan chooses.
+The set of nodes on which one pod could run now, where a plan chooses one.
 
-Every node is decided alone, as if the cluster had no other: what greedy does not find there the exact search finds, or
-proves that there is nothing. Called where sets of nodes are compared or explained; a plan needs `solve` only.
+Each node is decided by itself, as if the cluster had no other: where greedy finds no placement, the exact search finds
+one or proves that there is none. Used by comparisons and explanations; a plan needs `solve` only.
 """
 
 from collections.abc import Iterator
@@ -38,15 +38,15 @@ class Feasible:
 
 
 def feasible_nodes(
-    snapshot: Snapshot, pod: Pod, policy: Policy, budget: Budget, engine: Engine | None = None
+    snapshot: Snapshot, pod: Pod, policy: Policy, budget: Budget, cache: Engine | None = None
 ) -> Feasible:
     """
     Try one pod on every node of the snapshot, alone and without preemption; the budget's effort counts per node.
 
     A pod that nothing can place (its claim is missing, say) has no nodes.
     """
-    every = msgspec.structs.replace(policy, levels=())  # whether it fits is asked, not how well
-    problem = prepare(snapshot, Batch(pods=(pod,)), every, engine or Engine())
+    every = msgspec.structs.replace(policy, levels=())  # only whether the pod fits, not how well
+    problem = prepare(snapshot, Batch(pods=(pod,)), every, cache or Engine())
     plans: dict[str, Plan] = {}
     undecided: list[str] = []
     for node in _candidates(problem):
@@ -60,7 +60,7 @@ def feasible_nodes(
 
 
 def _candidates(problem: Problem) -> Iterator[int]:
-    """Nodes that one of the pod's ways is not kept from by the node's own properties."""
+    """Yield the nodes that pass the filters of single pods in one of the pod's ways."""
     for node in range(problem.node_count):
         if any(each.verdicts.allowed[node] for each in problem.classes):
             yield node

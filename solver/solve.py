@@ -52,25 +52,25 @@ _GIVES_WAY: Final = Reason(
 )
 
 
-def solve(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engine: Engine | None = None) -> Plan:
+def solve(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, cache: Engine | None = None) -> Plan:
     """
     Place the pods of a batch as well as the budget allows, and explain why the others wait.
 
     Total: every pod is once in the plan, as a placement, as unplaced with reasons, or, where the budget may leave pods,
     in `later` or `costly`. Deterministic for one seed unless the wall time ends the search, and then again for a budget
-    that replays the report. Every stage ends with the budget, but at least one pod or gang is tried. `engine` is the
+    that replays the report. Every stage ends with the budget, but at least one pod or gang is tried. `cache` is the
     cache from one solve to the next.
     """
-    engine = engine or Engine()
-    engine.trim()
-    return _decided(_Decision(snapshot, policy, budget.anew(), engine), batch)
+    cache = cache or Engine()
+    cache.trim()
+    return _decided(_Decision(snapshot, policy, budget.anew(), cache), batch)
 
 
 def solve_greedily(
-    snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engine: Engine | None = None
+    snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, cache: Engine | None = None
 ) -> Plan:
     """Give the greedy plan without search or preemption: the fallback. Same contract as `solve`."""
-    return _decided(_Decision(snapshot, policy, budget.anew(), engine or Engine(), searches=False), batch)
+    return _decided(_Decision(snapshot, policy, budget.anew(), cache or Engine(), searches=False), batch)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,7 +80,7 @@ class _Decision:
     snapshot: Snapshot
     policy: Policy
     budget: Budget
-    engine: Engine
+    cache: Engine
     searches: bool = True
     contended_rounds: int = 0
 
@@ -103,7 +103,7 @@ def _decided(decision: _Decision, batch: Batch) -> Plan:
     budget = decision.budget
     batch = _without_repetitions(batch)
     plan = _round(decision, batch)
-    decision.engine.paid_units += budget.work.spent_units
+    decision.cache.paid_units += budget.work.spent_units
     plan = _without_skipped(plan, batch, budget.work) if budget.may_leave else plan
     quarantined = tuple(budget.work.quarantined.values())
     return structs.replace(
@@ -113,11 +113,11 @@ def _decided(decision: _Decision, batch: Batch) -> Plan:
 
 def _round(decision: _Decision, batch: Batch) -> Plan:
     """Decide a batch, and start another round where that has to be done without some of its pods."""
-    budget, policy, engine = decision.budget, decision.policy, decision.engine
+    budget, policy, cache = decision.budget, decision.policy, decision.cache
 
     # Room is reserved for pods with a nominated node, then the problem is built.
-    snapshot = nominated_pods.held(decision.snapshot, batch, policy, engine, budget.at("holding"))
-    problem = prepare(snapshot, batch, policy, engine, budget)
+    snapshot = nominated_pods.held(decision.snapshot, batch, policy, cache, budget.at("holding"))
+    problem = prepare(snapshot, batch, policy, cache, budget)
 
     tried = greedy.candidates(problem, budget.at_least(budget.params.greedy_wall_share).at("greedy").should_stop)
     start, not_tried = best(problem, tried), tried[-1].unreached
@@ -189,13 +189,13 @@ def _plan(decision: _Decision, problem: Problem, settled: AssignedVolumes, repor
         report=report,
     )
     own = budget.at("holds")
-    return reservations.extended(plan, problem, settled.solution, extracted, decision.engine, budget=own)
+    return reservations.extended(plan, problem, settled.solution, extracted, decision.cache, budget=own)
 
 
 def _with_preemptions(decision: _Decision, problem: Problem, plan: Plan) -> preempt.Extended:
     """Add preemptions; where preemption raises, the plan stays good without it and the report has the error."""
     try:
-        return preempt.extended(problem, plan, decision.budget.at("preemption"), decision.engine)
+        return preempt.extended(problem, plan, decision.budget.at("preemption"), decision.cache)
     except MemoryError:
         raise
     except Exception as error:

@@ -1,8 +1,9 @@
 """
-Which PersistentVolume each claim gets, and who has to go because there are fewer than the limits let through.
+Choose the PersistentVolume of each claim, and drop the choices that get none.
 
-The limits of volumes are exact in the ordinary case (see `problem.volumes.limits`); where they are not, a choice that
-cannot be served is dropped here, its pod comes again with the next batch, and the others are decided without it.
+The limits of volumes are exact in the ordinary case (`problem.volumes.attach_limits`). Where they are not, a choice
+whose volumes are not available is dropped here. Its pod comes again with the next batch, and `solve` decides the others
+without it.
 """
 
 from collections import Counter
@@ -33,7 +34,7 @@ CONTENDED: Final = Reason(
     code=ReasonCode.VOLUME_CONTENDED,
     message="other pods that were decided with it got the volumes or attachments that it needs; it is tried again soon",
 )
-"""Why a pod waits that is dropped here."""
+"""The reason of a pod that is dropped here."""
 Names = tuple[str, ...]
 """The volume of each claim that waits for a pod, in the order of `Store.waiting`; empty where one is to be made."""
 
@@ -41,9 +42,9 @@ Names = tuple[str, ...]
 @dataclass(slots=True, eq=False)
 class AssignedVolumes:
     """
-    A solution of choices that can all be served, with the volumes of each; and the families that lost some.
+    A solution whose choices all have their volumes; `losers` are the families that lost choices.
 
-    `made_on` are the nodes for which volumes are made that several pods share.
+    `made_on` are the nodes for which volumes of shared claims are provisioned.
     """
 
     solution: Solution
@@ -53,15 +54,15 @@ class AssignedVolumes:
 
 
 def assign_volumes(problem: Problem, solution: Solution) -> AssignedVolumes:
-    """Hand out volumes in the order of the choices, to each claim the smallest that fits."""
-    if problem.store is None:
+    """Assign volumes in the order of the choices, to each claim the smallest that fits."""
+    if problem.volume_index is None:
         return AssignedVolumes(solution, [()] * len(solution.choices))
-    hands = _VolumeAssigner(problem.store)
-    hands.share(problem, solution)
-    served = [(choice, hands.serve(problem.classes[choice.pod_class], choice.node)) for choice in solution.choices]
+    assigner = _VolumeAssigner(problem.volume_index)
+    assigner.share(problem, solution)
+    served = [(choice, assigner.serve(problem.classes[choice.pod_class], choice.node)) for choice in solution.choices]
     lost = {choice.pod_class for choice, names in served if names is None}
     if not lost:
-        return AssignedVolumes(solution, [names for _, names in served if names is not None], made_on=hands.made_on)
+        return AssignedVolumes(solution, [names for _, names in served if names is not None], made_on=assigner.made_on)
     left = Counter(choice.pod_class for choice, names in served if names is not None)
     bound = _bound(problem, lost, left)
     kept = [(choice, names) for choice, names in served if names is not None and choice.pod_class not in bound]
@@ -69,15 +70,15 @@ def assign_volumes(problem: Problem, solution: Solution) -> AssignedVolumes:
     shared = {key: each for key, each in solution.shared.items() if key in used}
     losers = frozenset(problem.classes[index].family for index in lost | bound)
     settled = Solution([choice for choice, _ in kept], shared)
-    return AssignedVolumes(settled, [names for _, names in kept], losers, hands.made_on)
+    return AssignedVolumes(settled, [names for _, names in kept], losers, assigner.made_on)
 
 
 def _bound(problem: Problem, lost: set[int], left: Counter[int]) -> frozenset[int]:
     """
-    Give the classes that go with classes that lost pods; `left` counts the pods of each that have their volumes.
+    Give the classes that are dropped with classes that lost pods; `left` counts the pods of each that have volumes.
 
-    A gang goes that has too few pods left. So do all pods that share a claim for all devices: the node of one of them
-    says what all devices are, and that may be the pod that goes.
+    A gang is dropped that misses its minimum. So are all pods that share a claim for all devices: the node of one pod
+    decides what all devices are, and that pod may be the one that is dropped.
     """
     together = [(frozenset(rule.classes), rule.need) for rule in problem.gangs]
     for shared in problem.shared:
@@ -104,7 +105,7 @@ def _takes_all(problem: Problem, shared: SharedClaim) -> bool:
 
 
 def without_volumes(problem: Problem, settled: AssignedVolumes) -> frozenset[int]:
-    """Give the positions of the pods that others got the volumes of."""
+    """Give the positions of the pods whose volumes other pods got."""
     if not settled.losers:
         return frozenset()
     waiting = _waiting(problem, settled)
@@ -122,24 +123,24 @@ def _waiting(problem: Problem, settled: AssignedVolumes) -> dict[int, Sequence[i
 
 
 def bindings(
-    store: VolumeIndex, pod: Pod, node: str, names: Names, made_on: Mapping[VolumeClaimId, str]
+    volume_index: VolumeIndex, pod: Pod, node: str, names: Names, made_on: Mapping[VolumeClaimId, str]
 ) -> tuple[VolumeBinding, ...]:
-    """Say for a pod on a node what becomes of its claims that waited."""
+    """Give the bindings of the unbound claims of a pod on a node."""
     return tuple(
         VolumeBinding(
             claim=claim.id,
             claim_uid=claim.uid,
             volume=name,
-            volume_uid=store.volumes[name].uid if name else "",
+            volume_uid=volume_index.volumes[name].uid if name else "",
             node=elsewhere if not name and (elsewhere := made_on.get(claim.id, node)) != node else "",
         )
-        for claim, name in zip(store.waiting(pod), names, strict=True)
+        for claim, name in zip(volume_index.waiting(pod), names, strict=True)
     )
 
 
 def classes_after(problem: Problem, placements: Sequence[Placement]) -> Sequence[PodClass]:
-    """Give the classes of a problem as their last pods see it after `placements`; for explanations only."""
-    if problem.store is None:
+    """Give the classes of a problem as their last pods find it after `placements`; for explanations only."""
+    if problem.volume_index is None:
         return problem.classes
     bound = {each.claim: (each, placement.node) for placement in placements for each in placement.volumes}
     by_name = {each.volume: each for each, _ in bound.values() if each.volume}
@@ -153,8 +154,8 @@ def classes_after(problem: Problem, placements: Sequence[Placement]) -> Sequence
         volumes=tuple(_kept(each, by_name.get(each.name)) for each in problem.snapshot.volumes),
         volume_claims=tuple(_selected(each, bound) for each in problem.snapshot.volume_claims),
     )
-    store = VolumeIndex.of(snapshot, problem.batch, problem.inventory)
-    return [_narrowed(problem, each, store) for each in problem.classes]
+    volume_index = VolumeIndex.of(snapshot, problem.batch, problem.inventory)
+    return [_narrowed(problem, each, volume_index) for each in problem.classes]
 
 
 def _kept(volume: Volume, binding: VolumeBinding | None) -> Volume:
@@ -170,22 +171,26 @@ def _selected(claim: VolumeClaim, bound: Mapping[VolumeClaimId, tuple[VolumeBind
     return msgspec.structs.replace(claim, selected_node=binding.made_on(node))
 
 
-def _narrowed(problem: Problem, pod_class: PodClass, store: VolumeIndex | None) -> PodClass:
-    wish = store.wish(problem.pod(pod_class.members[-1])) if store is not None and pod_class.volumes else None
-    if wish is None:
+def _narrowed(problem: Problem, pod_class: PodClass, volume_index: VolumeIndex | None) -> PodClass:
+    pod_volumes = (
+        volume_index.volumes_of(problem.pod(pod_class.members[-1]))
+        if volume_index is not None and pod_class.volumes
+        else None
+    )
+    if pod_volumes is None:
         return pod_class
-    return replace(pod_class, verdicts=exclusions.narrowed(pod_class.verdicts, wish.refusals))
+    return replace(pod_class, verdicts=exclusions.narrowed(pod_class.verdicts, pod_volumes.refusals))
 
 
 @dataclass(slots=True, eq=False)
 class _VolumeAssigner:
     """
-    Volumes handed out and attached so far.
+    The volumes assigned and attached so far.
 
-    `joint` are the volumes of claims that several pods share, empty where they are made, then on `made_on`.
+    `joint` are the volumes of claims that several pods share; empty where one is provisioned, on the node `made_on`.
     """
 
-    store: VolumeIndex
+    volume_index: VolumeIndex
     joint: dict[VolumeClaimId, str] = field(default_factory=dict)
     made_on: dict[VolumeClaimId, str] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
@@ -194,15 +199,15 @@ class _VolumeAssigner:
     lists: dict[tuple[int, int], list[str]] = field(default_factory=dict)
 
     def share(self, problem: Problem, solution: Solution) -> None:
-        """Choose the volumes of claims that several pods share, before those that only one of them wants."""
+        """Choose the volumes of shared claims, before those of single pods."""
         users: dict[VolumeClaimId, list[int]] = {}
         for choice in solution.choices:
             terms = problem.classes[choice.pod_class].volumes
             for each in terms.shared if terms is not None else ():
                 users.setdefault(each, []).append(choice.node)
         for claim_id in sorted(users):
-            claim, nodes = self.store.claims[claim_id], users[claim_id]
-            shape = self.store.stock.shape_of(claim)
+            claim, nodes = self.volume_index.claims[claim_id], users[claim_id]
+            shape = self.volume_index.supply.shape_of(claim)
             reached = set(self._on(shape, nodes[0])).intersection(*(self._on(shape, node) for node in nodes[1:]))
             fitting = (name for name in self._on(shape, nodes[0]) if name in reached - self.taken)
             name = next(fitting, "")
@@ -213,13 +218,13 @@ class _VolumeAssigner:
                 self.made_on[claim_id] = claim.selected_node or problem.inventory.nodes[nodes[0]].name
 
     def _is_made(self, claim: VolumeClaim, shape: int, nodes: Sequence[int]) -> bool:
-        """Whether one volume can be made that some nodes reach."""
-        stock = self.store.stock
-        around = stock.access.around(stock.classes[claim.storage_class].provisioner, nodes[0])
-        return bool(stock.supplies[shape].makes[nodes].all()) and set(nodes) <= set(around)
+        """Whether one volume can be provisioned that some nodes reach."""
+        supply = self.volume_index.supply
+        around = supply.access.around(supply.classes[claim.storage_class].provisioner, nodes[0])
+        return bool(supply.supplies[shape].makes[nodes].all()) and set(nodes) <= set(around)
 
     def serve(self, pod_class: PodClass, node: int) -> Names | None:
-        """Serve a pod of a class on a node; None, and nothing taken, where that cannot be done."""
+        """Assign the volumes of a pod on a node; None, and no volume taken, where they are not available."""
         terms = pod_class.volumes
         if terms is None:
             return ()
@@ -232,8 +237,8 @@ class _VolumeAssigner:
         return names
 
     def _names(self, terms: VolumeKey, node: int) -> Names | None:
-        """Claims for which no volume can be made choose first; those that pods share have their volumes."""
-        supplies = self.store.stock.supplies
+        """Choose volumes: claims that cannot be provisioned choose first; shared claims have their volumes already."""
+        supplies = self.volume_index.supply.supplies
         if not all(claim in self.joint for claim in terms.shared):
             return None
         found = ["" if claim is None else self.joint[claim] for claim in terms.joint]
@@ -251,12 +256,12 @@ class _VolumeAssigner:
     def _on(self, shape: int, node: int) -> list[str]:
         key = (shape, node)
         if key not in self.lists:
-            self.lists[key] = [each.name for each in self.store.stock.supplies[shape].on(node)]
+            self.lists[key] = [each.name for each in self.volume_index.supply.supplies[shape].on(node)]
         return self.lists[key]
 
     def _new(self, terms: VolumeKey, node: int) -> Counter[str]:
-        """Count by driver what a pod would add to a node."""
-        attached = self.store.attached
+        """Count by driver the attachments that a pod adds to a node."""
+        attached = self.volume_index.attached
         found = Counter[str]()
         for driver, plugin, count in terms.drivers:
             if attached.counts_on(Attachable(driver, "", plugin), node):
@@ -268,7 +273,7 @@ class _VolumeAssigner:
         return found
 
     def _can_attach(self, terms: VolumeKey, node: int) -> bool:
-        left = self.store.attached.left
+        left = self.volume_index.attached.left
         return all(
             self.added[driver, node] + count <= left(driver)[node] for driver, count in self._new(terms, node).items()
         )

@@ -22,14 +22,14 @@ from solver.domain import (
 )
 from solver.solve import solve
 
-_DRIVER: Final = "rehearsal.example.com"
+_DRIVER: Final = "warm-up.example.com"
 
 
 def rehearse() -> None:
-    """Decide about two pods and three devices, through greedy, relaxation and exact search."""
+    """Decide two pods and three devices through greedy, relaxation and exact search."""
     wanted = SubRequest(device_class="any", count=2)
     claims = tuple(
-        Claim(id=ClaimId("rehearsal", name), uid=name, requests=(Request(name="r", alternatives=(wanted,)),))
+        Claim(id=ClaimId("warm-up", name), uid=name, requests=(Request(name="r", alternatives=(wanted,)),))
         for name in ("a", "b")
     )
     pods = tuple(

@@ -17,8 +17,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     A node.
 
     `allocatable` is sorted by resource name: cpu in millicores, everything else in whole units (bytes, pods,
-    devices). `labels` is sorted by key, and so is `declared_features` (`status.declaredFeatures`, KEP-5328). `images` are
-    pairs of image name and size in bytes.
+    devices). `labels` is sorted by key, and so is `declared_features` (`status.declaredFeatures`, KEP-5328). `images`
+    are pairs of image name and size in bytes.
     """
 
     name: str

@@ -80,7 +80,7 @@ class OversizedDevices:
     def _places(self, demand: int) -> list[_Place]:
         """Give the oversized devices of a demand, each with the nodes that are too small."""
         if demand not in self.places:
-            self.places[demand] = list(self._found(demand)) if self.problem.has_burdens else []
+            self.places[demand] = list(self._found(demand)) if self.problem.takes_node_resources else []
         return self.places[demand]
 
     def _found(self, demand: int) -> Iterator[_Place]:

@@ -234,7 +234,7 @@ def dry_run(
     names = [outline.inventory.nodes[node].name for node in chosen]
     victims = candidates.near(names, cluster.origin.budgets)
     whole = context.problem
-    running = context.engine.neighbours(whole.inventory, whole.snapshot.pods).residents
+    running = context.engine.neighbours(whole.inventory, whole.snapshot.pods).running
     if len(names) == whole.node_count or not cluster.is_local(batch, running):
         snapshot, engine = cluster.snapshot, context.engine
     else:

@@ -1,15 +1,17 @@
 """
-The dense form of a snapshot and a batch: ints instead of keys, classes of identical things, only what matters.
+The dense form of a snapshot and a batch: ints instead of keys, equivalence classes of pods, groups of equal nodes.
 
-`prepare` builds it and is the place to start reading; `problem` is what comes out. In this order:
+Start with `prepare`, which builds it in named steps, and `problem`, which is the result. In the order of use:
 
-- `devices`: what is published, what of it is taken, which nodes look the same to this batch;
-- `requests`: what pods ask of devices, and the ways to serve it;
-- nodes: `fit` (which ones a pod may use, with `judging` and the `label_index`; what is left of them), `following` (pods
-  that go where others have a node nominated), `nominations` (which of these count);
-- rules that come as amounts per domain: `limits` (the form), `holds`;
-- rules among pods: `gangs`, `neighbours`, `volumes`; costs of places: `tastes`.
+- `devices`: the inventory, devices in use, and the device layout of a batch;
+- `prefilter`, `charging`: pods that cost more than the budget has; `skipped_pods`: their reasons;
+- `batch_requests`: what the batch requests, and the pods that nothing can place; `requests`: demands and options;
+- `nominations`: nominated pods that count, and pods that wait for them;
+- `node_matching` (with `label_index`, `node_arrays`): filters of single pods on all nodes;
+- `pod_classes`: the equivalence classes of pods;
+- rules between pods: `limits` (amounts per domain), `gangs` (with `gang_rules`, `gang_domains`), `inter_pod`,
+`volumes`, `reservations`;
+- `costs`: preferences and scores.
 
-`charging` pays for pods from the allowance before they are looked at, `rates` says what long ones cost. `memory` is
-what the core remembers between solves. Pure data for `greedy`, `model` and `extract`; decides nothing.
+`solver_cache` keeps results between solves, bounded by `bounded_cache`. Pure data for greedy, model and extraction.
 """

@@ -1,6 +1,8 @@
-"""What a batch demands, interned in order of first use, and the pods of it that nothing can place.
+"""
+What a batch requests: demands, components and attributes, each stored once, and the pods that nothing can place.
 
-Places in claims that are nearly full: the API allows so many consumers, and more pods want to join than may.
+`BatchRequests` is the mutable draft of a problem while its pods are described. Equal demands and components get one
+number, in order of first use. Claims that more pods want to join than reservedFor may hold become a limit.
 """
 
 from collections import Counter, defaultdict
@@ -46,18 +48,18 @@ from solver.problem.volumes.volume_index import VolumeIndex
 
 
 def _joined(pod: Pod, claims: Mapping[ClaimId, Claim]) -> tuple[ClaimId, ...]:
-    """Give the claims that a pod would be a new consumer of."""
+    """Give the claims whose reservedFor does not name a pod yet."""
     return tuple(each for each in pod.claim_ids if not claims[each].is_reserved_for(pod.uid, pod.pod_group))
 
 
 def _entering(pod: Pod, claims: Mapping[ClaimId, Claim], gangs: Mapping[GangId, Gang]) -> tuple[ClaimId, ...]:
-    """Give the claims that a pod would take a place in: not those that it shares through its PodGroup (KEP-5729)."""
+    """Give the claims in which a pod needs a place of its own: not those of its PodGroup (KEP-5729)."""
     found, shared = _joined(pod, claims), _through_group(pod, claims, gangs)
     return tuple(each for each in found if each not in shared) if shared else found
 
 
 def _through_group(pod: Pod, claims: Mapping[ClaimId, Claim], gangs: Mapping[GangId, Gang]) -> tuple[ClaimId, ...]:
-    """Give the claims that a pod joins by its PodGroup: one entry, which is not there yet, for all of its pods."""
+    """Give the claims that a pod joins by its PodGroup, which takes one entry for all of its pods."""
     gang = gangs.get(pod.gang) if pod.gang is not None else None
     if gang is None or not gang.claims:
         return ()
@@ -67,7 +69,7 @@ def _through_group(pod: Pod, claims: Mapping[ClaimId, Claim], gangs: Mapping[Gan
 
 @dataclass(slots=True)
 class GroupConsumers:
-    """Deals the last places in claims to PodGroups, which take one each: first come, first served."""
+    """Gives the last places in claims to PodGroups, one each, first come, first served."""
 
     claims: Mapping[ClaimId, Claim]
     gangs: Mapping[GangId, Gang]
@@ -75,7 +77,7 @@ class GroupConsumers:
     known: dict[tuple[GangId | None, ClaimId], bool] = field(default_factory=dict)
 
     def objections(self, pod: Pod) -> Iterator[Reason]:
-        """Refuse the pods of a group for which a claim has no place any more."""
+        """Refuse the pods of a group for which a claim has no place left."""
         for claim in _through_group(pod, self.claims, self.gangs):
             key = (pod.gang, claim)
             if key not in self.known:
@@ -87,7 +89,7 @@ class GroupConsumers:
 
 
 def _nearly_full(users: Counter[ClaimId], groups: GroupConsumers) -> dict[ClaimId, int]:
-    """Give the places that are left, groups apart, of claims that cannot take all their users."""
+    """Give the places that are left in claims that cannot take all their users; groups have theirs already."""
     claims, taken = groups.claims, groups.taken
     left = {claim: MOST_CONSUMERS - len(claims[claim].reserved_for) - taken[claim] for claim in users}
     return {claim: max(count, 0) for claim, count in left.items() if users[claim] > count}
@@ -96,7 +98,7 @@ def _nearly_full(users: Counter[ClaimId], groups: GroupConsumers) -> dict[ClaimI
 def _limits(
     left: Mapping[ClaimId, int], joining: Iterable[tuple[int, Collection[ClaimId]]], node_count: int
 ) -> Iterator[Limit]:
-    """Give one limit a claim, over the whole cluster; `joining` are classes with the claims that their pods join."""
+    """Give one limit per claim over the cluster; `joining` are classes with the claims that their pods join."""
     joining = tuple(joining)
     for claim, count in left.items():
         takes = {index: 1 for index, claims in joining if claim in claims}
@@ -108,12 +110,12 @@ def _limits(
 
 T = TypeVar("T")
 _MUCH: Final = 100
-"""Terms, tolerations and claims of a pod beyond which it comes after the others of its priority."""
+"""Terms, tolerations and claims beyond which a pod is described after the others of its priority."""
 
 
 @dataclass(slots=True, eq=False)
 class BatchRequests:
-    """Interned demands, attributes and components, in order of first use; `claims` get those to be made as well."""
+    """Demands, attributes and components of a batch, numbered; `claims` also get the extended resource claims."""
 
     claims: dict[ClaimId, Claim]
     device_classes: Mapping[str, DeviceClass]
@@ -121,7 +123,7 @@ class BatchRequests:
     cost_keys: preferences.CostKeys
     overdue: frozenset[PodId]
     policy: Policy
-    circle: InterPodRuleBuilder
+    interpod: InterPodRuleBuilder
     budget: Budget
     demands: dict[DemandKey, int] = field(default_factory=dict)
     attributes: dict[AttributeName, set[int]] = field(default_factory=dict)
@@ -132,41 +134,41 @@ class BatchRequests:
     shared_ids: dict[ClaimId, int] = field(default_factory=dict)
     nearly_full: dict[ClaimId, int] = field(default_factory=dict)
     splits: DomainSplits = field(init=False)
-    burdened: node_allocatable.NodeAllocatable | None = None
+    node_takes: node_allocatable.NodeAllocatable | None = None
     gangs: dict[GangId, Gang] = field(default_factory=dict)
     rejected: dict[int, tuple[Reason, ...]] = field(default_factory=dict)
-    store: VolumeIndex | None = None
+    volume_index: VolumeIndex | None = None
 
-    def look_at(self, snapshot: Snapshot, batch: Batch, engine: Engine, stock: Inventory) -> None:
-        """Index what pods of the batch may need, and set those aside that no node can help."""
-        self.store = VolumeIndex.of(snapshot, batch, stock)
-        self.splits = DomainSplits(stock, partial(engine.answers, stock), self.demands)
-        self.burdened = node_allocatable.NodeAllocatable.of(stock, self.claims)
-        self.reject(snapshot, batch, stock)
+    def index(self, snapshot: Snapshot, batch: Batch, cache: Engine, inventory: Inventory) -> None:
+        """Index volumes and claims of the batch, and reject pods that no node can help."""
+        self.volume_index = VolumeIndex.of(snapshot, batch, inventory)
+        self.splits = DomainSplits(inventory, partial(cache.answers, inventory), self.demands)
+        self.node_takes = node_allocatable.NodeAllocatable.of(inventory, self.claims)
+        self.reject(snapshot, batch, inventory)
 
-    def reject(self, snapshot: Snapshot, batch: Batch, stock: Inventory) -> None:
-        """Set pods aside that no node can help."""
+    def reject(self, snapshot: Snapshot, batch: Batch, inventory: Inventory) -> None:
+        """Reject pods that no node can help."""
         of_gangs = gangs.objections(snapshot, batch)
         of_followers = nominations.objections(snapshot, batch, tells_node=self.policy.tells_inventory)
-        for position, pod in self.each(batch):
-            found = self.attempt(position, pod, lambda: self._objections(pod, stock))  # noqa: B023 - called at once
+        for position, pod in self.open_pods(batch):
+            found = self.attempt(position, pod, lambda: self._objections(pod, inventory))  # noqa: B023 - called at once
             reasons = (*of_gangs.get(position, ()), *of_followers.get(position, ()), *(found or ()))
             if found is not None and reasons:
                 self.rejected[position] = reasons
         self.rejected.update(gangs.waiting_for_members(snapshot, batch, self.rejected))
 
-    def _objections(self, pod: Pod, stock: Inventory) -> tuple[Reason, ...]:
+    def _objections(self, pod: Pod, inventory: Inventory) -> tuple[Reason, ...]:
         reasons = claim_rules.objections(pod, self.claims, self.device_classes)
-        reasons = reasons or tuple(self._tainted(pod, stock))
-        if self.burdened is not None and not reasons:
-            reasons = tuple(self.burdened.objections(pod))
-        return reasons if self.store is None else (*self.store.objections(pod), *reasons)
+        reasons = reasons or tuple(self._tainted(pod, inventory))
+        if self.node_takes is not None and not reasons:
+            reasons = tuple(self.node_takes.objections(pod))
+        return reasons if self.volume_index is None else (*self.volume_index.objections(pod), *reasons)
 
-    def each(self, batch: Batch) -> Iterator[tuple[int, Pod]]:
+    def open_pods(self, batch: Batch) -> Iterator[tuple[int, Pod]]:
         """
-        Give the pods that are not rejected until the time is up, one pod or gang at least; others are set aside.
+        Yield the pods that are not rejected until the time ends, at least one pod or gang; the others are rejected.
 
-        Within a priority those that say much come last: they cost most.
+        Within a priority, pods with very long specs come last, because they cost most.
         """
         left = [(position, pod) for position, pod in enumerate(batch.pods) if position not in self.rejected]
         left.sort(key=lambda each: (-each[1].priority, _is_costly_to_describe(each[1])))
@@ -186,7 +188,7 @@ class BatchRequests:
         )
 
     def attempt(self, position: int, pod: Pod, work: Callable[[], T]) -> T | None:
-        """Work on a pod; it is set aside where that fails."""
+        """Run a step on a pod; an exception rejects the pod."""
         try:
             return work()
         except MemoryError:
@@ -196,24 +198,24 @@ class BatchRequests:
             self.rejected[position] = (skipped_pods.failed(pod),)
             return None
 
-    def _tainted(self, pod: Pod, stock: Inventory) -> Iterator[Reason]:
+    def _tainted(self, pod: Pod, inventory: Inventory) -> Iterator[Reason]:
         """
-        Refuse to join an allocated claim one of whose devices has since got an untolerated taint.
+        Refuse to join an allocated claim with a device that has got an untolerated taint since.
 
-        The tolerations that count are the copies in the allocation; kube-scheduler does not look again.
+        The tolerations in the allocation count. kube-scheduler does not check this again.
         """
         for claim in (self.claims[each] for each in pod.claim_ids):
             if claim.allocation is None or claim.is_reserved_for(pod.uid, pod.pod_group):
                 continue
             for result in claim.allocation.results:
-                taint = node_fit.first_untolerated(stock.taints_of(result.device), result.tolerations)
+                taint = node_fit.first_untolerated(inventory.taints_of(result.device), result.tolerations)
                 if taint is not None:
                     device = f"device {result.device}" if self.policy.tells_inventory else "a device"
                     message = f"claim {claim.id.name} holds {device}, which has taint {taint.key} now"
                     yield Reason(code=ReasonCode.CLAIM_TAINTED, message=message)
 
     def find_shared(self, batch: Batch) -> None:
-        """Claims without allocation that several pods of the batch use, and claims that cannot take all of them."""
+        """Find unallocated claims that several pods of the batch use, and claims without places for all of them."""
         joined: list[ClaimId] = []
         entering: list[ClaimId] = []
         self.gangs = {gang.id: gang for gang in batch.gangs}
@@ -239,42 +241,42 @@ class BatchRequests:
     def _joining(
         self, pod: Pod, groups: GroupConsumers
     ) -> tuple[tuple[Reason, ...], tuple[ClaimId, ...], tuple[ClaimId, ...]]:
-        """Give what speaks against a pod as a consumer of its claims; those that it joins, and takes a place in."""
+        """Give objections to a pod as a consumer, the claims that it joins, and those it needs a place in."""
         refused = tuple(groups.objections(pod))
         if refused:
             return refused, (), ()
         return (), _joined(pod, self.claims), _entering(pod, self.claims, self.gangs)
 
     def gang_key(self, pod: Pod) -> tuple[object, ...]:
-        """What tells a pod of a gang from others: the gang, and the devices that it holds already."""
+        """Give the part of pod equivalence for gangs: the gang, and the devices that the pod holds."""
         if pod.gang is None:
             return ()
         held = (self.claims[each].allocation for each in pod.claim_ids)
         return (pod.gang, tuple(result.device for each in held if each is not None for result in each.results))
 
     def places(self, problem: Problem) -> Iterator[Limit]:
-        """Limit how many pods join claims that have too few places for all."""
+        """Limit the pods that join claims with too few places."""
         joining = ((each.index, self.scarce(problem.pod(each.members[0]))) for each in problem.classes)
         return iter(_limits(self.nearly_full, joining, problem.node_count))
 
     def scarce(self, pod: Pod) -> tuple[ClaimId, ...]:
-        """Give the claims with too few places that a pod would join."""
+        """Give the claims with too few places that a pod joins."""
         if not self.nearly_full:
             return ()
         entering = _entering(pod, self.claims, self.gangs)
         return tuple(sorted(each for each in entering if each in self.nearly_full))
 
     def unallocated(self, pod: Pod) -> tuple[ClaimId, ...]:
-        """Give the claims of a pod that have no devices yet."""
+        """Give the unallocated claims of a pod."""
         return tuple(each for each in pod.claim_ids if self.claims[each].allocation is None)
 
     def demand_of(self, alternative: SubRequest) -> int:
-        """Give the number of what a part of a request demands."""
+        """Give the number of the demand of an alternative."""
         key = demand.key_of(alternative, self.device_classes, self.policy)
         return self.demands.setdefault(key, len(self.demands))
 
     def cut(self, claim_id: ClaimId) -> tuple[Cut, ...]:
-        """Cut a claim; claims of equal spec (all that come from one template) are cut once."""
+        """Give the components of a claim; claims of equal spec (all from one template) are cut once."""
         found = self.cuts.get(claim_id)
         if found is None:
             claim = self.claims[claim_id]
@@ -296,7 +298,7 @@ class BatchRequests:
         return self.components.setdefault(each, len(self.components))
 
     def needed(self) -> tuple[int, ...]:
-        """Give for each demand the most devices that requests of one component ask for together."""
+        """Give for each demand the most devices that one component asks for."""
         most = [1] * len(self.demands)
         for each in self.components:
             together = Counter[int]()
@@ -310,7 +312,7 @@ class BatchRequests:
         return tuple(most)
 
     def compared(self) -> tuple[ComparedAttribute, ...]:
-        """Give the attributes that make devices different: constrained ones, and those of groups that stay whole."""
+        """Give the attributes that make devices different: constrained ones, and those of `group_attributes`."""
         grouping = self.policy.group_attributes if "broken-groups" in self.policy.levels else ()
         groups = dict.fromkeys(map(AttributeName.parse, grouping))
         names = dict.fromkeys((*self.attributes, *groups))
@@ -319,7 +321,7 @@ class BatchRequests:
         )
 
     def parts(self, claim_ids: tuple[ClaimId, ...]) -> tuple[tuple[Part, ...], tuple[tuple[Source, ...], ...]]:
-        """Merge equal components of some claims; those that need identity stay apart."""
+        """Merge equal components of claims; those that need identity stay separate."""
         merged: defaultdict[tuple[int, tuple[int, ...]], list[Source]] = defaultdict(list)
         for order, claim_id in enumerate(claim_ids):
             for place, each in enumerate(self.cut(claim_id)):
@@ -330,7 +332,7 @@ class BatchRequests:
 
 
 def _is_costly_to_describe(pod: Pod) -> bool:
-    """Whether a pod has far more terms, tolerations and claims than pods have that are written by hand."""
+    """Whether a pod has far more terms, tolerations and claims than pods written by hand."""
     count = len(pod.tolerations) + len(pod.claims) + len(pod.volumes) + len(pod.spread)
     count += len(pod.affinity) + len(pod.anti_affinity) + len(pod.node_selector)
     if pod.required_affinity is not None:

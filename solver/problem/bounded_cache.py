@@ -1,8 +1,8 @@
 """
-Memory bounded in bytes: what was used least recently goes first.
+A least recently used cache that is bounded in bytes.
 
-What users write are keys and values of what the solver remembers, so that numbers of entries bound nothing. Sizes are
-estimates: what several entries share counts for each of them.
+Users write the keys and values of the solver's caches, so a number of entries would bound nothing. Sizes are estimates:
+an object that several entries share counts for each of them.
 """
 
 from collections import OrderedDict
@@ -22,9 +22,9 @@ _SLOT: Final = 8
 
 class BoundedCache(MutableMapping[K, V]):
     """
-    A mapping that forgets what was used least recently once it holds more than `most_bytes`; the newest entry stays.
+    A mapping that drops least recently used entries beyond `most_bytes`; the newest entry stays.
 
-    One that is `patient` forgets in `trim` only: a decision keeps what it uses, however much that is.
+    With `patient` it drops entries in `trim` only, so that a decision keeps all that it uses.
     """
 
     def __init__(self, most_bytes: int, *, patient: bool = False) -> None:
@@ -35,21 +35,21 @@ class BoundedCache(MutableMapping[K, V]):
         self._entries: OrderedDict[K, tuple[V, int]] = OrderedDict()
 
     def __getitem__(self, key: K) -> V:
-        """Give an entry, which counts as used; raise KeyError."""
+        """Give an entry and mark it as used; raise KeyError."""
         found = self._entries[key]
         self._entries.move_to_end(key)
         return found[0]
 
     def __contains__(self, key: object) -> bool:
-        """Whether there is an entry; that is no use of it."""
+        """Whether there is an entry; does not mark it as used."""
         return key in self._entries
 
     def __setitem__(self, key: K, value: V) -> None:
-        """Remember an entry."""
+        """Store an entry."""
         self.put(key, value, bytes_of(value))
 
     def put(self, key: K, value: V, size: int) -> None:
-        """Remember an entry whose value has a known size in bytes."""
+        """Store an entry whose value has a known size in bytes."""
         self.pop(key, None)
         size += bytes_of(key)
         self._entries[key] = (value, size)
@@ -58,11 +58,11 @@ class BoundedCache(MutableMapping[K, V]):
             self.trim()
 
     def __delitem__(self, key: K) -> None:
-        """Forget an entry; raise KeyError."""
+        """Drop an entry; raise KeyError."""
         self.bytes -= self._entries.pop(key)[1]
 
     def __iter__(self) -> Iterator[K]:
-        """Give the keys, those used least recently first."""
+        """Give the keys, least recently used first."""
         return iter(tuple(self._entries))
 
     def __len__(self) -> int:
@@ -70,13 +70,13 @@ class BoundedCache(MutableMapping[K, V]):
         return len(self._entries)
 
     def trim(self) -> None:
-        """Forget what was used least recently while there is too much."""
+        """Drop least recently used entries until the rest fits `most_bytes`."""
         while self.bytes > self.most_bytes and len(self._entries) > 1:
             self.bytes -= self._entries.popitem(last=False)[1][1]
 
 
 def bytes_of(value: object) -> int:
-    """Estimate the bytes of a value and of all that it is made of."""
+    """Estimate the bytes of a value with all its parts."""
     total, rest = 0, [value]
     while rest:
         each: Any = rest.pop()

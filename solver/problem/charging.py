@@ -1,11 +1,10 @@
-"""What pods of a batch ask of devices and nodes, paid from the allowance before it is worked out.
+"""
+Charge pods of a batch for the work that they cause, before it is done; leave out those that the allowance cannot pay.
 
-A demand is put to every device that its selectors match, a constrained attribute is read from every device, and a term
-of pod affinity is weighed on every node; `rates` says what node affinity and volume claims cost. What the engine knows
-of devices is free. Namespaces take turns, so that the many demands of one do not use up what another one needs; the
-evaluation of selectors, which comes first, leaves a half for this.
-
-What looking at a pod's node affinity and volume claims costs, in units of the allowance, by how long they are.
+A demand costs a unit per device that its selectors match, a constrained attribute one per device, a term of pod
+affinity some per node; long node affinity and many volume claims cost by their length. What the cache has is free.
+Namespaces take turns (max-min fairness), so that the demands of one namespace do not use up the share of another. The
+evaluation of selectors, which comes first, leaves half of the allowance for this.
 """
 
 from collections import Counter, deque
@@ -43,18 +42,18 @@ from solver.problem.solver_cache import Engine
 _ROW: Final = 2
 """Units of a term, of a requirement and of a value of node affinity."""
 _FREE_ROWS: Final = 32
-"""So many of them are free: pods written by hand have fewer, and very many pods may each have their own."""
+"""Free rows: pods written by hand have fewer, and a batch may have very many pods."""
 _SHAPE: Final = 20
-"""Units of a claim that asks for something else than all others, beside its selector."""
+"""Units of a claim that differs from all others, beside its selector."""
 _CLAIM: Final = 8
 _FREE_CLAIMS: Final = 8
-"""Units of each claim of a pod, beyond so many that are free."""
+"""Units of each claim of a pod, beyond the free ones."""
 _PAIRS_A_UNIT: Final = 8
 """Claims of one pod are compared with each other."""
 
 
 def of_node_affinity(pod: Pod) -> dict[Hashable, int]:
-    """Give the units of a pod's required and preferred node affinity; equal ones are looked at once."""
+    """Give the units of a pod's required and preferred node affinity; equal ones are charged once."""
     required = pod.required_affinity.terms if pod.required_affinity is not None else ()
     preferred = (term for _, term in pod.preferred_node_affinity)
     rows = sum(map(_rows_of_term, chain(required, preferred)))
@@ -64,7 +63,7 @@ def of_node_affinity(pod: Pod) -> dict[Hashable, int]:
 
 
 def of_volume_claims(pod: Pod, claims: Mapping[VolumeClaimId, VolumeClaim]) -> dict[Hashable, int]:
-    """Give the units of a pod's claims that wait for a volume; those that ask for the same are looked at once."""
+    """Give the units of a pod's unbound volume claims; claims with equal specs are charged once."""
     if not pod.volumes:
         return {}
     known = [claims[each] for each in pod.volume_claims if each in claims]
@@ -94,26 +93,26 @@ _STAGE: Final = "demands"
 _WALL_SHARE: Final = 0.6
 _OWN_SHARE: Final = 0.125
 _RESERVE: Final = 2
-"""One in so many of the allowance's units is for this stage, whatever the selectors cost."""
+"""One part in so many of the allowance is for this stage, whatever the selectors cost."""
 _VERDICT: Final = 1
-"""Units of putting a demand to a device, or of reading an attribute of it."""
+"""Units of answering a demand for one device, or of reading an attribute of it."""
 _TERM: Final = 10
-"""Units of a term of pod affinity or topology spread, and one more for so many nodes."""
+"""Units of a term of pod affinity or topology spread, and one more for each `_NODES_A_UNIT` nodes."""
 _NODES_A_UNIT: Final = 50
 
 Charges = dict[Hashable, int]
-"""Units by what is paid once in a batch: a demand, an attribute, the terms that pods have in common."""
+"""Units by what is charged once in a batch: a demand, an attribute, terms that pods have in common."""
 
 
 def left_out(
-    stock: Inventory, batch: Batch, world: ClaimContext, engine: Engine, budget: Budget
+    inventory: Inventory, batch: Batch, context: ClaimContext, cache: Engine, budget: Budget
 ) -> skipped_pods.Reasons:
-    """Work out what the pods of a batch demand, and give those for which the allowance or the time is not enough."""
+    """Answer the demands of a batch, and give the pods that the allowance or the time does not cover."""
     before = skipped_pods.recorded(budget, _STAGE)
     if before is not None:
         reasons = {pod.id: before[pod.id] for pod in batch.pods if pod.id in before}
     else:
-        register = _Register(stock, world, engine, budget.until(_WALL_SHARE).at_least(_OWN_SHARE))
+        register = _Register(inventory, context, cache, budget.until(_WALL_SHARE).at_least(_OWN_SHARE))
         reasons = skipped_pods.with_whole_gangs(batch, dict(register.refused(batch)))
     skipped_pods.record(budget, _STAGE, reasons)
     return reasons
@@ -121,11 +120,11 @@ def left_out(
 
 @dataclass(slots=True, eq=False)
 class _Register:
-    """What was paid for in this batch, and what is left."""
+    """What is paid for in this batch."""
 
-    stock: Inventory
-    world: ClaimContext
-    engine: Engine
+    inventory: Inventory
+    context: ClaimContext
+    cache: Engine
     budget: Budget
     paid: set[Hashable] = field(default_factory=set)
     _charges: dict[Spec, Charges] = field(default_factory=dict)
@@ -133,7 +132,7 @@ class _Register:
     """By the identity of requests and constraints, which claims of one template mostly share."""
 
     def refused(self, batch: Batch) -> Iterator[tuple[PodId, Reason]]:
-        """Pay for one pod after the other, and give those that cannot be paid for."""
+        """Pay for one pod after the other, and give those that cannot be paid."""
         left = max(self.budget.units_left, self.budget.cost_units // _RESERVE)
         turns = _Turns(batch, self._unpaid)
         while (turn := turns.next()) is not None:
@@ -151,13 +150,13 @@ class _Register:
             turns.took(pod, units)
 
     def _work_out(self, pod: Pod, charges: Charges) -> Reason | None:
-        """Put what a pod demands to the devices; what that raises is the pod's own problem."""
+        """Answer the demands of a pod; an error rejects this pod only."""
         for what in charges:
             try:
                 if isinstance(what, DemandKey):
-                    self.engine.answers(self.stock, what)
+                    self.cache.answers(self.inventory, what)
             except selectors.SelectorError:
-                continue  # the pod is told so elsewhere
+                continue  # the pod is rejected elsewhere
             except MemoryError:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever one pod raises must not stop the others
@@ -166,10 +165,10 @@ class _Register:
         return None
 
     def _unpaid(self, pod: Pod) -> Charges:
-        """Give what a pod is charged for that no pod of the batch has paid yet."""
+        """Give what a pod is charged for and no pod of the batch has paid yet."""
         found = self._of_terms(pod) | of_node_affinity(pod)
-        found |= of_volume_claims(pod, self.world.volume_claims)
-        for claim in open_claims(pod, self.world.claims):
+        found |= of_volume_claims(pod, self.context.volume_claims)
+        for claim in open_claims(pod, self.context.claims):
             found |= self._of_claim(claim)
         return {what: units for what, units in found.items() if what not in self.paid}
 
@@ -184,18 +183,18 @@ class _Register:
         return found
 
     def _of_spec(self, claim: Claim) -> Iterator[tuple[Hashable, int]]:
-        for key in _demands(claim, self.world.classes, self.world.policy):
-            if not self.engine.knows_demand(key):
-                yield key, _VERDICT * self.engine.match_count(key)
+        for key in _demands(claim, self.context.classes, self.context.policy):
+            if not self.cache.knows_demand(key):
+                yield key, _VERDICT * self.cache.match_count(key)
         for name in {constraint.attribute for constraint in claim.constraints}:
             attribute = AttributeName.parse(name)
-            if not self.engine.knows_attribute(attribute):
-                yield attribute, _VERDICT * len(self.stock.records)
+            if not self.cache.knows_attribute(attribute):
+                yield attribute, _VERDICT * len(self.inventory.records)
 
     def _of_terms(self, pod: Pod) -> Charges:
         terms = (pod.affinity, pod.anti_affinity, pod.preferred_affinity, pod.preferred_anti_affinity, pod.spread)
         count = sum(map(len, terms))
-        return {terms: count * (_TERM + len(self.stock.nodes) // _NODES_A_UNIT)} if count else {}
+        return {terms: count * (_TERM + len(self.inventory.nodes) // _NODES_A_UNIT)} if count else {}
 
 
 def _demands(claim: Claim, classes: Mapping[str, DeviceClass], policy: Policy) -> Iterator[DemandKey]:
@@ -208,10 +207,10 @@ def _demands(claim: Claim, classes: Mapping[str, DeviceClass], policy: Policy) -
 @dataclass(slots=True, eq=False)
 class _Turns:
     """
-    The pods of a batch, in each namespace in their order: next is the one with which its namespace has cost least.
+    The order of payment: the pod whose namespace has cost least, its own cost included; in a namespace in queue order.
 
-    What the next pod costs counts, too: many small ones do not come before the first large one of another namespace
-    once they cost as much together. It is max-min fairness, as of bandwidth among flows.
+    This is max-min fairness, as of bandwidth among flows: many small pods of one namespace do not come before the first
+    large pod of another once they cost as much together.
     """
 
     batch: Batch
@@ -219,7 +218,7 @@ class _Turns:
     _pods: dict[str, deque[tuple[int, Pod]]] = field(default_factory=dict)
     _paid: Counter[str] = field(default_factory=Counter)
     _heads: list[tuple[int, int, Pod, Charges]] = field(default_factory=list)
-    """The first pod of each namespace with its charges, behind what its namespace has cost with it and its place."""
+    """Cost of the namespace with its first pod, position, pod and charges: a heap."""
     _given: str | None = None
 
     def __post_init__(self) -> None:
@@ -229,7 +228,7 @@ class _Turns:
             self._line_up(namespace)
 
     def next(self) -> tuple[Pod, Charges] | None:
-        """Give the next pod with its charges, some of which other pods may have paid since."""
+        """Give the next pod with its charges, some of which other pods may have paid meanwhile."""
         if self._given is not None:
             self._line_up(self._given)
             self._given = None
@@ -240,7 +239,7 @@ class _Turns:
         return pod, charges
 
     def took(self, pod: Pod, units: int) -> None:
-        """Note what a pod that was given cost."""
+        """Account for the cost of a pod."""
         self._paid[pod.id.namespace] += units
 
     def _line_up(self, namespace: str) -> None:
@@ -251,7 +250,7 @@ class _Turns:
 
 
 def too_costly(pod: Pod) -> Reason:
-    """Say that a pod demands too much."""
+    """Give the reason of a pod whose demands are too costly."""
     message = (
         f"what pod {pod.id.name} demands takes longer to put to the devices and nodes of the cluster than one decision "
         "may; hint: fewer firstAvailable alternatives, constrained attributes, affinity terms and volume claims"

@@ -1,14 +1,13 @@
-"""Values of a device attribute where pods could get devices: per node, for some components.
+"""
+Topology domains by device attribute: the value that each node gives to the members of a gang.
 
-A request is about an attribute if some device that it matches has it, whether that device can be had or not. A node
-has a value if all its devices that such pods could get there and that have the attribute agree on it, and some request
-can only be served by devices that have it.
+A request is about an attribute if some device that it matches has the attribute, available or not. A node has a value
+if all devices with the attribute that the pods could get there agree on it, and some request can only be served by
+devices that have it.
 
-Ways to serve a member of a gang on nodes whose devices have several values of what the gang has to share.
-
-Such a node is in no domain as a whole. A member may use it in as many ways as it has values, in each of them with
-devices of one value only: a class of pods becomes a family. Requests for all devices cannot be narrowed, and claims
-that pods share are not: where these could get several values, the node stays in none.
+A node whose devices have several values is in no domain as a whole (`DomainSplits`). A member may use it in as many
+ways as it has values, each with devices of one value only: its class becomes a family. Requests for all devices and
+claims that pods share are not narrowed; where these could get several values, the node stays in no domain.
 """
 
 from collections import Counter, defaultdict
@@ -29,7 +28,7 @@ _UNMATCHED = frozenset({Verdict.NO, Verdict.FAILED})
 
 
 def text_of(items: Items) -> str:
-    """Write a value of an attribute, with its kind; empty where a device lacks it. Lists are equal as a whole."""
+    """Write the value of an attribute with its kind; empty where a device lacks it. Lists are compared as a whole."""
     return ", ".join(sorted(f"{value}" if kind == "string" else f"{kind} {value}" for kind, value in items))
 
 
@@ -41,7 +40,7 @@ def value_of(record: DeviceRecord, attribute: AttributeName) -> str:
 def sorted_by_value(
     inventory: Inventory, answers: Answers, attributes: Sequence[AttributeName]
 ) -> dict[tuple[str, ...], Answers]:
-    """Give what devices with certain values of attributes answer, by these values; those that lack one are left out."""
+    """Divide answers by the values of attributes; devices that lack one are left out."""
     found: dict[tuple[str, ...], Answers] = {}
     for index in answers.verdicts:
         values = tuple(value_of(inventory.records[index], name) for name in attributes)
@@ -54,9 +53,10 @@ def sorted_by_value(
 @dataclass(frozen=True, slots=True, eq=False)
 class Values:
     """
-    What some components could get of an attribute: the values per node, and where a request gets nothing else.
+    The values of an attribute that some components could get per node.
 
-    `is_published` says whether any device that a request matches has the attribute.
+    `is_covered` marks nodes where some request can only get devices with the attribute. `is_published` says whether any
+    device that a request matches has the attribute.
     """
 
     per_node: tuple[frozenset[str], ...]
@@ -70,7 +70,7 @@ class Values:
 
 
 class _OfDemand(NamedTuple):
-    """Of an attribute what devices publish that a demand gets: values per node, and the nodes where one lacks it."""
+    """Values of an attribute per node over the devices of a demand, and nodes where such a device lacks it."""
 
     values: dict[int, set[str]]
     lacking: Mask
@@ -79,16 +79,16 @@ class _OfDemand(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceDomains:
-    """Looks at the devices of an inventory; `demands` and `answers` are by number."""
+    """Finds values of attributes on the devices of an inventory; `demands` and `answers` are by number."""
 
     inventory: Inventory
     demands: Sequence[DemandKey]
     answers: Callable[[int], Answers]
     _known: dict[tuple[AttributeName, int], _OfDemand] = field(default_factory=dict)
-    """Pods of a gang ask for the same few demands in very many ways."""
+    """Many components of a gang have few different demands."""
 
     def values(self, attribute: AttributeName, components: Iterable[Component]) -> Values:
-        """Work out the values of an attribute that components could get."""
+        """Find the values of an attribute that components could get."""
         count = len(self.inventory.nodes)
         found: list[set[str]] = [set() for _ in range(count)]
         covered, is_published = np.zeros(count, dtype=np.bool_), False
@@ -120,10 +120,10 @@ class DeviceDomains:
 
     def _of(self, attribute: AttributeName, demand: int) -> _OfDemand:
         if (attribute, demand) not in self._known:
-            self._known[attribute, demand] = self._looked_at(attribute, demand)
+            self._known[attribute, demand] = self._found_values(attribute, demand)
         return self._known[attribute, demand]
 
-    def _looked_at(self, attribute: AttributeName, demand: int) -> _OfDemand:
+    def _found_values(self, attribute: AttributeName, demand: int) -> _OfDemand:
         count, answers, is_published = len(self.inventory.nodes), self.answers(demand), False
         values: dict[int, set[str]] = {}
         lacking = np.zeros(count, dtype=np.bool_)
@@ -144,24 +144,24 @@ class DeviceDomains:
 Choice = tuple[tuple[AttributeName, str], ...]
 """A value per attribute."""
 _MOST_WAYS: Final = 256
-"""Ways of one class; those that most nodes have go first."""
+"""The most ways of one class; those that most nodes have come first."""
 _MOST_ON_A_NODE: Final = 64
 
 
 class DomainSplit(NamedTuple):
-    """One way: a value per attribute, and the nodes that have these values beside others."""
+    """One way: a value per attribute, and the nodes that have these values among others."""
 
     choice: Choice
     nodes: Mask
 
     def __str__(self) -> str:
-        """As messages name what has to be shared."""
+        """Name the attributes for messages."""
         return " and ".join(f"device attribute {name.domain}/{name.id}" for name, _ in self.choice)
 
 
 @dataclass(slots=True, eq=False)
 class DomainSplits:
-    """Finds the ways of classes, and narrows what they demand; kept by what is demanded."""
+    """Finds the ways of classes and narrows their demands; cached by components."""
 
     inventory: Inventory
     answers: Callable[[DemandKey], Answers]
@@ -170,7 +170,7 @@ class DomainSplits:
     known: dict[tuple[object, ...], tuple[DomainSplit, ...]] = field(default_factory=dict)
 
     def demand(self, gangs: Mapping[GangId, Gang]) -> None:
-        """Take the gangs that have to share attributes of devices."""
+        """Read the gangs with a required level by device attribute."""
         for gang in gangs.values():
             named = (each.device_attribute for each in gang.levels if each.is_required and each.device_attribute)
             found = tuple(AttributeName.parse(text) for text in dict.fromkeys(named))
@@ -178,7 +178,7 @@ class DomainSplits:
                 self.attributes[gang.id] = found
 
     def of(self, gang: GangId | None, own: Sequence[Component], shared: Sequence[Component]) -> tuple[DomainSplit, ...]:
-        """Give the ways of a member of a gang with components of its own, and of claims that it shares."""
+        """Give the ways of a member of a gang, from its own components and those of claims that it shares."""
         attributes = self.attributes.get(gang, ()) if gang is not None else ()
         if not attributes or not own:
             return ()
@@ -188,7 +188,7 @@ class DomainSplits:
         return self.known[key]
 
     def narrowed(self, each: Component, choice: Choice) -> Component:
-        """Let a component's requests that are about these attributes have devices of these values only."""
+        """Narrow the requests of a component that are about these attributes to devices with these values."""
         domains = self._domains()
         requests = []
         for asks in each.requests:
@@ -233,7 +233,7 @@ class DomainSplits:
 
 
 def _choices(node: int, values: Mapping[AttributeName, Values], beside: Mapping[AttributeName, Values]) -> list[Choice]:
-    """Give the values that a node offers beside each other; none where it is in one domain as a whole, or in none."""
+    """Give the combinations of values of a node; none where the node has a single value, or too many."""
     if all(each.at(node) for each in values.values()):
         return []
     per_name: list[list[tuple[AttributeName, str]]] = []

@@ -1,4 +1,4 @@
-"""The rule that a gang is for the solver: which classes of pods, how many of them at least, in which domains."""
+"""The rule of a gang: its classes of pods, the minimum that has to be placed, and the domains of its levels."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ _MOST_ROWS: Final = 4096
 
 
 class Scope(Protocol):
-    """What pods share at a level, and whether they have to; as text it is how messages name it."""
+    """What the pods share at a level, and whether they have to; its text is the name in messages."""
 
     @property
     def is_required(self) -> bool:
@@ -33,8 +33,8 @@ class TopologyLevel:
     One level of a gang.
 
     `domain_of[class][node]` is a domain or `NO_DOMAIN`, for the classes that the level binds; `names` are per domain.
-    `held` are the domains of the members that run. `is_told` says whether messages may give the names, which are values
-    that nodes and devices have.
+    `held` are the domains of running members. `is_told` says whether messages may contain the names, which are values
+    of node labels and device attributes.
     """
 
     level: Scope

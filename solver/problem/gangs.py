@@ -1,11 +1,9 @@
 """
 Gangs of a batch in dense form: which classes belong to one, how many of its pods at least, in which domains.
 
-A domain is a value of a node label, or of an attribute of the devices that the members use; a level of a gang is a
-partition of the nodes into domains. Pods whose requests no device with the attribute can serve are not bound by a level
-of devices, unless that would leave nobody bound. A node is in a domain of devices if all devices that a pod could get
-there and that publish the attribute agree on it, and some request can only be served by such devices; where one node
-has several values, its pods are of a class for each of them (see `splits`).
+A domain is a value of a node label, or of an attribute of the devices that the members use. A level of a gang divides
+the nodes into domains. A level of devices does not bind pods whose requests match no device with the attribute, unless
+it would bind no pod at all. `gang_domains` says which value a node has.
 """
 
 from collections import Counter, defaultdict
@@ -35,7 +33,7 @@ def running(snapshot: Snapshot) -> dict[GangId, list[Pod]]:
 
 
 def objections(snapshot: Snapshot, batch: Batch) -> dict[int, tuple[Reason, ...]]:
-    """Say why pods cannot be decided for their gangs' sake, by position in the batch."""
+    """Give the reasons of pods whose gang is invalid or incomplete, by position in the batch."""
     gangs = {each.id: each for each in batch.gangs}
     if not gangs:
         return {}
@@ -53,9 +51,9 @@ def waiting_for_members(
     snapshot: Snapshot, batch: Batch, rejected: Mapping[int, tuple[Reason, ...]]
 ) -> dict[int, tuple[Reason, ...]]:
     """
-    Set pods aside whose gang is too few without members that no node can help, by position in the batch.
+    Give the reasons of pods whose gang misses its minimum because other members are rejected, by position in the batch.
 
-    They wait for what these wait for, and say so by the same codes: no node would let them in.
+    They wait for the same things as the rejected members, and have the same codes.
     """
     found: dict[int, tuple[Reason, ...]] = {}
     short = {pod.gang for pod in map(batch.pods.__getitem__, rejected) if pod.gang is not None}
@@ -69,12 +67,12 @@ def waiting_for_members(
         late = [position for position in own if position in rejected]
         if len(ready) + len(there.get(gang.id, ())) >= gang.min_count:
             continue
-        told: dict[ReasonCode, Reason] = {}
+        reasons: dict[ReasonCode, Reason] = {}
         for name, why in ((batch.pods[position].id.name, why) for position in late for why in rejected[position]):
             lead = f"gang {gang.id.name} waits for {_what(why.code)}{len(late)} of its pods"
             message = f"{lead}: pod {name} cannot be placed: {why.message}"
-            told.setdefault(why.code, Reason(code=why.code, message=message))
-        found.update(dict.fromkeys(ready, tuple(told.values())))
+            reasons.setdefault(why.code, Reason(code=why.code, message=message))
+        found.update(dict.fromkeys(ready, tuple(reasons.values())))
     return found
 
 
@@ -101,19 +99,19 @@ def _objection(gang: Gang, present: int) -> Reason | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GangClass:
-    """What this part of the problem has to know of a class of pods: its gang, its components, its first pod."""
+    """A class of pods as gang rules read it; `pod` is its first pod."""
 
     index: int
     pod: Pod
     size: int
     components: tuple[Component, ...]
     is_first: bool
-    """Whether it is the first of its family: others stand for the same pods."""
+    """Whether it is the first of its family; the others have the same pods."""
 
 
 @dataclass(slots=True, eq=False)
 class GangRules:
-    """Works out the rules of the gangs of one batch."""
+    """Builds the rules of the gangs of one batch."""
 
     inventory: Inventory
     snapshot: Snapshot
@@ -122,7 +120,7 @@ class GangRules:
     answers: tuple[Answers, ...]
 
     def rules(self, gangs: Iterable[Gang], classes: Iterable[GangClass]) -> tuple[GangRule, ...]:
-        """Give the rule of every gang that has classes and ties its pods in some way."""
+        """Give the rule of every gang with classes that has a minimum or levels."""
         members: defaultdict[GangId, list[GangClass]] = defaultdict(list)
         for each in classes:
             if each.pod.gang is not None:
@@ -187,7 +185,7 @@ class GangRules:
     def _domains(
         self, attribute: AttributeName, components: tuple[Component, ...], numbers: dict[str, int]
     ) -> tuple[Domains, bool]:
-        """Domain of every node for pods that need these components, and whether any device they match publishes it."""
+        """Give the domain of every node for some components, and whether a matching device has the attribute."""
         values = DeviceDomains(self.inventory, self.demands, self.answers.__getitem__).values(attribute, components)
         domains = self._nowhere()
         for node in np.flatnonzero(values.is_covered).tolist():
@@ -197,7 +195,7 @@ class GangRules:
         return domains, values.is_published
 
     def held_values(self, pod: Pod, attribute: AttributeName) -> Iterator[str]:
-        """Give the values of an attribute over the devices that a pod's claims hold today."""
+        """Yield the values of an attribute over the devices that a pod's claims hold."""
         for claim_id in pod.claim_ids:
             claim = self.claims.get(claim_id)
             allocation = claim.allocation if claim is not None else None
@@ -218,9 +216,9 @@ def narrowed(
     rule: GangRule, verdicts: Mapping[int, node_arrays.NodeVerdicts], families: Mapping[int, int]
 ) -> dict[int, node_arrays.NodeVerdicts]:
     """
-    Take nodes away from classes of a gang that are in no domain of a required level, or in one that is not held.
+    Take away nodes in no domain of a required level, or outside the domain of running members.
 
-    The first of a family says why of the nodes that its others lost.
+    The first class of a family has the reasons of nodes that its other classes lose.
     """
     found = {index: _narrowed(rule, index, each) for index, each in verdicts.items()}
     used: dict[int, Mask] = {}
@@ -230,8 +228,8 @@ def narrowed(
         lost = verdicts[index].allowed & ~found[index].allowed & ~used[family]
         if index != family and lost.any():
             used[family] |= lost
-            told = _narrowed(rule, index, node_arrays.NodeVerdicts(lost, found[family].reasons))
-            found[family] = node_arrays.NodeVerdicts(found[family].allowed, told.reasons)
+            others = _narrowed(rule, index, node_arrays.NodeVerdicts(lost, found[family].reasons))
+            found[family] = node_arrays.NodeVerdicts(found[family].allowed, others.reasons)
     return found
 
 

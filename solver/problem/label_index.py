@@ -1,8 +1,8 @@
 """
-Things by their labels: which of them a selector selects, found for all of them at once.
+An index of objects (nodes, volumes) by label: evaluates a selector on all of them at once.
 
-A set of things is a number (`Bits`): bit n stands for thing n. A requirement costs the values that it names and a few
-operations on such numbers, hardly more for many things than for one: what somebody writes costs as much as it is long.
+A set of objects is an integer (`Bits`): bit n stands for object n. A requirement costs a lookup per value that it names
+and a few operations on such integers. So the cost of a selector grows with its length, hardly with the objects.
 """
 
 from bisect import bisect_left, bisect_right
@@ -26,13 +26,13 @@ from solver.feasibility import node_fit
 
 Bits = int
 _FEW: Final = 16
-"""So many things are put together one by one; the set of more of them is kept."""
+"""Sets of up to so many objects are built bit by bit; larger ones are cached."""
 _NAME: Final = "metadata.name"
 """The only field that node selectors know."""
 
 
 def bits_of(positions: Collection[int], count: int) -> Bits:
-    """Give the set of the things at some positions, of so many."""
+    """Give the set of positions, of `count` objects."""
     if len(positions) <= _FEW:
         return sum(1 << position for position in positions)
     return _bits_at(np.fromiter(positions, np.int64, len(positions)), count)
@@ -45,25 +45,25 @@ def _bits_at(positions: npt.NDArray[np.int64], count: int) -> Bits:
 
 
 def bits_of_mask(mask: npt.NDArray[np.bool_]) -> Bits:
-    """Give the set of the things that are marked."""
+    """Give the set of a mask."""
     return int.from_bytes(np.packbits(mask, bitorder="little").tobytes(), "little")
 
 
 def mask_of(bits: Bits, count: int) -> npt.NDArray[np.bool_]:
-    """Mark the things of a set, of so many."""
+    """Give the mask of a set, of `count` objects."""
     packed = np.frombuffer(bits.to_bytes(-(-count // 8), "little"), dtype=np.uint8)
     return np.unpackbits(packed, count=count, bitorder="little").astype(np.bool_)
 
 
 def positions_of(bits: Bits, count: int) -> list[int]:
-    """List the things of a set, of so many, in order."""
+    """List the positions of a set, of `count` objects, in order."""
     found: list[int] = np.flatnonzero(mask_of(bits, count)).tolist()
     return found
 
 
 @dataclass(slots=True, eq=False)
 class _Column:
-    """The things with one label, by its value; `_numbers` are the values that are integers, in order, of `_owners`."""
+    """The objects with one label, by value; `_numbers` are the integer values in order, `_owners` their objects."""
 
     count: int
     owners_of: dict[str, list[int]]
@@ -74,15 +74,15 @@ class _Column:
 
     @classmethod
     def of(cls, values: Iterable[tuple[int, str]], count: int) -> "_Column":
-        """Sort things by their value."""
+        """Sort objects by value."""
         found: defaultdict[str, list[int]] = defaultdict(list)
         for position, value in values:
             found[value].append(position)
-        everybody = [position for positions in found.values() for position in positions]
-        return cls(count, dict(found), bits_of(everybody, count))
+        positions_with_it = [position for positions in found.values() for position in positions]
+        return cls(count, dict(found), bits_of(positions_with_it, count))
 
     def among(self, values: Iterable[str]) -> Bits:
-        """Give the things with one of some values."""
+        """Give the objects with one of some values."""
         found = 0
         for value in values:
             owners = self.owners_of.get(value, ())
@@ -99,7 +99,7 @@ class _Column:
         return self._common[value]
 
     def compared(self, requirement: NodeSelectorRequirement) -> Bits:
-        """Give the things whose value is an integer above (Gt) or below (Lt) the only one of a requirement."""
+        """Give the objects whose value is an integer above (Gt) or below (Lt) that of a requirement."""
         bound = node_fit.integer(requirement.values[0]) if len(requirement.values) == 1 else None
         if bound is None:
             return 0
@@ -122,11 +122,11 @@ _NO_VALUES = _Column(0, {}, 0)
 
 @dataclass(slots=True, eq=False)
 class LabelIndex:
-    """Things by label and value; a label is indexed when it is first asked for, and only if some thing has it."""
+    """Objects by label and value; a label is indexed at its first use, and only if some object has it."""
 
     labels: Sequence[Mapping[str, str]]
     names: Sequence[str] = ()
-    """Of nodes, for the field `metadata.name`."""
+    """Names of nodes, for the field `metadata.name`."""
     everything: Bits = field(init=False)
     _keys: frozenset[str] = field(init=False)
     _columns: dict[str, _Column] = field(default_factory=dict)
@@ -137,7 +137,7 @@ class LabelIndex:
         self._keys = frozenset[str]().union(*self.labels)
 
     def selected(self, selector: LabelSelector) -> Bits:
-        """Give the things that a label selector selects (`LabelSelector.matches`)."""
+        """Give the objects that a label selector selects (`LabelSelector.matches`)."""
         found = self.everything
         for each in selector.requirements:
             if not found:
@@ -166,7 +166,7 @@ class LabelIndex:
         return found
 
     def with_value(self, key: str, value: str) -> Bits:
-        """Give the things whose label has a value."""
+        """Give the objects whose label has a value."""
         return self._column(key).among((value,))
 
     def _holding(self, column: _Column, each: NodeSelectorRequirement) -> Bits:
@@ -175,7 +175,7 @@ class LabelIndex:
         return self._meeting(column, each.operator, each.values)
 
     def _meeting(self, column: _Column, operator: str, values: Collection[str]) -> Bits:
-        """Give the things that meet one of the operators that label and node selectors share (`is_met`)."""
+        """Give the objects that meet an operator that label and node selectors share (`is_met`)."""
         match operator:
             case LabelSelectorOperator.IN:
                 return column.among(values)

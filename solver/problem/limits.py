@@ -1,9 +1,9 @@
 """
-Limits: so much of something per domain, whatever the devices do.
+Limits: an amount per topology domain that pods of some classes take from each other.
 
-Host ports, volumes that only one pod may use, attachments, places of a claim: pods of some classes take an amount, and
-a domain (a node, a zone, the cluster) has only so much left. Whoever knows such a rule makes a `Limit` of it, and the
-greedy and the model keep it without knowing what it is about.
+Host ports, ReadWriteOncePod claims, volume attachments, places in reservedFor: each pod takes an amount, and a domain
+(a node, a zone, the cluster) has only so much left. A rule of this form becomes a `Limit`, which greedy and model keep
+without knowing what it is about.
 """
 
 from dataclasses import dataclass
@@ -23,11 +23,11 @@ NO_DOMAIN: Final = -1
 @dataclass(frozen=True, slots=True, eq=False)
 class Limit:
     """
-    What pods of a batch take together in each domain stays within what is left there.
+    In each domain, the sum of what pods of the batch take stays within what is left.
 
     `rule` names the rule in rows and messages. `domain_of` has an entry per node, `NO_DOMAIN` where the limit does not
-    apply; `left` has one per domain; `takes` is the amount per pod by class index, never below one. `reason` says, for
-    one node, what keeps a pod away where too little is left.
+    apply; `left` has one per domain; `takes` is the amount per pod by class index, at least one. `reason` is the reason
+    of one node where too little is left.
     """
 
     rule: str
@@ -37,7 +37,7 @@ class Limit:
     reason: Reason | None = None
 
     def open_nodes(self, left: npt.NDArray[np.int64], pod_class: int) -> Mask:
-        """Nodes where a pod of a class still fits, given what is left of every domain."""
+        """Mark the nodes where one more pod of a class fits, given what is left in every domain."""
         if not len(left):
             return np.ones(len(self.domain_of), dtype=np.bool_)
         fits: Mask = (self.domain_of == NO_DOMAIN) | (left[self.domain_of] >= self.takes[pod_class])

@@ -1,4 +1,4 @@
-"""Nodes as arrays: which ones a pod may use at all, and what they have left."""
+"""Arrays over nodes: the nodes that a pod may use, and the resources that they have left."""
 
 import functools
 from collections import Counter
@@ -15,23 +15,23 @@ from solver.problem.devices.inventory import Mask
 Amounts = npt.NDArray[np.int64]
 PODS = "pods"
 MOST: Final = 2**52
-"""Amounts beyond what any node has (16Ei of memory, say) count as the most that is told apart."""
+"""The largest amount: more than any node has (16Ei of memory, say), and small enough for sums in 64 bits."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeVerdicts:
-    """Nodes that a demand allows, and how many the others fail by reason (first reason of each node)."""
+    """Nodes that a pod may use, and the reasons of the others with counts (the first reason of each node)."""
 
     allowed: Mask
     reasons: tuple[Reason, ...]
 
     def within(self, nodes: Mask) -> "NodeVerdicts":
-        """Rule all other nodes out, for no reason that anybody is told."""
+        """Rule all other nodes out without a reason."""
         return NodeVerdicts(self.allowed & nodes, self.reasons)
 
 
 def narrowed(verdicts: NodeVerdicts, objections: Mapping[int, Reason]) -> NodeVerdicts:
-    """Take nodes away that something else speaks against; those that were out already keep their first reason."""
+    """Take nodes away for further reasons; nodes that were ruled out before keep their first reason."""
     if not objections:
         return verdicts
     allowed, counts = verdicts.allowed.copy(), Counter[Reason]()
@@ -43,7 +43,7 @@ def narrowed(verdicts: NodeVerdicts, objections: Mapping[int, Reason]) -> NodeVe
 
 
 def tallied(counts: Mapping[Reason, int]) -> tuple[Reason, ...]:
-    """Reasons with the number of nodes they hold for, most frequent first."""
+    """Give reasons with the number of their nodes, most frequent first."""
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0].message))
     return tuple(Reason(code=each.code, message=each.message, node_count=count) for each, count in ordered)
 
@@ -59,18 +59,18 @@ class Room:
     free: dict[str, Amounts]
 
     def of(self, resource: str) -> Amounts:
-        """Free amounts of a resource, to be read; nothing anywhere if no node publishes it."""
+        """Free amounts of a resource, read-only; zero everywhere if no node publishes it."""
         found = self.free.get(resource)
         return _nothing(len(self.free[PODS])) if found is None else found
 
     def change(self, resource: str, node: int, amount: int) -> None:
-        """Add to what a node has left of a resource; one that no node publishes is none there before."""
+        """Add an amount to what a node has left of a resource."""
         if resource not in self.free:
             self.free[resource] = np.zeros_like(self.free[PODS])
         self.free[resource][node] += amount
 
     def fits(self, requests: Iterable[tuple[str, int]]) -> Mask:
-        """Nodes with room for one pod more that takes `requests`."""
+        """Mark the nodes with room for one more pod with `requests`."""
         mask: Mask = self.of(PODS) >= 1
         for resource, amount in requests:
             if amount > 0:
@@ -79,7 +79,7 @@ class Room:
 
 
 def room(nodes: tuple[Node, ...], node_index: Mapping[str, int], pods: Iterable[Pod]) -> Room:
-    """Subtract what pods hold from what nodes can allocate."""
+    """Subtract the requests of running pods from allocatable."""
     names = dict.fromkeys((PODS, *(resource for node in nodes for resource, _ in node.allocatable)))
     free = {resource: [0] * len(nodes) for resource in names}
     for index, node in enumerate(nodes):
@@ -105,7 +105,7 @@ def allocatable(nodes: Sequence[Node], resource: str) -> Amounts:
 
 @functools.lru_cache(maxsize=16)
 def _nothing(count: int) -> Amounts:
-    """Give no amount for so many nodes; the array is shared, and nothing can be written into it."""
+    """Give zeros for `count` nodes; the array is shared and read-only."""
     amounts: Amounts = np.zeros(count, dtype=np.int64)
     amounts.flags.writeable = False
     return amounts

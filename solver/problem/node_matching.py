@@ -1,4 +1,4 @@
-"""What pods demand of nodes, put to all nodes at once by an index of their labels."""
+"""Filters of single pods on all nodes at once: node selector, node affinity, taints and unschedulable nodes."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -24,21 +24,21 @@ from solver.problem.label_index import LabelIndex, mask_of
 from solver.problem.node_arrays import NodeVerdicts, tallied
 
 _MOST_BYTES: Final = 16 * MIB
-"""Of tolerations: pods may name any number."""
+"""Bound of the cache by tolerations: pods may name any number."""
 
 
 @dataclass(slots=True, eq=False)
 class NodeMatcher:
-    """Nodes and their labels, and what was found out about them so far; says the same as `node_fit.objection`."""
+    """Evaluates demands on all nodes, with caches; equals `node_fit.objection` for each node (a property checks it)."""
 
     nodes: tuple[Node, ...]
     labels: tuple[Mapping[str, str], ...]
     examples: list[Node] = field(default_factory=list, init=False)
-    """One node of each sort: cordoned or not, and with which taints."""
+    """One node for each combination of unschedulable flag and taints."""
     _index: LabelIndex = field(init=False)
     _images: frozenset[str] | None = None
     _declared: dict[str, Mask] = field(default_factory=dict, init=False)
-    _sort_of: npt.NDArray[np.int64] = field(init=False)
+    _combination_of: npt.NDArray[np.int64] = field(init=False)
     _unwelcome: BoundedCache[tuple[Toleration, ...], tuple[Mask, Counter[Reason]]] = field(
         default_factory=partial(BoundedCache, _MOST_BYTES)
     )
@@ -46,24 +46,26 @@ class NodeMatcher:
     def __post_init__(self) -> None:
         self._index = LabelIndex(self.labels, tuple(node.name for node in self.nodes))
         numbers: dict[tuple[bool, tuple[Taint, ...]], int] = {}
-        sorts = [(node.is_unschedulable, node.taints) for node in self.nodes]
-        self._sort_of = np.array([numbers.setdefault(each, len(numbers)) for each in sorts], dtype=np.int64)
-        self.examples = [self.nodes[index] for index in np.unique(self._sort_of, return_index=True)[1].tolist()]
+        combinations = [(node.is_unschedulable, node.taints) for node in self.nodes]
+        self._combination_of = np.array(
+            [numbers.setdefault(each, len(numbers)) for each in combinations], dtype=np.int64
+        )
+        self.examples = [self.nodes[index] for index in np.unique(self._combination_of, return_index=True)[1].tolist()]
 
     @property
     def caches(self) -> tuple[BoundedCache[Any, Any], ...]:
-        """Give what is bounded in bytes and grows with what users write."""
+        """The caches that are bounded in bytes and grow with what users write."""
         return (self._unwelcome,)
 
     @property
     def images(self) -> frozenset[str]:
-        """Names of the images that some node has."""
+        """Names of images that some node has."""
         if self._images is None:
             self._images = frozenset(name for node in self.nodes for name, _ in node.images)
         return self._images
 
     def verdicts(self, demand: node_fit.NodeDemand) -> NodeVerdicts:
-        """Put a demand to every node; each node counts for the first reason against it."""
+        """Evaluate a demand on every node; each node counts for the first reason against it."""
         refused, unwelcome = self._refused(demand.tolerations)
         allowed, counts = ~refused, unwelcome.copy()
         counts += _taken_from(allowed, ~self.suiting(demand.node_selector, demand.required_affinity), node_fit.UNFIT)
@@ -80,7 +82,7 @@ class NodeMatcher:
         return NodeVerdicts(allowed, tallied(counts))
 
     def suiting(self, node_selector: tuple[tuple[str, str], ...], required: NodeSelector | None) -> Mask:
-        """Nodes that a nodeSelector and a required node affinity let a pod use."""
+        """Mark the nodes that match a nodeSelector and a required node affinity."""
         fits = self._index.everything
         for key, value in node_selector:
             fits &= self._index.with_value(key, value)
@@ -105,21 +107,23 @@ class NodeMatcher:
         return known
 
     def _refused(self, tolerations: tuple[Toleration, ...]) -> tuple[Mask, Counter[Reason]]:
-        """Nodes that want no pods with these tolerations, and why."""
+        """Give the nodes whose taints or unschedulable flag these tolerations do not tolerate, and the reasons."""
         found = self._unwelcome.get(tolerations)
         if found is None:
             reasons = [node_fit.unwelcome(each, tolerations) for each in self.examples]
             counts = Counter[Reason]()
-            for reason, count in zip(reasons, np.bincount(self._sort_of, minlength=len(reasons)).tolist(), strict=True):
+            for reason, count in zip(
+                reasons, np.bincount(self._combination_of, minlength=len(reasons)).tolist(), strict=True
+            ):
                 if reason is not None:
                     counts[reason] += count
             refuses = np.array([reason is not None for reason in reasons], dtype=np.bool_)
-            found = self._unwelcome[tolerations] = refuses[self._sort_of], counts
+            found = self._unwelcome[tolerations] = refuses[self._combination_of], counts
         return found
 
 
 def _taken_from(allowed: Mask, refused: Mask, reason: Reason) -> Counter[Reason]:
-    """Take refused nodes away, and count those that were allowed so far."""
+    """Take refused nodes away, and count those that were allowed before."""
     count = int(np.count_nonzero(allowed & refused))
     allowed &= ~refused
     return Counter({reason: count}) if count else Counter()

@@ -26,7 +26,7 @@ from solver.problem.volumes.volume_topology import VolumeKey
 
 
 class _Way(NamedTuple):
-    """How the devices of a pod are served on some nodes."""
+    """One way to serve the devices of a pod, on some nodes."""
 
     mode: ExtendedResourceMode
     special: ExtendedResourceClaim | None
@@ -35,29 +35,29 @@ class _Way(NamedTuple):
     within: str = ""
 
 
-def _ways(outline: BatchRequests, pod: Pod, own: tuple[ClaimId, ...]) -> tuple[tuple[_Way, ...], tuple[Reason, ...]]:
-    """Give the ways in which nodes can serve a pod, and what speaks against those that are left out."""
+def _ways(requests: BatchRequests, pod: Pod, own: tuple[ClaimId, ...]) -> tuple[tuple[_Way, ...], tuple[Reason, ...]]:
+    """Give the ways in which nodes can serve a pod, and the reasons against ways that are impossible."""
     ways: list[_Way] = []
     obstacles: list[Reason] = []
-    for mode in outline.modes.of(pod):
+    for mode in requests.modes.of(pod):
         special = extended_resources.special_claim(pod, dict(mode.served), mode.number) if mode.served else None
-        objections = outline.modes.objections(special) if special is not None else ()
+        objections = requests.modes.objections(special) if special is not None else ()
         if objections:
             obstacles += objections
             continue
         if special is not None:
-            outline.claims[special.id] = special.as_claim(pod.uid)
+            requests.claims[special.id] = special.as_claim(pod.uid)
         ids = own if special is None else (*own, special.id)
-        way = _Way(mode, special, *outline.parts(ids))
-        ways += _split(outline, pod, way) if pod.gang in outline.splits.attributes else (way,)
+        way = _Way(mode, special, *requests.parts(ids))
+        ways += _split(requests, pod, way) if pod.gang in requests.splits.attributes else (way,)
     return tuple(ways), tuple(dict.fromkeys(obstacles))
 
 
-def _split(outline: BatchRequests, pod: Pod, way: _Way) -> Iterator[_Way]:
-    """Divide a way where nodes have devices of several values of what the pod's gang has to share."""
-    shared = [each.component for claim in pod.claim_ids if claim in outline.shared_ids for each in outline.cut(claim)]
-    known = tuple(outline.components)
-    found = outline.splits.of(pod.gang, [known[part.component] for part in way.parts], shared)
+def _split(requests: BatchRequests, pod: Pod, way: _Way) -> Iterator[_Way]:
+    """Divide a way where nodes have several values of the device attribute that the pod's gang has to share."""
+    shared = [each.component for claim in pod.claim_ids if claim in requests.shared_ids for each in requests.cut(claim)]
+    known = tuple(requests.components)
+    found = requests.splits.of(pod.gang, [known[part.component] for part in way.parts], shared)
     mode = way.mode
     if found:
         whole = ~np.logical_or.reduce([each.nodes for each in found])
@@ -65,9 +65,9 @@ def _split(outline: BatchRequests, pod: Pod, way: _Way) -> Iterator[_Way]:
     else:
         yield way
     for each in found:
-        narrowed = [outline.splits.narrowed(known[part.component], each.choice) for part in way.parts]
+        narrowed = [requests.splits.narrowed(known[part.component], each.choice) for part in way.parts]
         parts = tuple(
-            Part(outline.intern(component), part.copies) for part, component in zip(way.parts, narrowed, strict=True)
+            Part(requests.intern(component), part.copies) for part, component in zip(way.parts, narrowed, strict=True)
         )
         nodes = each.nodes if mode.nodes is None else each.nodes & mode.nodes
         yield way._replace(mode=mode._replace(nodes=nodes), parts=parts, within=str(each))
@@ -129,63 +129,69 @@ class _Described(NamedTuple):
 class _Equivalence:
     """Numbers the keys of pods, and keeps the nodes that the pods of each key may use."""
 
-    outline: BatchRequests
-    stock: Inventory
-    engine: Engine
+    requests: BatchRequests
+    inventory: Inventory
+    cache: Engine
     numbers: dict[PodClassKey, int] = field(default_factory=dict)
     verdicts: list[node_arrays.NodeVerdicts] = field(default_factory=list)
 
     def describe(self, position: int, pod: Pod) -> _Described:
         """Describe a pod; everything that costs time is done here, so that time may end after any pod."""
-        outline = self.outline
-        open_claims = outline.unallocated(pod)
-        shared = tuple(sorted(outline.shared_ids[each] for each in open_claims if each in outline.shared_ids))
-        own = tuple(each for each in open_claims if each not in outline.shared_ids)
-        ways, obstacles = _ways(outline, pod, own)
+        requests = self.requests
+        open_claims = requests.unallocated(pod)
+        shared = tuple(sorted(requests.shared_ids[each] for each in open_claims if each in requests.shared_ids))
+        own = tuple(each for each in open_claims if each not in requests.shared_ids)
+        ways, obstacles = _ways(requests, pod, own)
         if not ways:
             return _Described(position, -1, pod, (), obstacles, shared, None)
-        wish = outline.store.wish(pod) if outline.store is not None else None
-        needs_identity = any(each.component.needs_identity for claim_id in own for each in outline.cut(claim_id))
+        pod_volumes = requests.volume_index.volumes_of(pod) if requests.volume_index is not None else None
+        needs_identity = any(each.component.needs_identity for claim_id in own for each in requests.cut(claim_id))
         key = PodClassKey(
             priority=pod.priority,
-            is_overdue=pod.id in outline.overdue,
-            costs=outline.cost_keys.of_pod(pod),
+            is_overdue=pod.id in requests.overdue,
+            costs=requests.cost_keys.of_pod(pod),
             requests=pod.requests,
-            node_demand=node_fit.demand_of(pod, _claim_selectors(outline, pod)),
+            node_demand=node_fit.demand_of(pod, _claim_selectors(requests, pod)),
             ways=tuple(way.parts for way in ways),
             obstacles=obstacles,
-            gang=outline.gang_key(pod),
-            interpod=outline.circle.stance(pod),
+            gang=requests.gang_key(pod),
+            interpod=requests.interpod.key(pod),
             shared_claims=shared,
             claim_names=tuple(entry.entry for entry in pod.claims) if len(pod.claims) > 1 else (),
             identity=position if needs_identity else -1,
-            volumes=wish.terms if wish is not None else None,
-            scarce_claims=outline.scarce(pod),
-            node_resources=outline.burdened.key(pod) if outline.burdened is not None else (),
+            volumes=pod_volumes.terms if pod_volumes is not None else None,
+            scarce_claims=requests.scarce(pod),
+            node_resources=requests.node_takes.key(pod) if requests.node_takes is not None else (),
         )
         if key not in self.numbers:
             self.numbers[key] = len(self.numbers)
-            verdicts = outline.circle.narrowed(key.interpod, self.engine.node_verdicts(self.stock, key.node_demand))
-            self.verdicts.append(exclusions.narrowed(verdicts, wish.refusals) if wish is not None else verdicts)
+            verdicts = requests.interpod.narrowed(
+                key.interpod, self.cache.node_verdicts(self.inventory, key.node_demand)
+            )
+            self.verdicts.append(
+                exclusions.narrowed(verdicts, pod_volumes.refusals) if pod_volumes is not None else verdicts
+            )
         return _Described(position, self.numbers[key], pod, ways, obstacles, shared, key.volumes)
 
 
-def classes(outline: BatchRequests, batch: Batch, stock: Inventory, engine: Engine) -> list[PodClass]:
+def classes(requests: BatchRequests, batch: Batch, inventory: Inventory, cache: Engine) -> list[PodClass]:
     """Form the equivalence classes of the pods; a pod that no way can serve, or that raises, is rejected."""
-    equivalence, found = _Equivalence(outline, stock, engine), list[_Described]()
-    for position, pod in outline.each(batch):
-        each = outline.attempt(position, pod, lambda: equivalence.describe(position, pod))  # noqa: B023 - called at once
+    equivalence, found = _Equivalence(requests, inventory, cache), list[_Described]()
+    for position, pod in requests.open_pods(batch):
+        each = requests.attempt(position, pod, lambda: equivalence.describe(position, pod))  # noqa: B023 - called at once
         if each is not None and not each.ways:
-            outline.rejected[position] = each.obstacles
+            requests.rejected[position] = each.obstacles
         elif each is not None:
             found.append(each)
     members: dict[int, list[_Described]] = {}
     for each in sorted(found, key=lambda each: each.position):
-        if each.position not in outline.rejected:
+        if each.position not in requests.rejected:
             members.setdefault(each.number, []).append(each)
     formed: list[PodClass] = []
     for number, pods in members.items():
-        formed += _family(len(formed), pods, equivalence.verdicts[number], is_overdue=pods[0].pod.id in outline.overdue)
+        formed += _family(
+            len(formed), pods, equivalence.verdicts[number], is_overdue=pods[0].pod.id in requests.overdue
+        )
     return formed
 
 
@@ -216,6 +222,6 @@ def _family(
         )
 
 
-def _claim_selectors(outline: BatchRequests, pod: Pod) -> tuple[NodeSelector, ...]:
-    allocations = (outline.claims[each].allocation for each in pod.claim_ids)
+def _claim_selectors(requests: BatchRequests, pod: Pod) -> tuple[NodeSelector, ...]:
+    allocations = (requests.claims[each].allocation for each in pod.claim_ids)
     return tuple(each.node_selector for each in allocations if each is not None and each.node_selector is not None)

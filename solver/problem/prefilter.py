@@ -1,8 +1,8 @@
 """
-Which pods of a batch can be decided with what the budget allows: the selectors of their claims are evaluated first.
+Evaluate the selectors of a batch first, and leave out the pods whose selectors do not finish within the budget.
 
-Pods whose selectors do not come to an end are left out: as costly where the allowance ended, to be decided next where
-the time did. So are pods that are known to need more from a decision before.
+They are costly where the allowance ended, and come with the next batch where the time did. Pods with a claim that
+needed more than half of the allowance in an earlier decision are left out without a trial.
 """
 
 from collections import defaultdict
@@ -35,7 +35,7 @@ from solver.problem.solver_cache import Engine
 
 _STAGE: Final = "selectors"
 _WALL_SHARE: Final = 0.5
-"""Of the wall time so much at most is for selectors that are not known, and the least that follows in any case."""
+"""The largest share of the wall time for unknown selectors; `_OWN_SHARE` is the least."""
 _OWN_SHARE: Final = 0.125
 
 Spec = tuple[tuple[Request, ...], tuple[object, ...]]
@@ -43,15 +43,15 @@ Spec = tuple[tuple[Request, ...], tuple[object, ...]]
 
 
 def left_out(
-    stock: Inventory, batch: Batch, world: "ClaimContext", engine: Engine, budget: Budget
+    inventory: Inventory, batch: Batch, context: "ClaimContext", cache: Engine, budget: Budget
 ) -> skipped_pods.Reasons:
-    """Evaluate what the pods of a batch need, and give those for which that did not come to an end."""
+    """Evaluate the selectors of a batch, and give the pods whose selectors did not finish."""
     before = skipped_pods.recorded(budget, _STAGE)
-    found = _Filter(world, engine, budget)
+    found = _SelectorCollection(context, cache, budget)
     for pod in batch.pods:
         if before is None or pod.id not in before:
-            found.look_at(pod)
-    unfinished = engine.evaluate(stock, found.wanted, budget.until(_WALL_SHARE).at_least(_OWN_SHARE))
+            found.add(pod)
+    unfinished = cache.evaluate(inventory, found.wanted, budget.until(_WALL_SHARE).at_least(_OWN_SHARE))
     if before is not None:
         reasons = {pod.id: before[pod.id] for pod in batch.pods if pod.id in before}
     else:
@@ -63,7 +63,7 @@ def left_out(
 @dataclass(frozen=True, slots=True, eq=False)
 class ClaimContext:
     """
-    What claims are resolved with: all claims, classes, how extended resources are served, and the policy.
+    What claims of a batch are resolved with: claims, device classes, extended resources, policy.
 
     `volume_claims` are empty where no pod of the batch has a volume.
     """
@@ -80,20 +80,20 @@ _Asked = tuple[int, tuple[tuple[str, Selectors], ...]]
 
 
 @dataclass(slots=True, eq=False)
-class _Filter:
-    """Selectors of claims by what the claims ask for, and which selectors some claims of a namespace want."""
+class _SelectorCollection:
+    """Collects the selectors of a batch with the claims that need them."""
 
-    world: ClaimContext
-    engine: Engine
+    context: ClaimContext
+    cache: Engine
     budget: Budget
     wanted: defaultdict[Selectors, set[Asker]] = field(default_factory=lambda: defaultdict(set))
     _known: dict[Spec, _Asked] = field(default_factory=dict)
     _same: dict[tuple[int, int], _Asked] = field(default_factory=dict)
     """By the identity of requests and constraints, which claims of one template mostly share."""
 
-    def look_at(self, pod: Pod) -> None:
-        """Note what a pod wants to know."""
-        for claim in open_claims(pod, self.world.claims):
+    def add(self, pod: Pod) -> None:
+        """Collect the selectors of a pod."""
+        for claim in open_claims(pod, self.context.claims):
             number, selectors = self._of(claim)
             asker = Asker(pod.id.namespace, number)
             for _, names in selectors:
@@ -102,14 +102,14 @@ class _Filter:
             self.wanted[names].add(Asker(pod.id.namespace, -1))
 
     def reasons(self, batch: Batch, unfinished: Unfinished) -> Iterator[tuple[PodId, Reason]]:
-        """Give the pods that cannot be decided about, each with the request that is to blame."""
-        for pod in batch.pods if unfinished or self.engine.costs else ():
+        """Give the pods that cannot be decided, each with the request that is the cause."""
+        for pod in batch.pods if unfinished or self.cache.costs else ():
             reason = next(self._against(pod, unfinished), None)
             if reason is not None:
                 yield pod.id, reason
 
     def _against(self, pod: Pod, unfinished: Unfinished) -> Iterator[Reason]:
-        for claim in open_claims(pod, self.world.claims):
+        for claim in open_claims(pod, self.context.claims):
             if self._is_known_too_costly(claim):
                 yield combinations_of(claim)
             for name, names in self._of(claim)[1]:
@@ -120,7 +120,7 @@ class _Filter:
                 yield self._reason(pod, unfinished[names], _OF_CLASSES)
 
     def _reason(self, pod: Pod, ending: Ending, too_costly: Reason) -> Reason:
-        """Say why the selectors of a pod did not come to an end."""
+        """Give the reason of a pod whose selectors did not finish."""
         if ending.error:
             subject = skipped_pods.subject_of(pod)
             found = Quarantined(subject=subject, error=ending.error)
@@ -129,26 +129,26 @@ class _Filter:
         return skipped_pods.NOT_REACHED if ending.is_late else too_costly
 
     def _is_known_too_costly(self, claim: Claim) -> bool:
-        """Whether half of the allowance was not enough for a claim before: the rest is for the others."""
-        return bool(self.engine.costs) and 2 * self.engine.costs.get(spec_of(claim), 0) >= self.budget.cost_units
+        """Whether half of the allowance was not enough for a claim in an earlier decision."""
+        return bool(self.cache.costs) and 2 * self.cache.costs.get(spec_of(claim), 0) >= self.budget.cost_units
 
     def _of(self, claim: Claim) -> _Asked:
         same = (id(claim.requests), id(claim.constraints))
         found = self._same.get(same)
         if found is None:
             key = spec_of(claim)
-            new = (len(self._known), tuple(_selectors(claim, self.world.classes)))
+            new = (len(self._known), tuple(_selectors(claim, self.context.classes)))
             found = self._same[same] = self._known.setdefault(key, new)
         return found
 
     def _special(self, pod: Pod) -> Iterator[Selectors]:
-        for mode in self.world.modes.of(pod):
+        for mode in self.context.modes.of(pod):
             for _, name in mode.served:
-                yield (self.world.classes[name].selectors, ())
+                yield (self.context.classes[name].selectors, ())
 
 
 def open_claims(pod: Pod, claims: Mapping[ClaimId, Claim]) -> Iterator[Claim]:
-    """Give the claims of a pod that are there and have no devices yet."""
+    """Give the existing claims of a pod that are not allocated."""
     for claim_id in pod.claim_ids:
         claim = claims.get(claim_id)
         if claim is not None and claim.allocation is None and claim.requests:
@@ -156,7 +156,7 @@ def open_claims(pod: Pod, claims: Mapping[ClaimId, Claim]) -> Iterator[Claim]:
 
 
 def spec_of(claim: Claim) -> Spec:
-    """Give what all claims of one template have in common."""
+    """Give the part of a claim that all claims of one template have in common."""
     return claim.requests, claim.constraints
 
 
@@ -185,7 +185,7 @@ _OF_CLASSES: Final = Reason(
 
 
 def combinations_of(claim: Claim) -> Reason:
-    """Say that the ways to serve a claim are too many."""
+    """Give the reason of a claim with too many combinations of alternatives."""
     alternatives = max((len(request.alternatives) for request in claim.requests), default=0)
     message = (
         f"claim {claim.id.name}: its {len(claim.requests)} requests with up to {alternatives} alternatives under "

@@ -1,7 +1,7 @@
 """
 Make a problem of a snapshot and a batch.
 
-`prepare` reads top to bottom: leave out pods that cost more than the budget has, describe the rest (`outline`), form
+`prepare` reads top to bottom: leave out pods that cost more than the budget has, describe the rest (`requests`), form
 equivalence classes (`pod_classes`), count what devices and nodes have left, and add rule after rule. Every step takes a
 frozen `Problem` and gives a new one.
 """
@@ -35,7 +35,7 @@ _OWN_SHARE: Final = 0.125
 """For this share of the wall time pods are described in any case."""
 
 
-def prepare(snapshot: Snapshot, batch: Batch, policy: Policy, engine: Engine, budget: Budget | None = None) -> Problem:
+def prepare(snapshot: Snapshot, batch: Batch, policy: Policy, cache: Engine, budget: Budget | None = None) -> Problem:
     """
     Build the dense form; pods that nothing can place are in `rejected` with their reasons.
 
@@ -43,11 +43,11 @@ def prepare(snapshot: Snapshot, batch: Batch, policy: Policy, engine: Engine, bu
     no part of the problem and stand in `left`. Without a budget all pods are prepared.
     """
     with uncollected():
-        inventory, classes = engine.inventory(snapshot, policy.owned), {each.name: each for each in snapshot.classes}
+        inventory, classes = cache.inventory(snapshot, policy.owned), {each.name: each for each in snapshot.classes}
         claims = {claim.id: claim for claim in snapshot.claims}
         stored = {each.id: each for each in snapshot.volume_claims} if any(pod.volumes for pod in batch.pods) else {}
-        world = ClaimContext(claims, classes, ExtendedResourceModes(inventory.nodes, classes), policy, stored)
-        case = _Preparation(snapshot, policy, engine, budget or Budget.unbounded(), inventory, world)
+        context = ClaimContext(claims, classes, ExtendedResourceModes(inventory.nodes, classes), policy, stored)
+        case = _Preparation(snapshot, policy, cache, budget or Budget.unbounded(), inventory, context)
         return case.problem(batch)
 
 
@@ -75,17 +75,17 @@ class _Preparation:
 
     snapshot: Snapshot
     policy: Policy
-    engine: Engine
+    cache: Engine
     budget: Budget
     inventory: Inventory
-    world: ClaimContext
+    context: ClaimContext
 
     def problem(self, batch: Batch) -> Problem:
         """Leave out the pods that are too costly, and build the problem of the others."""
-        left = prefilter.left_out(self.inventory, batch, self.world, self.engine, self.budget)
-        left |= charging.left_out(self.inventory, batch.without(left), self.world, self.engine, self.budget)
+        left = prefilter.left_out(self.inventory, batch, self.context, self.cache, self.budget)
+        left |= charging.left_out(self.inventory, batch.without(left), self.context, self.cache, self.budget)
         problem = self._without(batch, left)
-        more = enumeration.left_out(problem, self.engine, self.budget)
+        more = enumeration.left_out(problem, self.cache, self.budget)
         return self._without(batch, left | more) if more else problem
 
     def _without(self, batch: Batch, left: Mapping[PodId, Reason]) -> Problem:
@@ -99,45 +99,45 @@ class _Preparation:
 
     def _built(self, batch: Batch, rejected: dict[int, tuple[Reason, ...]]) -> Problem:
         """Build the problem, one step after the other; the order of limits is the order of rows in the model."""
-        outline = self._outline(batch, rejected)
-        problem = self._dense(outline, batch)
-        if outline.burdened is not None:
-            problem = node_allocatable.widen(problem, outline.burdened)
-        problem = problem.with_limits(outline.places(problem))
+        requests = self._outline(batch, rejected)
+        problem = self._dense(requests, batch)
+        if requests.node_takes is not None:
+            problem = node_allocatable.widen(problem, requests.node_takes)
+        problem = problem.with_limits(requests.places(problem))
         problem = _with_volume_limits(problem)
-        problem = _with_inter_pod_rules(problem, outline.circle)
+        problem = _with_inter_pod_rules(problem, requests.interpod)
         problem = _with_gang_rules(problem)
         problem = _with_shared_volumes(problem)
         problem = reservations.apply(problem)
-        return preferences.with_costs(problem, self.engine)
+        return preferences.with_costs(problem, self.cache)
 
     def _outline(self, batch: Batch, rejected: dict[int, tuple[Reason, ...]]) -> BatchRequests:
         """Describe what the batch asks for, and reject the pods that no node can help."""
-        running = self.engine.neighbours(self.inventory, self.snapshot.pods)
-        outline = BatchRequests(
-            claims=dict(self.world.claims),
-            device_classes=self.world.classes,
-            modes=self.world.modes,
+        running = self.cache.neighbours(self.inventory, self.snapshot.pods)
+        requests = BatchRequests(
+            claims=dict(self.context.claims),
+            device_classes=self.context.classes,
+            modes=self.context.modes,
             cost_keys=preferences.CostKeys.of(self.policy, batch, running),
             overdue=frozenset(batch.overdue),
             policy=self.policy,
-            circle=InterPodRuleBuilder.of(batch, self.snapshot.namespaces, running, self.budget),
+            interpod=InterPodRuleBuilder.of(batch, self.snapshot.namespaces, running, self.budget),
             budget=self.budget.until(_WALL_SHARE).at_least(_OWN_SHARE).at("preparation"),
             rejected=rejected,
         )
-        outline.look_at(self.snapshot, batch, self.engine, self.inventory)
-        outline.find_shared(batch)
-        for claim_id in outline.shared_ids:
-            outline.cut(claim_id)
-        return outline
+        requests.index(self.snapshot, batch, self.cache, self.inventory)
+        requests.find_shared(batch)
+        for claim_id in requests.shared_ids:
+            requests.cut(claim_id)
+        return requests
 
-    def _dense(self, outline: BatchRequests, batch: Batch) -> Problem:
+    def _dense(self, requests: BatchRequests, batch: Batch) -> Problem:
         """Form classes of pods and groups of nodes, and count what is left of nodes and devices; no rules yet."""
         snapshot, inventory = self.snapshot, self.inventory
-        classes = pod_classes.classes(outline, batch, inventory, self.engine)
-        needed = outline.needed() if inventory.has_burdens else ()
-        layout, answers = self.engine.layout(inventory, tuple(outline.demands), outline.compared(), needed)
-        counted = self.engine.usage(inventory, snapshot)
+        classes = pod_classes.classes(requests, batch, inventory, self.cache)
+        needed = requests.needed() if inventory.takes_node_resources else ()
+        layout, answers = self.cache.layout(inventory, tuple(requests.demands), requests.compared(), needed)
+        counted = self.cache.usage(inventory, snapshot)
         local, wide = usage.states(layout, inventory, counted)
         return Problem(
             snapshot=snapshot,
@@ -146,11 +146,11 @@ class _Preparation:
             inventory=inventory,
             layout=layout,
             requests=DeviceRequests(
-                claims=outline.claims,
-                device_classes=outline.device_classes,
-                demands=tuple(outline.demands),
+                claims=requests.claims,
+                device_classes=requests.device_classes,
+                demands=tuple(requests.demands),
                 answers=answers,
-                components=list(outline.components),
+                components=list(requests.components),
             ),
             available=Available(
                 usage=counted,
@@ -160,41 +160,41 @@ class _Preparation:
                 is_whole=usage.whole_nodes(inventory, counted),
             ),
             classes=classes,
-            shared=[_shared_claim(outline, index, claim_id) for index, claim_id in enumerate(outline.shared_ids)],
-            rejected=outline.rejected,
-            store=outline.store,
+            shared=[_shared_claim(requests, index, claim_id) for index, claim_id in enumerate(requests.shared_ids)],
+            rejected=requests.rejected,
+            volume_index=requests.volume_index,
             params=self.budget.params,
         )
 
 
-def _shared_claim(outline: BatchRequests, index: int, claim_id: ClaimId) -> SharedClaim:
-    parts, sources = outline.parts((claim_id,))
-    return SharedClaim(index, outline.claims[claim_id], parts, sources)
+def _shared_claim(requests: BatchRequests, index: int, claim_id: ClaimId) -> SharedClaim:
+    parts, sources = requests.parts((claim_id,))
+    return SharedClaim(index, requests.claims[claim_id], parts, sources)
 
 
 def _with_volume_limits(problem: Problem) -> Problem:
     """Limit what pods take of volumes and attachments from each other."""
-    if problem.store is None:
+    if problem.volume_index is None:
         return problem
     asking = [
         VolumeDemand(each.index, problem.pod(each.members[0]).id.namespace, each.size, each.volumes)
         for each in problem.classes
         if each.volumes is not None and each.verdicts.allowed.any()
     ]
-    return problem.with_limits(attach_limits.limits(problem.store, asking))
+    return problem.with_limits(attach_limits.limits(problem.volume_index, asking))
 
 
-def _with_inter_pod_rules(problem: Problem, circle: InterPodRuleBuilder) -> Problem:
+def _with_inter_pod_rules(problem: Problem, interpod: InterPodRuleBuilder) -> Problem:
     """Add host ports, pod affinity, anti-affinity and topology spread between pods of the batch."""
     pods = {each.index: problem.pod(each.members[0]) for each in problem.classes}
-    stances = {index: circle.stance(pod) for index, pod in pods.items()}
-    agreed = circle.agree(stances, pods, {each.index: each.size for each in problem.classes})
+    keys = {index: interpod.key(pod) for index, pod in pods.items()}
+    built = interpod.built(keys, pods, {each.index: each.size for each in problem.classes})
     verdicts: dict[int, NodeVerdicts] = {}
-    for index, refusal in agreed.refused:
+    for index, refusal in built.refused:
         before = verdicts.get(index, problem.classes[index].verdicts)
         verdicts[index] = exclusions.narrowed(before, (refusal,))
-    ruled = problem.with_limits(agreed.limits).with_verdicts(verdicts)
-    return replace(ruled, rules=replace(ruled.rules, neighbours=agreed.neighbours))
+    ruled = problem.with_limits(built.limits).with_verdicts(verdicts)
+    return replace(ruled, rules=replace(ruled.rules, neighbours=built.neighbours))
 
 
 def _with_gang_rules(problem: Problem) -> Problem:
@@ -231,9 +231,9 @@ def _with_shared_volumes(problem: Problem) -> Problem:
         for each in problem.classes
         if each.volumes is not None and each.volumes.shared
     ]
-    if problem.store is None or not sharers:
+    if problem.volume_index is None or not sharers:
         return problem
-    tied = attach_limits.with_shared_claims(problem.gangs, sharers, problem.store)
+    tied = attach_limits.with_shared_claims(problem.gangs, sharers, problem.volume_index)
     neighbours = problem.neighbours
     if pairs := attach_limits.exclusive_users(tied, sharers, problem.node_count):
         neighbours = InterPodRules.of((*neighbours.apart, *pairs), neighbours.together, neighbours.spreads)

@@ -195,9 +195,10 @@ class Problem:
     A snapshot and a batch in dense form, built by `prepare`.
 
     `inventory` and `layout` describe the devices, `requests` what pods ask of them, `available` what is left, `classes`
-    and `shared` the pods, `rules` what pods demand of each other, `tastes` the costs of places, `store` the volumes.
-    `rejected` are the reasons of pods that nothing can place, by batch position; `left` are pods that are no part of
-    the batch, because time or the allowance did not reach them. A changed problem is a new value: `replace` one part.
+    and `shared` the pods, `rules` what pods demand of each other, `tastes` the costs of places, `volume_index` the
+    volumes. `rejected` are the reasons of pods that nothing can place, by batch position; `left` are pods that are no
+    part of the batch, because time or the allowance did not reach them. A changed problem is a new value: `replace` one
+    part.
     """
 
     snapshot: Snapshot
@@ -212,7 +213,7 @@ class Problem:
     rejected: Mapping[int, tuple[Reason, ...]]
     rules: PodRules = field(default_factory=PodRules)
     tastes: CostModels = NO_COST_MODELS
-    store: VolumeIndex | None = None
+    volume_index: VolumeIndex | None = None
     left: Mapping[PodId, Reason] = field(default_factory=dict)
     params: SearchParams = field(default_factory=SearchParams)
 
@@ -282,7 +283,7 @@ class Problem:
         return self.rules.neighbours
 
     @property
-    def has_burdens(self) -> bool:
+    def takes_node_resources(self) -> bool:
         """Whether some device takes of its node (KEP-5517)."""
         return self.requests.takes_node_resources
 

@@ -1,10 +1,8 @@
-"""Pods that a decision leaves out because of what it may use: their reasons, gangs whole.
+"""
+Pods that a decision leaves out: because the budget does not reach them, or because the solver raises on them.
 
-A replay leaves out those that were left out before, for the reasons that were recorded.
-
-What goes wrong with one object stays its own: the solver goes on without it, and reports the error.
-
-A pod on which the solver fails is no part of the plan and says so; nothing else of the batch is lost.
+Gangs are left out whole. A replay leaves out the recorded pods, for the recorded reasons. An error on one pod or object
+goes into the report and rejects only that pod; the rest of the batch is decided.
 """
 
 import traceback
@@ -19,13 +17,13 @@ NOT_REACHED: Final = Reason(
 )
 
 CODES: Final = frozenset({ReasonCode.BUDGET, ReasonCode.TOO_COSTLY})
-"""Codes of pods that want a solve of their own."""
+"""Codes of pods that need a decision of their own."""
 
 Reasons = dict[PodId, Reason]
 
 
 def recorded(budget: Budget, stage: str) -> Reasons | None:
-    """Give the pods that a stage left out in the decision that is repeated; None where none is."""
+    """Give the pods that a stage left out in the decision that is replayed; None without a replay."""
     before = budget.work.recorded
     if before is None:
         return None
@@ -33,7 +31,7 @@ def recorded(budget: Budget, stage: str) -> Reasons | None:
 
 
 def with_whole_gangs(batch: Batch, found: Mapping[PodId, Reason]) -> Reasons:
-    """Add the other members of gangs one of which is left out, for the same reason, and bring all into batch order."""
+    """Add the other members of gangs with a member that is left out, for the same reason; in batch order."""
     if not found:
         return {}
     of_gang = {pod.gang: found[pod.id] for pod in batch.pods if pod.gang is not None and pod.id in found}
@@ -45,7 +43,7 @@ def with_whole_gangs(batch: Batch, found: Mapping[PodId, Reason]) -> Reasons:
 
 
 def record(budget: Budget, stage: str, found: Mapping[PodId, Reason]) -> None:
-    """Record what a stage leaves out."""
+    """Record the pods that a stage leaves out."""
     if found:
         budget.work.leave(stage, tuple(LeftOut(pod=key, reason=reason) for key, reason in found.items()))
 
@@ -54,20 +52,20 @@ _LONGEST: Final = 500
 
 
 class quarantining:  # noqa: N801 - reads as the verb that it is: with guarded(...)
-    """Notes what goes wrong in its block with an object, and goes on; but for memory that ends, which no object is."""
+    """Reports an error of its block as one of an object, and suppresses it; a MemoryError is raised."""
 
     def __init__(self, budget: Budget, subject: str) -> None:
-        """Name the object."""
+        """Name the object that errors of the block belong to."""
         self._budget = budget
         self._subject = subject
 
     def __enter__(self) -> None:
-        """Begin."""
+        """Enter the block."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        """End, and take the error in."""
+        """Suppress and report the error."""
         if not isinstance(error, Exception) or isinstance(error, MemoryError):
             return False
         note(self._budget, self._subject, error)
@@ -75,12 +73,12 @@ class quarantining:  # noqa: N801 - reads as the verb that it is: with guarded(.
 
 
 def note(budget: Budget, subject: str, error: Exception) -> None:
-    """Report what went wrong with an object; the first error counts."""
+    """Report an error of an object; the first one counts."""
     budget.work.quarantined.setdefault(subject, Quarantined(subject=subject, error=error_text(error)))
 
 
 def error_text(error: Exception) -> str:
-    """Say what was raised, and where."""
+    """Write an error, with file and line."""
     frames = traceback.extract_tb(error.__traceback__)
     at = f" ({frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {error}"[:_LONGEST] + at
@@ -92,11 +90,11 @@ def subject_of(pod: Pod) -> str:
 
 
 def is_in(budget: Budget, pod: Pod) -> bool:
-    """Whether something went wrong with a pod."""
+    """Whether the solver raised on a pod."""
     return subject_of(pod) in budget.work.quarantined
 
 
 def failed(pod: Pod) -> Reason:
-    """Say to a pod that the solver failed on it."""
+    """Give the reason of a pod on which the solver raised."""
     message = f"the solver failed on pod {pod.id.name}, which is left out; the error is in the scheduler's log"
     return Reason(code=ReasonCode.SOLVER_FAILED, message=message)

@@ -1,8 +1,9 @@
 """
-What the core remembers between solves, so that a cycle costs what changed and not what exists.
+The cache between solves, so that a decision costs what changed in the cluster and not what exists.
 
-Everything in it is derived from frozen values and kept under their identity: a warm solve gives the same plan as
-a cold one. Nothing here is needed for correctness.
+Everything in it follows from frozen values and is kept under their identity or by key: a warm solve gives the same plan
+as a cold one (a property checks it). Nothing here is needed for correctness. When nodes change, all is rebuilt; when
+only slices and taint rules change, `devices.incremental` updates what it can.
 """
 
 from collections import defaultdict
@@ -32,23 +33,23 @@ from solver.problem.requests.evaluation import Asker, Unfinished
 _MOST_LAYOUTS: Final = 8
 _ANSWERS_BYTES: Final = 64 * MIB
 _NODES_BYTES: Final = 32 * MIB
-"""What was found out about nodes: who may use them, and amounts per node."""
+"""Of caches about nodes: which pods may use them, and amounts per node."""
 _WAYS_BYTES: Final = 64 * MIB
 _COSTS_BYTES: Final = 4 * MIB
 _ATTRIBUTES_BYTES: Final = 32 * MIB
 _ITEMS: Final = 150
-"""Bytes of what one device publishes of an attribute."""
+"""Bytes of the values of one attribute of one device."""
 _VERDICT: Final = 50
-"""Bytes of the answer of one device, and the same for what is taken of it."""
+"""Bytes of the answer of one device, and as many for its consumption."""
 
 _Basis = tuple[tuple[Node, ...], tuple[ResourceSlice, ...], tuple[DeviceTaintRule, ...], OwnedDevices]
 _LayoutKey = tuple[tuple[DemandKey, ...], tuple[ComparedAttribute, ...], tuple[int, ...]]
-"""Demands, attributes, and how many devices are asked for, where that decides which of them are given."""
+"""Demands, compared attributes, and the needed devices by demand where some devices take of their node (KEP-5517)."""
 
 
 @dataclass(slots=True, eq=False)
 class Engine:
-    """A solver's memory; one per process, never shared between threads."""
+    """The cache of one solver process; never shared between threads."""
 
     _basis: _Basis | None = None
     _inventory: Inventory | None = None
@@ -56,10 +57,10 @@ class Engine:
         default_factory=partial(BoundedCache, _ANSWERS_BYTES, patient=True)
     )
     _stale: dict[DemandKey, tuple[Answers, frozenset[int]]] = field(default_factory=dict)
-    """Answers of inventories before this one, with the records that were replaced since."""
+    """Answers for earlier inventories, with the records that were replaced since."""
     _layouts: dict[_LayoutKey, tuple[Layout, tuple[Answers, ...]]] = field(default_factory=dict)
     _outdated: dict[_LayoutKey, tuple[Layout, dict[int, DeviceRecord]]] = field(default_factory=dict)
-    """Layouts of inventories before this one, with the records that were replaced since, as they were."""
+    """Layouts for earlier inventories, with the records that were replaced since, as they were."""
     _by_value: BoundedCache[tuple[DemandKey, tuple[AttributeName, ...]], dict[tuple[str, ...], Answers]] = field(
         default_factory=partial(BoundedCache, _ANSWERS_BYTES)
     )
@@ -69,28 +70,28 @@ class Engine:
     _verdicts: BoundedCache[node_fit.NodeDemand, node_arrays.NodeVerdicts] = field(
         default_factory=partial(BoundedCache, _NODES_BYTES)
     )
-    _judge: NodeMatcher | None = None
-    _holdings: dict[int, ClaimUsage] = field(default_factory=dict)
-    _neighbours: InterPodCache | None = None
-    _recall: SliceCache = field(default_factory=SliceCache)
+    _node_matcher: NodeMatcher | None = None
+    _claim_usage: dict[int, ClaimUsage] = field(default_factory=dict)
+    _inter_pod_cache: InterPodCache | None = None
+    _slice_cache: SliceCache = field(default_factory=SliceCache)
     _nodes: tuple[Node, ...] = ()
     _per_node: BoundedCache[Hashable, node_arrays.Amounts] = field(default_factory=partial(BoundedCache, _NODES_BYTES))
     _ways: BoundedCache[Hashable, Ways] = field(default_factory=partial(BoundedCache, _WAYS_BYTES, patient=True))
     costs: BoundedCache[Hashable, int] = field(default_factory=partial(BoundedCache, _COSTS_BYTES))
-    """Cost units that are known not to be enough, by what needs them; as long as the devices are the same."""
+    """Cost units that were not enough, by claim spec; valid while the devices are the same."""
     paid_units: int = 0
     """Cost units of all decisions so far (`Budget.cost_units`)."""
 
     def inventory(self, snapshot: Snapshot, owned_devices: OwnedDevices) -> Inventory:
-        """Give the devices as published; rebuilt when nodes, slices or taint rules changed."""
+        """Give the inventory; rebuilt or updated when nodes, slices or taint rules changed."""
         basis = (snapshot.nodes, snapshot.slices, snapshot.taint_rules, owned_devices)
-        if (self._inventory is None or not self._is_current(basis)) and not self._restock(basis):
+        if (self._inventory is None or not self._is_current(basis)) and not self._update(basis):
             nodes = self._sorted(snapshot.nodes)
             ownership = device_properties.resolve(owned_devices, nodes)
             self._inventory = inventory.build_inventory(
-                nodes, snapshot.slices, snapshot.taint_rules, ownership, self._recall
+                nodes, snapshot.slices, snapshot.taint_rules, ownership, self._slice_cache
             )
-            self._recall.keep(snapshot.slices)
+            self._slice_cache.keep(snapshot.slices)
             self._basis = basis
             self._answers.clear()
             self._stale.clear()
@@ -99,37 +100,42 @@ class Engine:
             self.costs.clear()
             self._layouts.clear()
             self._outdated.clear()
-            self._holdings.clear()
-            self._neighbours = None
+            self._claim_usage.clear()
+            self._inter_pod_cache = None
         return self._known()
 
     @property
     def caches(self) -> list["BoundedCache[Any, Any] | SliceCache"]:
-        """Give what is bounded in bytes and grows with what users write."""
+        """The caches that are bounded in bytes and grow with what users write."""
         found: list[BoundedCache[Any, Any] | SliceCache] = [
             self._answers,
             self._by_value,
             self._ways,
             self.costs,
-            self._recall,
+            self._slice_cache,
         ]
         found.append(self._columns)
-        return [*found, self._verdicts, self._per_node, *(self._judge.caches if self._judge is not None else ())]
+        return [
+            *found,
+            self._verdicts,
+            self._per_node,
+            *(self._node_matcher.caches if self._node_matcher is not None else ()),
+        ]
 
     def trim(self) -> None:
-        """Forget what was used least recently, beyond what may be remembered: before a decision, never in one."""
+        """Drop least recently used entries beyond the bounds; called before a decision, never in one."""
         self._answers.trim()
         self._columns.trim()
         self._ways.trim()
-        self._recall.trim()
+        self._slice_cache.trim()
 
     def _known(self) -> Inventory:
         if self._inventory is None:
-            raise AssertionError("no stock was taken")
+            raise AssertionError("no inventory was built")
         return self._inventory
 
-    def _restock(self, basis: _Basis) -> bool:
-        """Take over what only some slices and taint rules changed; whether nothing else did."""
+    def _update(self, basis: _Basis) -> bool:
+        """Update inventory and caches where only some slices and taint rules changed; false where more did."""
         was = self._basis
         if self._inventory is None or was is None or was[3] != basis[3]:
             return False
@@ -152,17 +158,17 @@ class Engine:
         for index in found.replaced:
             for column in self._columns.values():
                 column.pop(index, None)
-        self._neighbours = None
+        self._inter_pod_cache = None
         self._inventory, self._basis = found.inventory, basis
-        self._recall.keep(basis[1])
+        self._slice_cache.keep(basis[1])
         return True
 
     def _sorted(self, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-        """Bring nodes into order; what is kept under the result holds while no node changes."""
+        """Sort nodes by name; caches about nodes are cleared when some node changed."""
         if self._basis is not None and self._inventory is not None and self._basis[0] is nodes:
             return self._inventory.nodes
         self._verdicts.clear()
-        self._judge = None
+        self._node_matcher = None
         return tuple(sorted(nodes, key=lambda node: node.name))
 
     def _is_current(self, basis: _Basis) -> bool:
@@ -172,147 +178,153 @@ class Engine:
             self._basis[3] == basis[3]
         )
 
-    def answers(self, stock: Inventory, key: DemandKey) -> Answers:
-        """Give what the devices of an inventory answer to a demand."""
+    def answers(self, inventory: Inventory, key: DemandKey) -> Answers:
+        """Give the answers of all devices to a demand."""
         found = self._answers.get(key)
         if found is None:
-            found = self._narrowed(stock, key) if key.within else self._asked(stock, key)
+            found = self._narrowed(inventory, key) if key.within else self._asked(inventory, key)
             self._answers.put(key, found, _VERDICT * (len(found.verdicts) + len(found.consumption)))
         return found
 
-    def _asked(self, stock: Inventory, key: DemandKey) -> Answers:
-        """Put a demand to all devices, or to those that were replaced where it was put to the others before."""
+    def _asked(self, inventory: Inventory, key: DemandKey) -> Answers:
+        """Compute the answers of all devices, or only of replaced ones where the other answers are known."""
         before, changed = self._stale.pop(key, (None, frozenset[int]()))
         if before is None:
-            return demand.ask(stock, key, self._recall)
-        return demand.ask_again(stock, key, before, changed, self._recall)
+            return demand.ask(inventory, key, self._slice_cache)
+        return demand.ask_again(inventory, key, before, changed, self._slice_cache)
 
     def knows_demand(self, key: DemandKey) -> bool:
-        """Whether a demand was put to the devices, but for those that were replaced since."""
+        """Whether the answers to a demand are known, apart from devices that were replaced since."""
         return key in self._answers or key in self._stale
 
     def knows_attribute(self, name: AttributeName) -> bool:
-        """Whether an attribute was read from the devices."""
+        """Whether the values of an attribute are known."""
         return name in self._columns
 
     def match_count(self, key: DemandKey) -> int:
-        """Give how many devices the selectors of a demand match, of those that they were put to."""
-        return self._recall.match_count((key.class_selectors, key.selectors))
+        """Count the devices that the selectors of a demand are known to match."""
+        return self._slice_cache.match_count((key.class_selectors, key.selectors))
 
-    def evaluate(self, stock: Inventory, wanted: Mapping[Selectors, Collection[Asker]], budget: Budget) -> Unfinished:
-        """Put selectors to all devices as far as a budget reaches; give those that did not come to an end."""
-        return evaluation.evaluate(stock, self._recall, wanted, budget)
+    def evaluate(
+        self, inventory: Inventory, wanted: Mapping[Selectors, Collection[Asker]], budget: Budget
+    ) -> Unfinished:
+        """Evaluate selectors on all devices as far as a budget reaches; give those that did not finish."""
+        return evaluation.evaluate(inventory, self._slice_cache, wanted, budget)
 
     def learned(self) -> tuple[Learned, ...]:
         """
-        Give what selectors came to since this was called last, for a process that has the same snapshot.
+        Give the results of selectors since the last call, for a process that has the same snapshot.
 
         A forked child calls it when it begins, to leave out what its parent knows, and when it ends.
         """
-        return self._recall.learned(self._basis[1] if self._basis is not None else ())
+        return self._slice_cache.learned(self._basis[1] if self._basis is not None else ())
 
     def learn(self, learned: Iterable[Learned], slices: Sequence[ResourceSlice]) -> None:
-        """Take over what another process learned on slices, in the order of its snapshot; some may be gone."""
-        self._recall.learn(learned, slices)
+        """Store the results of another process on slices, in the order of its snapshot."""
+        self._slice_cache.learn(learned, slices)
 
-    def _narrowed(self, stock: Inventory, key: DemandKey) -> Answers:
-        """Sort the devices of the demand as it was before by their values, once for all of these."""
-        everything = self.answers(stock, key._replace(within=()))
+    def _narrowed(self, inventory: Inventory, key: DemandKey) -> Answers:
+        """Divide the answers of the demand without `within` by the values of its attributes, once for all values."""
+        everything = self.answers(inventory, key._replace(within=()))
         attributes = tuple(name for name, _ in key.within)
         by_value = self._by_value.get((key._replace(within=()), attributes))
         if by_value is None:
-            by_value = gang_domains.sorted_by_value(stock, everything, attributes)
+            by_value = gang_domains.sorted_by_value(inventory, everything, attributes)
             size = _VERDICT * sum(len(each.verdicts) for each in by_value.values())
             self._by_value.put((key._replace(within=()), attributes), by_value, size)
         return by_value.get(tuple(value for _, value in key.within), Answers())
 
     def layout(
         self,
-        stock: Inventory,
+        inventory: Inventory,
         demands: tuple[DemandKey, ...],
         attributes: tuple[ComparedAttribute, ...],
         needed: tuple[int, ...] = (),
     ) -> tuple[Layout, tuple[Answers, ...]]:
         """
-        Give the cluster as a batch with these demands and constrained attributes sees it, and what devices answer.
+        Give the device layout for demands and compared attributes, and the answers of all devices.
 
-        `needed` says how many devices are asked for by each demand, where some take resources of their nodes.
+        `needed` are the devices that each demand asks for, given where some devices take of their nodes.
         """
         new = (key for key in demands if key not in self._answers and key not in self._stale and not key.within)
-        demand.look_ahead(stock, new, self._recall)
-        answers = tuple(self.answers(stock, key) for key in demands)
+        demand.look_ahead(inventory, new, self._slice_cache)
+        answers = tuple(self.answers(inventory, key) for key in demands)
         key = (demands, attributes, needed)
-        found = self._layouts.pop(key, None) or self._laid(key, stock, answers)
+        found = self._layouts.pop(key, None) or self._built(key, inventory, answers)
         found[0].ways = self._ways
         self._layouts[key] = found
         if len(self._layouts) > _MOST_LAYOUTS:
             del self._layouts[next(iter(self._layouts))]
         return found if needed else (found[0], answers)
 
-    def _laid(
-        self, key: _LayoutKey, stock: Inventory, answers: tuple[Answers, ...]
+    def _built(
+        self, key: _LayoutKey, inventory: Inventory, answers: tuple[Answers, ...]
     ) -> tuple[Layout, tuple[Answers, ...]]:
         demands, attributes, needed = key
         if needed:
             counted = zip(demands, answers, needed, strict=True)
-            answers = tuple(demand.sparing(stock, each, answer, count) for each, answer, count in counted)
-        found = self._laid_again(key, stock, answers)
+            answers = tuple(demand.sparing(inventory, each, answer, count) for each, answer, count in counted)
+        found = self._updated(key, inventory, answers)
         if found is None:
-            is_admin, columns = tuple(each.is_admin for each in demands), self._read(stock, attributes)
-            found = node_groups.build_layout(device_types.layout_input(stock, answers, is_admin, attributes, columns))
+            is_admin, columns = tuple(each.is_admin for each in demands), self._read(inventory, attributes)
+            found = node_groups.build_layout(
+                device_types.layout_input(inventory, answers, is_admin, attributes, columns)
+            )
         return found, answers if needed else ()
 
-    def _read(self, stock: Inventory, attributes: tuple[ComparedAttribute, ...]) -> tuple[Column, ...]:
-        """Give what was read of attributes so far."""
+    def _read(self, inventory: Inventory, attributes: tuple[ComparedAttribute, ...]) -> tuple[Column, ...]:
+        """Give the known values of attributes, to be extended."""
         for name in (each.name for each in attributes):
             if name not in self._columns:
-                self._columns.put(name, {}, _ITEMS * len(stock.records))
+                self._columns.put(name, {}, _ITEMS * len(inventory.records))
         return tuple(self._columns[each.name] for each in attributes)
 
-    def _laid_again(self, key: _LayoutKey, stock: Inventory, answers: tuple[Answers, ...]) -> Layout | None:
-        """Lay a layout of an inventory before this one again where devices changed since."""
+    def _updated(self, key: _LayoutKey, inventory: Inventory, answers: tuple[Answers, ...]) -> Layout | None:
+        """Update a layout of an earlier inventory; None where there is none or it has to be built anew."""
         layout, replaced = self._outdated.pop(key, (None, {}))
-        if layout is None or stock.has_burdens:  # a device that changed decides whether others are spared
+        if layout is None or inventory.takes_node_resources:  # a changed device decides whether others are spared
             return None
         is_admin = tuple(each.is_admin for each in key[0])
-        columns = self._read(stock, key[1])
-        fresh = LayoutInput(stock, answers, key[1], is_admin, defaultdict(list), columns)
+        columns = self._read(inventory, key[1])
+        fresh = LayoutInput(inventory, answers, key[1], is_admin, defaultdict(list), columns)
         return incremental.updated_layout(layout, fresh, replaced)
 
-    def usage(self, stock: Inventory, snapshot: Snapshot) -> Usage:
-        """Give what is in use of an inventory."""
-        return usage.count(stock, snapshot, self._holdings)
+    def usage(self, inventory: Inventory, snapshot: Snapshot) -> Usage:
+        """Give the devices in use."""
+        return usage.count(inventory, snapshot, self._claim_usage)
 
     def per_node(
-        self, stock: Inventory, key: Hashable, work_out: Callable[[], node_arrays.Amounts]
+        self, inventory: Inventory, key: Hashable, compute: Callable[[], node_arrays.Amounts]
     ) -> node_arrays.Amounts:
-        """Give an amount per node that follows from the nodes alone; worked out once while those stay as they are."""
-        if self._nodes is not stock.nodes:
+        """Give an amount per node that follows from the nodes alone; computed once while nodes do not change."""
+        if self._nodes is not inventory.nodes:
             self._per_node.clear()
-            self._nodes = stock.nodes
+            self._nodes = inventory.nodes
         found = self._per_node.get(key)
         if found is None:
-            found = self._per_node[key] = work_out()
+            found = self._per_node[key] = compute()
         return found
 
-    def neighbours(self, stock: Inventory, pods: tuple[Pod, ...]) -> InterPodCache:
-        """Give nodes and running pods as rules between pods look at them; running pods anew when one has changed."""
-        found = self._neighbours
+    def neighbours(self, inventory: Inventory, pods: tuple[Pod, ...]) -> InterPodCache:
+        """Give what inter-pod rules are computed from; running pods are indexed anew when one changed."""
+        found = self._inter_pod_cache
         if found is None:
-            residents = RunningPods.of(pods, stock.node_index)
-            found = self._neighbours = InterPodCache(stock, self.judge(stock), Topologies(stock.labels), residents)
-        elif found.residents.pods is not pods:
-            found.residents = RunningPods.of(pods, stock.node_index)
+            running = RunningPods.of(pods, inventory.node_index)
+            found = self._inter_pod_cache = InterPodCache(
+                inventory, self.node_matcher(inventory), Topologies(inventory.labels), running
+            )
+        elif found.running.pods is not pods:
+            found.running = RunningPods.of(pods, inventory.node_index)
         return found
 
-    def judge(self, stock: Inventory) -> NodeMatcher:
-        """Give what was found out about nodes and their labels."""
-        self._judge = self._judge or NodeMatcher(stock.nodes, stock.labels)
-        return self._judge
+    def node_matcher(self, inventory: Inventory) -> NodeMatcher:
+        """Give the filters over nodes and their labels."""
+        self._node_matcher = self._node_matcher or NodeMatcher(inventory.nodes, inventory.labels)
+        return self._node_matcher
 
-    def node_verdicts(self, stock: Inventory, wanted: node_fit.NodeDemand) -> node_arrays.NodeVerdicts:
-        """Give the nodes that a pod may use whatever else runs there."""
+    def node_verdicts(self, inventory: Inventory, wanted: node_fit.NodeDemand) -> node_arrays.NodeVerdicts:
+        """Give the nodes that a pod may use, whatever runs there."""
         found = self._verdicts.get(wanted)
         if found is None:
-            found = self._verdicts[wanted] = self.judge(stock).verdicts(wanted)
+            found = self._verdicts[wanted] = self.node_matcher(inventory).verdicts(wanted)
         return found

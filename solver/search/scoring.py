@@ -94,7 +94,7 @@ def again(problem: Problem, solution: Solution) -> Solution:
 
 def _rounded(problem: Problem, solution: Solution, budget: Budget) -> Solution:
     """Place them as the relaxation would around all others; what it splits is placed one by one."""
-    loose = frozenset() if problem.has_burdens else _loose(problem)
+    loose = frozenset() if problem.takes_node_resources else _loose(problem)
     kept = [choice for choice in solution.choices if choice.pod_class not in loose]
     moved = Counter(choice.pod_class for choice in solution.choices if choice.pod_class in loose)
     if not moved:

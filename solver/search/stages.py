@@ -43,7 +43,7 @@ def without_hopeless(problem: Problem, solution: Solution, budget: Budget) -> Pr
     Gives the problem itself where nothing was shown. A solution of the one is a solution of the other.
     """
     is_off = not problem.params.runs(SearchStage.SINGLE_POD_PROOF)
-    if is_off or sum(each.size for each in problem.classes) <= 1 or problem.has_burdens:
+    if is_off or sum(each.size for each in problem.classes) <= 1 or problem.takes_node_resources:
         return problem  # devices that take of their node make every node its own kind
     placed = Counter(choice.pod_class for choice in solution.choices)
     left = budget.remaining_seconds()

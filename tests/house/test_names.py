@@ -18,8 +18,6 @@ SHARED = {
     "node_allocatable": "devices that take of their node's own resources (KEP-5517)",
     "node_fit": "what keeps a pod from a node: cordons, taints, selectors, affinity, room",
     "nominations": "pods that have a node nominated (status.nominatedNodeName)",
-    "node_allocatable": "native node resources that devices take (KEP-5517)",
-    "node_fit": "cordon, taints, node selectors and affinity between a pod and a node",
     "pods": "pods: decoded, in the model",
     "pools": "pools of ResourceSlices",
     "preemption": "victims for pods of higher priority",

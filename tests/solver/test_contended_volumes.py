@@ -1,4 +1,4 @@
-"""Pods that the limits of volumes let through and that get none: the others are decided as if they were not there."""
+"""Pods that pass the limits of volumes but get none: the others are decided without them."""
 
 import sys
 from itertools import combinations

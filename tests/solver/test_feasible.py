@@ -1,4 +1,4 @@
-"""Where one pod could run: every node decided alone."""
+"""The nodes on which one pod could run: each node is decided by itself."""
 
 import msgspec
 from hypothesis import HealthCheck, given, settings

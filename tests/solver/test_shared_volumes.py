@@ -208,7 +208,7 @@ def test_nodes_that_stand_alone_are_named_without_a_search_for_each() -> None:
     both = batch(*pods(2, "data"))
     store = VolumeIndex.of(stand, both, inventory(stand.nodes))
     assert store is not None
-    known = store.stock.node_index = Looked(store.stock.node_index)
+    known = store.supply.node_index = Looked(store.supply.node_index)
     (rule,) = attach_limits.with_shared_claims((), (attach_limits.VolumeSharer(0, 0, 2, None, (MADE.id,)),), store)
     assert sorted(rule.levels[0].names) == sorted(f"one made for node n{i}" for i in range(40))
     assert known.count == len(known)

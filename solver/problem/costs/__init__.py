@@ -1,6 +1,9 @@
 """
-What is better of places that are all allowed: soft preferences and scores, as costs.
+Costs of places that are all allowed: preferences and scores.
 
-Here live the costs of a pod of a class on a node, and what pods cost each other (crowds, company). Nothing here
-forbids anything. Called while a problem is prepared; greedy, model and values read the result.
+- `cost_model`: costs of a class on a node, of pods that spread, and of pods without the pods that they prefer;
+- `preferences`: preferred affinity, PreferNoSchedule taints and soft topology spread;
+- `scores`: spread, least allocated, balance and image locality of pods without devices.
+
+Nothing here forbids anything. Computed while a problem is prepared; greedy, model and objective values read it.
 """

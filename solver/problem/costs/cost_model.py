@@ -1,10 +1,9 @@
-"""Costs of places, as small integers: of a class on a node, of pods that crowd a domain, of pods that stand alone.
+"""
+Costs of places as small integers; less is better.
 
-One definition that the greedy, the model and the values of a solution share; the less, the better.
-
-Soft topology spread (ScheduleAnyway) as crowds: what one pod more in a domain costs.
-
-What runs where, counted by whom terms and constraints are about and by domains; worked out when it is asked for.
+Three kinds make a `CostModel`: the cost of a class on a node, `SpreadCost` (each further pod of some classes in a
+domain costs more) and `AffinityCost` (a pod costs something where no pod that it prefers is in its domain). Greedy,
+model and objective values share this one definition.
 """
 
 import math
@@ -29,10 +28,10 @@ SHARE: Final = 100
 @dataclass(frozen=True, slots=True, eq=False)
 class SpreadCost:
     """
-    Pods that keep apart: in domain `d`, the k-th pod of `classes` (from 0) costs `base[d] + k * step[d]`.
+    Pods that spread: in domain `d`, the k-th pod of `classes` (from 0) costs `base[d] + k * step[d]`.
 
-    `domain_of` has an entry per node, `NO_DOMAIN` where nothing is counted. Nothing is negative, so every further pod
-    costs at least as much as the one before.
+    `domain_of` has an entry per node, `NO_DOMAIN` where nothing is counted. All values are at least zero, so the cost
+    is convex: every further pod costs at least as much as the one before.
     """
 
     rule: str
@@ -68,7 +67,7 @@ class SpreadCost:
 
 
 def _affordable(base: Amounts, step: Amounts, price: int, most: int) -> Amounts:
-    """How many places of each domain cost at most so much, up to `most`."""
+    """Count the places of each domain that cost at most `price`, up to `most`."""
     places = np.where(step > 0, (price - base) // np.maximum(step, 1) + 1, most)
     found: Amounts = np.where(base <= price, np.minimum(places, most), 0)
     return found
@@ -77,9 +76,9 @@ def _affordable(base: Amounts, step: Amounts, price: int, most: int) -> Amounts:
 @dataclass(frozen=True, slots=True, eq=False)
 class AffinityCost:
     """
-    Pods that stand together: one of `classes` costs `cost` where no other pod of `mates` is placed in its domain.
+    Pods that prefer others: a pod of `classes` costs `cost` where no other pod of `mates` is placed in its domain.
 
-    Nodes of `NO_DOMAIN` cost it too.
+    On a node of `NO_DOMAIN` it costs the same.
     """
 
     rule: str
@@ -89,13 +88,13 @@ class AffinityCost:
     mates: frozenset[int]
 
     def needed(self, pod_class: int) -> int:
-        """How many mates there have to be for one pod of a class: another one, where it is its own mate."""
+        """Give how many mates the domain needs with a pod of a class in it: two where the pod is a mate itself."""
         return 2 if pod_class in self.mates else 1
 
 
 @dataclass(slots=True, eq=False)
 class CostModel:
-    """Costs of one level: `of_class[class][node]`, and what depends on where others are."""
+    """Costs of one level: `of_class[class][node]`, and the costs that depend on other pods."""
 
     of_class: dict[int, Amounts] = field(default_factory=dict)
     crowds: tuple[SpreadCost, ...] = ()
@@ -107,7 +106,7 @@ class CostModel:
         return bool(self.of_class or self.crowds or self.companies)
 
     def crowds_of(self, pod_class: int) -> list[int]:
-        """Give the positions of the crowds that a class is in; asked for once the crowds are known."""
+        """Give the positions of the spread costs of a class; valid once `crowds` is complete."""
         if self._crowds_of is None:
             self._crowds_of = {}
             for position, crowd in enumerate(self.crowds):
@@ -167,37 +166,37 @@ def _by_domain(domain_of: Domains, classes: frozenset[int], counted: Counter[tup
 @dataclass(slots=True, eq=False)
 class CostTracker:
     """
-    Follows pods that are placed one after the other, and says what one more would cost on every node.
+    Tracks pods that are placed one after the other, and gives the cost of one more pod on every node.
 
-    `crowded` has what the next place costs in the domains of the crowds that anybody was placed in, by position.
+    `crowded` has, by position of a spread cost, what the next place costs in each domain; entries are made by use.
     """
 
-    taste: CostModel
+    model: CostModel
     crowded: dict[int, Amounts] = field(default_factory=dict)
     mated: list[Amounts] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.mated = self.mated or [
-            np.zeros(int(each.domain_of.max(initial=0)) + 1, dtype=np.int64) for each in self.taste.companies
+            np.zeros(int(each.domain_of.max(initial=0)) + 1, dtype=np.int64) for each in self.model.companies
         ]
 
     @property
     def depends_on_others(self) -> bool:
-        """Whether it matters to anybody who was placed where."""
-        return bool(self.taste.crowds or self.taste.companies)
+        """Whether costs depend on where other pods are placed."""
+        return bool(self.model.crowds or self.model.companies)
 
     def marginal(self, pod_class: int) -> Amounts | None:
-        """Give the cost of one more pod of a class by node; None where all nodes are alike to it."""
-        costs = self.taste.of_class.get(pod_class)
+        """Give the cost of one more pod of a class by node; None where all nodes cost the same."""
+        costs = self.model.of_class.get(pod_class)
         if not self.depends_on_others:
             return costs
-        for position in self.taste.crowds_of(pod_class):
-            crowd = self.taste.crowds[position]
+        for position in self.model.crowds_of(pod_class):
+            crowd = self.model.crowds[position]
             now = self.crowded.get(position, crowd.base)
             if len(now):
                 here = np.where(crowd.domain_of == NO_DOMAIN, 0, now[crowd.domain_of])
                 costs = here if costs is None else costs + here
-        for company, mates in zip(self.taste.companies, self.mated, strict=True):
+        for company, mates in zip(self.model.companies, self.mated, strict=True):
             if pod_class in company.classes:
                 has_mates = (company.domain_of != NO_DOMAIN) & (mates[company.domain_of] > 0)
                 here = np.where(has_mates, 0, company.cost).astype(np.int64)
@@ -205,24 +204,24 @@ class CostTracker:
         return costs
 
     def take(self, pod_class: int, node: int) -> None:
-        """Note that a pod of a class was placed."""
-        for position in self.taste.crowds_of(pod_class):
-            crowd = self.taste.crowds[position]
+        """Count a pod of a class as placed on a node."""
+        for position in self.model.crowds_of(pod_class):
+            crowd = self.model.crowds[position]
             domain = crowd.domain_of[node]
             if domain != NO_DOMAIN:
                 if position not in self.crowded:
                     self.crowded[position] = crowd.base.copy()
                 self.crowded[position][domain] += crowd.step[domain]
-        for company, mates in zip(self.taste.companies, self.mated, strict=True):
+        for company, mates in zip(self.model.companies, self.mated, strict=True):
             if pod_class in company.mates:
                 domain = company.domain_of[node]
                 if domain != NO_DOMAIN:
                     mates[domain] += 1
 
     def copy(self) -> "CostTracker":
-        """Give one in the same state that is changed on its own."""
+        """Give an independent copy."""
         return CostTracker(
-            self.taste, {key: each.copy() for key, each in self.crowded.items()}, [m.copy() for m in self.mated]
+            self.model, {key: each.copy() for key, each in self.crowded.items()}, [m.copy() for m in self.mated]
         )
 
 
@@ -239,10 +238,10 @@ def spread_costs(
     spreads: Sequence[SoftSpread], classes: frozenset[int], pod_count: int, worst: int
 ) -> tuple[SpreadCost, ...]:
     """
-    Give a crowd for each constraint of some classes that have the same ones.
+    Give a spread cost for each soft constraint of some classes with equal constraints.
 
-    A domain as full as it can be expected to get costs about `worst`, over all constraints together. As in
-    kube-scheduler, constraints with more domains count more, and a large maxSkew evens the differences out.
+    The fullest domain that is to be expected costs about `worst` over all constraints together. As in kube-scheduler,
+    constraints with more domains weigh more, and a large maxSkew reduces the differences.
     """
     weighed = [(each, math.log(len(each.present) + 2)) for each in spreads if len(each.present)]
     fullest = sum(_most(each, pod_count) * weight + each.max_skew - 1 for each, weight in weighed)
@@ -261,39 +260,39 @@ def _most(spread: SoftSpread, pod_count: int) -> int:
 
 @dataclass(slots=True, eq=False)
 class CostContext:
-    """Running pods and node labels of one snapshot; `audiences` have to be known before anybody asks who is in them."""
+    """Running pods and node labels of one snapshot; all selectors are numbered before pods are counted."""
 
     memory: InterPodCache
     snapshot: Snapshot
-    audiences: PodSelectorIndex = field(init=False)
+    selector_index: PodSelectorIndex = field(init=False)
     _counts: dict[tuple[str, PodSelector], Amounts] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.audiences = PodSelectorIndex({each.name: each.labels for each in self.snapshot.namespaces})
+        self.selector_index = PodSelectorIndex({each.name: each.labels for each in self.snapshot.namespaces})
 
     @property
-    def stock(self) -> Inventory:
+    def inventory(self) -> Inventory:
         """Nodes and devices."""
-        return self.memory.stock
+        return self.memory.inventory
 
     def domain_of(self, topology_key: str) -> Domains:
-        """Number the values of a node label: per node, `NO_DOMAIN` where it lacks the label."""
+        """Give the domain of every node, `NO_DOMAIN` where it lacks the label."""
         return self.memory.topologies.of(topology_key).domain_of
 
-    def counts(self, topology_key: str, audience: PodSelector) -> Amounts:
-        """Count the running pods of an audience in every domain; not those being deleted."""
-        key = (topology_key, audience)
+    def counts(self, topology_key: str, pod_selector: PodSelector) -> Amounts:
+        """Count the selected running pods in every domain, without those being deleted."""
+        key = (topology_key, pod_selector)
         if key not in self._counts:
-            staying = self.memory.residents.counts((audience,), self.audiences).staying
+            staying = self.memory.running.counts((pod_selector,), self.selector_index).staying
             self._counts[key] = self.memory.topologies.of(topology_key).summed(staying)
         return self._counts[key]
 
     def weighed(self, topology_key: str, weights: Mapping[str, int]) -> Amounts:
-        """Add up weights, given by the names of nodes, in every domain."""
+        """Sum weights, given by node name, in every domain."""
         domains = self.domain_of(topology_key)
         found = np.zeros(int(domains.max(initial=-1)) + 1, dtype=np.int64)
         for name, weight in weights.items():
-            node = self.stock.node_index.get(name)
+            node = self.inventory.node_index.get(name)
             if node is not None and domains[node] != NO_DOMAIN:
                 found[domains[node]] += weight
         return found

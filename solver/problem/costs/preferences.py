@@ -1,10 +1,11 @@
-"""Preferences that pods, nodes and running pods state, as costs: they go before packing.
+"""
+Preferences of pods, nodes and running pods as costs: the level `preferences`, which goes before packing.
 
-Each kind costs at most its weight times `SHARE` for one pod, and nothing on the best node that the pod may use at all,
-as kube-scheduler's normalised scores have it. What pods of one batch prefer of each other is counted as they are
-placed together: crowds for soft spread and for anti-affinity among equals, company for affinity.
+Each kind costs at most its weight times `SHARE` for one pod, and nothing on the best node that the pod may use, like
+kube-scheduler's normalised scores. Preferences between pods of one batch depend on the plan: soft spread and
+anti-affinity between equal pods are spread costs, affinity is an affinity cost.
 
-Which levels of a policy a batch has something to say about, and the costs behind those of preferences and scores.
+`CostKey` is the part of pod equivalence that costs need; `with_costs` adds all costs to a problem.
 """
 
 import dataclasses
@@ -38,11 +39,11 @@ from solver.problem.problem import PodClass, Problem
 from solver.problem.solver_cache import Engine
 
 _HARD_AFFINITY = 1
-"""What a running pod's required affinity to a new one counts as a preference (kube-scheduler's default)."""
+"""Weight of a running pod's required affinity to a new pod (hardPodAffinityWeight, kube-scheduler's default)."""
 
 
 def stated_preferences(pod: Pod) -> tuple[object, ...]:
-    """Give what a pod states itself; pods that differ in it are not equal."""
+    """Give the preferences in the spec of a pod."""
     if not (pod.preferred_node_affinity or pod.preferred_affinity or pod.preferred_anti_affinity or pod.spread):
         return ()
     soft = tuple(each for each in pod.spread if not each.is_required)
@@ -51,7 +52,7 @@ def stated_preferences(pod: Pod) -> tuple[object, ...]:
 
 
 def selecting_labels(pods: Sequence[Pod], running: Sequence[Pod]) -> frozenset[str]:
-    """Give the labels by which preferences tell pods apart, of these pods and of those that run."""
+    """Give the labels that preferences of these pods and of running pods select by."""
     selectors = [each.selector for pod in pods for each in pod.spread if not each.is_required]
     selectors += [term.selector for pod in pods for term, _ in _terms(pod)]
     selectors += [term.selector for pod in running for term, _ in (*_terms(pod), *((each, 1) for each in pod.affinity))]
@@ -59,50 +60,50 @@ def selecting_labels(pods: Sequence[Pod], running: Sequence[Pod]) -> frozenset[s
 
 
 def _terms(pod: Pod) -> Iterator[tuple[PodTerm, int]]:
-    """Terms with their weights, below zero where they push away."""
+    """Give preferred terms with their weights, negative for anti-affinity."""
     yield from ((each.term, each.weight) for each in pod.preferred_affinity)
     yield from ((each.term, -each.weight) for each in pod.preferred_anti_affinity)
 
 
 class PreferenceCosts:
-    """Works out the preferences of the classes of one batch."""
+    """Computes the preferences of the classes of one batch."""
 
-    def __init__(self, around: CostContext, weights: Weights, engine: Engine) -> None:
-        self._around = around
-        self._stock: Inventory = around.stock
+    def __init__(self, context: CostContext, weights: Weights, cache: Engine) -> None:
+        self._context = context
+        self._inventory: Inventory = context.inventory
         self._weights = weights
-        self._engine = engine
+        self._cache = cache
         self._pulling: dict[int, dict[tuple[PodTerm, int], list[str]]] = {}
-        self._is_discouraged = any(rules.discouraging(node) for node in around.memory.judge.examples)
+        self._is_discouraged = any(rules.discouraging(node) for node in context.memory.node_matcher.examples)
 
-    def taste(self, classes: Sequence[PodClass], pods: Mapping[int, Pod]) -> CostModel:
+    def model(self, classes: Sequence[PodClass], pods: Mapping[int, Pod]) -> CostModel:
         """Give the costs of all classes; `pods` are one pod of each, by class index."""
-        taste = CostModel()
+        model = CostModel()
         self._number(pods.values())
         for each in classes:
             costs = self._costs(pods[each.index], each.verdicts.allowed)
             if costs is not None:
-                taste.of_class[each.index] = costs
+                model.of_class[each.index] = costs
         for each, missing in self._without_domain(classes, pods):
-            before = taste.of_class.get(each.index)
-            taste.of_class[each.index] = missing if before is None else before + missing
-        taste.crowds = (*self._soft_spread(classes, pods), *self._anti_affinity(classes, pods))
-        taste.companies = tuple(self._affinity(classes, pods))
-        return taste
+            before = model.of_class.get(each.index)
+            model.of_class[each.index] = missing if before is None else before + missing
+        model.crowds = (*self._soft_spread(classes, pods), *self._anti_affinity(classes, pods))
+        model.companies = tuple(self._affinity(classes, pods))
+        return model
 
     def _number(self, pods: Iterable[Pod]) -> None:
-        """Note whom terms are about: those of pods of the batch, and those by which running pods pull others."""
-        audiences = self._around.audiences
+        """Number the selectors of terms of pods of the batch, and of running pods."""
+        selector_index = self._context.selector_index
         for pod in pods:
             for term, _ in _terms(pod):
-                audiences.number(term_selector(term))
-        for pod in self._around.memory.residents.pulling:
+                selector_index.number(term_selector(term))
+        for pod in self._context.memory.running.pulling:
             for key in (*_terms(pod), *((term, _HARD_AFFINITY) for term in pod.affinity)):
-                of_audience = self._pulling.setdefault(audiences.number(term_selector(key[0])), {})
+                of_audience = self._pulling.setdefault(selector_index.number(term_selector(key[0])), {})
                 of_audience.setdefault(key, []).append(pod.node_name)
 
     def _costs(self, pod: Pod, allowed: Mask) -> Amounts | None:
-        """Sum up what depends on the node alone; None where all nodes are alike."""
+        """Sum the costs that depend on the node alone; None where all nodes cost the same."""
         total: Amounts | None = None
         for costs in (self._node_affinity(pod, allowed), self._taints(pod, allowed), self._pull(pod, allowed)):
             if costs is not None and costs[allowed].any():
@@ -113,56 +114,59 @@ class PreferenceCosts:
         if not pod.preferred_node_affinity or not self._weights.node_affinity:
             return None
         terms = pod.preferred_node_affinity
-        sums = self._engine.per_node(self._stock, terms, lambda: self._affinity_weights(terms))
+        sums = self._cache.per_node(self._inventory, terms, lambda: self._affinity_weights(terms))
         most = int(sums[allowed].max(initial=0))
         return self._weights.node_affinity * (SHARE - SHARE * sums // most) if most else None
 
     def _affinity_weights(self, terms: tuple[tuple[int, NodeSelectorTerm], ...]) -> Amounts:
         """Sum the weights of the preferred terms that hold (core/v1 PreferredSchedulingTerm)."""
-        sums, judge = np.zeros(len(self._stock.nodes), dtype=np.int64), self._engine.judge(self._stock)
+        sums, node_matcher = (
+            np.zeros(len(self._inventory.nodes), dtype=np.int64),
+            self._cache.node_matcher(self._inventory),
+        )
         for weight, term in terms:
-            sums += weight * judge.matching_term(term)
+            sums += weight * node_matcher.matching_term(term)
         return sums
 
     def _taints(self, pod: Pod, allowed: Mask) -> Amounts | None:
         if not self._is_discouraged or not self._weights.taint_toleration:
             return None
         key = ("PreferNoSchedule", pod.tolerations)
-        counts = self._per_node(key, lambda i: rules.untolerated_count(self._stock.nodes[i], pod.tolerations))
+        counts = self._per_node(key, lambda i: rules.untolerated_count(self._inventory.nodes[i], pod.tolerations))
         most = int(counts[allowed].max(initial=0))
         return self._weights.taint_toleration * SHARE * counts // most if most else None
 
     def _per_node(self, key: Hashable, of_node: Callable[[int], int]) -> Amounts:
-        return self._engine.per_node(
-            self._stock, key, lambda: np.array([of_node(i) for i in range(len(self._stock.nodes))], np.int64)
+        return self._cache.per_node(
+            self._inventory, key, lambda: np.array([of_node(i) for i in range(len(self._inventory.nodes))], np.int64)
         )
 
     def _pull(self, pod: Pod, allowed: Mask) -> Amounts | None:
-        """Pods that run and that this one wants to be near to or far from, and those that want it so."""
+        """Affinity and anti-affinity between the pod and running pods, in both directions."""
         found = [self._at_nodes(key, per_domain) for key, per_domain in (*self._pulled(pod), *self._pulled_by(pod))]
         if not found or not self._weights.pod_affinity or not allowed.any():
             return None
-        sums = sum(found, start=np.zeros(len(self._stock.nodes), dtype=np.int64))
+        sums = sum(found, start=np.zeros(len(self._inventory.nodes), dtype=np.int64))
         low, high = int(sums[allowed].min()), int(sums[allowed].max())
         return self._weights.pod_affinity * SHARE * (high - sums) // (high - low) if high > low else None
 
     def _pulled(self, pod: Pod) -> Iterator[tuple[str, Amounts]]:
-        """What a pod's own terms weigh in the domains of their keys."""
+        """Weigh a pod's own terms in the domains of their keys."""
         for term, weight in _terms(pod):
-            yield term.topology_key, weight * self._around.counts(term.topology_key, term_selector(term))
+            yield term.topology_key, weight * self._context.counts(term.topology_key, term_selector(term))
 
     def _pulled_by(self, pod: Pod) -> Iterator[tuple[str, Amounts]]:
-        """What the terms of running pods weigh, added up by topology key: there are few keys, however many terms."""
+        """Weigh the terms of running pods that select a pod, summed by topology key, of which there are few."""
         weights: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        for number in self._around.audiences.of(pod) & self._pulling.keys():
+        for number in self._context.selector_index.of(pod) & self._pulling.keys():
             for (term, weight), names in self._pulling[number].items():
                 for name in names:
                     weights[term.topology_key][name] += weight
         for key in sorted(weights):
-            yield key, self._around.weighed(key, weights[key])
+            yield key, self._context.weighed(key, weights[key])
 
     def _at_nodes(self, topology_key: str, per_domain: Amounts) -> Amounts:
-        domains = self._around.domain_of(topology_key)
+        domains = self._context.domain_of(topology_key)
         if not len(per_domain):
             return np.zeros(len(domains), dtype=np.int64)
         return np.where(domains == NO_DOMAIN, 0, per_domain[domains])
@@ -173,12 +177,12 @@ class PreferenceCosts:
     def _without_domain(
         self, classes: Sequence[PodClass], pods: Mapping[int, Pod]
     ) -> Iterator[tuple[PodClass, Amounts]]:
-        """Nodes that lack a label to spread over are the worst."""
+        """Give nodes that lack the topology key of a soft spread constraint the worst cost."""
         for each in classes:
             keys = [constraint.topology_key for constraint in self._soft(pods[each.index])]
-            lacks = np.zeros(len(self._stock.nodes), dtype=np.bool_)
+            lacks = np.zeros(len(self._inventory.nodes), dtype=np.bool_)
             for key in keys:
-                lacks |= self._around.domain_of(key) == NO_DOMAIN
+                lacks |= self._context.domain_of(key) == NO_DOMAIN
             if (lacks & each.verdicts.allowed).any():
                 yield each, self._weights.topology_spread * SHARE * lacks.astype(np.int64)
 
@@ -194,39 +198,39 @@ class PreferenceCosts:
             yield from cost_model.spread_costs(found, frozenset(each.index for each in members), size, worst)
 
     def _spread(self, constraint: SpreadConstraint, namespace: str) -> cost_model.SoftSpread:
-        present = self._around.counts(constraint.topology_key, spread_selector(constraint, namespace))
-        domains = self._around.domain_of(constraint.topology_key)
+        present = self._context.counts(constraint.topology_key, spread_selector(constraint, namespace))
+        domains = self._context.domain_of(constraint.topology_key)
         return cost_model.SoftSpread("soft topology spread", domains, present, constraint.max_skew)
 
     def _anti_affinity(self, classes: Sequence[PodClass], pods: Mapping[int, Pod]) -> Iterator[SpreadCost]:
-        """Pods that push away their own kind."""
+        """Anti-affinity of pods that their own terms select."""
         grouped: defaultdict[tuple[PodTerm, int], list[int]] = defaultdict(list)
-        audiences = self._around.audiences
+        selector_index = self._context.selector_index
         for each in classes:
             pod = pods[each.index]
             for weighted in pod.preferred_anti_affinity if self._weights.pod_affinity else ():
-                if audiences.number(term_selector(weighted.term)) in audiences.of(pod):
+                if selector_index.number(term_selector(weighted.term)) in selector_index.of(pod):
                     grouped[weighted.term, weighted.weight].append(each.index)
         for (term, weight), members in grouped.items():
-            domains = self._around.domain_of(term.topology_key)
+            domains = self._context.domain_of(term.topology_key)
             base = np.zeros(int(domains.max(initial=-1)) + 1, dtype=np.int64)
             step = np.full_like(base, self._weights.pod_affinity * weight)
             yield SpreadCost("soft pod anti-affinity", domains, base, step, frozenset(members))
 
     def _affinity(self, classes: Sequence[PodClass], pods: Mapping[int, Pod]) -> Iterator[AffinityCost]:
-        """Pods that want to be near others of the batch; where some run already, those are who they go to."""
+        """Affinity to pods of the batch; where selected pods run already, `_pull` counts these instead."""
         grouped: defaultdict[tuple[PodTerm, int], list[int]] = defaultdict(list)
         for each in classes:
             for weighted in pods[each.index].preferred_affinity if self._weights.pod_affinity else ():
                 grouped[weighted.term, weighted.weight].append(each.index)
-        audiences, mates_of = self._around.audiences, defaultdict[int, set[int]](set)
+        selector_index, mates_of = self._context.selector_index, defaultdict[int, set[int]](set)
         for each in classes if grouped else ():
-            for number in audiences.of(pods[each.index]):
+            for number in selector_index.of(pods[each.index]):
                 mates_of[number].add(each.index)
         for (term, weight), members in grouped.items():
-            mates = frozenset(mates_of.get(audiences.number(term_selector(term)), ()))
-            if mates and not self._around.counts(term.topology_key, term_selector(term)).any():
-                domains = self._around.domain_of(term.topology_key)
+            mates = frozenset(mates_of.get(selector_index.number(term_selector(term)), ()))
+            if mates and not self._context.counts(term.topology_key, term_selector(term)).any():
+                domains = self._context.domain_of(term.topology_key)
                 cost = self._weights.pod_affinity * weight
                 yield AffinityCost("soft pod affinity", domains, cost, frozenset(members), mates)
 
@@ -255,14 +259,16 @@ class CostKeys:
     images: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, policy: Policy, batch: Batch, around: InterPodCache) -> "CostKeys":
+    def of(cls, policy: Policy, batch: Batch, context: InterPodCache) -> "CostKeys":
         """Look through the pods of a batch and the running pods."""
         keys = cls(policy)
         if _PREFERENCES in policy.levels:
-            keys.labels = selecting_labels(batch.pods, around.residents.pulling)
+            keys.labels = selecting_labels(batch.pods, context.running.pulling)
         if SCORES in policy.levels and policy.weights.image_locality:
             wanted = {text for pod in batch.pods if not pod.claims for text in pod.images}
-            keys.images = around.judge.images & {rules.image_name(text) for text in wanted} if wanted else frozenset()
+            keys.images = (
+                context.node_matcher.images & {rules.image_name(text) for text in wanted} if wanted else frozenset()
+            )
         return keys
 
     def of_pod(self, pod: Pod) -> CostKey:
@@ -280,22 +286,22 @@ class CostKeys:
         return (replicas, images) if replicas or images else ()
 
 
-def with_costs(problem: Problem, engine: Engine) -> Problem:
+def with_costs(problem: Problem, cache: Engine) -> Problem:
     """Give the problem the costs that its policy asks for, without the levels in which all solutions are alike."""
     policy, weights = problem.policy, problem.policy.weights
-    around = CostContext(engine.neighbours(problem.inventory, problem.snapshot.pods), problem.snapshot)
+    context = CostContext(cache.neighbours(problem.inventory, problem.snapshot.pods), problem.snapshot)
     pods: Mapping[int, Pod] = {each.index: problem.pod(each.members[0]) for each in problem.classes}
     preferred, scored = NO_COSTS, NO_COSTS
     if _PREFERENCES in policy.levels:
-        preferred = PreferenceCosts(around, weights, engine).taste(problem.classes, pods)
+        preferred = PreferenceCosts(context, weights, cache).model(problem.classes, pods)
     if SCORES in policy.levels:
-        scored = scores.ScoreCosts(around, problem.room, weights, engine).taste(problem.classes, pods)
+        scored = scores.ScoreCosts(context, problem.room, weights, cache).model(problem.classes, pods)
     costly = dataclasses.replace(problem, tastes=CostModels(preferred, scored))
     return dataclasses.replace(costly, policy=_applicable(costly, policy))
 
 
 def _applicable(problem: Problem, policy: Policy) -> Policy:
-    """Leave out the levels in which all solutions are alike."""
+    """Drop the levels in which all solutions have one value."""
     has_suspects = any(rule.taint.key == SUSPECT_TAINT for rule in problem.inventory.taint_rules.rules)
     says = {
         _PREFERENCES: bool(problem.tastes.preferences),
@@ -308,6 +314,6 @@ def _applicable(problem: Problem, policy: Policy) -> Policy:
 
 
 def _is_grouped(problem: Problem) -> bool:
-    """Whether devices are taken and there are whole groups of nodes that this could break."""
+    """Whether pods take devices and some group of nodes is whole."""
     takes = any(each.parts or each.shared for each in problem.classes)
     return takes and "opened-groups" in problem.policy.levels and bool(fragmentation.node_groups(problem))

@@ -1,9 +1,9 @@
 """
-Scores of nodes for pods that take no device, as costs: they come last.
+Scores of nodes for pods without devices, as costs: the level `scores`, which goes last.
 
-kube-scheduler's own: spread over nodes and zones by the cluster's defaults, least allocated, balanced, with the images
-there; and one of ours, that nodes with devices are left to pods that need them. Loads are those before the batch; what
-its pods add is counted by crowds, each pod as large as the average.
+They are kube-scheduler's: default spread over nodes and zones, least allocated, balanced allocation, image locality;
+and one more: nodes with devices are left to pods that need devices. Loads are those before the batch. What its pods add
+is a spread cost, in which each pod counts as large as the average.
 """
 
 from collections import Counter, defaultdict
@@ -23,7 +23,7 @@ from solver.problem.problem import PodClass
 from solver.problem.solver_cache import Engine
 
 FINE: Final = 100
-"""Costs are hundredths here, so that a small pod on a large node makes a difference."""
+"""Costs are in hundredths here, so that a small pod on a large node makes a difference."""
 _REPLICATED: Final = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController"})
 _DEFAULT_SPREAD: Final = (("kubernetes.io/hostname", 3), ("topology.kubernetes.io/zone", 5))
 """kube-scheduler's own default constraints: label and maxSkew."""
@@ -34,48 +34,48 @@ _Shares = npt.NDArray[np.float64]
 
 
 def replicas_of(pod: Pod) -> str:
-    """Give the uid of the controller that a pod is one of several of, empty where there is none."""
+    """Give the uid of the pod's replicating controller, empty where it has none or states constraints itself."""
     if pod.controller is None or pod.spread or pod.controller.kind not in _REPLICATED:
         return ""
     return pod.controller.uid
 
 
 class ScoreCosts:
-    """Works out the scores of classes without devices."""
+    """Computes the scores of classes without devices."""
 
-    def __init__(self, around: CostContext, room: Room, weights: Weights, engine: Engine) -> None:
-        self._around = around
+    def __init__(self, context: CostContext, room: Room, weights: Weights, cache: Engine) -> None:
+        self._context = context
         self._room = room
         self._weights = weights
-        self._engine = engine
-        self._count = len(around.stock.nodes)
+        self._cache = cache
+        self._count = len(context.inventory.nodes)
         self._amounts: dict[str, tuple[_Shares, _Shares]] = {}
         self._gap_now: _Shares | None = None
 
-    def taste(self, classes: Sequence[PodClass], pods: Mapping[int, Pod]) -> CostModel:
+    def model(self, classes: Sequence[PodClass], pods: Mapping[int, Pod]) -> CostModel:
         """Give the costs of the classes among these that take no device; `pods` are one of each class."""
         scored = [each for each in classes if not each.parts and not each.shared]
-        taste = CostModel()
+        model = CostModel()
         if not scored or not self._count:
-            return taste
-        common = self._weights.free_of_devices * SHARE * FINE * self._around.stock.has_devices.astype(np.int64)
+            return model
+        common = self._weights.free_of_devices * SHARE * FINE * self._context.inventory.has_devices.astype(np.int64)
         for each in scored:
             total = common + self._images(pods[each.index]) + self._own_load(each) + self._balance(each)
-            taste.of_class[each.index] = total
-        taste.crowds = (*self._load(scored), *self._replicas(scored, pods))
-        return taste
+            model.of_class[each.index] = total
+        model.crowds = (*self._load(scored), *self._replicas(scored, pods))
+        return model
 
     def _images(self, pod: Pod) -> Amounts | int:
         """Fewer bytes to pull are better."""
         if not self._weights.image_locality or not pod.images:
             return 0
         names = tuple(sorted(map(rules.image_name, pod.images)))
-        return self._engine.per_node(
-            self._around.stock, ("images", names, self._weights.image_locality), lambda: self._image_costs(names)
+        return self._cache.per_node(
+            self._context.inventory, ("images", names, self._weights.image_locality), lambda: self._image_costs(names)
         )
 
     def _image_costs(self, names: tuple[str, ...]) -> Amounts:
-        sizes = [dict(node.images) for node in self._around.stock.nodes]
+        sizes = [dict(node.images) for node in self._context.inventory.nodes]
         spread = {name: sum(name in each for each in sizes) / self._count for name in names}
         scores = [
             rules.image_score((int(each.get(name, 0) * spread[name]) for name in names), len(names)) for each in sizes
@@ -83,12 +83,12 @@ class ScoreCosts:
         return self._weights.image_locality * FINE * (SHARE - np.array(scores, dtype=np.int64))
 
     def _used(self, resource: str) -> tuple[_Shares, _Shares]:
-        """Amounts in use by node, and allocatable ones, which count as one where there are none."""
+        """Give amounts in use and allocatable by node; no allocatable amount counts as one."""
         found = self._amounts.get(resource)
         if found is None:
-            nodes = self._around.stock.nodes
-            total = self._engine.per_node(
-                self._around.stock,
+            nodes = self._context.inventory.nodes
+            total = self._cache.per_node(
+                self._context.inventory,
                 ("allocatable", resource),
                 lambda: allocatable(nodes, resource),
             )
@@ -97,7 +97,7 @@ class ScoreCosts:
         return found
 
     def _share(self, amounts: Mapping[str, float]) -> _Shares:
-        """Mean share of cpu and memory of every node that so much of each is."""
+        """Give the mean share of every node's cpu and memory that amounts take."""
         shares = np.zeros(self._count)
         for resource, least in _LEAST.items():
             total = self._used(resource)[1]
@@ -113,7 +113,7 @@ class ScoreCosts:
         return np.rint(shares * self._weights.least_allocated * SHARE * FINE).astype(np.int64)
 
     def _load(self, scored: Sequence[PodClass]) -> list[SpreadCost]:
-        """One more pod makes a node fuller for all that follow."""
+        """Each placed pod makes its node fuller for the next."""
         if not self._weights.least_allocated:
             return []
         firsts = [each for each in scored if each.index == each.family] or list(scored)
@@ -158,7 +158,7 @@ class ScoreCosts:
             if replicas_of(pods[each.index]):
                 grouped[replicas_of(pods[each.index])].append(each)
         running: defaultdict[str, list[Pod]] = defaultdict(list)
-        for pod in self._around.snapshot.pods if grouped else ():
+        for pod in self._context.snapshot.pods if grouped else ():
             if pod.controller is not None and pod.controller.uid in grouped and not pod.is_deleting:
                 running[pod.controller.uid].append(pod)
         found: list[SpreadCost] = []
@@ -170,28 +170,28 @@ class ScoreCosts:
         return found
 
     def _spread(self, topology_key: str, max_skew: int, running: list[Pod]) -> cost_model.SoftSpread:
-        domains = self._around.domain_of(topology_key)
-        counts = self._around.weighed(topology_key, Counter(pod.node_name for pod in running))
+        domains = self._context.domain_of(topology_key)
+        counts = self._context.weighed(topology_key, Counter(pod.node_name for pod in running))
         return cost_model.SoftSpread("default spread", domains, counts, max_skew)
 
 
-def best_case(taste: CostModel, classes: Sequence[PodClass]) -> int:
+def best_case(model: CostModel, classes: Sequence[PodClass]) -> int:
     """
-    Give what all pods of some classes cost at least, each crowd and each class looked at alone.
+    Give a lower bound of the cost of all pods of some classes: each spread cost and each class by itself.
 
-    Room is not looked at: the cheapest places are as many as are wanted.
+    Room is ignored: the cheapest places are as many as needed.
     """
     total = 0
     for each in classes:
-        costs, allowed = taste.of_class.get(each.index), each.verdicts.allowed
+        costs, allowed = model.of_class.get(each.index), each.verdicts.allowed
         if costs is not None and allowed.any():
             total += each.size * int(costs[allowed].min())
     sizes = {each.index: each.size for each in classes}
-    return total + sum(_least(crowd, sum(sizes.get(each, 0) for each in crowd.classes)) for crowd in taste.crowds)
+    return total + sum(_least(crowd, sum(sizes.get(each, 0) for each in crowd.classes)) for crowd in model.crowds)
 
 
 def _least(crowd: SpreadCost, count: int) -> int:
-    """Sum the cheapest places of a crowd; where some node is in no domain, none costs anything."""
+    """Sum the cheapest places of a spread cost; zero where some node is in no domain."""
     if not count or not len(crowd.base) or (crowd.domain_of == NO_DOMAIN).any():
         return 0
     total = 0

@@ -1,9 +1,18 @@
 """
-Devices of the cluster in dense form: what is published, what of it is taken, and which nodes look the same to a batch.
+Devices of the cluster in dense form: what is published, what is in use, and which nodes look the same to a batch.
 
-`inventory` is what is published (`recall` remembers what single slices came to), `owned` which of it may be allocated,
-`usage` what is taken and `states` what is left. `drafting`, `laying` and `layout` describe nodes whose devices look the
-same to a batch once instead of one by one; `partitions` and `groups` say what is worth more whole, `pairing` what is
-worth more beside others. `restocking` and `relaying` bring inventory and layout up to date where slices were published
-again for a taint or an attribute.
+From objects to the dense form:
+
+- `slice_cache`: results kept per ResourceSlice (counters, selectors);
+- `device_properties`: node sizes, ownership, taint rules, and devices of several drivers that stand together;
+- `inventory`: every device of every usable pool, independent of batch and usage;
+- `usage`: what allocated claims hold, and what is left of each budget.
+
+The device layout of a batch: nodes with interchangeable devices are described once, as a group.
+
+- `layout`: the values (types of devices, groups of nodes, budgets);
+- `device_types`: what the batch can see of each device, and sites of cluster-wide devices;
+- `node_groups`: builds types, groups and budgets;
+- `incremental`: updates inventory and layout where slices change only taints or attributes;
+- `fragmentation`: groups of devices that are worth more whole, and partitions that a placement spoils.
 """

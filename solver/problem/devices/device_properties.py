@@ -1,14 +1,12 @@
-"""Devices of several drivers that stand together, such as a GPU and a network card behind one PCIe root.
+"""
+Properties of devices that follow from more than their own slice.
 
-Claims pair such devices by an attribute that their drivers publish under the same name, which therefore has a domain of
-its own (`resource.kubernetes.io/pcieRoot`). Who needs no partner had better take a device that has none: so a device
-without which a pair fewer could be had is worth more, and of equal ones that is taken which leaves most pairs.
-
-Which nodes are too small for what a device takes of them, with nothing else on them (KEP-5517).
-
-What may be allocated: `devices.owned` against drivers and nodes.
-
-Taints that DeviceTaintRules add to devices (KEP-5055), found by what the rules select.
+- `NodeSizes`: nodes that are too small for what a device takes of their resources (KEP-5517);
+- `Ownership`: which devices may be allocated, by driver and node (setting `devices.owned`);
+- `DevicePairs`: devices of several drivers that stand together, such as a GPU and a network card behind one PCIe root.
+  Claims pair them by an attribute that both drivers publish (`resource.kubernetes.io/pcieRoot`). A claim that needs no
+  partner should take a device without one: a device whose loss costs a pair is worth more.
+- `TaintRules`: taints that DeviceTaintRules add (KEP-5055).
 """
 
 from bisect import bisect_left
@@ -30,9 +28,9 @@ _NODE_BYTES: Final = 64
 @dataclass(slots=True, eq=False)
 class NodeSizes:
     """
-    Looks up nodes by what they have; sets of nodes are remembered, since most devices take the same.
+    Finds nodes by their allocatable resources; sets of nodes are cached, since most devices take the same amounts.
 
-    `_ordered` has, by resource, what each node has of it and the node, least first.
+    `_ordered` has, by resource, the amounts of all nodes in ascending order, and the nodes in that order.
     """
 
     nodes: tuple[Node, ...]
@@ -40,7 +38,7 @@ class NodeSizes:
     _sets: BoundedCache[tuple[tuple[tuple[str, int], ...], int], frozenset[int]] = field(
         default_factory=partial(BoundedCache, _SETS_BYTES)
     )
-    """By how many nodes have too little of which resource, and by the identity of the nodes that see the device."""
+    """By the number of nodes with too little of each resource, and the identity of the nodes that see the device."""
 
     def too_small(self, device: Device, consumed: Mapping[str, int], nodes: frozenset[int] | None) -> frozenset[int]:
         """
@@ -92,7 +90,7 @@ class Ownership:
 
 
 def resolve(owned: OwnedDevices, nodes: tuple[Node, ...]) -> Ownership:
-    """Evaluate the configuration once for all nodes."""
+    """Evaluate the setting for all nodes."""
     if not owned.node_terms:
         return Ownership(frozenset(owned.drivers), None)
     matching = frozenset(
@@ -104,13 +102,13 @@ def resolve(owned: OwnedDevices, nodes: tuple[Node, ...]) -> Ownership:
 
 
 _MANY: Final = 1 << 30
-"""How many devices a driver has to give at a place where they overlap, or are shared."""
+"""The supply of a driver at a place where its devices overlap or are shared: no bound."""
 
 Place = tuple[str, int | str]
-"""Where devices of a node stand together: they have this value of this attribute."""
+"""Attribute and value that devices of a node have in common."""
 _NUMBER: Final = AttributeKind.INT
 _TEXT: Final = AttributeKind.STRING
-"""What names places: a number and a text do, a flag or a version does not."""
+"""Kinds of values that name places: numbers and texts, not flags or versions."""
 
 
 class NodeDevice(NamedTuple):
@@ -122,7 +120,7 @@ class NodeDevice(NamedTuple):
 
 
 class PairingKey(NamedTuple):
-    """What matters of a device here; nodes whose devices look alike, one by one, are alike."""
+    """What pairing reads of a device; nodes whose devices have equal keys, one by one, have equal places."""
 
     driver: str
     places: tuple[Place, ...]
@@ -132,7 +130,7 @@ class PairingKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sites:
-    """The places of nodes that look alike, by the positions of devices: see `Pairing`."""
+    """The places of nodes with equal keys, by the positions of devices: see `Pairing`."""
 
     places: dict[int, tuple[Place, ...]]
     members: dict[Place, dict[str, tuple[int, ...]]]
@@ -148,11 +146,11 @@ class DevicePairs:
 
     @property
     def worth(self) -> dict[int, int]:
-        """Say by record at how many places it is scarce: with one fewer of its driver there were a pair fewer."""
+        """Give by record at how many places it is scarce: with one device less of its driver, there is a pair less."""
         return {self.records[position]: places for position, places in self.sites.worth.items()}
 
     def lost(self, record: int, is_free: Callable[[int], bool]) -> int:
-        """Count the places at which a pair fewer can be had of what is free once a record is taken."""
+        """Count the places where taking a record leaves one pair of free devices less."""
         count, position = 0, self.records.index(record)
         for place in self.sites.places.get(position, ()):
             members = self.sites.members[place]
@@ -163,25 +161,25 @@ class DevicePairs:
 
 
 def device_pairs(devices: Sequence[NodeDevice]) -> DevicePairs | None:
-    """Look at the devices of a node; None where no two drivers have any at one place."""
+    """Give the places of a node; None where no place has devices of two drivers."""
     sites = _sites(tuple(_look(each) for each in devices))
     return None if sites is None else DevicePairs(tuple(each.record for each in devices), sites)
 
 
 @lru_cache(maxsize=256)
-def _sites(looks: tuple[PairingKey, ...]) -> _Sites | None:
-    """Say what stands together on nodes of some look; of these there are few, however many nodes there are."""
+def _sites(keys: tuple[PairingKey, ...]) -> _Sites | None:
+    """Give the places for a list of keys; there are few different lists, however many nodes there are."""
     members: defaultdict[Place, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for position, look in enumerate(looks):
-        for place in look.places:
-            members[place][look.driver].append(position)
+    for position, key in enumerate(keys):
+        for place in key.places:
+            members[place][key.driver].append(position)
     shared = {place: by_driver for place, by_driver in members.items() if len(by_driver) > 1}
     if not shared:
         return None
     places: defaultdict[int, list[Place]] = defaultdict(list)
     worth = Counter[int]()
     for place, by_driver in shared.items():
-        supply = {driver: _supply([looks[each] for each in there]) for driver, there in by_driver.items()}
+        supply = {driver: _supply([keys[each] for each in there]) for driver, there in by_driver.items()}
         for driver, there in by_driver.items():
             partners = max(count for other, count in supply.items() if other != driver)
             spare = max(0, len(there) - partners) if supply[driver] < _MANY else 0
@@ -210,12 +208,12 @@ def _look(each: NodeDevice) -> PairingKey:
 
 @lru_cache(maxsize=4096)
 def _is_common(driver: str, name: str) -> bool:
-    """Whether another driver may publish an attribute too: not one without a domain, or with the driver's own."""
+    """Whether other drivers may publish an attribute too: not one without a domain or in the driver's own domain."""
     return "/" in name and not name.startswith(f"{driver}/")
 
 
 def _supply(there: Sequence[PairingKey]) -> int:
-    """How many devices some are at once; of those that are shared, or cut out of one another, as many as need be."""
+    """Count devices that can be used at once; unbounded where they are shared or overlap."""
     drawn = [draw for look in there for draw in look.draws]
     is_many = any(look.is_shareable for look in there) or len(set(drawn)) < len(drawn)
     return _MANY if is_many else len(there)
@@ -227,13 +225,13 @@ _Selector = tuple[str | None, str | None, str | None]
 
 @dataclass(slots=True, eq=False)
 class TaintRules:
-    """Rules in their order; one without a selector selects nothing."""
+    """DeviceTaintRules in their order; a rule without a selector selects nothing."""
 
     rules: tuple[DeviceTaintRule, ...] = ()
     _filed: dict[_Selector, list[tuple[int, Taint]]] = field(init=False)
 
     def __post_init__(self) -> None:
-        """File the rules."""
+        """Index the rules by what they select."""
         filed: defaultdict[_Selector, list[tuple[int, Taint]]] = defaultdict(list)
         for number, rule in enumerate(self.rules):
             if not rule.selects_nothing:

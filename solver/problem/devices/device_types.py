@@ -1,9 +1,9 @@
-"""Devices on their way to becoming types: what a batch can see of each, before labels are given.
+"""
+What a batch can see of each device, before devices become types; units of budgets; sites of cluster-wide devices.
 
-Sites: sets of nodes that all reach the same devices of several nodes.
-
-A claim that pods share is usable on several nodes at once only as seen from a site, so that whoever places pods has one
-list of them. It is limited: of many scopes that overlap not every combination is one.
+A site is a set of nodes that all reach the same cluster-wide devices. A claim that pods on several nodes share is
+allocated as seen from one site, so greedy and model use one list of sites. The list is bounded: where many scopes
+overlap, not every combination is a site.
 """
 
 import math
@@ -26,7 +26,7 @@ class ComparedAttribute(NamedTuple):
     """
     An attribute that makes devices different: for the demands under a constraint on it, or to keep groups whole.
 
-    Devices that only other demands get may have any value.
+    Devices that only other demands can get may have any value.
     """
 
     name: AttributeName
@@ -35,7 +35,7 @@ class ComparedAttribute(NamedTuple):
 
 
 class UntypedDevice(NamedTuple):
-    """A record on its way to a type: its key before labels are given, and its raw attribute values."""
+    """A device before it has a type: its verdicts, and its raw attribute values."""
 
     record: DeviceRecord
     verdicts: tuple[tuple[int, int], ...]
@@ -45,7 +45,7 @@ class UntypedDevice(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class LayoutInput:
-    """What building a layout needs at hand: the inventory and every device's answers."""
+    """What a layout is built from: the inventory, the answers of every device, and the attributes that are compared."""
 
     inventory: Inventory
     answers: Sequence[Answers]
@@ -55,21 +55,21 @@ class LayoutInput:
     columns: tuple[Column, ...]
     labelled: tuple[bool, ...] = ()
 
-    def draft(self, index: int) -> UntypedDevice | None:
-        """Describe a record, or None where no demand of the batch can see it."""
+    def untyped(self, index: int) -> UntypedDevice | None:
+        """Describe a device; None where no demand of the batch matches it."""
         verdicts = self.verdicts.get(index)
         if verdicts is None:
             return None
         record = self.inventory.records[index]
         return UntypedDevice(record, tuple(verdicts), self._sharing(record, verdicts), self.values(record, verdicts))
 
-    def lost(self, draft: UntypedDevice) -> tuple[tuple[int, frozenset[int]], ...]:
-        """Give, by demand, the nodes that see a device and on which no pod gets it for what it takes of them."""
-        asked = (demand for demand, _ in draft.verdicts)
-        return tuple((demand, lost) for demand in asked if (lost := self.answers[demand].lost(draft.record.index)))
+    def lost(self, untyped: UntypedDevice) -> tuple[tuple[int, frozenset[int]], ...]:
+        """Give, by demand, the nodes that see a device but have less than it takes of them (KEP-5517)."""
+        asked = (demand for demand, _ in untyped.verdicts)
+        return tuple((demand, lost) for demand in asked if (lost := self.answers[demand].lost(untyped.record.index)))
 
     def values(self, record: DeviceRecord, verdicts: Sequence[tuple[int, int]]) -> tuple[Items, ...]:
-        """Give what a device publishes of each attribute; nothing where no demand that gets it is constrained by it."""
+        """Give the values of each compared attribute; none where no constrained demand can get the device."""
         given = {demand for demand, verdict in verdicts if verdict == Verdict.YES} if self.attributes else ()
         return tuple(
             self._items(record, position)
@@ -102,26 +102,26 @@ def layout_input(
     columns: tuple[Column, ...],
 ) -> LayoutInput:
     """
-    Gather, per record, the verdicts of all demands, and find out which labels are local.
+    Collect the verdicts of all demands by device, and find the attributes that are only compared within nodes.
 
-    `columns` are what was read of the attributes before.
+    `columns` are the attribute values that were read before.
     """
     verdicts: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     for demand, answer in enumerate(answers):
         for index, verdict in answer.verdicts.items():
             verdicts[index].append((demand, int(verdict)))
-    drafting = LayoutInput(inventory, answers, attributes, is_admin, verdicts, columns)
-    drafting.labelled = _labelled(drafting)
-    return drafting
+    inputs = LayoutInput(inventory, answers, attributes, is_admin, verdicts, columns)
+    inputs.labelled = _labelled(inputs)
+    return inputs
 
 
-def _labelled(drafting: LayoutInput) -> tuple[bool, ...]:
-    """Which attributes may be renumbered per node: without lists, and with no value of devices of several nodes."""
-    count = len(drafting.attributes)
+def _labelled(inputs: LayoutInput) -> tuple[bool, ...]:
+    """Say which attributes may be renumbered per node: no lists, and no value that cluster-wide devices have too."""
+    count = len(inputs.attributes)
     wide, local = [set[Items]() for _ in range(count)], [set[Items]() for _ in range(count)]
-    for index, verdicts in drafting.verdicts.items() if count else ():
-        record = drafting.inventory.records[index]
-        for values, items in zip(wide if record.home < 0 else local, drafting.values(record, verdicts), strict=True):
+    for index, verdicts in inputs.verdicts.items() if count else ():
+        record = inputs.inventory.records[index]
+        for values, items in zip(wide if record.home < 0 else local, inputs.values(record, verdicts), strict=True):
             values.add(items)
     return tuple(
         max(map(len, one | other), default=0) <= 1 and not (one & other) - {()}
@@ -131,10 +131,10 @@ def _labelled(drafting: LayoutInput) -> tuple[bool, ...]:
 
 def scale_of(amounts: Sequence[int], total: int) -> int:
     """
-    Choose the nano-units of one unit of a budget: the amounts' greatest common divisor, if that is coarse enough.
+    Choose the nano-units of one unit of a budget: the greatest common divisor of the amounts, if that is coarse enough.
 
-    Where tiny amounts would make units too many, large amounts still come out whole, and tiny ones are rounded up
-    by the caller: nothing is overcommitted, and what is lost is below `total` / 2^44.
+    Where tiny amounts would make too many units, large amounts stay exact and the caller rounds tiny ones up: nothing
+    is overcommitted, and the loss is below `total` / 2^44.
     """
     scale = math.gcd(*amounts) or 1
     if total // scale <= MOST_UNITS:
@@ -154,16 +154,16 @@ def units(amount: int, scale: int) -> int:
 
 
 _MOST_SHARED: Final = 32
-"""Sites that are more than the reach of one device."""
+"""The most sites that are no reach of a single device."""
 _MOST_TRIES: Final = 4096
-"""Pairs of sites that are looked at for what they have in common."""
+"""The most pairs of sites whose intersection is tried."""
 
 
 def sites(layout: Layout, free: Iterable[int]) -> tuple[frozenset[int], ...]:
     """
-    Give the sites of cluster-wide types, of which `free` are those that bind no claim to a node.
+    Give the sites of the cluster-wide types `free`, which bind no claim to a node.
 
-    First comes what a single one reaches, then where all are that some node sees, then other combinations.
+    First come the nodes that one type reaches, then those that all types of some node reach, then other combinations.
     """
     everywhere = frozenset(range(len(layout.group_of)))
     reaches = {each: everywhere if nodes is None else nodes for each, nodes in enumerate(layout.wide_nodes)}
@@ -183,7 +183,7 @@ def sites(layout: Layout, free: Iterable[int]) -> tuple[frozenset[int], ...]:
 
 
 def _common(found: dict[frozenset[int], None]) -> Iterator[frozenset[int]]:
-    """Give what two sites have in common, those among them that are found meanwhile."""
+    """Give the intersections of pairs of sites."""
     for one in list(found):
         for other in list(found):
             yield one & other

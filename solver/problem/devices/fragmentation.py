@@ -1,14 +1,13 @@
-"""Groups of devices that are worth more whole: nodes of one NVLink clique, devices of one PCIe root.
+"""
+Fragmentation of devices: whole groups that a placement breaks, and partitions that it spoils.
 
-A group of nodes goes by a node label (`Policy.group_labels`) and is whole while no device of its nodes is in use. A
-group within a node goes by a device attribute (`Policy.group_attributes`), has at least two devices, and is whole while
-none of them is in use. A placement that takes the first device of a whole group breaks it.
+A group of nodes has a common node label (`Policy.group_labels`), such as an NVLink clique, and is whole while no device
+of its nodes is in use. A group within a node has a common device attribute (`Policy.group_attributes`), such as a PCIe
+root, at least two devices, and is whole while none is in use.
 
-What cutting a device costs beyond the part that is taken: partitions that cannot be had any more (KEP-4815).
-
-A free partition can be had while the counters that it draws on have enough left. A placement that takes from those
-counters leaves fewer of them. Partitions count whether the batch asks for them or not, at what they are worth, and
-those of a node that draw the same are counted together.
+A free partition (KEP-4815) is available while the counters that it draws on have enough left. A placement that takes
+from these counters spoils partitions, which count with their value whether the batch asks for them or not. Partitions
+of a node with equal draws are counted together.
 """
 
 from collections import Counter, defaultdict
@@ -63,7 +62,7 @@ def bundles(problem: Problem, group: Group, state: State) -> Iterator[Bundle]:
 
 
 def free_devices(group: Group, state: State) -> int:
-    """Count the devices of a node that nobody uses."""
+    """Count the free devices of a node."""
     return sum(state[each.fresh if each.is_shareable else each.gate] for each in group.types)
 
 
@@ -77,7 +76,7 @@ _MOST_STATES: Final = 20_000
 
 
 def partitions(problem: Problem, node: int) -> tuple[Partition, ...]:
-    """Give the partitions of a node that can be had as it is, as far as they draw on what the batch may take."""
+    """Give the available partitions of a node that draw on counters which the batch may take from."""
     kept, usage, state = problem.layout.partitions, problem.usage, problem.states[node]
     if node not in kept.of_node:
         table = _drawn(problem, node, frozenset())
@@ -87,7 +86,7 @@ def partitions(problem: Problem, node: int) -> tuple[Partition, ...]:
     held = (own.records & usage.exclusive) | (usage.shared.keys() & own.records)
     if held:
         return _left(_drawn(problem, node, held), state)
-    # Equal nodes that are left with equal amounts get the very same answer.
+    # Nodes with equal tables and equal states share one answer.
     if (own.number, state) not in kept.left:
         if len(kept.left) >= _MOST_STATES:
             kept.left.clear()
@@ -101,7 +100,7 @@ def _is_counted(problem: Problem, index: int) -> bool:
 
 
 def _drawn(problem: Problem, node: int, held: AbstractSet[int]) -> tuple[Partition, ...]:
-    """Count the devices of a node that draw the same, those that are held apart."""
+    """Count the devices of a node by their draws, without the devices in use."""
     inventory, layout, scales = problem.inventory, problem.layout, problem.group(node).scales
     found: Counter[tuple[Takes, int]] = Counter()
     for index in inventory.by_home[node]:
@@ -123,5 +122,5 @@ def _left(drawn: tuple[Partition, ...], state: State) -> tuple[Partition, ...]:
 
 
 def lost(partition: Partition, state: State, used: Counter[int]) -> int:
-    """Give what the partitions are worth that cannot be had any more when so much is used."""
+    """Give the value of the partitions that are spoiled when so much is used."""
     return partition.value * (partition.most - partition.left(state, used))

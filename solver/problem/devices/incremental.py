@@ -1,12 +1,12 @@
-"""A layout after a few devices changed: only their nodes are described anew.
+"""
+Update inventory and layout after slices were published again, instead of building both anew.
 
-Groups are numbered by the first node that has them, as in a layout from nothing, which this one equals.
-
-An inventory after some slices were published again, or taint rules changed: only what that concerns is looked at.
-
-Drivers publish slices again for a taint or an attribute far more often than for other devices. Where nothing else
-differs, every device keeps its index, and what was worked out for the others stays. `restock` gives the very same as
-taking stock from nothing, or None where only that would do.
+Drivers publish slices for a changed taint or attribute far more often than for other devices. Then every device keeps
+its index, and only the changed devices (inventory) and their nodes (layout) are described again. Invariant: the result
+equals what `build_inventory` and `build_layout` give for the new slices, field by field; a property checks it. Where
+that cannot be guaranteed cheaply (devices come or go, a cluster-wide device changes, a value becomes or stops being a
+label), both functions give None and the caller builds from scratch. Groups are numbered by their first node, which
+makes the two ways equal.
 """
 
 from collections import Counter, defaultdict
@@ -28,22 +28,22 @@ from solver.problem.devices.inventory import DeviceRecord, Inventory, pairs_on
 from solver.problem.devices.layout import Layout, PartitionTables
 
 
-def updated_layout(before: Layout, drafting: LayoutInput, replaced: Mapping[int, DeviceRecord]) -> Layout | None:
+def updated_layout(before: Layout, inputs: LayoutInput, replaced: Mapping[int, DeviceRecord]) -> Layout | None:
     """
-    Describe the nodes of replaced records again; None where more than those may look different.
+    Describe the nodes of replaced devices again; None where other nodes may look different too.
 
-    `drafting` has the inventory and the answers of today, and is filled for those nodes. `replaced` are the records as
-    they were when `before` was laid.
+    `inputs` has the new inventory and answers; its verdicts are filled for those nodes. `replaced` are the records as
+    they were when `before` was built.
     """
     nodes = sorted({record.home for record in replaced.values()})
     if not nodes:
         return before
-    if nodes[0] < 0 or any(_has_list(drafting, record) for record in replaced.values()):
+    if nodes[0] < 0 or any(_has_list(inputs, record) for record in replaced.values()):
         return None
-    _fill(before, drafting, nodes)
-    if any(_may_change_labels(before, drafting, record) for record in replaced.values()):
+    _fill(before, inputs, nodes)
+    if any(_may_change_labels(before, inputs, record) for record in replaced.values()):
         return None
-    if any(_has_new_counter(before, drafting, index) for index in drafting.verdicts):
+    if any(_has_new_counter(before, inputs, index) for index in inputs.verdicts):
         return None
     layout = replace(
         before,
@@ -58,29 +58,29 @@ def updated_layout(before: Layout, drafting: LayoutInput, replaced: Mapping[int,
     )
     known = {key: index for index, key in enumerate(layout.keys)}
     for node in nodes:
-        _forget(layout, drafting, node)
+        _forget(layout, inputs, node)
         old = before.groups[before.group_of[node]]
-        key = node_groups.describe(layout, drafting, node, (old.wide, old.is_unsettled))
-        layout.group_of[node] = node_groups.numbered(layout, known, key, drafting.is_admin)
+        key = node_groups.describe(layout, inputs, node, (old.wide, old.is_unsettled))
+        layout.group_of[node] = node_groups.numbered(layout, known, key, inputs.is_admin)
     _number(layout)
     return layout
 
 
-def _has_list(drafting: LayoutInput, was: DeviceRecord) -> bool:
-    """Whether a device has, or had, several values of an attribute: then its values are labels on no node."""
-    devices = (was.device, drafting.inventory.records[was.index].device)
-    return any(len(lookup(was.id.driver, each, name)) > 1 for each in devices for name, *_ in drafting.attributes)
+def _has_list(inputs: LayoutInput, was: DeviceRecord) -> bool:
+    """Whether a device has, or had, a list of values: an attribute with lists is renumbered on no node."""
+    devices = (was.device, inputs.inventory.records[was.index].device)
+    return any(len(lookup(was.id.driver, each, name)) > 1 for each in devices for name, *_ in inputs.attributes)
 
 
-def _may_change_labels(before: Layout, drafting: LayoutInput, was: DeviceRecord) -> bool:
+def _may_change_labels(before: Layout, inputs: LayoutInput, was: DeviceRecord) -> bool:
     """
-    Whether a device gets a value that devices of several nodes have, which are labels on no node, or loses one.
+    Whether it may change which attributes are renumbered: a device gets or loses a value of a cluster-wide device.
 
-    What it had is not kept: where there are such values, every device that has any may have been the last.
+    Old values are not kept: while cluster-wide devices have any, each changed device may have been the last with one.
     """
-    now = drafting.inventory.records[was.index]
-    new = drafting.values(now, drafting.verdicts.get(was.index, ()))
-    for position, (each, is_label) in enumerate(zip(drafting.attributes, before.labelled, strict=True)):
+    now = inputs.inventory.records[was.index]
+    new = inputs.values(now, inputs.verdicts.get(was.index, ()))
+    for position, (each, is_label) in enumerate(zip(inputs.attributes, before.labelled, strict=True)):
         wide = (kind.attributes[position] for kind in before.wide_types)
         if is_label and new[position] and new[position] in wide:
             return True
@@ -89,37 +89,37 @@ def _may_change_labels(before: Layout, drafting: LayoutInput, was: DeviceRecord)
     return False
 
 
-def _fill(before: Layout, drafting: LayoutInput, nodes: list[int]) -> None:
-    """Gather verdicts of the nodes' devices."""
-    inventory = drafting.inventory
-    drafting.labelled = before.labelled
+def _fill(before: Layout, inputs: LayoutInput, nodes: list[int]) -> None:
+    """Collect the verdicts of the nodes' devices."""
+    inventory = inputs.inventory
+    inputs.labelled = before.labelled
     verdicts: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     for index in (index for node in nodes for index in inventory.by_home[node]):
-        for demand, answer in enumerate(drafting.answers):
+        for demand, answer in enumerate(inputs.answers):
             if index in answer.verdicts:
                 verdicts[index].append((demand, int(answer.verdicts[index])))
-    drafting.verdicts = verdicts
+    inputs.verdicts = verdicts
 
 
-def _has_new_counter(before: Layout, drafting: LayoutInput, index: int) -> bool:
-    """Whether a device draws on what other nodes draw on too, and none that the batch could see did before."""
-    counters = (counter for counter, _ in drafting.inventory.records[index].counters)
-    return any(each not in drafting.inventory.counter_homes and each not in before.counter_place for each in counters)
+def _has_new_counter(before: Layout, inputs: LayoutInput, index: int) -> bool:
+    """Whether a device draws on a cluster-wide counter that no device in the layout drew on before."""
+    counters = (counter for counter, _ in inputs.inventory.records[index].counters)
+    return any(each not in inputs.inventory.counter_homes and each not in before.counter_place for each in counters)
 
 
-def _forget(layout: Layout, drafting: LayoutInput, node: int) -> None:
-    """Drop what is known of a node's devices and counters."""
+def _forget(layout: Layout, inputs: LayoutInput, node: int) -> None:
+    """Remove a node's devices and counters from the layout."""
     for records in layout.members[node]:
         for record in records:
             del layout.place_of[record]
-    for index in drafting.inventory.by_home[node]:
-        for counter, _ in drafting.inventory.records[index].counters:
+    for index in inputs.inventory.by_home[node]:
+        for counter, _ in inputs.inventory.records[index].counters:
             if layout.counter_place.get(counter, (-1, 0))[0] == node:
                 del layout.counter_place[counter]
 
 
 def _number(layout: Layout) -> None:
-    """Number groups in the order of the nodes, and drop those that no node has any more."""
+    """Number groups in the order of nodes, and drop groups without nodes."""
     numbers = {index: number for number, index in enumerate(dict.fromkeys(layout.group_of))}
     layout.keys = [layout.keys[index] for index in numbers]
     layout.groups = [
@@ -130,11 +130,11 @@ def _number(layout: Layout) -> None:
 
 
 _MOST_SLICES: Final = 256
-"""Slices concerned beyond which taking stock from nothing is hardly slower."""
+"""Slices concerned beyond which building the inventory anew is hardly slower."""
 
 
 class UpdatedInventory(NamedTuple):
-    """The new inventory, and what the records that were replaced said before, by index."""
+    """The new inventory, and the records that were replaced as they were, by index."""
 
     inventory: Inventory
     replaced: dict[int, DeviceRecord]
@@ -143,7 +143,7 @@ class UpdatedInventory(NamedTuple):
 def updated_inventory(
     before: Inventory, old: Sequence[ResourceSlice], new: Sequence[ResourceSlice], rules: tuple[DeviceTaintRule, ...]
 ) -> UpdatedInventory | None:
-    """Put slices that were published again in the place of those that they replace; nodes are as before."""
+    """Put new versions of slices in the place of the old ones; None where more than taints and attributes changed."""
     if len(old) != len(new):
         return None
     tainted = _selected(before, {*before.taint_rules.rules} ^ {*rules})
@@ -165,11 +165,11 @@ def updated_inventory(
         hints=BoundedCache(before.hints.most_bytes),
     )
     replaced = _replaced(inventory, now_of)
-    return UpdatedInventory(inventory, replaced) if _pair_again(inventory, replaced.values()) else None
+    return UpdatedInventory(inventory, replaced) if _keeps_pairs(inventory, replaced.values()) else None
 
 
 def _selected(before: Inventory, rules: Iterable[DeviceTaintRule]) -> set[int]:
-    """Give the slices, by identity, of the pools that can be used and of which rules may select devices."""
+    """Give the slices, by identity, of usable pools whose devices some rule may select."""
     return {
         id(each)
         for rule in rules
@@ -184,13 +184,13 @@ def _may_select(rule: DeviceTaintRule, pool: PoolId) -> bool:
 
 
 def _frame(each: ResourceSlice) -> ResourceSlice:
-    """Give a slice without what may differ: its generation, and attributes and taints of its devices."""
+    """Give a slice without the parts that may differ: generation, attributes and taints."""
     devices = tuple(structs.replace(device, attributes=(), taints=()) for device in each.devices)
     return structs.replace(each, generation=0, devices=devices)
 
 
 def _pools(before: Inventory, now_of: Mapping[int, ResourceSlice]) -> dict[PoolId, Pool] | None:
-    """Resolve the pools concerned; None unless they could be used before, and can with the same slices now."""
+    """Resolve the changed pools; None unless each was usable before and is usable with the same slices now."""
     found: dict[PoolId, Pool] = {}
     for pool_id, count in Counter(each.pool_id for each in now_of.values()).items():
         known = before.pools[pool_id]
@@ -204,8 +204,8 @@ def _pools(before: Inventory, now_of: Mapping[int, ResourceSlice]) -> dict[PoolI
     return found
 
 
-def _pair_again(inventory: Inventory, replaced: Iterable[DeviceRecord]) -> bool:
-    """Look again at what stands together on the nodes concerned; give whether all devices are worth what they were."""
+def _keeps_pairs(inventory: Inventory, replaced: Iterable[DeviceRecord]) -> bool:
+    """Update the device pairs of the changed nodes; false where that changes the value of a device."""
     for node in {each.home for each in replaced if each.home >= 0}:
         was, now = inventory.pairings.pop(node, None), pairs_on(inventory, node)
         if (was.worth if was is not None else {}) != (now.worth if now is not None else {}):
@@ -216,7 +216,7 @@ def _pair_again(inventory: Inventory, replaced: Iterable[DeviceRecord]) -> bool:
 
 
 def _replaced(inventory: Inventory, now_of: Mapping[int, ResourceSlice]) -> dict[int, DeviceRecord]:
-    """Replace records and taints of slices in a copy, and give what the records were."""
+    """Replace records and taints of the changed slices in place, and give the old records."""
     found: dict[int, DeviceRecord] = {}
     ends = (*(first for _, first in inventory.spans), len(inventory.records))[1:]
     for number, ((was, first), end) in enumerate(zip(tuple(inventory.spans), ends, strict=True)):

@@ -1,4 +1,4 @@
-"""Devices as published: what exists, where it can be used, what it draws from; independent of batch and usage."""
+"""Every published device, the nodes that can use it, its counters and taints; independent of batch and usage."""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -51,10 +51,9 @@ class DeviceRecord:
 
     `nodes` are the indices of the nodes that can use it, None for every node; `home` is the only node where
     there is exactly one, else -1. `counters` are nano-units drawn while the device is used. `position`
-    is its place in its slice. `value` says how much
-    would be lost with it: 1 plus the sum over its capacities of their percentage of the largest one published, and
-    1 more where it has binding conditions, and for every place where it is a scarce partner (`pairing`). Devices of one
-    `size_class` have equal capacities, of which a request takes the same.
+    is its place in its slice. `value` is what a placement loses with it: 1, plus for each capacity its percentage of
+    the largest one published, plus 1 for binding conditions and for each place where it is a scarce partner
+    (`DevicePairs`). Devices of one `size_class` have equal capacities, of which a request takes the same.
     """
 
     index: int
@@ -72,13 +71,13 @@ class DeviceRecord:
 
     @property
     def is_suspect(self) -> bool:
-        """Whether work failed on it lately, or it was reported unhealthy."""
+        """Whether a pod failed on it lately, or it is reported unhealthy."""
         return any(taint.key == SUSPECT_TAINT for taint in self.taints)
 
 
 @dataclass(slots=True, eq=False)
 class SelectedNodes:
-    """Nodes by selector: every selector is worked out once, however many devices have it."""
+    """Nodes by node selector; every selector is evaluated once, however many devices have it."""
 
     index: LabelIndex
     _known: dict[NodeSelector, frozenset[int]] = field(default_factory=dict)
@@ -97,9 +96,8 @@ class Inventory:
     """
     Every device of every usable pool, in the order in which kube-scheduler would look at them.
 
-    `by_home` lists record indices per node, `wide` those that several nodes can use; `has_devices` marks nodes with
-    devices of their own. `budgets` are the published
-    nano-units of every counter.
+    `by_home` lists record indices per node, `wide` those that several nodes can use. `has_devices` marks nodes with
+    devices that only they can use. `budgets` are the published nano-units of every counter.
     """
 
     nodes: tuple[Node, ...]
@@ -120,27 +118,27 @@ class Inventory:
     """Slices with the index of their first record; those of usable pools, in the order of the records."""
     taint_rules: TaintRules = field(default_factory=TaintRules)
     own_taints: dict[DeviceId, tuple[Taint, ...]] = field(default_factory=dict)
-    """Taints as published, also by pools that cannot be used and for nodes that are not there."""
+    """Published taints, those of unusable pools and of missing nodes included."""
     draws: dict[DeviceId, tuple[tuple[CounterId, int], ...]] = field(default_factory=dict)
-    """What devices take of counters, those that no present node reaches included."""
-    burdening: dict[DeviceId, Device] = field(default_factory=dict)
+    """What devices take of counters, devices that no existing node reaches included."""
+    taking_node_resources: dict[DeviceId, Device] = field(default_factory=dict)
     """Devices that take of their node's own resources (KEP-5517), those of pools that cannot be used included."""
     pairings: dict[int, DevicePairs] = field(default_factory=dict)
-    """By node, where devices of several drivers stand together."""
+    """By node, the places where devices of several drivers stand together."""
     hints: BoundedCache[DemandHint, str] = field(default_factory=partial(BoundedCache, _HINTS_BYTES))
-    """What `solver.explain.hints` says of selectors that match nothing; it holds as long as the inventory."""
+    """Texts of `solver.explain.hints` about selectors that match nothing; valid as long as the inventory."""
 
     @property
-    def has_burdens(self) -> bool:
-        """Whether some device takes of its node's own resources."""
-        return bool(self.burdening)
+    def takes_node_resources(self) -> bool:
+        """Whether some device takes of its node's own resources (KEP-5517)."""
+        return bool(self.taking_node_resources)
 
     def slice_of(self, record: int) -> ResourceSlice:
         """Give the slice of a record."""
         return self.spans[bisect_right(self.spans, record, key=_first_record) - 1][0]
 
     def taints_of(self, device: DeviceId) -> tuple[Taint, ...]:
-        """Give a device's taints of today, whether anybody could allocate it or not."""
+        """Give the current taints of a device, also where it cannot be allocated."""
         return self.own_taints.get(device, ()) + self.taint_rules.taints(device)
 
     def reach(self, scope: NodeScope) -> frozenset[int] | None:
@@ -173,10 +171,10 @@ def build_inventory(
     slices: tuple[ResourceSlice, ...],
     rules: tuple[DeviceTaintRule, ...],
     ownership: Ownership,
-    recall: SliceCache | None = None,
+    slice_cache: SliceCache | None = None,
 ) -> Inventory:
-    """Build the inventory; cost grows with the number of devices published, so callers keep it while they can."""
-    recall = SliceCache() if recall is None else recall
+    """Build the inventory; the cost grows with the number of published devices, so `SolverCache` keeps it."""
+    slice_cache = SliceCache() if slice_cache is None else slice_cache
     labels = tuple(dict(node.labels) for node in nodes)
     inventory = Inventory(
         nodes=nodes,
@@ -193,7 +191,7 @@ def build_inventory(
     for pool in _in_search_order(inventory.pools.values()):
         _add_counters(inventory, pool)
         for each in pool.slices:
-            _add_slice(inventory, each, ownership, recall.drawn(each, _drawn_by))
+            _add_slice(inventory, each, ownership, slice_cache.drawn(each, _drawn_by))
     inventory.counter_homes = _counter_homes(inventory.records) if inventory.budgets else {}
     _set_values(inventory.records)
     _set_pairings(inventory)
@@ -202,12 +200,12 @@ def build_inventory(
 
 
 def _note_published(inventory: Inventory, each: ResourceSlice) -> None:
-    """Note what devices say of themselves; those of pools that cannot be used count too."""
+    """Store taints and node resources of devices, those of unusable pools included."""
     for device in each.devices:
         if device.taints or device.node_allocatable:
             device_id = DeviceId(each.driver, each.pool, device.name)
             inventory.own_taints.update({device_id: device.taints} if device.taints else {})
-            inventory.burdening.update({device_id: device} if device.node_allocatable else {})
+            inventory.taking_node_resources.update({device_id: device} if device.node_allocatable else {})
 
 
 def _in_search_order(resolved: Iterable[pools.Pool]) -> list[pools.Pool]:
@@ -281,14 +279,14 @@ def _set_values(records: list[DeviceRecord]) -> None:
         size = (record.id.driver, record.device.allow_multiple_allocations, record.device.capacities)
         record.size_class = classes.setdefault(size, len(classes))
         if record.device.binding_conditions:
-            record.value += 1  # of equal devices those that have to be got ready first come last
+            record.value += 1  # of equal devices those that have to be prepared first come last
         for name, capacity in record.device.capacities:
             most = largest[record.id.driver, name]
             record.value += _VALUE_SCALE * capacity.value.nano // most if most else 0
 
 
 def pairs_on(inventory: Inventory, node: int) -> DevicePairs | None:
-    """Say where on a node devices of several drivers stand together, if they do anywhere."""
+    """Give the places of a node where devices of several drivers stand together; None where there is none."""
     records = [inventory.records[index] for index in inventory.by_home[node]]
     if len({each.id.driver for each in records}) == 1:
         return None

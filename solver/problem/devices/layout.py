@@ -24,7 +24,7 @@ GLOBAL: Final = 1 << 24
 """Budget indices from here on belong to the whole cluster, not to a node."""
 
 MOST_UNITS: Final = 1 << 45
-"""A budget of something that runs out never has more units than this: sums stay exact in every engine."""
+"""A budget of something that runs out never has more units than this: sums stay exact in every cache."""
 OPEN: Final = 1 << 60
 """The gate of a shareable device that may be used: it does not run out."""
 
@@ -33,14 +33,14 @@ Takes = tuple[tuple[int, int], ...]
 
 
 class Partition(NamedTuple):
-    """Free partitions of a node that draw the same: units of the node's budgets, what one is worth, how many can be."""
+    """Free partitions of a node with equal draws on its budgets: draws, value of one, and the most there can be."""
 
     draws: Takes
     value: int
     most: int
 
     def left(self, state: tuple[int, ...], used: Mapping[int, int]) -> int:
-        """How many can be had when so much of the node's budgets is used."""
+        """Give how many are left when so much of the node's budgets is used."""
         left = ((state[budget] - used.get(budget, 0)) // amount for budget, amount in self.draws)
         return max(0, min(self.most, *left))
 
@@ -55,7 +55,7 @@ class PartitionTable(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class PartitionTables:
-    """Kept by `partitions`, by node; `left` are the partitions of a table that a state leaves while none is held."""
+    """Tables by node, filled by `fragmentation`; `left` are the partitions that a state leaves of a table."""
 
     of_node: dict[int, PartitionTable] = field(default_factory=dict)
     numbers: dict[tuple[Partition, ...], int] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Sharing(NamedTuple):
 
 
 class TypeKey(NamedTuple):
-    """What makes devices interchangeable; labels stand for attribute values where those are local."""
+    """The key of interchangeable devices; labels stand for attribute values that are only compared within a node."""
 
     verdicts: tuple[tuple[int, int], ...]
     attributes: tuple[Items, ...]
@@ -88,9 +88,10 @@ Draws = tuple[tuple[int, int], ...]
 
 class GroupKey(NamedTuple):
     """
-    What makes nodes equal: types with how many devices of each, totals of their counters, and the rest of a `Group`.
+    The key of nodes whose devices look the same to a batch while none is in use; `problem.NodeDeviceKey` adds usage.
 
-    `beside` is what devices that the batch does not see draw on those counters.
+    `types` are the types of devices with the number of each, `totals` the totals of counters, `beside` what devices
+    that the batch does not see draw on those counters, `wide` the cluster-wide types that the node sees.
     """
 
     types: tuple[tuple[TypeKey, int], ...]
@@ -128,8 +129,9 @@ class Group:
     """
     Nodes of one description: types (by position) and the budgets of a node with nothing in use.
 
-    `wide` are the ids of cluster-wide types that the nodes see; `is_unsettled` says that a pool in their view is
-    incomplete or invalid. A budget's units are its `totals` (nano-units, or devices) divided by its `scales`.
+    `wide` are the ids of cluster-wide types that the nodes see. `is_unsettled` marks nodes that see an incomplete or
+    invalid pool, on which a request for all devices has to wait. A budget's units are its `totals` (nano-units, or
+    devices) divided by its `scales`.
     """
 
     index: int
@@ -155,7 +157,7 @@ class Layout:
     """Which of the attributes are renumbered on every node."""
     groups: list[Group] = field(default_factory=list)
     keys: list[GroupKey] = field(default_factory=list)
-    """What each group was made of."""
+    """The key of each group."""
     group_of: list[int] = field(default_factory=list)
     members: list[tuple[tuple[int, ...], ...]] = field(default_factory=list)
     place_of: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -180,5 +182,5 @@ def type_at(layout: Layout, group: Group, reference: int) -> DeviceType:
 
 
 def whole(layout: Layout, reference: int) -> int:
-    """Give the first of the cluster-wide types that are the same devices; nodes too small for some see another."""
+    """Give the first cluster-wide type with the same devices; small nodes see a variant of it (KEP-5517)."""
     return -layout.place_of[layout.wide_members[-reference - 1][0]][1] - 1

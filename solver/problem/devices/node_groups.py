@@ -1,4 +1,11 @@
-"""Lay out the cluster: give labels, form types, find nodes of one description."""
+"""
+Build the device layout: types of interchangeable devices, and groups of nodes that look the same.
+
+The hard part are local attribute values, such as PCIe roots and parent uuids. Every node has its own, but a constraint
+only compares them within a node. `_numbered` replaces a value by a number that follows from the devices that have it
+(their verdicts, capacities and worth) and not from the value. Invariant: two nodes with equal devices get equal numbers
+and therefore one `GroupKey`. Values that cluster-wide devices have too stay as they are.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -17,41 +24,41 @@ _CounterBudget = Callable[[int], tuple[int, int]]
 """Counter reference → its budget and scale."""
 _CountedType = tuple[TypeKey, int]
 _Lost = tuple[tuple[int, frozenset[int]], ...]
-"""By demand, the nodes on which no pod gets a device for what it takes of them."""
+"""By demand, the nodes that have less than a device takes of them."""
 _Part = tuple[tuple[int, ...], frozenset[int] | None]
-"""Demands that get a device on none of some nodes, and these nodes."""
+"""Demands that cannot get a device on some nodes, and these nodes."""
 
 
-def build_layout(drafting: LayoutInput) -> Layout:
-    """Build the layout; cost grows with the number of devices that some demand can see."""
-    inventory = drafting.inventory
-    layout = Layout(attributes=tuple(each.name for each in drafting.attributes), labelled=drafting.labelled)
-    _lay_wide_counters(layout, drafting)
-    _lay_wide_types(layout, drafting)
+def build_layout(inputs: LayoutInput) -> Layout:
+    """Build the layout; the cost grows with the number of devices that some demand matches."""
+    inventory = inputs.inventory
+    layout = Layout(attributes=tuple(each.name for each in inputs.attributes), labelled=inputs.labelled)
+    _add_wide_counters(layout, inputs)
+    _add_wide_types(layout, inputs)
     unsettled = _unsettled_nodes(inventory)
     known: dict[GroupKey, int] = {}
     layout.members = [() for _ in inventory.by_home]
     for node in range(len(inventory.by_home)):
         wide = tuple(i for i, nodes in enumerate(layout.wide_nodes) if nodes is None or node in nodes)
-        key = describe(layout, drafting, node, (wide, unsettled is None or node in unsettled))
-        layout.group_of.append(numbered(layout, known, key, drafting.is_admin))
+        key = describe(layout, inputs, node, (wide, unsettled is None or node in unsettled))
+        layout.group_of.append(numbered(layout, known, key, inputs.is_admin))
     layout.sites = sites(layout, _binding_nowhere(layout, inventory))
     return layout
 
 
 def _binding_nowhere(layout: Layout, inventory: Inventory) -> Iterator[int]:
-    """Give the cluster-wide types whose devices bind no claim to a node."""
+    """Give the cluster-wide types without bindsToNode."""
     for each, members in enumerate(layout.wide_members):
         if not any(inventory.records[index].device.binds_to_node for index in members):
             yield each
 
 
-def describe(layout: Layout, drafting: LayoutInput, node: int, surroundings: tuple[tuple[int, ...], bool]) -> GroupKey:
-    """Give what a node looks like, and note where its records and counters are found."""
-    inventory = drafting.inventory
-    drafts = [draft for index in inventory.by_home[node] if (draft := drafting.draft(index)) is not None]
-    types, counters = _local_types(layout, drafting, node, drafts)
-    beside = _drawn_beside(drafting, node, counters)
+def describe(layout: Layout, inputs: LayoutInput, node: int, surroundings: tuple[tuple[int, ...], bool]) -> GroupKey:
+    """Give the key of a node, and store where its devices and counters are in the layout."""
+    inventory = inputs.inventory
+    devices = [untyped for index in inventory.by_home[node] if (untyped := inputs.untyped(index)) is not None]
+    types, counters = _local_types(layout, inputs, node, devices)
+    beside = _drawn_beside(inputs, node, counters)
     counted = tuple((key, len(records)) for key, records in types)
     totals = tuple(inventory.budgets.get(counter, 0) for counter in counters)
     layout.members[node] = tuple(tuple(records) for _, records in types)
@@ -62,7 +69,7 @@ def describe(layout: Layout, drafting: LayoutInput, node: int, surroundings: tup
 
 
 def numbered(layout: Layout, known: dict[GroupKey, int], key: GroupKey, is_admin: tuple[bool, ...]) -> int:
-    """Give the number of a description; one that is new gets budgets and the next number."""
+    """Give the group of a key; a new key gets budgets and the next number."""
     if key not in known:
         known[key] = len(layout.groups)
         layout.groups.append(_group(layout, key, is_admin))
@@ -70,41 +77,41 @@ def numbered(layout: Layout, known: dict[GroupKey, int], key: GroupKey, is_admin
     return known[key]
 
 
-def _lay_wide_counters(layout: Layout, drafting: LayoutInput) -> None:
-    """Give budgets to counters that devices of several nodes draw on, and some that the batch can see."""
-    homes, drawn = drafting.inventory.counter_homes, defaultdict[CounterId, list[int]](list)
-    for index in sorted(drafting.verdicts):
-        for counter, amount in drafting.inventory.records[index].counters:
+def _add_wide_counters(layout: Layout, inputs: LayoutInput) -> None:
+    """Give budgets to the counters that devices of several nodes draw on, as far as the batch sees such devices."""
+    homes, drawn = inputs.inventory.counter_homes, defaultdict[CounterId, list[int]](list)
+    for index in sorted(inputs.verdicts):
+        for counter, amount in inputs.inventory.records[index].counters:
             if counter not in homes:
                 drawn[counter].append(amount)
     for counter, amounts in drawn.items():
-        total = drafting.inventory.budgets[counter]
+        total = inputs.inventory.budgets[counter]
         budget = _new_budget(layout.wide_budgets, total, scale_of(amounts, total), GLOBAL)
         layout.counter_place[counter] = (-1, budget)
 
 
-def _lay_wide_types(layout: Layout, drafting: LayoutInput) -> None:
+def _add_wide_types(layout: Layout, inputs: LayoutInput) -> None:
     """
     Form types of the devices that several nodes can use; their attribute values are never renumbered.
 
-    Nodes on which some demands do not get a device, for what it takes of them, see another type with the same budgets.
+    Nodes that are too small for what a device takes of them see a variant of the type with the same budgets.
     """
     grouped: dict[tuple[TypeKey, tuple[_Part, ...], int], list[int]] = {}
     parted: dict[tuple[frozenset[int] | None, _Lost], tuple[_Part, ...]] = {}
-    for index in drafting.inventory.wide:
-        draft = drafting.draft(index)
-        if draft is None:
+    for index in inputs.inventory.wide:
+        untyped = inputs.untyped(index)
+        if untyped is None:
             continue
-        seen = (draft.record.nodes, drafting.lost(draft))
+        seen = (untyped.record.nodes, inputs.lost(untyped))
         if seen not in parted:
-            parted[seen] = _parted(*seen, len(drafting.inventory.nodes))
-        counters = tuple((-layout.counter_place[counter][1], amount) for counter, amount in draft.record.counters)
-        key = _type_key(draft, draft.attributes, counters)
-        ordinal = index if draft.sharing is not None else -1
+            parted[seen] = _parted(*seen, len(inputs.inventory.nodes))
+        counters = tuple((-layout.counter_place[counter][1], amount) for counter, amount in untyped.record.counters)
+        key = _type_key(untyped, untyped.attributes, counters)
+        ordinal = index if untyped.sharing is not None else -1
         grouped.setdefault((key, parted[seen], ordinal), []).append(index)
     for (key, parts, _), records in grouped.items():
         counted = (key, len(records))
-        made = _device_type(counted, layout.wide_budgets, drafting.is_admin, _wide_counter(layout), GLOBAL)
+        made = _device_type(counted, layout.wide_budgets, inputs.is_admin, _wide_counter(layout), GLOBAL)
         layout.place_of.update((record, (-1, len(layout.wide_types))) for record in records)
         for lost, nodes in parts:
             layout.wide_types.append(_without(made, lost))
@@ -113,7 +120,7 @@ def _lay_wide_types(layout: Layout, drafting: LayoutInput) -> None:
 
 
 def _parted(nodes: frozenset[int] | None, lost: _Lost, node_count: int) -> tuple[_Part, ...]:
-    """Part the nodes that see a device by the demands that do not get it there; nodes where all get it come first."""
+    """Group the nodes that see a device by the demands that cannot get it there; nodes where all can come first."""
     demands_of: defaultdict[int, list[int]] = defaultdict(list)
     for demand, there in lost:
         for node in there:
@@ -128,7 +135,7 @@ def _parted(nodes: frozenset[int] | None, lost: _Lost, node_count: int) -> tuple
 
 
 def _without(kind: DeviceType, demands: tuple[int, ...]) -> DeviceType:
-    """Give what a type is on nodes where some demands do not get its devices."""
+    """Give the variant of a type for nodes where some demands cannot get its devices."""
     if not demands:
         return kind
     takes = {demand: each for demand, each in kind.takes.items() if demand not in demands}
@@ -139,21 +146,21 @@ def _wide_counter(layout: Layout) -> _CounterBudget:
     return lambda reference: (-reference, layout.wide_budgets[1][-reference - GLOBAL])
 
 
-def _type_key(draft: UntypedDevice, attributes: tuple[Items, ...], counters: tuple[tuple[int, int], ...]) -> TypeKey:
+def _type_key(untyped: UntypedDevice, attributes: tuple[Items, ...], counters: tuple[tuple[int, int], ...]) -> TypeKey:
     return TypeKey(
-        verdicts=draft.verdicts,
+        verdicts=untyped.verdicts,
         attributes=attributes,
-        sharing=draft.sharing,
+        sharing=untyped.sharing,
         counters=counters,
-        value=draft.record.value,
-        has_conditions=bool(draft.record.device.binding_conditions),
-        binds_to_node=draft.record.device.binds_to_node,
-        is_suspect=draft.record.is_suspect,
+        value=untyped.record.value,
+        has_conditions=bool(untyped.record.device.binding_conditions),
+        binds_to_node=untyped.record.device.binds_to_node,
+        is_suspect=untyped.record.is_suspect,
     )
 
 
 def _unsettled_nodes(inventory: Inventory) -> frozenset[int] | None:
-    """Nodes that see a pool which cannot be believed yet (None: all): a request for all devices has to wait there."""
+    """Nodes that see an incomplete or invalid pool (None: all): a request for all devices has to wait there."""
     reaches = [inventory.pool_reach(pool) for pool in inventory.pools.values() if not pool.is_usable]
     if None in reaches:
         return None
@@ -161,78 +168,78 @@ def _unsettled_nodes(inventory: Inventory) -> frozenset[int] | None:
 
 
 def _local_types(
-    layout: Layout, drafting: LayoutInput, node: int, drafts: list[UntypedDevice]
+    layout: Layout, inputs: LayoutInput, node: int, devices: list[UntypedDevice]
 ) -> tuple[list[tuple[TypeKey, list[int]]], dict[CounterId, int]]:
-    """Group a node's devices by key; shareable ones stay single (they differ by what is left of them)."""
-    labels = _labels(drafting, drafts)
+    """Group a node's devices by key; shareable ones stay single, because each has its own budgets."""
+    labels = _labels(inputs, devices)
     counters: dict[CounterId, int] = {}
     grouped: dict[tuple[TypeKey, int], list[int]] = {}
     seen: defaultdict[TypeKey, int] = defaultdict(int)
-    for draft, attributes in zip(drafts, labels, strict=True):
+    for untyped, attributes in zip(devices, labels, strict=True):
         drawn = tuple(
-            (_counter_reference(layout, drafting, counters, (node, counter)), amount)
-            for counter, amount in draft.record.counters
+            (_counter_reference(layout, inputs, counters, (node, counter)), amount)
+            for counter, amount in untyped.record.counters
         )
-        key = _type_key(draft, attributes, drawn)
+        key = _type_key(untyped, attributes, drawn)
         seen[key] += 1
-        grouped.setdefault((key, seen[key] if draft.sharing is not None else 0), []).append(draft.record.index)
+        grouped.setdefault((key, seen[key] if untyped.sharing is not None else 0), []).append(untyped.record.index)
     return [(key, records) for (key, _), records in grouped.items()], counters
 
 
-def _drawn_beside(drafting: LayoutInput, node: int, counters: dict[CounterId, int]) -> Draws:
+def _drawn_beside(inputs: LayoutInput, node: int, counters: dict[CounterId, int]) -> Draws:
     """
-    Give what the node's other devices draw on the counters of those that the batch sees, and number all their counters.
+    Give what devices that the batch does not see draw on counters of devices that it sees, and number their counters.
 
-    The batch cannot have them, but what it spoils of them is counted exactly (`partitions`): in units that their
-    amounts are multiples of too, and by all counters that they need.
+    The batch cannot get such devices, but a placement may spoil them (`fragmentation.partitions`). To count that
+    exactly, units divide their amounts too, and all counters that they need have budgets.
     """
     if not counters:
         return ()
-    records, seen = drafting.inventory.records, frozenset(counters)
-    beside = (records[index] for index in drafting.inventory.by_home[node] if index not in drafting.verdicts)
+    records, seen = inputs.inventory.records, frozenset(counters)
+    beside = (records[index] for index in inputs.inventory.by_home[node] if index not in inputs.verdicts)
     drawn = dict.fromkeys(
         pair for record in beside if any(counter in seen for counter, _ in record.counters) for pair in record.counters
     )
-    local = [(counter, amount) for counter, amount in drawn if drafting.inventory.counter_homes.get(counter) == node]
+    local = [(counter, amount) for counter, amount in drawn if inputs.inventory.counter_homes.get(counter) == node]
     return tuple(dict.fromkeys((counters.setdefault(counter, len(counters)), amount) for counter, amount in local))
 
 
 def _counter_reference(
-    layout: Layout, drafting: LayoutInput, counters: dict[CounterId, int], place: tuple[int, CounterId]
+    layout: Layout, inputs: LayoutInput, counters: dict[CounterId, int], place: tuple[int, CounterId]
 ) -> int:
-    """Number a counter: by first use on its node, or negative where several nodes draw on it."""
+    """Number a counter: in order of first use on its node, or negative where several nodes draw on it."""
     node, counter = place
-    if drafting.inventory.counter_homes.get(counter) == node:
+    if inputs.inventory.counter_homes.get(counter) == node:
         return counters.setdefault(counter, len(counters))
     return -layout.counter_place[counter][1]
 
 
-def _labels(drafting: LayoutInput, drafts: list[UntypedDevice]) -> list[tuple[Items, ...]]:
-    """Replace values of local attributes by numbers that depend only on what the devices behind them look like."""
+def _labels(inputs: LayoutInput, devices: list[UntypedDevice]) -> list[tuple[Items, ...]]:
+    """Replace the values of local attributes by numbers that follow from the devices that have them."""
     columns: list[Sequence[Items]] = []
-    for position, is_labelled in enumerate(drafting.labelled):
-        column = [draft.attributes[position] for draft in drafts]
-        columns.append(_numbered(drafts, column) if is_labelled else column)
-    return [tuple(row) for row in zip(*columns, strict=True)] if columns else [() for _ in drafts]
+    for position, is_labelled in enumerate(inputs.labelled):
+        column = [untyped.attributes[position] for untyped in devices]
+        columns.append(_numbered(devices, column) if is_labelled else column)
+    return [tuple(row) for row in zip(*columns, strict=True)] if columns else [() for _ in devices]
 
 
-def _numbered(drafts: list[UntypedDevice], column: list[Items]) -> list[Items]:
-    behind: defaultdict[Items, list[tuple[object, ...]]] = defaultdict(list)
-    for draft, items in zip(drafts, column, strict=True):
+def _numbered(devices: list[UntypedDevice], column: list[Items]) -> list[Items]:
+    behind: defaultdict[Items, list[tuple[tuple[tuple[int, int], ...], str, int]]] = defaultdict(list)
+    for untyped, items in zip(devices, column, strict=True):
         if items:
-            behind[items].append((draft.verdicts, repr(draft.sharing), draft.record.value))
-    order = sorted(behind, key=lambda items: sorted(behind[items], key=repr).__repr__())
+            behind[items].append((untyped.verdicts, repr(untyped.sharing), untyped.record.value))
+    order = sorted(behind, key=lambda items: sorted(behind[items]))
     number = {items: index for index, items in enumerate(order)}
     return [((items[0][0], _label(items[0], number[items])),) if items else () for items in column]
 
 
 def _label(item: tuple[AttributeKind, int | bool | str], number: int) -> int | str:
-    """Write a number as no value of the kind is: those of devices of several nodes stay as they are."""
+    """Write a number in a type that no value of the kind has, so that it equals no value of a cluster-wide device."""
     return number if isinstance(item[1], str) else str(number)
 
 
 def _group(layout: Layout, key: GroupKey, is_admin: tuple[bool, ...]) -> Group:
-    """Give budgets to a description: counters first, then what each type needs."""
+    """Make the group of a key with its budgets: counters first, then those of each type."""
     counted, counter_totals, beside, wide, is_unsettled = key
     drawn = dict.fromkeys((*(pair for type_key, _ in counted for pair in type_key.counters), *beside))
     scales = [

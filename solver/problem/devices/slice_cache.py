@@ -1,8 +1,8 @@
 """
-What single slices came to, so that one that changed does not cost a look at all the others.
+Results per ResourceSlice, so that a changed slice costs no work on the others.
 
-Slices are frozen and replaced when they change: what was worked out holds as long as a slice is the very object that
-it was. Nothing here is needed for correctness.
+Slices are frozen and replaced when they change: a result is valid as long as the slice is the same object. Nothing here
+is needed for correctness.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -23,16 +23,16 @@ Selectors = tuple[tuple[str, ...], tuple[str, ...]]
 
 _MOST_BYTES: Final = 64 * MIB
 _ENTRY: Final = 200
-"""Bytes of what selectors came to on a slice, and for each device that they match."""
+"""Estimated bytes of the results of selectors on a slice, and of each device that they match."""
 _MATCH: Final = 100
 
 
 class Learned(msgspec.Struct, frozen=True, kw_only=True):
     """
-    What selectors came to on slices, for another process that has the same slices.
+    Results of selectors on slices, for another process that has the same slices.
 
-    `results` are, per slice by its position among the snapshot's, the devices that match by position; the text is the
-    failure of one on which the selectors failed, None for a match.
+    `results` are, by position of the slice in the snapshot, the devices that match by position in the slice; the text
+    is the failure where the selectors failed on the device, None for a match.
     """
 
     class_selectors: tuple[str, ...]
@@ -42,53 +42,53 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True, eq=False)
 class _Kept:
-    """What some selectors came to, by the slice's identity."""
+    """Results of some selectors, by the identity of the slice."""
 
     slices: dict[int, tuple[ResourceSlice, Matched]] = field(default_factory=dict)
     bytes: int = 0
     is_compiled: bool = False
     fresh: set[int] = field(default_factory=set)
-    """Slices that were worked out since `learned` was called last."""
+    """Slices with results that are newer than the last call of `learned`."""
 
 
 @dataclass(slots=True, eq=False)
 class SliceCache:
     """
-    Per slice: what its devices draw of counters, and which of them some selectors match.
+    Per slice: what its devices draw from counters, and which of them selectors match.
 
-    It holds more than `most_bytes` only until `trim`, so that a decision keeps what it uses.
+    It exceeds `most_bytes` only until `trim`, so that a decision keeps what it uses.
     """
 
     most_bytes: int = _MOST_BYTES
     _drawn: dict[int, tuple[ResourceSlice, tuple[Drawn, ...]]] = field(default_factory=dict)
     _matched: dict[Selectors, _Kept] = field(default_factory=dict)
-    """The selectors that were used least recently first."""
+    """Least recently used selectors first."""
 
-    def drawn(self, each: ResourceSlice, work_out: Callable[[ResourceSlice], tuple[Drawn, ...]]) -> tuple[Drawn, ...]:
+    def drawn(self, each: ResourceSlice, compute: Callable[[ResourceSlice], tuple[Drawn, ...]]) -> tuple[Drawn, ...]:
         """Give what the devices of a slice draw, in their order."""
         found = self._drawn.get(id(each))
         if found is None or found[0] is not each:
-            found = self._drawn[id(each)] = (each, work_out(each))
+            found = self._drawn[id(each)] = (each, compute(each))
         return found[1]
 
     def knows(self, key: Selectors, each: ResourceSlice) -> bool:
-        """Whether it was worked out which devices of a slice selectors match."""
+        """Whether the matches of selectors on a slice are known."""
         kept = self._matched.get(key)
         return kept is not None and id(each) in kept.slices
 
     def unknown(self, key: Selectors, slices: Sequence[ResourceSlice]) -> list[ResourceSlice]:
-        """Give those of some slices that selectors were not put to; these selectors count as used."""
+        """Give the slices without results of selectors; these selectors count as used."""
         kept = self._used(key)
         return [each for each in slices if id(each) not in kept.slices] if len(kept.slices) else list(slices)
 
-    def matched(self, key: Selectors, each: ResourceSlice, work_out: Callable[[ResourceSlice], Matched]) -> Matched:
+    def matched(self, key: Selectors, each: ResourceSlice, compute: Callable[[ResourceSlice], Matched]) -> Matched:
         """Give the devices of a slice that selectors match, or fail on."""
         kept = self._matched.get(key)
         found = kept.slices.get(id(each)) if kept is not None else None
-        return self.note(key, each, work_out(each)) if found is None else found[1]
+        return self.note(key, each, compute(each)) if found is None else found[1]
 
     def note(self, key: Selectors, each: ResourceSlice, matched: Matched) -> Matched:
-        """Remember the devices of a slice that selectors match."""
+        """Store the devices of a slice that selectors match."""
         kept = self._used(key)
         if id(each) not in kept.slices:
             kept.bytes += _ENTRY + _MATCH * len(matched)
@@ -97,12 +97,12 @@ class SliceCache:
         return matched
 
     def match_count(self, key: Selectors) -> int:
-        """Give how many devices selectors match, of those that they were put to."""
+        """Count the devices that selectors are known to match."""
         kept = self._matched.get(key)
         return (kept.bytes - _ENTRY * len(kept.slices)) // _MATCH if kept is not None else 0
 
     def is_compiled(self, key: Selectors) -> bool:
-        """Whether selectors were compiled before: it costs nothing again while they are in use."""
+        """Whether selectors were compiled before, so that they cost nothing again."""
         kept = self._matched.get(key)
         return kept is not None and kept.is_compiled
 
@@ -111,7 +111,7 @@ class SliceCache:
         self._used(key).is_compiled = True
 
     def keep(self, slices: Iterable[ResourceSlice]) -> None:
-        """Forget slices that are not there any more."""
+        """Forget all slices but these."""
         present = {id(each) for each in slices}
         self._drawn = {key: found for key, found in self._drawn.items() if key in present}
         for kept in self._matched.values():
@@ -122,11 +122,11 @@ class SliceCache:
 
     @property
     def bytes(self) -> int:
-        """Estimate the bytes of selectors and of what they came to."""
+        """Estimate the bytes of selectors and results."""
         return sum(bytes_of(key) + kept.bytes for key, kept in self._matched.items())
 
     def trim(self) -> None:
-        """Forget the selectors that were used least recently while there is too much."""
+        """Forget least recently used selectors until the rest fits `most_bytes`."""
         sizes = {key: bytes_of(key) + kept.bytes for key, kept in self._matched.items()}
         total = sum(sizes.values())
         for key in tuple(self._matched):
@@ -136,7 +136,7 @@ class SliceCache:
             del self._matched[key]
 
     def learned(self, slices: Sequence[ResourceSlice]) -> tuple[Learned, ...]:
-        """Give what was worked out since the last time."""
+        """Give the results since the last call."""
         position = {id(each): number for number, each in enumerate(slices)}
         found = []
         for key, kept in self._matched.items():
@@ -148,7 +148,7 @@ class SliceCache:
         return tuple(found)
 
     def learn(self, learned: Iterable[Learned], slices: Sequence[ResourceSlice]) -> None:
-        """Take over what another process worked out on the same slices."""
+        """Store the results of another process on the same slices."""
         for each in learned:
             key = (each.class_selectors, each.selectors)
             for number, matched in each.results:

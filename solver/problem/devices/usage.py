@@ -1,7 +1,4 @@
-"""What of the devices is taken: by allocations of every claim in the cluster, whoever made them.
-
-What is left of every budget: the layout's totals less the usage of today.
-"""
+"""Devices in use by allocations of all claims, whichever scheduler made them, and what is left of every budget."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -17,8 +14,8 @@ class ClaimUsage(NamedTuple):
     """
     What one claim holds, as record indices; results with admin access hold nothing.
 
-    A result with a share id is a share, one without holds the device alone, whatever the device says today.
-    `absent` are devices that no slice publishes for a node of today.
+    A result with a share id is a share. A result without holds the device alone, whatever its slice says now. `absent`
+    are devices without a record: no slice publishes them for an existing node.
     """
 
     claim: Claim
@@ -42,7 +39,7 @@ class Usage:
     drawn: dict[CounterId, int] = field(default_factory=dict)
 
     def is_held(self, record: int) -> bool:
-        """Whether anybody uses a device, alone or with others."""
+        """Whether a device is in use, exclusively or shared."""
         return record in self.exclusive or record in self.shared
 
 
@@ -50,8 +47,8 @@ def count(inventory: Inventory, snapshot: Snapshot, kept: dict[int, ClaimUsage])
     """
     Count every allocation.
 
-    `kept` remembers holdings under the identity of claims for as long as the inventory is the same: content of an
-    allocation never changes in place.
+    `kept` caches the usage of claims by identity, as long as the inventory is the same: the content of an allocation
+    never changes in place.
     """
     usage = Usage()
     for claim in snapshot.claims:
@@ -92,7 +89,7 @@ def _holding(inventory: Inventory, claim: Claim) -> ClaimUsage:
 def _drawn(
     inventory: Inventory, usage: Usage, remembered: Mapping[DeviceId, tuple[tuple[CounterId, int], ...]]
 ) -> dict[CounterId, int]:
-    """What used devices take of counters: as remembered, else as published (slices may change under them)."""
+    """Sum what used devices take of counters: as recorded at allocation, else as published now."""
     drawn: defaultdict[CounterId, int] = defaultdict(int)
     if not inventory.budgets:
         return drawn
@@ -100,7 +97,7 @@ def _drawn(
     for device in devices | usage.absent:
         taken = remembered.get(device, inventory.draws.get(device))
         if taken is None:
-            # Nobody knows what it took of the pool's counters: none of them can be counted on.
+            # It is not known what the device took: none of its pool's counters can be relied on.
             taken = tuple((each, amount) for each, amount in inventory.budgets.items() if each[:2] == device[:2])
         for counter, amount in taken:
             drawn[counter] += amount
@@ -108,7 +105,7 @@ def _drawn(
 
 
 class _Ledger:
-    """Nano-unit totals per node, copied only for nodes where something is in use."""
+    """Nano-unit totals per node, copied only for nodes with devices in use."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
@@ -154,7 +151,7 @@ def states(layout: Layout, inventory: Inventory, usage: Usage) -> tuple[list[tup
 
 
 def _held(kind: DeviceType) -> int:
-    """Units by which an exclusive holder lowers the gate: one device, or all of a shareable one."""
+    """Units by which an exclusive allocation lowers the gate: one device, or all of a shareable one."""
     return OPEN if kind.is_shareable else 1
 
 
@@ -164,7 +161,7 @@ def _type_at(layout: Layout, place: tuple[int, int]) -> DeviceType:
 
 
 def _take_share(ledger: _Ledger, node: int, kind: DeviceType, consumed: dict[str, int]) -> None:
-    """A share on a device that is exclusive today blocks it: an overlap would give it out twice (k/k#140797)."""
+    """A share of a device that is exclusive now blocks it: otherwise it could be given out twice (k/k#140797)."""
     if not kind.is_shareable:
         ledger.take(node, kind.gate, 1)
         return
@@ -174,7 +171,7 @@ def _take_share(ledger: _Ledger, node: int, kind: DeviceType, consumed: dict[str
 
 
 def _is_overcommitted(record: DeviceRecord, consumed: dict[str, int]) -> bool:
-    """Whether shares take more than a device publishes today: then it takes no share more, not even one of nothing."""
+    """Whether shares take more than a device publishes now: then it gets no further share, not even an empty one."""
     return any(consumed.get(name, 0) > capacity.value.nano for name, capacity in record.device.capacities)
 
 
@@ -183,7 +180,7 @@ def _scaled(totals: list[int] | tuple[int, ...], scales: list[int] | tuple[int, 
 
 
 def whole_nodes(inventory: Inventory, usage: Usage) -> Mask:
-    """Mark nodes that have devices of their own, none of them in use."""
+    """Mark nodes with devices that only they can use, none of them in use."""
     mask = inventory.has_devices.copy()
     records = inventory.records
     used = {records[index].home for index in (*usage.exclusive, *usage.shared)} - {-1}

@@ -1,8 +1,11 @@
 """
-Rules between pods over places: host ports, pod affinity and anti-affinity, topology spread.
+Rules between pods over topology domains: host ports, pod affinity and anti-affinity, topology spread.
 
-In the order of use: `audience` (whom terms select, asked once per kind of pod), `residents` (what runs where),
-`topology` (nodes by the value of a label), `refusals` (what running pods rule out, node by node), `ports`, `apart`,
-`together` and `spreads` (what pods of a batch demand of each other, as data for greedy and model), `circle` (all of it,
-for `prepare`). Batches without such rules, beside no running pods that have some, pay for one look at each pod.
+- `pod_keys`: selectors of terms and constraints, numbered, and the key of pods that are equal for these rules;
+- `inter_pod_context`: running pods by label, host ports, and nodes by the value of a topology key;
+- `exclusions`: the nodes that running pods rule out for a pod, with kube-scheduler's reasons;
+- `affinity_rules`: the rules between pods of one batch, as data for greedy and model;
+- `rules`: all of it, for `prepare`.
+
+A batch without such rules, beside running pods without required anti-affinity, costs one look at each pod.
 """

@@ -1,8 +1,8 @@
-"""Required pod affinity between pods of one batch.
+"""
+Required pod affinity, pod anti-affinity and topology spread between the pods of one batch.
 
-Required pod anti-affinity between pods of one batch.
-
-Topology spread constraints that must hold, over running pods and pods of a batch.
+Each kind becomes data over classes of pods and topology domains, which greedy and model keep. What running pods forbid
+or require by themselves is not here: `exclusions` takes those nodes away before.
 """
 
 from collections import defaultdict
@@ -24,10 +24,10 @@ ANTI_AFFINITY = "pod anti-affinity"
 @dataclass(frozen=True, slots=True, eq=False)
 class AntiAffinityRule:
     """
-    No pod of `holders` shares a domain with another one that is of `wanted`, nor the other way round.
+    No pod of the classes `holders` shares a domain with another pod of the classes `wanted`.
 
-    Both are classes; one may be in both, and then two pods of it keep apart too. Running pods are no part of it: what
-    they forbid is known beforehand. `reason` says why, for one node, where that is no anti-affinity.
+    A class may be in both; then two pods of it share no domain either. `reason` is the reason for one node where the
+    rule does not come from pod anti-affinity.
     """
 
     topology: Topology
@@ -37,21 +37,21 @@ class AntiAffinityRule:
 
 
 def anti_affinity_rules(
-    stances: Mapping[int, InterPodKey], sizes: Mapping[int, int], around: InterPodContext, reason: Reason
+    interpod_keys: Mapping[int, InterPodKey], sizes: Mapping[int, int], context: InterPodContext, reason: Reason
 ) -> tuple[list[AntiAffinityRule], list[Limit]]:
-    """Give the rules between classes; a limit of one per domain where those that hold a term are those it is about."""
+    """Give the rules between classes; a term that selects just the classes that hold it becomes a limit instead."""
     rules: list[AntiAffinityRule] = []
     limits: list[Limit] = []
-    members = classes_by_selector(stances)
+    members = classes_by_selector(interpod_keys)
     holders: defaultdict[tuple[str, int], set[int]] = defaultdict(set)
-    for pod_class, stance in stances.items():
-        for term in stance.anti_affinity:
-            holders[term.topology_key, around.audiences.number(term_selector(term))].add(pod_class)
-    for (key, audience), holding in holders.items():
-        wanted = members.get(audience, frozenset())
+    for pod_class, interpod_key in interpod_keys.items():
+        for term in interpod_key.anti_affinity:
+            holders[term.topology_key, context.selector_index.number(term_selector(term))].add(pod_class)
+    for (key, pod_selector), holding in holders.items():
+        wanted = members.get(pod_selector, frozenset())
         if not wanted or _sum(sizes, wanted | holding) < 2:  # noqa: PLR2004 - two pods at least
             continue
-        topology = around.topologies.of(key)
+        topology = context.topologies.of(key)
         if wanted == holding:
             takes = dict.fromkeys(sorted(wanted), 1)
             limits.append(Limit(ANTI_AFFINITY, topology.domain_of, (1,) * topology.count, takes, reason))
@@ -70,11 +70,11 @@ SPREAD = "topology spread"
 @dataclass(frozen=True, slots=True, eq=False)
 class SpreadRule:
     """
-    Where a pod of `bound` is placed, its domain has at most `max_skew` more than the domain with least.
+    A domain with a pod of the classes `bound` has at most `max_skew` matching pods more than the domain with fewest.
 
-    Counted are pods of the constraint's audience on nodes of `counted`: `existing` by domain, and pods of the classes
-    `wanted`. The least is taken over `eligible` domains, and is none at all where `is_floor_zero` says that there are
-    fewer of them than the constraint wants.
+    Matching pods are counted on the nodes of `counted`: `existing` running ones by domain, and pods of the classes
+    `wanted`. The fewest is taken over the `eligible` domains. It counts as zero (`is_floor_zero`) where there are fewer
+    eligible domains than minDomains.
     """
 
     topology: Topology
@@ -87,7 +87,7 @@ class SpreadRule:
     wanted: frozenset[int]
 
     def least(self, counts: Domains) -> int:
-        """Give the count that others are measured against."""
+        """Give the count of the domain with fewest pods."""
         return 0 if self.is_floor_zero else int(counts[self.eligible].min())
 
 
@@ -95,28 +95,28 @@ class _Key(NamedTuple):
     constraint: SpreadConstraint
     namespace: str
     keys: tuple[str, ...]
-    honoured: NodeInclusionPolicy
+    inclusion: NodeInclusionPolicy
 
 
 def spread_rules(
-    stances: Mapping[int, InterPodKey], pods: Mapping[int, Pod], around: InterPodContext
+    interpod_keys: Mapping[int, InterPodKey], pods: Mapping[int, Pod], context: InterPodContext
 ) -> Iterator[SpreadRule]:
     """
-    Give one rule for all classes of the same constraint and view of nodes; `pods` has one of each class.
+    Give one rule for all classes with the same constraint and the same counted nodes; `pods` has one of each class.
 
-    A selector without requirements counts nobody that runs, as kube-scheduler has it, and so it never refuses.
+    An empty selector counts no running pod, as in kube-scheduler, and therefore never refuses a node.
     """
     found: dict[_Key, set[int]] = {}
-    for pod_class, stance in stances.items():
-        keys = tuple(sorted({each.topology_key for each in stance.spread}))
-        for constraint in stance.spread:
+    for pod_class, interpod_key in interpod_keys.items():
+        keys = tuple(sorted({each.topology_key for each in interpod_key.spread}))
+        for constraint in interpod_key.spread:
             if constraint.selector is not None and constraint.selector.requirements:
-                key = _Key(constraint, stance.namespace, keys, _honoured(constraint, pods[pod_class]))
+                key = _Key(constraint, interpod_key.namespace, keys, _honoured(constraint, pods[pod_class]))
                 found.setdefault(key, set()).add(pod_class)
-    members = classes_by_selector(stances)
+    members = classes_by_selector(interpod_keys)
     for key, bound in found.items():
-        number = around.audiences.number(spread_selector(key.constraint, key.namespace))
-        yield _rule(key, frozenset(bound), members.get(number, frozenset()), around)
+        number = context.selector_index.number(spread_selector(key.constraint, key.namespace))
+        yield _rule(key, frozenset(bound), members.get(number, frozenset()), context)
 
 
 def _honoured(constraint: SpreadConstraint, pod: Pod) -> NodeInclusionPolicy:
@@ -127,13 +127,13 @@ def _honoured(constraint: SpreadConstraint, pod: Pod) -> NodeInclusionPolicy:
     )
 
 
-def _rule(key: _Key, bound: frozenset[int], wanted: frozenset[int], around: InterPodContext) -> SpreadRule:
+def _rule(key: _Key, bound: frozenset[int], wanted: frozenset[int], context: InterPodContext) -> SpreadRule:
     constraint = key.constraint
-    topology = around.topologies.of(constraint.topology_key)
-    counted = around.willing(key.honoured)
+    topology = context.topologies.of(constraint.topology_key)
+    counted = context.included_nodes(key.inclusion)
     for each in key.keys:
-        counted = counted & around.topologies.of(each).has_key
-    staying = around.counts(spread_selector(constraint, key.namespace)).staying
+        counted = counted & context.topologies.of(each).has_key
+    staying = context.counts(spread_selector(constraint, key.namespace)).staying
     eligible = topology.of_nodes(counted)
     return SpreadRule(
         topology=topology,
@@ -153,11 +153,11 @@ AFFINITY = "pod affinity"
 @dataclass(frozen=True, slots=True, eq=False)
 class AffinityRule:
     """
-    Pods of `members` are, for each term, in a domain with a pod that all their terms are about.
+    A pod of the classes `members` is, for each of their terms, in a domain with a pod that all the terms select.
 
-    Such are running pods (`supported` marks domains that have one, by term), pods of `supporters`, and what is placed
-    of `seeds`: members that are in their own audience. The first of those supports itself where `may_seed` says that no
-    running pod would do anywhere; it may not do so twice.
+    Such pods are running ones (`supported` marks their domains, by term), pods of the classes `supporters`, and placed
+    pods of `seeds`: members that their own terms select. Where no running pod matches anywhere (`may_seed`), the first
+    seed needs no other pod, as in kube-scheduler; only one pod may use this exception.
     """
 
     topologies: tuple[Topology, ...]
@@ -169,37 +169,37 @@ class AffinityRule:
 
     @property
     def is_settled(self) -> bool:
-        """Whether no pod of the batch changes anything: running pods alone decide."""
+        """Whether running pods alone decide."""
         return not self.supporters and not (self.may_seed and self.seeds)
 
     def nodes(self, supported: tuple[Mask, ...]) -> Mask:
-        """Nodes whose domains are all among those that are supported."""
+        """Nodes whose domain is supported for every term."""
         mask: Mask = np.ones(len(self.topologies[0].domain_of), dtype=np.bool_)
         for topology, domains in zip(self.topologies, supported, strict=True):
             mask = mask & topology.nodes_in(domains)
         return mask
 
     def with_keys(self) -> Mask:
-        """Nodes that have the label of every term."""
+        """Nodes that have the topology key of every term."""
         mask: Mask = np.ones(len(self.topologies[0].domain_of), dtype=np.bool_)
         for topology in self.topologies:
             mask = mask & topology.has_key
         return mask
 
 
-def affinity_rules_of(stances: Mapping[int, InterPodKey], around: InterPodContext) -> Iterator[AffinityRule]:
-    """Give one rule for all classes of the same terms, whether pods of the batch matter to it or not."""
-    found = classes_by_selector(stances)
+def affinity_rules_of(interpod_keys: Mapping[int, InterPodKey], context: InterPodContext) -> Iterator[AffinityRule]:
+    """Give one rule for all classes with the same terms, also where running pods alone decide."""
+    found = classes_by_selector(interpod_keys)
     members: defaultdict[tuple[PodTerm, ...], set[int]] = defaultdict(set)
-    for pod_class, stance in stances.items():
-        if stance.affinity:
-            members[stance.affinity].add(pod_class)
+    for pod_class, interpod_key in interpod_keys.items():
+        if interpod_key.affinity:
+            members[interpod_key.affinity].add(pod_class)
     for terms, those in members.items():
         wanted = tuple(dict.fromkeys(map(term_selector, terms)))
-        numbers = {around.audiences.number(each) for each in wanted}
+        numbers = {context.selector_index.number(each) for each in wanted}
         matching = frozenset.intersection(*(found.get(each, frozenset()) for each in numbers))
-        places = tuple(around.topologies.of(term.topology_key) for term in terms)
-        occupied = around.counts(*wanted).all > 0
+        places = tuple(context.topologies.of(term.topology_key) for term in terms)
+        occupied = context.counts(*wanted).all > 0
         supported = tuple(each.of_nodes(occupied) for each in places)
         yield AffinityRule(
             topologies=places,

@@ -1,4 +1,4 @@
-"""What running pods, and the labels of nodes, rule out for a pod: nodes, with the reason in kube-scheduler's words."""
+"""Nodes that running pods and node labels rule out for a pod, with kube-scheduler's reasons."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -28,33 +28,33 @@ UNLABELLED: Final = _reason(
 
 
 class ExcludedNodes(NamedTuple):
-    """Nodes that are ruled out, and why."""
+    """Nodes that are ruled out, and the reason."""
 
     nodes: Mask
     reason: Reason
 
 
 def exclusions_of(
-    stance: InterPodKey, around: InterPodContext, held: dict[int, list[PodTerm]]
+    interpod_key: InterPodKey, context: InterPodContext, held: dict[int, list[PodTerm]]
 ) -> Iterator[ExcludedNodes]:
     """
-    Give what is ruled out whatever the batch does, in the order in which kube-scheduler looks.
+    Give the nodes that are ruled out whatever the batch does, in the order of kube-scheduler's filters.
 
-    `held` are the terms by which running pods keep others away, by the number of whom they are about.
+    `held` are the anti-affinity terms of running pods, by the number of their selector.
     """
-    if stance.host_ports:
-        yield ExcludedNodes(_ports_taken(stance, around), PORTS)
-    for constraint in stance.spread:
-        yield ExcludedNodes(~around.topologies.of(constraint.topology_key).has_key, UNLABELLED)
-    for term in stance.affinity:
-        yield ExcludedNodes(~around.topologies.of(term.topology_key).has_key, AFFINITY)
-    for term in stance.anti_affinity:
-        topology = around.topologies.of(term.topology_key)
+    if interpod_key.host_ports:
+        yield ExcludedNodes(_ports_taken(interpod_key, context), PORTS)
+    for constraint in interpod_key.spread:
+        yield ExcludedNodes(~context.topologies.of(constraint.topology_key).has_key, UNLABELLED)
+    for term in interpod_key.affinity:
+        yield ExcludedNodes(~context.topologies.of(term.topology_key).has_key, AFFINITY)
+    for term in interpod_key.anti_affinity:
+        topology = context.topologies.of(term.topology_key)
         yield ExcludedNodes(
-            topology.nodes_in(topology.of_nodes(around.counts(term_selector(term)).all > 0)), ANTI_AFFINITY
+            topology.nodes_in(topology.of_nodes(context.counts(term_selector(term)).all > 0)), ANTI_AFFINITY
         )
-    for key, nodes in _held(stance, around, held).items():
-        topology = around.topologies.of(key)
+    for key, nodes in _held(interpod_key, context, held).items():
+        topology = context.topologies.of(key)
         yield ExcludedNodes(topology.nodes_in(topology.of_nodes(nodes)), EXISTING)
 
 
@@ -75,20 +75,20 @@ def narrowed(verdicts: NodeVerdicts, found: Iterable[ExcludedNodes]) -> NodeVerd
     return NodeVerdicts(allowed, (*verdicts.reasons, *added))
 
 
-def _ports_taken(stance: InterPodKey, around: InterPodContext) -> Mask:
-    mask = np.zeros(len(around.residents.node_index), dtype=np.bool_)
-    mask[list(around.residents.ports.nodes(stance.host_ports))] = True
+def _ports_taken(interpod_key: InterPodKey, context: InterPodContext) -> Mask:
+    mask = np.zeros(len(context.running.node_index), dtype=np.bool_)
+    mask[list(context.running.ports.nodes(interpod_key.host_ports))] = True
     return mask
 
 
-def _held(stance: InterPodKey, around: InterPodContext, held: dict[int, list[PodTerm]]) -> dict[str, Mask]:
-    """Give the nodes of running pods that keep a pod away, by topology key: there are few keys, however many terms."""
+def _held(interpod_key: InterPodKey, context: InterPodContext, held: dict[int, list[PodTerm]]) -> dict[str, Mask]:
+    """Give the nodes of running pods whose anti-affinity selects a pod, by topology key: keys are few, terms many."""
     found: defaultdict[str, set[int]] = defaultdict(set)
-    for number in stance.audiences & held.keys():
+    for number in interpod_key.selected_by & held.keys():
         for term in held[number]:
-            found[term.topology_key] |= around.residents.holders[term]
+            found[term.topology_key] |= context.running.holders[term]
     masks = {}
     for key in sorted(found):
-        masks[key] = np.zeros(len(around.residents.node_index), dtype=np.bool_)
+        masks[key] = np.zeros(len(context.running.node_index), dtype=np.bool_)
         masks[key][list(found[key])] = True
     return masks

@@ -1,8 +1,8 @@
-"""What rules between pods are worked out from: nodes, running pods, and whom terms are about.
+"""
+What inter-pod rules are computed from: running pods by label, host ports in use, and topology domains of nodes.
 
-Pods that hold a node, as far as other pods' rules look at them.
-
-Nodes by the value of a label: the domains that topology keys make.
+`RunningPods` answers how many pods a selector selects on each node; `Topology` are the domains of one topology key.
+Both are kept from one solve to the next in `InterPodCache`; `InterPodContext` adds the selectors of one batch.
 """
 
 from collections import defaultdict
@@ -13,21 +13,81 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from solver.domain import NodeSelector, Pod, PodTerm, Toleration
+from solver.domain import ANY_ADDRESS, EVERY_PORT, HostPort, NodeSelector, Pod, PodTerm, Reason, Toleration
 from solver.feasibility import node_fit
 from solver.feasibility.selector_index import Described, Matcher, Selection
 from solver.problem.bounded_cache import MIB, BoundedCache
 from solver.problem.devices.inventory import Inventory, Mask
-from solver.problem.inter_pod.host_ports import UsedHostPorts
 from solver.problem.inter_pod.pod_keys import Labels, PodSelector, PodSelectorIndex, anchor
-from solver.problem.limits import NO_DOMAIN, Domains
+from solver.problem.limits import NO_DOMAIN, Domains, Limit, per_node
 from solver.problem.node_matching import NodeMatcher
+
+PortKey = tuple[str, int]
+"""Protocol and number."""
+
+
+@dataclass(slots=True, eq=False)
+class UsedHostPorts:
+    """Nodes where a port is in use, by protocol, number and address; a port on 0.0.0.0 takes every address."""
+
+    _by_port: dict[PortKey, dict[str, set[int]]] = field(default_factory=dict)
+    _at_all: dict[PortKey, set[int]] = field(default_factory=dict)
+    _closed: set[int] = field(default_factory=set)
+    """Nodes where it is not known which ports are in use."""
+
+    def add(self, port: HostPort, node: int) -> None:
+        """Add a port that is in use on a node."""
+        if port == EVERY_PORT:
+            self._closed.add(node)
+            return
+        key = (port.protocol, port.port)
+        self._by_port.setdefault(key, {}).setdefault(port.address, set()).add(node)
+        self._at_all.setdefault(key, set()).add(node)
+
+    def nodes(self, ports: Iterable[HostPort]) -> set[int]:
+        """Give the nodes where one of some ports (at least one) is not free."""
+        found = set(self._closed)
+        for port in ports:
+            key = (port.protocol, port.port)
+            if port.address == ANY_ADDRESS:
+                found |= self._at_all.get(key, set())
+                continue
+            by_address = self._by_port.get(key, {})
+            found |= by_address.get(port.address, set()) | by_address.get(ANY_ADDRESS, set())
+        return found
+
+
+def host_port_limits(
+    asked: Iterable[tuple[int, tuple[HostPort, ...]]], sizes: Mapping[int, int], node_count: int, reason: Reason
+) -> Iterator[Limit]:
+    """
+    Give the limits that keep pods of a batch, by class, from taking the same port of a node.
+
+    Ports that the same classes take are one limit, and a port that a single pod takes is none.
+    """
+    takers = [each for each in _takers(asked) if sum(sizes[taker] for taker in each) > 1]
+    nodes, one_each = per_node(node_count), (1,) * node_count
+    for each in dict.fromkeys(takers):
+        yield Limit("host ports", nodes, one_each, dict.fromkeys(sorted(each), 1), reason)
+
+
+def _takers(asked: Iterable[tuple[int, tuple[HostPort, ...]]]) -> Iterator[frozenset[int]]:
+    """Give the classes that take a port, for each address; a port on 0.0.0.0 counts for every address."""
+    by_port: defaultdict[PortKey, defaultdict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+    for pod_class, ports in asked:
+        for each in ports:
+            by_port[each.protocol, each.port][each.address].add(pod_class)
+    for by_address in by_port.values():
+        everywhere = by_address.pop(ANY_ADDRESS, set())
+        for takers in by_address.values() or (everywhere,):
+            yield frozenset(takers | everywhere)
+
 
 _MOST_BYTES: Final = 16 * MIB
 
 
 class LabelledPods(NamedTuple):
-    """Residents with the same namespace and labels: their nodes, and the nodes of those that are not being deleted."""
+    """Running pods with equal namespace and labels: their nodes, and the nodes of those that are not being deleted."""
 
     labels: dict[str, str]
     nodes: list[int]
@@ -36,24 +96,24 @@ class LabelledPods(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Namespace:
-    """Kin of one namespace, also by each of their labels."""
+    """Running pods of one namespace by their labels, and by each single label."""
 
-    kin: dict[Labels, LabelledPods] = field(default_factory=dict)
+    by_labels: dict[Labels, LabelledPods] = field(default_factory=dict)
     by_pair: dict[tuple[str, str], list[LabelledPods]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, pod: Pod, node: int) -> None:
-        kin = self.kin.get(pod.labels)
-        if kin is None:
-            kin = self.kin[pod.labels] = LabelledPods(dict(pod.labels), [], [])
+        alike = self.by_labels.get(pod.labels)
+        if alike is None:
+            alike = self.by_labels[pod.labels] = LabelledPods(dict(pod.labels), [], [])
             for pair in pod.labels:
-                self.by_pair[pair].append(kin)
-        kin.nodes.append(node)
+                self.by_pair[pair].append(alike)
+        alike.nodes.append(node)
         if not pod.is_deleting:
-            kin.staying.append(node)
+            alike.staying.append(node)
 
 
 class PodCounts(NamedTuple):
-    """Residents of an audience per node: all of them, and those that are not being deleted."""
+    """Selected running pods per node: all, and those that are not being deleted."""
 
     all: Domains
     staying: Domains
@@ -62,10 +122,10 @@ class PodCounts(NamedTuple):
 @dataclass(slots=True, eq=False)
 class RunningPods:
     """
-    Running pods on nodes that there are.
+    Running pods on existing nodes.
 
-    `holders` are the nodes of those with required anti-affinity, by term; `ports` those of host ports; `pulling` are
-    those that want others near or far. Who is in an audience is found out when it is asked for.
+    `holders` are the nodes of pods with required anti-affinity, by term. `ports` are host ports in use. `pulling` are
+    pods with affinity terms that count as preferences for new pods. Pods are indexed by label at the first `counts`.
     """
 
     pods: tuple[Pod, ...]
@@ -78,7 +138,7 @@ class RunningPods:
 
     @classmethod
     def of(cls, pods: tuple[Pod, ...], node_index: Mapping[str, int]) -> "RunningPods":
-        """Note what running pods forbid others, in one pass."""
+        """Collect what running pods forbid others, in one pass."""
         found = cls(pods, node_index)
         for pod in pods:
             if pod.anti_affinity or pod.host_ports:
@@ -97,26 +157,26 @@ class RunningPods:
             self.ports.add(port, node)
 
     def keep_away(self, pod: Described) -> bool:
-        """Whether the anti-affinity of one of them is about a pod, wherever that may be."""
+        """Whether the required anti-affinity of some running pod selects a pod."""
         if self._terms is None:
             self._terms = Selection()
             for term in self.holders:
                 self._terms.add(term, term.namespaces, term.namespace_selector, term.selector)
         return next(self._terms.about(pod), None) is not None
 
-    def counts(self, wanted: tuple[PodSelector, ...], audiences: PodSelectorIndex) -> PodCounts:
-        """Count the residents that are in every one of some audiences (at least one) on each node."""
+    def counts(self, wanted: tuple[PodSelector, ...], selector_index: PodSelectorIndex) -> PodCounts:
+        """Count the running pods that every one of some selectors (at least one) selects, on each node."""
         nodes: list[int] = []
         staying: list[int] = []
-        for kin in self._members(wanted, audiences):
-            nodes += kin.nodes
-            staying += kin.staying
+        for each in self._members(wanted, selector_index):
+            nodes += each.nodes
+            staying += each.staying
         return PodCounts(self._per_node(nodes), self._per_node(staying))
 
     def _per_node(self, nodes: list[int]) -> Domains:
         return np.bincount(np.array(nodes, dtype=np.int64), minlength=len(self.node_index)).astype(np.int64)
 
-    def _members(self, wanted: tuple[PodSelector, ...], audiences: PodSelectorIndex) -> Iterator[LabelledPods]:
+    def _members(self, wanted: tuple[PodSelector, ...], selector_index: PodSelectorIndex) -> Iterator[LabelledPods]:
         selectors = [each.selector for each in wanted if each.selector is not None]
         if len(selectors) < len(wanted):
             return
@@ -125,13 +185,13 @@ class RunningPods:
         pinned = min(filter(None, map(anchor, selectors)), key=lambda each: len(each[1]), default=None)
         matchers = [Matcher(each.requirements) for each in selectors]
         for name, namespace in self._namespaces.items():
-            if not all(audiences.includes(each, name) for each in wanted):
+            if not all(selector_index.includes(each, name) for each in wanted):
                 continue
-            tried: Iterable[LabelledPods] = namespace.kin.values()
+            tried: Iterable[LabelledPods] = namespace.by_labels.values()
             if pinned is not None:
                 key, values = pinned
-                tried = (kin for value in dict.fromkeys(values) for kin in namespace.by_pair.get((key, value), ()))
-            yield from (kin for kin in tried if all(each.holds(kin.labels) for each in matchers))
+                tried = (alike for value in dict.fromkeys(values) for alike in namespace.by_pair.get((key, value), ()))
+            yield from (each for each in tried if all(matcher.holds(each.labels) for matcher in matchers))
 
     def _indexed(self) -> dict[str, _Namespace]:
         found: dict[str, _Namespace] = {}
@@ -156,20 +216,20 @@ class Topology:
         return mask
 
     def of_nodes(self, nodes: Mask) -> Mask:
-        """Domains that have at least one of some nodes."""
+        """Mark the domains that have at least one of some nodes."""
         found = np.zeros(self.count, dtype=np.bool_)
         found[self.domain_of[nodes & self.has_key]] = True
         return found
 
     def nodes_in(self, domains: Mask) -> Mask:
-        """Nodes that are in one of some domains."""
+        """Mark the nodes that are in one of some domains."""
         if not self.count:
             return np.zeros(len(self.domain_of), dtype=np.bool_)
         mask: Mask = domains[self.domain_of] & self.has_key
         return mask
 
     def summed(self, per_node: Domains) -> Domains:
-        """Add up a number per node over each domain."""
+        """Sum a number per node over each domain."""
         has = self.has_key
         counted = np.bincount(self.domain_of[has], weights=per_node[has], minlength=self.count)
         return counted.astype(np.int64)
@@ -177,15 +237,15 @@ class Topology:
 
 @dataclass(slots=True, eq=False)
 class Topologies:
-    """Topologies by key, each made when it is first asked for."""
+    """Topologies by topology key, each built at its first use."""
 
     labels: tuple[Mapping[str, str], ...]
     found: BoundedCache[str, Topology] = field(default_factory=partial(BoundedCache, _MOST_BYTES))
     keys: frozenset[str] = field(init=False)
-    """Those that any node has."""
+    """Labels that some node has."""
 
     def __post_init__(self) -> None:
-        """Note the keys; of labels that no node has users may name as many as they like."""
+        """Collect the labels of nodes: a topology key that no node has is not cached."""
         self.keys = frozenset[str]().union(*self.labels)
 
     def of(self, key: str) -> Topology:
@@ -203,7 +263,7 @@ class Topologies:
 
 
 class NodeInclusionPolicy(NamedTuple):
-    """What a spread constraint honours of what its pod says of nodes; None: it does not."""
+    """What a spread constraint honours of its pod (nodeAffinityPolicy, nodeTaintsPolicy); None where it ignores it."""
 
     node_selector: tuple[tuple[str, str], ...] | None = None
     required_affinity: NodeSelector | None = None
@@ -212,21 +272,21 @@ class NodeInclusionPolicy(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class InterPodCache:
-    """What holds as long as the nodes do, and the running pods as they were last."""
+    """What stays valid while nodes do not change, and the running pods of the last snapshot."""
 
-    stock: Inventory
-    judge: NodeMatcher
+    inventory: Inventory
+    node_matcher: NodeMatcher
     topologies: Topologies
-    residents: RunningPods
-    willing: BoundedCache[NodeInclusionPolicy, Mask] = field(default_factory=partial(BoundedCache, _MOST_BYTES))
+    running: RunningPods
+    included_nodes: BoundedCache[NodeInclusionPolicy, Mask] = field(default_factory=partial(BoundedCache, _MOST_BYTES))
 
 
 @dataclass(slots=True, eq=False)
 class InterPodContext:
-    """One batch's view of nodes, running pods and audiences."""
+    """Nodes, running pods and the selectors of one batch."""
 
     memory: InterPodCache
-    audiences: PodSelectorIndex
+    selector_index: PodSelectorIndex
     _counts: dict[tuple[PodSelector, ...], PodCounts] = field(default_factory=dict)
 
     @property
@@ -235,29 +295,29 @@ class InterPodContext:
         return self.memory.topologies
 
     @property
-    def residents(self) -> RunningPods:
+    def running(self) -> RunningPods:
         """Running pods."""
-        return self.memory.residents
+        return self.memory.running
 
     def counts(self, *wanted: PodSelector) -> PodCounts:
-        """Count the running pods that are in every one of some audiences, on each node."""
+        """Count the running pods that every one of some selectors selects, on each node."""
         found = self._counts.get(wanted)
         if found is None:
-            found = self._counts[wanted] = self.residents.counts(wanted, self.audiences)
+            found = self._counts[wanted] = self.running.counts(wanted, self.selector_index)
         return found
 
-    def willing(self, honoured: NodeInclusionPolicy) -> Mask:
-        """Nodes that match what a constraint honours."""
-        found = self.memory.willing.get(honoured)
+    def included_nodes(self, inclusion: NodeInclusionPolicy) -> Mask:
+        """Mark the nodes that a spread constraint counts."""
+        found = self.memory.included_nodes.get(inclusion)
         if found is None:
-            found = self.memory.willing[honoured] = _willing(self.memory, honoured)
+            found = self.memory.included_nodes[inclusion] = _included_nodes(self.memory, inclusion)
         return found
 
 
-def _willing(memory: InterPodCache, honoured: NodeInclusionPolicy) -> Mask:
-    mask = memory.judge.suiting(honoured.node_selector or (), honoured.required_affinity)
-    if honoured.tolerations is not None:
-        tainted = ((index, node.taints) for index, node in enumerate(memory.stock.nodes) if node.taints)
-        refused = [i for i, each in tainted if node_fit.first_untolerated(each, honoured.tolerations) is not None]
+def _included_nodes(memory: InterPodCache, inclusion: NodeInclusionPolicy) -> Mask:
+    mask = memory.node_matcher.suiting(inclusion.node_selector or (), inclusion.required_affinity)
+    if inclusion.tolerations is not None:
+        tainted = ((index, node.taints) for index, node in enumerate(memory.inventory.nodes) if node.taints)
+        refused = [i for i, each in tainted if node_fit.first_untolerated(each, inclusion.tolerations) is not None]
         mask[refused] = False
     return mask

@@ -1,6 +1,8 @@
-"""Whom terms and constraints select, asked once per kind of pod and not once per pod.
+"""
+Selectors of affinity terms and spread constraints, and the part of pod equivalence that inter-pod rules need.
 
-What a pod demands of its neighbours and how theirs see it: all that rules between pods know of it.
+Selectors are numbered once per batch. Which of them select a pod is found once per namespace and set of relevant
+labels, not once per pod.
 """
 
 from collections import defaultdict
@@ -23,17 +25,17 @@ class PodSelector(NamedTuple):
 
 
 def term_selector(term: PodTerm) -> PodSelector:
-    """Whom a term of pod affinity is about."""
+    """Give the selector of a term of pod affinity or anti-affinity."""
     return PodSelector(term.namespaces, term.namespace_selector, term.selector)
 
 
 def spread_selector(constraint: SpreadConstraint, namespace: str) -> PodSelector:
-    """Whom a spread constraint counts: pods of its own pod's namespace."""
+    """Give the selector of a spread constraint, which counts pods of its own namespace."""
     return PodSelector((namespace,), None, constraint.selector)
 
 
 def anchor(selector: LabelSelector) -> tuple[str, tuple[str, ...]] | None:
-    """Give a label and its fewest possible values without which nothing is selected, to look up instead of to try."""
+    """Give the label with the fewest values one of which a pod needs, for a lookup; None where no label is needed."""
     found = (each for each in selector.requirements if each.operator == LabelSelectorOperator.IN)
     fewest = min(found, key=lambda each: len(each.values), default=None)
     return (fewest.key, fewest.values) if fewest is not None else None
@@ -42,9 +44,9 @@ def anchor(selector: LabelSelector) -> tuple[str, tuple[str, ...]] | None:
 @dataclass(slots=True, eq=False)
 class PodSelectorIndex:
     """
-    Audiences by number, and which of them a pod is in.
+    Pod selectors by number, and which of them select a pod.
 
-    `namespaces` are the labels of namespaces; one that is not known has none.
+    `namespaces` are the labels of namespaces; an unknown namespace has none.
     """
 
     namespaces: Mapping[str, Labels]
@@ -53,20 +55,20 @@ class PodSelectorIndex:
     _keys: set[str] = field(default_factory=set)
     _seen: dict[tuple[str, Labels], frozenset[int]] = field(default_factory=dict)
 
-    def number(self, audience: PodSelector) -> int:
-        """Give an audience's number; all have to be known before the first pod is asked about."""
-        found = self.numbers.get(audience)
+    def number(self, pod_selector: PodSelector) -> int:
+        """Give the number of a selector; all have to be numbered before the first call of `of`."""
+        found = self.numbers.get(pod_selector)
         if found is not None:
             return found
-        found = self.numbers[audience] = len(self.numbers)
-        self._selection.add(found, *audience)
-        if audience.selector is not None:
-            self._keys.update(audience.selector.keys)
+        found = self.numbers[pod_selector] = len(self.numbers)
+        self._selection.add(found, *pod_selector)
+        if pod_selector.selector is not None:
+            self._keys.update(pod_selector.selector.keys)
         self._seen.clear()
         return found
 
     def of(self, pod: Pod) -> frozenset[int]:
-        """Give the numbers of the audiences that a pod is in."""
+        """Give the numbers of the selectors that select a pod."""
         if not self.numbers:
             return frozenset()
         relevant = tuple(pair for pair in pod.labels if pair[0] in self._keys)
@@ -78,20 +80,20 @@ class PodSelectorIndex:
             found = self._seen[key] = frozenset(self._selection.about(asked))
         return found
 
-    def includes(self, audience: PodSelector, namespace: str) -> bool:
-        """Whether pods of a namespace can be in an audience at all."""
-        if namespace in audience.namespaces:
+    def includes(self, pod_selector: PodSelector, namespace: str) -> bool:
+        """Whether a selector can select pods of a namespace."""
+        if namespace in pod_selector.namespaces:
             return True
-        selector = audience.namespace_selector
+        selector = pod_selector.namespace_selector
         return selector is not None and selector.matches(dict(self.namespaces.get(namespace, ())))
 
 
 class InterPodKey(NamedTuple):
     """
-    Pods of one stance are equal for every rule between pods.
+    Pods with equal keys are equal for every rule between pods.
 
-    `spread` are constraints that must hold. `audiences` are the numbers of those that the pod is in; `namespace` is set
-    only where spread constraints need it.
+    `spread` are the DoNotSchedule constraints. `selected_by` are the numbers of the selectors that select the pod.
+    `namespace` is set only where spread constraints need it.
     """
 
     host_ports: tuple[HostPort, ...] = ()
@@ -99,17 +101,17 @@ class InterPodKey(NamedTuple):
     anti_affinity: tuple[PodTerm, ...] = ()
     spread: tuple[SpreadConstraint, ...] = ()
     namespace: str = ""
-    audiences: frozenset[int] = frozenset()
+    selected_by: frozenset[int] = frozenset()
 
 
-def classes_by_selector(stances: Mapping[int, InterPodKey]) -> dict[int, frozenset[int]]:
-    """Give the classes that are in each audience; those of nobody are left out."""
+def classes_by_selector(interpod_keys: Mapping[int, InterPodKey]) -> dict[int, frozenset[int]]:
+    """Give the classes of pods that each selector selects; selectors that select no class are left out."""
     found: defaultdict[int, set[int]] = defaultdict(set)
-    for pod_class, stance in stances.items():
-        for number in stance.audiences:
+    for pod_class, interpod_key in interpod_keys.items():
+        for number in interpod_key.selected_by:
             found[number].add(pod_class)
     return {number: frozenset(classes) for number, classes in found.items()}
 
 
 NO_INTER_POD_RULES: Final = InterPodKey()
-"""Nothing is asked of others, and nobody asks about the pod."""
+"""The key of a pod without inter-pod rules that no rule of another pod selects."""

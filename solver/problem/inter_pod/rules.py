@@ -1,10 +1,10 @@
-"""All rules between the pods of a batch, and between them and running pods; what `prepare` asks."""
+"""All rules between the pods of a batch, and between them and running pods; the door of the package for `prepare`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from solver.domain import Batch, Budget, Namespace, Pod, PodTerm
-from solver.problem.inter_pod import affinity_rules, exclusions, host_ports
+from solver.problem.inter_pod import affinity_rules, exclusions, inter_pod_context
 from solver.problem.inter_pod.affinity_rules import AffinityRule, AntiAffinityRule, SpreadRule
 from solver.problem.inter_pod.exclusions import ExcludedNodes
 from solver.problem.inter_pod.inter_pod_context import InterPodCache, InterPodContext
@@ -22,7 +22,7 @@ from solver.problem.skipped_pods import quarantining, subject_of
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InterPodRules:
-    """Rules between pods of a batch that are no limits; `concerned` are the classes that one of them is about."""
+    """Rules between pods of a batch that are no limits; `concerned` are the classes that some rule names."""
 
     apart: tuple[AntiAffinityRule, ...] = ()
     together: tuple[AffinityRule, ...] = ()
@@ -33,7 +33,7 @@ class InterPodRules:
     def of(
         cls, apart: tuple[AntiAffinityRule, ...], together: tuple[AffinityRule, ...], spreads: tuple[SpreadRule, ...]
     ) -> "InterPodRules":
-        """Note whom rules concern."""
+        """Collect the classes that the rules name."""
         concerned: set[int] = set()
         for pair in apart:
             concerned |= pair.holders | pair.wanted
@@ -47,9 +47,9 @@ class InterPodRules:
 @dataclass(slots=True, eq=False)
 class BuiltInterPodRules:
     """
-    What came out for the classes of a batch.
+    The rules for the classes of a batch.
 
-    `refused` are nodes that classes cannot use because no pod of the batch can give what they need there.
+    `refused` are nodes that a class cannot use because no pod of the batch can satisfy its affinity there.
     """
 
     limits: tuple[Limit, ...] = ()
@@ -59,9 +59,9 @@ class BuiltInterPodRules:
 
 @dataclass(slots=True, eq=False)
 class InterPodRuleBuilder:
-    """A batch and the running pods around it."""
+    """Builds the rules of a batch: keys of pods, nodes that are excluded, and rules between classes."""
 
-    around: InterPodContext
+    context: InterPodContext
     held: dict[int, list[PodTerm]] = field(default_factory=dict)
     _refusals: dict[InterPodKey, tuple[ExcludedNodes, ...]] = field(default_factory=dict)
 
@@ -69,21 +69,21 @@ class InterPodRuleBuilder:
     def of(
         cls, batch: Batch, namespaces: tuple[Namespace, ...], memory: InterPodCache, budget: Budget
     ) -> "InterPodRuleBuilder":
-        """Find out whom all terms and constraints are about, of running pods and of the batch."""
-        audiences = PodSelectorIndex({each.name: each.labels for each in namespaces})
-        circle = cls(InterPodContext(memory, audiences))
-        for term in memory.residents.holders:
+        """Number the selectors of all terms and constraints, of running pods and of the batch."""
+        selector_index = PodSelectorIndex({each.name: each.labels for each in namespaces})
+        builder = cls(InterPodContext(memory, selector_index))
+        for term in memory.running.holders:
             if term.topology_key in memory.topologies.keys:
-                circle.held.setdefault(audiences.number(term_selector(term)), []).append(term)
+                builder.held.setdefault(selector_index.number(term_selector(term)), []).append(term)
         for pod in batch.pods:
             if pod.affinity or pod.anti_affinity or pod.spread:
                 with quarantining(budget, subject_of(pod)):
-                    _number(audiences, pod)
-        return circle
+                    _number(selector_index, pod)
+        return builder
 
-    def stance(self, pod: Pod) -> InterPodKey:
-        """Say what rules know of a pod; equal for pods that no rule tells apart."""
-        members = self.around.audiences.of(pod)
+    def key(self, pod: Pod) -> InterPodKey:
+        """Give the key of a pod."""
+        members = self.context.selector_index.of(pod)
         spread = tuple(each for each in pod.spread if each.is_required) if pod.spread else ()
         if not (members or spread or pod.host_ports or pod.affinity or pod.anti_affinity):
             return NO_INTER_POD_RULES
@@ -93,46 +93,48 @@ class InterPodRuleBuilder:
             anti_affinity=pod.anti_affinity,
             spread=spread,
             namespace=pod.id.namespace if spread else "",
-            audiences=members,
+            selected_by=members,
         )
 
-    def narrowed(self, stance: InterPodKey, verdicts: NodeVerdicts) -> NodeVerdicts:
-        """Take away the nodes that running pods rule out for a pod."""
-        if stance == NO_INTER_POD_RULES:
+    def narrowed(self, interpod_key: InterPodKey, verdicts: NodeVerdicts) -> NodeVerdicts:
+        """Take away the nodes that running pods rule out for pods with a key."""
+        if interpod_key == NO_INTER_POD_RULES:
             return verdicts
-        found = self._refusals.get(stance)
+        found = self._refusals.get(interpod_key)
         if found is None:
-            found = self._refusals[stance] = tuple(exclusions.exclusions_of(stance, self.around, self.held))
+            found = self._refusals[interpod_key] = tuple(
+                exclusions.exclusions_of(interpod_key, self.context, self.held)
+            )
         return exclusions.narrowed(verdicts, found)
 
-    def agree(
-        self, stances: Mapping[int, InterPodKey], pods: Mapping[int, Pod], sizes: Mapping[int, int]
+    def built(
+        self, interpod_keys: Mapping[int, InterPodKey], pods: Mapping[int, Pod], sizes: Mapping[int, int]
     ) -> BuiltInterPodRules:
-        """Give the rules between classes; `pods` has one pod of each class, `sizes` how many there are."""
-        if all(stance == NO_INTER_POD_RULES for stance in stances.values()):
+        """Build the rules between classes; `pods` has one pod of each class, `sizes` how many there are."""
+        if all(interpod_key == NO_INTER_POD_RULES for interpod_key in interpod_keys.values()):
             return BuiltInterPodRules()
-        around = self.around
-        pairs, limits = affinity_rules.anti_affinity_rules(stances, sizes, around, exclusions.ANTI_AFFINITY)
-        asked = ((pod_class, stance.host_ports) for pod_class, stance in stances.items())
-        limits += host_ports.limits(asked, sizes, len(around.residents.node_index), exclusions.PORTS)
-        agreed = BuiltInterPodRules(tuple(limits))
+        context = self.context
+        pairs, limits = affinity_rules.anti_affinity_rules(interpod_keys, sizes, context, exclusions.ANTI_AFFINITY)
+        asked = ((pod_class, interpod_key.host_ports) for pod_class, interpod_key in interpod_keys.items())
+        limits += inter_pod_context.host_port_limits(asked, sizes, len(context.running.node_index), exclusions.PORTS)
+        found = BuiltInterPodRules(tuple(limits))
         groups = []
-        for group in affinity_rules.affinity_rules_of(stances, around):
+        for group in affinity_rules.affinity_rules_of(interpod_keys, context):
             if group.is_settled:
                 refused = ExcludedNodes(~group.nodes(group.supported), exclusions.AFFINITY)
-                agreed.refused += [(pod_class, refused) for pod_class in sorted(group.members)]
+                found.refused += [(pod_class, refused) for pod_class in sorted(group.members)]
             else:
                 groups.append(group)
-        agreed.neighbours = InterPodRules.of(
-            tuple(pairs), tuple(groups), tuple(affinity_rules.spread_rules(stances, pods, around))
+        found.neighbours = InterPodRules.of(
+            tuple(pairs), tuple(groups), tuple(affinity_rules.spread_rules(interpod_keys, pods, context))
         )
-        return agreed
+        return found
 
 
-def _number(audiences: PodSelectorIndex, pod: Pod) -> None:
-    """Note whom the terms and constraints of a pod are about."""
+def _number(selector_index: PodSelectorIndex, pod: Pod) -> None:
+    """Number the selectors of a pod's required terms and constraints."""
     for term in (*pod.affinity, *pod.anti_affinity):
-        audiences.number(term_selector(term))
+        selector_index.number(term_selector(term))
     for constraint in pod.spread:
         if constraint.is_required:
-            audiences.number(spread_selector(constraint, pod.id.namespace))
+            selector_index.number(spread_selector(constraint, pod.id.namespace))

@@ -1,7 +1,10 @@
 """
-What pods ask of devices, in dense form: demands, the requests that constraints tie together, and ways to serve them.
+What pods ask of devices, in dense form.
 
-`demand` is what one request asks of a single device, `component` the requests of a claim that constraints tie together,
-`options` (each an `option`) the ways to serve one on a node. `modes` says which extended resources of a pod are served
-by devices and where, `burdens` what devices take of the node itself, `places` how many may still join a claim.
+- `demand`: what one request asks of a single device, and the answer of every device;
+- `component`: requests of a claim that constraints join, and options to serve them;
+- `options`: the ways to serve a component on a group of nodes; `enumeration` pays for them from the budget;
+- `evaluation`: selectors evaluated on devices, paid from the budget;
+- `extended_resources`: which extended resources of a pod devices serve, node by node (KEP-5004);
+- `node_allocatable`: what devices take of the resources of their node (KEP-5517).
 """

@@ -1,9 +1,7 @@
-"""What a claim demands, cut into independent components.
+"""
+Components of a claim: requests that constraints join, which have to be served together; and options to serve one.
 
-Requests that no constraint joins are independent of each other, so every component is served on its own; equal
-components of equal pods are counted, not repeated.
-
-An option: one way to serve a component, and the lines it consists of.
+Different components are independent, so each is served on its own, and equal components are counted, not repeated.
 """
 
 from collections.abc import Callable, Iterable
@@ -40,9 +38,9 @@ class Component(NamedTuple):
     """
     Requests (alternatives of each, preferred first) and the constraints that join them.
 
-    `needs_identity` marks components whose rules speak of single devices (distinctAttribute, admin access beside
-    other requests): copies of them must not be counted together. `most_results` limits its devices where the
-    claim's limit could be reached, else 0.
+    `needs_identity` marks components whose rules name single devices (distinctAttribute, admin access beside other
+    requests), so that copies must not be counted together. `most_results` is the limit of devices where the claim could
+    reach the API's limit, else 0.
     """
 
     requests: tuple[tuple[Ask, ...], ...]

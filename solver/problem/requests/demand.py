@@ -1,4 +1,4 @@
-"""What one request asks of a single device, and which devices answer."""
+"""Demands: what one request asks of a single device, and how every device answers it."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -46,10 +46,10 @@ class Verdict(IntEnum):
 
 class DemandKey(NamedTuple):
     """
-    Everything that decides which devices can serve a request, apart from usage and constraints.
+    All that decides which devices can serve a request, apart from usage and constraints.
 
-    `extended_resource` is the name under which device plugins may offer the same devices; empty where that is no
-    obstacle. `within` narrows it to devices with these values of attributes, as `device_domains` writes them.
+    `extended_resource` is the name under which a device plugin may offer the same devices; empty where that does not
+    matter. `within` admits only devices with these values of attributes, as `gang_domains.text_of` writes them.
     """
 
     class_selectors: tuple[str, ...]
@@ -63,7 +63,7 @@ class DemandKey(NamedTuple):
 
 
 def key_of(alternative: SubRequest, classes: Mapping[str, DeviceClass], policy: Policy = Policy()) -> DemandKey:  # noqa: B008 - a frozen value
-    """Give a request's key; its class must exist. Admin access takes nothing that a plugin could give as well."""
+    """Give the key of a request, whose class must exist. Admin access takes nothing from device plugins."""
     device_class = classes[alternative.device_class]
     is_obstacle = not (policy.allocates_where_plugins_serve or alternative.admin_access)
     return DemandKey(
@@ -81,7 +81,7 @@ _NOWHERE: Final[frozenset[int]] = frozenset()
 
 
 class DeviceAnswer(NamedTuple):
-    """What one device answers; see `Answers`."""
+    """The answer of one device; see `Answers`."""
 
     verdict: Verdict
     consumption: Consumption | None = None
@@ -105,7 +105,7 @@ class Answers:
     failure: str = ""
 
     def put(self, index: int, answer: DeviceAnswer) -> None:
-        """Note what a device answers."""
+        """Store the answer of a device."""
         self.verdicts[index] = answer.verdict
         if answer.consumption is not None:
             self.consumption[index] = answer.consumption
@@ -113,11 +113,11 @@ class Answers:
             self.too_small[index] = answer.too_small
 
     def of(self, index: int) -> DeviceAnswer:
-        """Give what a device answers that does not say NO."""
+        """Give the answer of a device that does not say NO."""
         return DeviceAnswer(self.verdicts[index], self.consumption.get(index), self.too_small.get(index, _NOWHERE))
 
     def lost(self, index: int) -> frozenset[int]:
-        """Give the nodes that see a device that says YES and on which no pod gets it for what it takes of them."""
+        """Give the nodes that see a device but on which no pod can have it (too small, or spared)."""
         return self.too_small.get(index, _NOWHERE) | self.spared.get(index, _NOWHERE)
 
     def reach(self, record: DeviceRecord, node_count: int) -> Collection[int]:
@@ -136,41 +136,47 @@ class Answers:
         return self.verdicts.get(record.index, Verdict.NO)
 
 
-def ask(inventory: Inventory, key: DemandKey, recall: SliceCache | None = None) -> Answers:
-    """Put a demand to every device; what selectors say of slices is recalled where it was worked out before."""
-    answers, recall, judge = Answers(), SliceCache() if recall is None else recall, _DemandCheck.of(inventory, key)
+def ask(inventory: Inventory, key: DemandKey, slice_cache: SliceCache | None = None) -> Answers:
+    """Compute the answers of all devices; results of selectors come from the slice cache where it has them."""
+    answers, slice_cache, node_matcher = (
+        Answers(),
+        SliceCache() if slice_cache is None else slice_cache,
+        _DemandCheck.of(inventory, key),
+    )
     compiled = [selectors.compile_selector(text) for text in key.class_selectors + key.selectors]
     names = (key.class_selectors, key.selectors)
-    for record, matched in _matching(inventory, lambda each: recall.matched(names, each, partial(_matched, compiled))):
+    for record, matched in _matching(
+        inventory, lambda each: slice_cache.matched(names, each, partial(_matched, compiled))
+    ):
         if matched is not True:
             answers.verdicts[record.index] = Verdict.FAILED
             message = matched.message if isinstance(matched, selectors.SelectorFailure) else ""
             answers.failure = answers.failure or f"on device {record.id}: {message}"
             continue
-        answers.put(record.index, judge.answer(record))
+        answers.put(record.index, node_matcher.answer(record))
     return answers
 
 
-def look_ahead(inventory: Inventory, keys: Iterable[DemandKey], recall: SliceCache) -> None:
+def look_ahead(inventory: Inventory, keys: Iterable[DemandKey], slice_cache: SliceCache) -> None:
     """
-    Put the selectors of several demands to all devices at once, for `ask` to recall.
+    Evaluate the selectors of several demands on all devices at once, into the slice cache.
 
-    What a device publishes is read once, and a selector that several demands have is put to it once.
+    The attributes of a device are read once, and a selector that several demands have is evaluated once.
     """
     wanted = {
         names: [selectors.compile_selector(text) for text in (*names[0], *names[1])]
         for names in dict.fromkeys((key.class_selectors, key.selectors) for key in keys)
     }
     for each, _ in inventory.spans if len(wanted) > 1 else ():
-        missing = {names: compiled for names, compiled in wanted.items() if not recall.knows(names, each)}
+        missing = {names: compiled for names, compiled in wanted.items() if not slice_cache.knows(names, each)}
         if not missing or not each.devices:
             continue
         for names, matched in _asked(each, missing).items():
-            recall.note(names, each, matched)
+            slice_cache.note(names, each, matched)
 
 
 def _asked(each: ResourceSlice, wanted: Mapping[Selectors, list[selectors.Selector]]) -> dict[Selectors, Matched]:
-    """Put selectors to every device of a slice."""
+    """Evaluate selectors on every device of a slice."""
     found: dict[Selectors, Matched] = {names: {} for names in wanted}
     for position, device in enumerate(each.devices):
         asking = DeviceEvaluation(each.driver, device, dict(device.attributes))
@@ -183,7 +189,7 @@ def _asked(each: ResourceSlice, wanted: Mapping[Selectors, list[selectors.Select
 
 @dataclass(slots=True, eq=False)
 class DeviceEvaluation:
-    """One device and what selectors say of it."""
+    """One device, and the results of selectors on it."""
 
     driver: str
     device: Device
@@ -205,18 +211,18 @@ class DeviceEvaluation:
 
 
 def ask_again(
-    inventory: Inventory, key: DemandKey, before: Answers, changed: Collection[int], recall: SliceCache
+    inventory: Inventory, key: DemandKey, before: Answers, changed: Collection[int], slice_cache: SliceCache
 ) -> Answers:
-    """Put a demand only to records that were replaced, where nothing fails; all others answer as before."""
+    """Compute the answers of replaced devices only; where a selector fails, those of all devices."""
     compiled = [selectors.compile_selector(text) for text in key.class_selectors + key.selectors]
     names, records = (key.class_selectors, key.selectors), [inventory.records[index] for index in sorted(changed)]
     slices = [inventory.slice_of(record.index) for record in records]
-    found_in = [recall.matched(names, each, partial(_matched, compiled)) for each in slices]
+    found_in = [slice_cache.matched(names, each, partial(_matched, compiled)) for each in slices]
     outcomes = [matched.get(record.position, False) for matched, record in zip(found_in, records, strict=True)]
     if before.failure or not all(isinstance(outcome, bool) for outcome in outcomes):
-        return ask(inventory, key, recall)
-    judge = _DemandCheck.of(inventory, key)
-    new = {record.index: judge.answer(record) for record, found in zip(records, outcomes, strict=True) if found}
+        return ask(inventory, key, slice_cache)
+    node_matcher = _DemandCheck.of(inventory, key)
+    new = {record.index: node_matcher.answer(record) for record, found in zip(records, outcomes, strict=True) if found}
     answers = Answers()
     for index in sorted((before.verdicts.keys() - changed) | new.keys()):
         answers.put(index, new[index] if index in new else before.of(index))
@@ -225,10 +231,10 @@ def ask_again(
 
 def sparing(inventory: Inventory, key: DemandKey, answers: Answers, needed: int) -> Answers:
     """
-    Leave devices that take of their node (KEP-5517) out where enough others answer that take nothing of it.
+    Exclude devices that take of their node (KEP-5517) where enough other devices take nothing of it.
 
-    What a pod is charged is decided before the devices are chosen, for the worst of them: a driver whose devices match
-    what others ask for would else keep pods from theirs. `needed` are the most devices that a claim asks for.
+    A pod is charged for the worst device before devices are chosen. Without this, a driver whose devices match the
+    requests of others could keep their pods from the node. `needed` are the most devices that a claim asks for.
     """
     if key.is_admin or key.takes_all:
         return answers
@@ -254,7 +260,7 @@ def sparing(inventory: Inventory, key: DemandKey, answers: Answers, needed: int)
 
 
 def _taking_nothing(inventory: Inventory, answers: Answers) -> npt.NDArray[np.int64]:
-    """Count per node the devices that answer and take nothing of it."""
+    """Count per node the devices that say YES and take nothing of it."""
     records = (inventory.records[index] for index, verdict in answers.verdicts.items() if verdict is Verdict.YES)
     reaches = Counter(record.nodes for record in records if not record.device.node_allocatable)
     counts = np.zeros(len(inventory.nodes), dtype=np.int64)
@@ -277,13 +283,13 @@ def _matching(
 
 
 def _matched(compiled: list[selectors.Selector], each: ResourceSlice) -> Matched:
-    """Put selectors to every device of a slice."""
+    """Evaluate selectors on every device of a slice."""
     outcomes = ((index, _matches(compiled, each.driver, device)) for index, device in enumerate(each.devices))
     return {index: outcome for index, outcome in outcomes if outcome is not False}
 
 
 def _plugin_nodes(inventory: Inventory, resource: str) -> frozenset[int]:
-    """Nodes that offer an extended resource themselves: their device plugin gives the same hardware away."""
+    """Nodes whose device plugin offers an extended resource, and so the same hardware."""
     if not resource:
         return frozenset()
     return frozenset(index for index, node in enumerate(inventory.nodes) if dict(node.allocatable).get(resource, 0) > 0)
@@ -296,7 +302,7 @@ def _matches(compiled: list[selectors.Selector], driver: str, device: Device) ->
 
 @dataclass(slots=True, eq=False)
 class _DemandCheck:
-    """What a demand gets of devices that its selectors match; `taken` is what it consumes by the size of the device."""
+    """The answer of devices that the selectors of a demand match; `taken` caches what it consumes, by size class."""
 
     key: DemandKey
     requested: Mapping[str, Quantity]
@@ -310,7 +316,7 @@ class _DemandCheck:
         return cls(key, dict(key.capacity), _plugin_nodes(inventory, key.extended_resource), inventory)
 
     def answer(self, record: DeviceRecord) -> DeviceAnswer:
-        """Give what a device answers."""
+        """Give the answer of a device."""
         size = record.size_class
         if size not in self.taken:
             self.taken[size] = capacity.consumption(record.id.driver, record.device, self.requested)
@@ -330,7 +336,7 @@ class _DemandCheck:
         return DeviceAnswer(Verdict.YES, consumption if record.device.allow_multiple_allocations else None, small)
 
     def _too_small(self, record: DeviceRecord, consumption: Consumption) -> frozenset[int]:
-        """Give the nodes that have less than the device takes of them; admin access takes nothing."""
+        """Give the nodes with less than the device takes of them; admin access takes nothing."""
         if self.key.is_admin:
             return frozenset()
         return self.inventory.sizes.too_small(record.device, dict(consumption), record.nodes)

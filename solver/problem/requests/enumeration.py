@@ -1,8 +1,8 @@
 """
-Ways to serve the components of a problem, enumerated before anything is placed, and paid from the allowance.
+Enumerate the options of all components before anything is placed, paid from the allowance of the budget.
 
-Alternatives and constraints of one claim multiply. Those whose number is small come first; one that is found to need
-more than half of what the allowance has left is given up, unless it is the last. What was enumerated stays known.
+Alternatives and constraints of one claim multiply. Components with few expected options come first. One that needs more
+than half of the rest of the allowance is given up, unless it is the last. Enumerated options stay in the layout.
 """
 
 from collections import defaultdict
@@ -25,18 +25,18 @@ _STAGE: Final = "combinations"
 _WALL_SHARE: Final = 0.6
 _OWN_SHARE: Final = 0.125
 _MUCH: Final = 50_000
-"""Units after which it is a component that takes long, and not the machine that is slow."""
+"""Units after which the component counts as costly, and not the machine as slow."""
 _GLANCE: Final = 64
-"""Payments between two looks at the clock."""
+"""Payments between two checks of the clock."""
 
 
-def left_out(problem: Problem, engine: Engine, budget: Budget) -> skipped_pods.Reasons:
-    """Enumerate the ways of all components on the nodes that they may use; give the pods for which that is too much."""
+def left_out(problem: Problem, cache: Engine, budget: Budget) -> skipped_pods.Reasons:
+    """Enumerate the options of all components on all nodes that they may use; give the pods that are too costly."""
     before = skipped_pods.recorded(budget, _STAGE)
     reasons = before
     if reasons is None:
         failed = _enumerated(problem, budget.until(_WALL_SHARE).at_least(_OWN_SHARE))
-        reasons = dict(_blamed(problem, failed, engine))
+        reasons = dict(_blamed(problem, failed, cache))
     reasons = skipped_pods.with_whole_gangs(problem.batch, reasons)
     skipped_pods.record(budget, _STAGE, reasons)
     return reasons
@@ -56,19 +56,19 @@ def _enumerated(problem: Problem, budget: Budget) -> dict[int, _GivenUp]:
     failed: dict[int, _GivenUp] = {}
     for number, index in enumerate(wanted, start=1):
         allowed = budget.units_left if number == len(wanted) else budget.units_left // 2
-        purse = _Purse(budget, allowed)
+        meter = _Meter(budget, allowed)
         try:
             for group in sorted(groups[index]):
-                problem.options(index, problem.layout.groups[group], purse.pay)
+                problem.options(index, problem.layout.groups[group], meter.pay)
         except TooCostlyError:
-            spent = allowed - purse.left
-            failed[index] = _GivenUp(purse.is_late and spent < _MUCH, spent if purse.is_late else allowed)
+            spent = allowed - meter.left
+            failed[index] = _GivenUp(meter.is_late and spent < _MUCH, spent if meter.is_late else allowed)
     return failed
 
 
 @dataclass(slots=True, eq=False)
-class _Purse:
-    """What one component may cost."""
+class _Meter:
+    """The units that one component may spend."""
 
     budget: Budget
     left: int
@@ -96,13 +96,13 @@ def _wanted(problem: Problem) -> Iterator[int]:
 
 
 def _expected(component: Component) -> int:
-    """Units that are to be expected, from what is seen without enumerating."""
+    """Estimate the units without enumerating."""
     ways = min(MOST_OPTIONS, prod(len(row) for row in component.requests))
     return ways * len(component.requests) * (1 + len(component.links))
 
 
 def _groups(problem: Problem, wanted: frozenset[int]) -> Mapping[int, set[int]]:
-    """Kinds of nodes on which components may be needed."""
+    """Groups of nodes on which components may be needed."""
     found: defaultdict[int, set[int]] = defaultdict(set)
     group_of = np.array(problem.layout.group_of, dtype=np.int64) if wanted else None
     for each in problem.classes:
@@ -114,15 +114,15 @@ def _groups(problem: Problem, wanted: frozenset[int]) -> Mapping[int, set[int]]:
     return found
 
 
-def _blamed(problem: Problem, failed: Mapping[int, _GivenUp], engine: Engine) -> Iterator[tuple[PodId, Reason]]:
-    """Give the pods of components that were given up, and remember what was not enough."""
+def _blamed(problem: Problem, failed: Mapping[int, _GivenUp], cache: Engine) -> Iterator[tuple[PodId, Reason]]:
+    """Give the pods of components that were given up, and cache the units that were not enough."""
     for each in problem.classes if failed else ():
         for place, position in enumerate(each.members):
             found = _first_failed(problem, each, place, failed)
             if found is None:
                 continue
             given_up, claim = found
-            engine.costs[spec_of(claim)] = max(given_up.units, engine.costs.get(spec_of(claim), 0))
+            cache.costs[spec_of(claim)] = max(given_up.units, cache.costs.get(spec_of(claim), 0))
             yield problem.pod(position).id, skipped_pods.NOT_REACHED if given_up.is_late else combinations_of(claim)
 
 

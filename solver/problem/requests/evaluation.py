@@ -1,10 +1,9 @@
 """
-Selectors put to devices, paid from a budget's allowance: what one costs is known only once it has run.
+Evaluate selectors on devices, paid from the allowance of the budget: the cost of a selector is known once it has run.
 
-All are put to the devices together first, each with a small share: that is enough where they are plain, and what a
-device publishes is read once. Those that need more take turns after that, by namespace, by claim, and then the one that
-looks cheapest: a claim with dozens of expensive selectors does not use up what another one's needs. Whatever was
-worked out is recalled by the next decision.
+First all selectors run together, each with a small share: enough for plain ones, and each device is read once. Those
+that need more take turns, by namespace, by claim, and then the one with the least expected cost: a claim with dozens of
+expensive selectors does not use up the share of other claims. Results stay in the slice cache for the next decision.
 """
 
 from collections import Counter, defaultdict
@@ -22,19 +21,19 @@ from solver.problem.requests.demand import DeviceEvaluation
 from solver.problem.skipped_pods import error_text
 
 _LOOK: Final = 2
-"""Units of putting selectors to a device whose result is known from another device."""
+"""Units of a device whose result is known from an equal device."""
 _COMPILE: Final = 10
-"""Units of compiling a character."""
+"""Units of compiling one character."""
 _TURN: Final = 10_000
 """Units of a turn at least."""
 
 
 _MUCH: Final = 50_000
-"""Units after which it is selectors that take long, and not the machine that is slow."""
+"""Units after which the selectors count as costly, and not the machine as slow."""
 
 
 class Ending(NamedTuple):
-    """Why selectors did not come to an end: the time alone, or an error that nothing expects; else what they cost."""
+    """Why selectors did not finish: the time ended, or an unexpected error; else the allowance ended."""
 
     is_late: bool = False
     error: str = ""
@@ -44,7 +43,7 @@ Unfinished = dict[Selectors, Ending]
 
 
 class Asker(NamedTuple):
-    """What wants to know: a claim, known by a number, in a namespace."""
+    """A claim, by number, of a namespace that needs the result."""
 
     namespace: str
     claim: int
@@ -52,7 +51,7 @@ class Asker(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Task:
-    """Selectors, the slices whose devices they were not put to yet, and what the next turn may cost."""
+    """Selectors, the slices that are left, and the units of the next turn."""
 
     names: Selectors
     askers: Collection[Asker]
@@ -69,23 +68,23 @@ class _Task:
 
     @property
     def expected(self) -> int:
-        """Units that are to be expected, from what is seen without running it."""
+        """Estimate the units without running the selectors."""
         return sum(len(each.devices) for each in self.slices) * self.size
 
 
 def evaluate(
-    inventory: Inventory, recall: SliceCache, wanted: Mapping[Selectors, Collection[Asker]], budget: Budget
+    inventory: Inventory, slice_cache: SliceCache, wanted: Mapping[Selectors, Collection[Asker]], budget: Budget
 ) -> Unfinished:
     """
-    Put selectors to all devices that they were not put to yet, as far as time and allowance reach.
+    Evaluate selectors on all devices without a result, as far as time and allowance reach.
 
-    Selectors that do not compile are no matter here.
+    Selectors that do not compile are skipped; their pods are rejected elsewhere.
     """
     slices = [each for each, _ in inventory.spans if each.devices]
-    unfinished = {names: rest for names in wanted if (rest := recall.unknown(names, slices))}
+    unfinished = {names: rest for names in wanted if (rest := slice_cache.unknown(names, slices))}
     if not unfinished:
         return {}
-    run = _Run(inventory, recall, budget)
+    run = _Run(inventory, slice_cache, budget)
     tasks = sorted(
         (_Task(names, wanted[names], rest) for names, rest in unfinished.items()), key=lambda task: task.size
     )
@@ -102,7 +101,7 @@ class _Run:
     """One evaluation of many selectors."""
 
     inventory: Inventory
-    recall: SliceCache
+    slice_cache: SliceCache
     budget: Budget
 
     def is_over(self) -> bool:
@@ -110,19 +109,19 @@ class _Run:
         return not self.budget.units_left or self.budget.remaining_seconds() <= 0.0
 
     def compile(self, task: _Task) -> int:
-        """Compile the selectors of a task, which has nothing to do where one is wrong; give what that cost."""
-        cost = 0 if self.recall.is_compiled(task.names) else _COMPILE * task.size
+        """Compile the selectors of a task, which ends where one is wrong; give the units."""
+        cost = 0 if self.slice_cache.is_compiled(task.names) else _COMPILE * task.size
         self.budget.spend(cost)
         try:
             task.compiled = [selectors.compile_selector(text) for text in (*task.names[0], *task.names[1])]
         except selectors.SelectorError:
-            task.slices = []  # its pod is told so elsewhere
-        self.recall.compiled(task.names)
+            task.slices = []  # its pod is rejected elsewhere
+        self.slice_cache.compiled(task.names)
         task.used += cost
         return cost
 
     def together(self, everything: list[_Task]) -> None:
-        """Put all selectors to one slice after the other, each until its share is used up, those with least to read."""
+        """Evaluate all selectors slice by slice, each until its share is used up, short selectors first."""
         least, tasks = 3 * self.budget.units_left // 4, list[_Task]()
         for task in everything:
             if self.is_over() or self.budget.units_left < least:
@@ -144,13 +143,13 @@ class _Run:
         for task in tasks:
             task.used += before[id(task)] - meters[id(task)].units
             self.budget.spend(before[id(task)] - meters[id(task)].units)
-            task.slices = [] if task.error else self.recall.unknown(task.names, task.slices)
+            task.slices = [] if task.error else self.slice_cache.unknown(task.names, task.slices)
 
     def _on(self, each: ResourceSlice, tasks: list[_Task], meters: Mapping[int, EvaluationBudget]) -> set[int]:
         """
-        Put selectors to every device of a slice; give those whose share ended.
+        Evaluate selectors on every device of a slice; give the tasks whose share ended.
 
-        What these came to on the first devices is known to the selectors themselves, and costs nothing the next time.
+        Selectors cache their results on equal devices, so the devices before the stop cost nothing the next time.
         """
         active: list[tuple[_Task, EvaluationBudget, Matched]] = [(task, meters[id(task)], {}) for task in tasks]
         for _, meter, _ in active:
@@ -168,14 +167,14 @@ class _Run:
             if stopped:
                 active = [row for row in active if id(row[0]) not in stopped]
         for task, _, matched in active:
-            self.recall.note(task.names, each, matched)
+            self.slice_cache.note(task.names, each, matched)
         return stopped
 
     @staticmethod
     def _outcome(
         asking: DeviceEvaluation, task: _Task, meter: EvaluationBudget
     ) -> bool | selectors.SelectorFailure | None:
-        """Put selectors to a device; None where the budget does not allow that."""
+        """Evaluate selectors on a device; None where the budget does not allow it."""
         try:
             return asking.all(task.compiled or [], meter) if meter.units > 0 else None
         except EvaluationStopped:
@@ -187,7 +186,7 @@ class _Run:
             return None
 
     def in_turns(self, tasks: list[_Task]) -> None:
-        """Let those take turns that need more: by what was used so far for each namespace and claim."""
+        """Let the tasks that need more take turns, by the units used for each namespace and claim."""
         turns = _Turns(tasks)
         while (task := turns.next()) is not None and not self.is_over():
             cost = self.compile(task) if task.compiled is None else 0
@@ -198,10 +197,10 @@ class _Run:
             task.used += before - meter.units
             turns.took(cost + before - meter.units)
             if stopped and len(task.slices) == count:
-                task.turn *= 4  # or an evaluation that is longer than a turn would never come to its end
+                task.turn *= 4  # else an evaluation that is longer than a turn would never finish
 
     def _forward(self, task: _Task, meter: EvaluationBudget) -> bool:
-        """Go on with one task; give whether its turn ended before it did."""
+        """Continue one task; true where its turn ended before the task did."""
         while task.slices:
             if task.error:
                 task.slices = []
@@ -215,7 +214,7 @@ class _Run:
 
 
 def _shares(tasks: list[_Task], units: int) -> list[tuple[_Task, int]]:
-    """Divide units by namespace, by the claims of each, and by the selectors of those."""
+    """Divide units by namespace, by the claims of each, and by the selectors of each claim."""
     claims: defaultdict[str, Counter[int]] = defaultdict(Counter)
     for asker in (asker for task in tasks for asker in task.askers):
         claims[asker.namespace][asker.claim] += 1
@@ -235,9 +234,9 @@ def _shares(tasks: list[_Task], units: int) -> list[tuple[_Task, int]]:
 @dataclass(slots=True, eq=False)
 class _Turns:
     """
-    Whose turn it is: of the namespace that used least, the claim that is expected to come to its end for least.
+    The order of turns: the namespace that used least, and of it the claim with the least used plus expected units.
 
-    A claim that used more than was expected comes later and later; one that comes up to what was expected goes on.
+    A claim that uses more than expected comes later and later.
     """
 
     tasks: list[_Task]
@@ -259,7 +258,7 @@ class _Turns:
         heapify(self._namespaces)
 
     def _put(self, asker: Asker, used: int) -> None:
-        """Put a claim where its cheapest selectors belong."""
+        """Queue a claim by its cheapest selectors."""
         rest = self._rest[asker]
         while rest and not rest[-1].slices:
             rest.pop()
@@ -276,11 +275,11 @@ class _Turns:
                 if self._rest[asker] and self._rest[asker][-1].slices:
                     self._current, self._used = asker, (of_namespace, of_claim)
                     return self._rest[asker][-1]
-                self._put(asker, of_claim)  # another claim's turn has brought it to its end
+                self._put(asker, of_claim)  # the turn of another claim finished these selectors
         return None
 
     def took(self, units: int) -> None:
-        """Note what the turn of the last task given cost."""
+        """Account for the units of the last turn."""
         if self._current is None:
             return
         self._put(self._current, self._used[1] + units)

@@ -14,9 +14,10 @@ from solver.problem.devices.inventory import Mask
 
 class ExtendedResourceMode(NamedTuple):
     """
-    On `nodes` (None: all), `served` are the resources that devices serve, each with its class.
+    A way to serve the extended resources of a pod: on `nodes` (None: all) devices serve `served`.
 
-    What the nodes' device plugins serve stays among the pod's requests.
+    `served` are resources with their device classes. Resources that device plugins of the nodes offer stay among the
+    pod's requests.
     """
 
     number: int
@@ -29,7 +30,7 @@ _ONLY: Final = (ExtendedResourceMode(0, (), None),)
 
 @dataclass(slots=True, eq=False)
 class ExtendedResourceModes:
-    """Finds the modes of pods; kept by the resources that matter."""
+    """The modes of pods, cached by the extended resources that have a class."""
 
     nodes: tuple[Node, ...]
     classes: Mapping[str, DeviceClass]
@@ -40,7 +41,7 @@ class ExtendedResourceModes:
         self.explicit = extended_resources.explicit_classes(self.classes.values())
 
     def of(self, pod: Pod) -> tuple[ExtendedResourceMode, ...]:
-        """Give the modes that some node puts a pod in; one without resources where devices serve none of its."""
+        """Give the modes of a pod over all nodes; one empty mode where devices serve none of its resources."""
         mapped = tuple(self._mapped(pod))
         if not mapped or not self.nodes:
             return _ONLY
@@ -68,5 +69,5 @@ class ExtendedResourceModes:
         return tuple(modes)
 
     def objections(self, special: ExtendedResourceClaim) -> tuple[Reason, ...]:
-        """Say why a special claim could be allocated nowhere: too many devices, a class that cannot be read."""
+        """Give the reasons why no node can allocate an extended resource claim: too many devices, a bad class."""
         return claim_rules.spec_objections("extended resources", special.requests, self.classes)

@@ -1,9 +1,9 @@
 """
-Pods' requests, widened by what their devices take of the node's own resources (KEP-5517).
+Widen the requests of pods by what their devices take of the node's own resources (KEP-5517).
 
-Which devices a pod gets is not known before the search, so it is asked for as much as any device that it can get on
-the node takes: exact where the devices of a node that answer a request are alike in this, else on the safe side. Where
-nodes differ, a class becomes a family with a class for each of them.
+The devices of a pod are not known before the search. So its request grows by the most that any device takes which the
+pod can get on the node: exact where the matching devices of a node take the same, else conservative. Where nodes
+differ, a class becomes a family with one class for each amount.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,18 +30,18 @@ ByNode = dict[str, Amounts]
 
 @dataclass(slots=True, eq=False)
 class NodeAllocatable:
-    """What is known before classes are formed; there is none where no device takes of its node's resources."""
+    """What allocated claims take of nodes, known before classes are formed."""
 
-    stock: Inventory
+    inventory: Inventory
     claims: Mapping[ClaimId, Claim]
 
     @classmethod
-    def of(cls, stock: Inventory, claims: Mapping[ClaimId, Claim]) -> "NodeAllocatable | None":
-        """Give it for a cluster, None where it is not needed."""
-        return cls(stock, claims) if stock.has_burdens else None
+    def of(cls, inventory: Inventory, claims: Mapping[ClaimId, Claim]) -> "NodeAllocatable | None":
+        """Give it for a cluster; None where no device takes of its node."""
+        return cls(inventory, claims) if inventory.takes_node_resources else None
 
     def objections(self, pod: Pod) -> Iterator[Reason]:
-        """Refuse a claim that takes of its node's resources and is another pod's."""
+        """Refuse a claim that takes of its node's resources and that another pod uses."""
         for claim_id, _ in self._allocated(pod):
             claim = self.claims[claim_id]
             if claim.reserved_for and not claim.is_reserved_for(pod.uid, pod.pod_group):
@@ -49,7 +49,7 @@ class NodeAllocatable:
                 yield Reason(code=ReasonCode.CLAIM_FULL, message=message)
 
     def key(self, pod: Pod) -> tuple[object, ...]:
-        """Give what tells pods apart for this."""
+        """Give the part of pod equivalence that node resources need."""
         return (self._allocated(pod), unreferenced(pod), pod.level_slack)
 
     def fixed(self, pod: Pod) -> dict[str, int]:
@@ -60,17 +60,17 @@ class NodeAllocatable:
         found = []
         for claim_id in pod.claim_ids:
             allocation = self.claims[claim_id].allocation
-            amounts = of_allocation(self.stock, allocation) if allocation is not None else {}
+            amounts = of_allocation(self.inventory, allocation) if allocation is not None else {}
             if amounts:
                 pairs = tuple(sorted((name, capacity.units(name, nano)) for name, nano in amounts.items()))
                 found.append((claim_id, pairs))
         return tuple(found)
 
 
-def of_allocation(stock: Inventory, allocation: Allocation) -> dict[str, int]:
+def of_allocation(inventory: Inventory, allocation: Allocation) -> dict[str, int]:
     """Give nano-units by resource that the devices of an allocation take; admin access takes nothing."""
     results = (result for result in allocation.results if not result.admin_access)
-    taking = ((result, stock.burdening.get(result.device)) for result in results)
+    taking = ((result, inventory.taking_node_resources.get(result.device)) for result in results)
     return capacity.summed(
         capacity.of_device(device, {name: amount.nano for name, amount in result.consumed_capacity})
         for result, device in taking
@@ -79,7 +79,7 @@ def of_allocation(stock: Inventory, allocation: Allocation) -> dict[str, int]:
 
 
 def unreferenced(pod: Pod) -> tuple[ClaimId, ...]:
-    """Give the claims of a pod that none of its containers uses: the kubelet could not charge anybody for them."""
+    """Give the claims of a pod that none of its containers uses: the kubelet could not charge them to a container."""
     used = {name for container in pod.containers for name in container.claims}
     return tuple(entry.claim for entry in pod.claims if entry.claim is not None and entry.entry not in used)
 
@@ -122,14 +122,14 @@ def _none(problem: Problem) -> Amounts:
 
 
 def _bounded(amounts: Amounts) -> Amounts:
-    """Cut amounts that no node has to one that none has: a driver may publish any number, and sums stay in 64 bits."""
+    """Limit amounts to one that no node has: a driver may publish any number, and sums have to stay in 64 bits."""
     bounded: Amounts = np.minimum(amounts, node_arrays.MOST + 1)
     return bounded
 
 
 @dataclass(slots=True, eq=False)
 class _Taken:
-    """What devices that the same nodes see take of them, by resource: the most that one does, and all together."""
+    """What devices that the same nodes see take of them, by resource: the most of one, and the sum of all."""
 
     most: dict[str, int] = field(default_factory=dict)
     every: dict[str, int] = field(default_factory=dict)
@@ -179,14 +179,14 @@ def _total(
     """Add up a pod's parts; also give the nodes where a claim takes something that no container uses."""
     total: ByNode = {}
     refused = np.zeros(problem.node_count, dtype=np.bool_)
-    lonely = {*unreferenced(pod), *(special.id for special in each.specials[:1] if special is not None)}
+    unused = {*unreferenced(pod), *(special.id for special in each.specials[:1] if special is not None)}
     owners = [(each.parts, each.sources[0])]
     owners += [(shared.parts, shared.sources) for shared in map(problem.shared.__getitem__, each.shared)]
     for part, copies in ((part, rows) for parts, sources in owners for part, rows in zip(parts, sources, strict=True)):
         taken = _of_component(problem, part.component, asked)
         for name, amounts in taken.items():
             total[name] = _bounded(total.get(name, _none(problem)) + _bounded(amounts * part.copies))
-            if any(source.claim in lonely for source in copies):
+            if any(source.claim in unused for source in copies):
                 refused |= amounts > 0
     return total, refused
 
@@ -235,4 +235,4 @@ def _one_pod_each(problem: Problem, asked: Mapping[int, dict[bool, ByNode]]) -> 
             takes = {each.index: 1 for each in problem.classes if shared.index in each.shared}
             message = f"node(s) would share claim {shared.claim.id.name}, which takes resources of its node"
             reason = Reason(code=ReasonCode.CLAIM_FULL, message=message, node_count=1)
-            yield Limit("burdened-claim", one_domain(problem.node_count), (1,), takes, reason)
+            yield Limit("node_allocatable-claim", one_domain(problem.node_count), (1,), takes, reason)

@@ -1,11 +1,11 @@
 """
 Ways to serve a component on a node: which alternative of each request, which value of each matched attribute.
 
-An option fixes those choices; what remains are independent lines "so many devices out of these types", which is
-what the greedy and the model count. Computed once per component and group: usage plays no part.
+An option fixes those choices. What remains are independent lines "so many devices out of these types", which greedy
+and model count. Options are computed once per component and group and are independent of current usage.
 
-Choices multiply: a claim may have 32 requests of 8 alternatives each under 32 constraints. Types are bits of a number
-here, so that a constraint narrows all candidates at once, and every step is paid for before it is made.
+Choices multiply: a claim may have 32 requests of 8 alternatives each under 32 constraints. Sets of types are bits of an
+integer here, so that a constraint narrows all candidates at once, and every step is paid for before it is done.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,20 +20,20 @@ from solver.problem.requests.component import Ask, Component, Line, Link, Masks,
 from solver.problem.requests.demand import Verdict
 
 MOST_OPTIONS: Final = 4096
-"""Options kept per component and group; what exceeds it is cut off, preferred alternatives first."""
+"""The most options per component and group; preferred alternatives come first."""
 _DEAD_ENDS: Final = 32
-"""Dead ends after which constraints that are still to come are looked at before one is gone into."""
+"""Dead ends after which the search looks ahead at the remaining constraints before it branches."""
 
 Pay = Callable[[int], None]
-"""Takes cost units (about microseconds) of a step before it is made; raises `TooCostlyError` where none are left."""
+"""Takes the cost units (about microseconds) of a step before it is done; raises `TooCostlyError` where none is left."""
 
 
 class TooCostlyError(Exception):
-    """To enumerate the ways of a component takes more work than is allowed."""
+    """The options of a component take more work than the budget allows."""
 
 
 def unpaid(units: int) -> None:
-    """Pay nothing: work without a limit."""
+    """Accept every cost: no limit."""
     del units
 
 
@@ -59,7 +59,7 @@ def options(component: Component, group: Group, layout: Layout, pay: Pay = unpai
 
 
 def _ways(component: Component, table: "_Table", pay: Pay) -> Ways:
-    """Enumerate choices of alternatives, and for each of them values of the attributes that have to match."""
+    """Enumerate choices of alternatives, and for each the values of the attributes that have to match."""
     possible = [[i for i, each in enumerate(row) if each is not None] for row in table.candidates]
     narrowing, found = _Narrowing(table, pay), list[tuple[tuple[int, ...], Masks]]()
     covers = [_Cover.of(link) for link in component.links]
@@ -84,7 +84,7 @@ def _ways(component: Component, table: "_Table", pay: Pay) -> Ways:
 
 
 def _in_order_of_preference(possible: list[list[int]]) -> Iterator[tuple[int, ...]]:
-    """Choices of one alternative per request by the sum of their positions, lowest first, made one at a time."""
+    """Yield choices of one alternative per request by the sum of their positions, lowest first."""
     if not all(possible):
         return
     first = (0,) * len(possible)
@@ -102,7 +102,7 @@ def _in_order_of_preference(possible: list[list[int]]) -> Iterator[tuple[int, ..
 
 
 class _Cover(NamedTuple):
-    """The requests that a constraint covers, each with the alternatives for which it does; None for every one."""
+    """The requests that a constraint covers, each with the covered alternatives; None for all."""
 
     members: tuple[tuple[int, frozenset[int] | None], ...]
 
@@ -114,17 +114,17 @@ class _Cover(NamedTuple):
         return cls(tuple((key, None if -1 in named else frozenset(named)) for key, named in sorted(found.items())))
 
     def requests(self, alternatives: tuple[int, ...]) -> tuple[int, ...]:
-        """Give the requests that it covers under a choice of alternatives."""
+        """Give the covered requests for a choice of alternatives."""
         return tuple(key for key, named in self.members if named is None or alternatives[key] in named)
 
 
 @dataclass(slots=True, eq=False)
 class _Table:
     """
-    The types that nodes of a group offer to a component; bit by bit in the order in which they are referred to.
+    The types of a group of nodes as bits, in the order of `references`.
 
     `candidates` are the types that can serve each alternative of each request, None where the node cannot serve it.
-    `values` say per constraint which types have a value, in the order of the types, and `having` which have any.
+    `values` are per constraint the types that have each value, `having` the types that have any.
     """
 
     references: tuple[int, ...]
@@ -162,11 +162,11 @@ class _Table:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Give all that ways depend on: equal tables have equal ways."""
+        """Give all that ways depend on: equal keys have equal ways."""
         return self.totals, self.candidates, self.needs, tuple(self.orders)
 
     def candidate(self, ask: Ask, verdicts: list[Verdict | None], *, is_unsettled: bool) -> int | None:
-        """Give the types that can serve a part, or None where the node cannot serve it whatever is free."""
+        """Give the types that can serve an alternative; None where the node cannot serve it even if all is free."""
         usable = sum(1 << bit for bit, verdict in enumerate(verdicts) if verdict == Verdict.YES)
         if ask.needed:
             return usable if self.supply(usable) >= ask.needed else None
@@ -175,18 +175,18 @@ class _Table:
         return usable or None
 
     def supply(self, mask: int) -> int:
-        """How many devices types have."""
+        """Count the devices of types."""
         found = self._supplies.get(mask)
         if found is None:
             found = self._supplies[mask] = sum(self.totals[bit] for bit in _bits(mask))
         return found
 
     def most(self, needs: Masks, masks: Masks) -> int:
-        """How many devices are taken."""
+        """Count the devices that are taken."""
         return sum(need or self.supply(mask) for need, mask in zip(needs, masks, strict=True))
 
     def line(self, at: tuple[int, int], ask: Ask, mask: int) -> Line:
-        """Write the line of a request."""
+        """Give the line of a request."""
         types = tuple(self.references[bit] for bit in _bits(mask))
         return Line(*at, ask.demand, ask.needed or self.supply(mask), types, takes_each=not ask.needed)
 
@@ -204,14 +204,14 @@ def _bits(mask: int) -> Iterator[int]:
 
 @dataclass(slots=True, eq=False)
 class _Narrowing:
-    """Chooses a value for each matchAttribute in turn, keeping only the types that have it."""
+    """Chooses a value for each matchAttribute in turn, and keeps only the types that have it."""
 
     table: _Table
     pay: Pay
     dead_ends: int = 0
 
     def of(self, needs: Masks, chosen: Masks, covered: tuple[tuple[int, ...], ...]) -> Iterator[Masks]:
-        """Give the candidates that each choice of values leaves; constraints that cover nothing are passed over."""
+        """Yield the candidates that each choice of values leaves; constraints that cover no request are skipped."""
         links = tuple((number, requests) for number, requests in enumerate(covered) if requests)
         return self._rest((needs, chosen), chosen, links)
 
@@ -240,9 +240,9 @@ class _Narrowing:
 
     def _kept(self, number: int, covered: tuple[int, ...], masks: Masks) -> list[int]:
         """
-        Give the types that a choice for a constraint leaves, choice by choice.
+        Give the types that each choice for a constraint leaves.
 
-        Values that devices of every covered request have come in the order of the first request's types.
+        The choices are values that candidates of every covered request have, in the order of the first request's types.
         """
         table = self.table
         if table.kinds[number] is ConstraintKind.DISTINCT:
@@ -258,7 +258,7 @@ class _Narrowing:
         return [mask for *_, mask in sorted(found)]
 
     def _suffices(self, asked: tuple[Masks, Masks], narrowed: list[int], covered: tuple[int, ...]) -> bool:
-        """Whether enough devices are left; a request for all devices must not have lost any."""
+        """Whether enough devices are left; a request for all devices must not lose any."""
         needs, chosen = asked
         return all(
             self.table.supply(narrowed[each]) >= needs[each] if needs[each] else narrowed[each] == chosen[each]
@@ -268,7 +268,7 @@ class _Narrowing:
     def _may_go_on(
         self, asked: tuple[Masks, Masks], masks: list[int], links: tuple[tuple[int, tuple[int, ...]], ...]
     ) -> bool:
-        """Whether each constraint that is still to come, looked at alone, leaves enough."""
+        """Whether each remaining constraint by itself leaves enough devices."""
         needs, _ = asked
         for number, covered in links:
             kept = self._kept(number, covered, tuple(masks))

@@ -1,8 +1,11 @@
 """
-Volumes of a batch in dense form: which nodes they leave to each pod, and what pods take from each other.
+Volumes of a batch in dense form: the nodes that they leave to each pod, and what pods take from each other.
 
-`reach` says where node selectors of volumes lead, `shelf` which PersistentVolumes fit a claim, `stock` what claims of
-one shape could get and where, `attachments` what is attached, `wish` what one pod asks of all that. `store` makes
-wishes of pods, `limits` says what they take from each other.
-Called by `problem.prepare`; nothing of it is touched where no pod of the batch has a volume.
+- `volume_topology`: nodes by node selector and by CSI topology, and what one pod asks of volumes;
+- `volume_supply`: PersistentVolumes that no claim is bound to, and how many of them a claim can get on each node;
+- `attachments`: volumes attached to nodes, attach limits (CSINode), and inline disks in use;
+- `volume_index`: all of it for one batch, and the nodes that are refused to a pod;
+- `attach_limits`: what pods of the batch take from each other, as limits and as levels of gangs.
+
+Called by `problem.prepare`. A batch without volumes costs one look at each pod.
 """

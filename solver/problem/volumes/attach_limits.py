@@ -1,16 +1,13 @@
-"""What volumes make pods of a batch take from each other, as limits.
+"""
+What volumes make pods of a batch take from each other: limits, and levels of gangs for claims that pods share.
 
-They are necessary, and enough where volumes are nested (each claim's are all of those that a larger one can have) and
-no pod shares a volume with others of the batch: `settling` drops who goes beyond what is there after all.
+The limits are necessary. They are sufficient where volumes are nested (the volumes that fit a claim all fit each larger
+one) and no volume is shared in the batch. Otherwise `solver.volume_matching` drops the pods that go beyond the supply.
 
-Volume claims without volume that several pods of a batch share: all of them go where one volume can be reached.
-
-For a gang the claim is one more level that has to be kept, whose domains are the nodes that one volume can serve. Pods
-of no gang that share claims are tied in the same way, only that any number of them may be left out. Domains do not
-overlap: of volumes whose reaches do, the wider one has the nodes that both reach. Which volume it is shows when they
-are handed out (`solver.volume_matching`).
-
-Pods of different gangs, or of one and of none, do not share the decision: those of one go first.
+Pods that share an unbound claim have to be where one volume can be reached. For a gang the claim is one more required
+level, whose domains are the nodes that one volume serves; pods of no gang get such a rule of their own, without a
+minimum. Domains do not overlap: a node that several volumes reach belongs to the volume that reaches most nodes. Pods
+of different gangs do not share the decision about a claim: the pods of one go first.
 """
 
 from collections import Counter, defaultdict
@@ -39,19 +36,19 @@ _OTHERS_FIRST: Final = Reason(
 
 @dataclass(frozen=True, slots=True)
 class ClaimLevel:
-    """All pods that use a claim where its one volume can be reached."""
+    """A level of a gang: all pods that use a claim are where its one volume can be reached."""
 
     claim: VolumeClaimId
     is_required: bool = True
 
     def __str__(self) -> str:
-        """As messages name it."""
+        """Name the level for messages."""
         return f"nodes of volume claim {self.claim.name}:"
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeSharer:
-    """A class of pods that share claims: the family that counts them, how many they are, and their gang if any."""
+    """A class of pods that share unbound claims: its family, its size, and its gang if any."""
 
     index: int
     family: int
@@ -61,25 +58,25 @@ class VolumeSharer:
 
 
 def with_shared_claims(
-    rules: Iterable[GangRule], sharers: Sequence[VolumeSharer], store: VolumeIndex
+    rules: Iterable[GangRule], sharers: Sequence[VolumeSharer], volume_index: VolumeIndex
 ) -> tuple[GangRule, ...]:
-    """Add levels of shared claims to the rules of gangs, and rules for pods that are in none of them."""
+    """Add levels of shared claims to the rules of gangs, and rules for pods that are in no rule."""
     known = list(rules)
     rule_of = {index: number for number, rule in enumerate(known) for index in rule.classes}
-    crews: defaultdict[int, list[VolumeSharer]] = defaultdict(list)
+    units: defaultdict[int, list[VolumeSharer]] = defaultdict(list)
     free: list[VolumeSharer] = []
     for each in sharers:
         if each.index in rule_of:
-            crews[rule_of[each.index]].append(each)
+            units[rule_of[each.index]].append(each)
         else:
             free.append(each)
-    for number, crew in crews.items():
-        known[number] = replace(known[number], levels=(*known[number].levels, *_levels(crew, store)))
-    for crew in _crews(free):
-        size = sum(each.size for each in crew if each.index == each.family)
-        gang = Gang(id=crew[0].gang or GangId(*min(crew[0].claims), source=""))
-        classes = tuple(each.index for each in crew)
-        known.append(GangRule(gang=gang, classes=classes, size=size, running=0, levels=_levels(crew, store)))
+    for number, unit in units.items():
+        known[number] = replace(known[number], levels=(*known[number].levels, *_levels(unit, volume_index)))
+    for unit in _units(free):
+        size = sum(each.size for each in unit if each.index == each.family)
+        gang = Gang(id=unit[0].gang or GangId(*min(unit[0].claims), source=""))
+        classes = tuple(each.index for each in unit)
+        known.append(GangRule(gang=gang, classes=classes, size=size, running=0, levels=_levels(unit, volume_index)))
     return tuple(known)
 
 
@@ -98,43 +95,43 @@ def exclusive_users(rules: Iterable[GangRule], sharers: Sequence[VolumeSharer], 
     ]
 
 
-def _crews(free: Iterable[VolumeSharer]) -> list[list[VolumeSharer]]:
-    """Bring classes together that are of one gang, or of none and share claims, directly or through others."""
-    crews: list[tuple[set[object], list[VolumeSharer]]] = []
+def _units(free: Iterable[VolumeSharer]) -> list[list[VolumeSharer]]:
+    """Group classes of one gang, and classes without gang that share claims, directly or through others."""
+    units: list[tuple[set[object], list[VolumeSharer]]] = []
     for each in free:
         marks: set[object] = {each.gang} if each.gang is not None else set(each.claims)
-        crew = [each]
-        for known in [known for known in crews if known[0] & marks]:
-            crews.remove(known)
+        unit = [each]
+        for known in [known for known in units if known[0] & marks]:
+            units.remove(known)
             marks |= known[0]
-            crew = [*known[1], *crew]
-        crews.append((marks, crew))
-    return [crew for _, crew in crews]
+            unit = [*known[1], *unit]
+        units.append((marks, unit))
+    return [unit for _, unit in units]
 
 
-def _levels(crew: Sequence[VolumeSharer], store: VolumeIndex) -> tuple[TopologyLevel, ...]:
+def _levels(unit: Sequence[VolumeSharer], volume_index: VolumeIndex) -> tuple[TopologyLevel, ...]:
     users: defaultdict[VolumeClaimId, list[int]] = defaultdict(list)
-    for each in crew:
+    for each in unit:
         for claim in each.claims:
             users[claim].append(each.index)
-    return tuple(_level(claim, users[claim], store) for claim in sorted(users))
+    return tuple(_level(claim, users[claim], volume_index) for claim in sorted(users))
 
 
-def _level(claim: VolumeClaimId, users: Iterable[int], store: VolumeIndex) -> TopologyLevel:
-    domains, names = _domains(claim, store)
+def _level(claim: VolumeClaimId, users: Iterable[int], volume_index: VolumeIndex) -> TopologyLevel:
+    domains, names = _domains(claim, volume_index)
     return TopologyLevel(ClaimLevel(claim), names=names, domain_of=dict.fromkeys(users, domains))
 
 
-def _domains(claim_id: VolumeClaimId, store: VolumeIndex) -> tuple[Domains, list[str]]:
-    """Divide the nodes among what the claim may get, the widest first; a volume that is there before one to be made."""
-    claim = store.claims[claim_id]
-    supply = store.stock.supplies[store.stock.shape_of(claim)]
-    provisioner = store.classes[claim.storage_class].provisioner
+def _domains(claim_id: VolumeClaimId, volume_index: VolumeIndex) -> tuple[Domains, list[str]]:
+    """Divide the nodes among the volumes that the claim may get: the widest first, existing before provisioned ones."""
+    claim = volume_index.claims[claim_id]
+    supply = volume_index.supply.supplies[volume_index.supply.shape_of(claim)]
+    provisioner = volume_index.classes[claim.storage_class].provisioner
     reaches: dict[tuple[int, ...], str] = {nodes: f"volume {found[0].name}" for nodes, found in supply.wide}
     reaches |= {(node,): f"volume {found[0].name}" for node, found in supply.local.items()}
-    made = store.stock.access.groups(provisioner, np.flatnonzero(supply.makes).tolist())
+    made = volume_index.supply.access.groups(provisioner, np.flatnonzero(supply.makes).tolist())
     ends = [(len(nodes), 1, nodes, name) for nodes, name in reaches.items()]
-    node_names = {index: name for name, index in store.stock.node_index.items()}
+    node_names = {index: name for name, index in volume_index.supply.node_index.items()}
     ends += [(len(nodes), 0, nodes, f"one made for {name or f'node {node_names[nodes[0]]}'}") for nodes, name in made]
     domains: Domains = np.full(len(supply.counts), NO_DOMAIN, dtype=np.int64)
     names: list[str] = []
@@ -147,11 +144,11 @@ def _domains(claim_id: VolumeClaimId, store: VolumeIndex) -> tuple[Domains, list
 
 
 MOST_SHAPES: Final = 64
-"""Shapes of claims for which there are limits: they would fill the model."""
+"""The most shapes of claims that get limits: each is rows of the model."""
 
 
 class VolumeDemand(NamedTuple):
-    """A class of pods: its number, their namespace, how many there are, and what they ask of volumes."""
+    """A class of pods: number, namespace, size, and what its pods ask of volumes."""
 
     number: int
     namespace: str
@@ -159,31 +156,31 @@ class VolumeDemand(NamedTuple):
     terms: VolumeKey
 
 
-def limits(store: VolumeIndex, asking: Sequence[VolumeDemand]) -> Iterator[Limit]:
+def limits(volume_index: VolumeIndex, asking: Sequence[VolumeDemand]) -> Iterator[Limit]:
     """Give the limits that can bind."""
-    yield from _alone(store, asking)
-    yield from _disks(store, asking)
-    yield from _attachments(store, asking)
-    yield from _supplies(store, asking)
+    yield from _alone(volume_index, asking)
+    yield from _disks(volume_index, asking)
+    yield from _attachments(volume_index, asking)
+    yield from _supplies(volume_index, asking)
 
 
-def _alone(store: VolumeIndex, asking: Sequence[VolumeDemand]) -> Iterator[Limit]:
+def _alone(volume_index: VolumeIndex, asking: Sequence[VolumeDemand]) -> Iterator[Limit]:
     takes: defaultdict[object, dict[int, int]] = defaultdict(dict)
     for each in asking:
         for claim in each.terms.alone:
             takes[claim][each.number] = 1
-    nodes = len(store.reach.labels)
+    nodes = len(volume_index.reach.labels)
     for found in takes.values():
         yield Limit("volume claim of one pod", one_domain(nodes), (1,), found)
 
 
-def _disks(store: VolumeIndex, asking: Sequence[VolumeDemand]) -> Iterator[Limit]:
-    """A pod that writes to a disk takes the whole of it on its node, one that reads it a share."""
+def _disks(volume_index: VolumeIndex, asking: Sequence[VolumeDemand]) -> Iterator[Limit]:
+    """A pod that writes to a disk takes all of it on its node, a pod that reads it takes a share."""
     users: defaultdict[tuple[str, str], list[tuple[VolumeDemand, bool]]] = defaultdict(list)
     for each in asking:
         for disk in each.terms.disks:
             users[disk_key(disk)].append((each, disk.is_read_only))
-    nodes = len(store.reach.labels)
+    nodes = len(volume_index.reach.labels)
     for found in users.values():
         whole = sum(each.size for each, _ in found)
         takes: dict[int, int] = {}
@@ -192,7 +189,7 @@ def _disks(store: VolumeIndex, asking: Sequence[VolumeDemand]) -> Iterator[Limit
         yield Limit("disk of a node", per_node(nodes), (whole,) * nodes, takes)
 
 
-def _attachments(store: VolumeIndex, asking: Sequence[VolumeDemand]) -> Iterator[Limit]:
+def _attachments(volume_index: VolumeIndex, asking: Sequence[VolumeDemand]) -> Iterator[Limit]:
     takes: defaultdict[str, dict[int, int]] = defaultdict(dict)
     for each in asking:
         for driver, plugin, count in each.terms.drivers:
@@ -200,20 +197,20 @@ def _attachments(store: VolumeIndex, asking: Sequence[VolumeDemand]) -> Iterator
                 takes[driver][each.number] = count
     sizes = {each.number: each.size for each in asking}
     for driver, found in sorted(takes.items()):
-        left = store.attached.left(driver)
+        left = volume_index.attached.left(driver)
         wanted = sum(count * sizes[index] for index, count in found.items())
         if wanted > left.min():
-            domains = np.where(store.attached.limits[driver] < MOST, per_node(len(left)), NO_DOMAIN)
+            domains = np.where(volume_index.attached.limits[driver] < MOST, per_node(len(left)), NO_DOMAIN)
             yield Limit("volume attachments", domains, tuple(left.tolist()), found)
 
 
-def _supplies(store: VolumeIndex, asking: Sequence[VolumeDemand]) -> Iterator[Limit]:
-    """Nodes, and nodes that reach volumes together, give no more than they have where none can be made."""
+def _supplies(volume_index: VolumeIndex, asking: Sequence[VolumeDemand]) -> Iterator[Limit]:
+    """Limit claims to the existing volumes, on each node and in each region, where none can be provisioned."""
     wanting = [(each, Counter(each.terms.own_shapes)) for each in asking]
-    for shape in _scarce(store, wanting):
-        supply = store.stock.supplies[shape]
+    for shape in _scarce(volume_index, wanting):
+        supply = volume_index.supply.supplies[shape]
         scarce: Mask = ~supply.makes
-        takes = {each.number: count for each, own in wanting if (count := _taken(store, own, shape))}
+        takes = {each.number: count for each, own in wanting if (count := _taken(volume_index, own, shape))}
         wanted = sum(each.size * takes.get(each.number, 0) for each in asking)
         if wanted > supply.counts[scarce].min():
             own = np.where(scarce, per_node(len(scarce)), NO_DOMAIN)
@@ -223,11 +220,11 @@ def _supplies(store: VolumeIndex, asking: Sequence[VolumeDemand]) -> Iterator[Li
             yield Limit("volumes", np.where(scarce, regions[0], NO_DOMAIN), regions[1], takes)
 
 
-def _scarce(store: VolumeIndex, wanting: Sequence[tuple[VolumeDemand, Counter[int]]]) -> list[int]:
+def _scarce(volume_index: VolumeIndex, wanting: Sequence[tuple[VolumeDemand, Counter[int]]]) -> list[int]:
     """
     Give the shapes whose volumes may be too few.
 
-    Where those are very many, namespaces take turns, and the shapes that most of their claims have come first.
+    Where there are more than `MOST_SHAPES`, namespaces take turns, each with the shapes of most of its claims first.
     """
     wanted: defaultdict[str, Counter[int]] = defaultdict(Counter)
     for each, own in wanting:
@@ -235,7 +232,7 @@ def _scarce(store: VolumeIndex, wanting: Sequence[tuple[VolumeDemand, Counter[in
     found: dict[tuple[Bits, Bits], int] = {}
     equal: dict[int, int] = {}
     for shape in sorted(set[int]().union(*wanted.values())):
-        supply = store.stock.supplies[shape]
+        supply = volume_index.supply.supplies[shape]
         if supply.is_open and not supply.makes.all():
             equal[shape] = found.setdefault((supply.members, supply.made_on), shape)
     by_namespace = (
@@ -246,11 +243,11 @@ def _scarce(store: VolumeIndex, wanting: Sequence[tuple[VolumeDemand, Counter[in
     return sorted(islice(dict.fromkeys(in_turns), MOST_SHAPES))
 
 
-def _taken(store: VolumeIndex, own: Mapping[int, int], shape: int) -> int:
-    """Count the claims of a pod that only volumes which fit a shape can serve where none are made for that."""
-    made_on = store.stock.supplies[shape].made_on
+def _taken(volume_index: VolumeIndex, own: Mapping[int, int], shape: int) -> int:
+    """Count the claims of a pod that only volumes of a shape can serve where none is provisioned for it."""
+    made_on = volume_index.supply.supplies[shape].made_on
     return sum(
         count
         for each, count in own.items()
-        if store.is_below(each, shape) and not store.stock.supplies[each].made_on & ~made_on
+        if volume_index.is_below(each, shape) and not volume_index.supply.supplies[each].made_on & ~made_on
     )

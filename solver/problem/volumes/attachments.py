@@ -1,6 +1,7 @@
-"""What is attached to nodes, by driver, where drivers have limits (CSINode).
+"""
+Volumes attached to nodes, by driver, where CSINode has attach limits; and inline disks of running pods.
 
-Inline disks of running pods, found by the disk and not pod by pod: a pod may name thousands.
+Disks are indexed by disk and not by pod: one pod may name thousands.
 """
 
 from collections import defaultdict
@@ -28,7 +29,7 @@ class Attachments:
     """
     Unique volumes per node with a limit: of its pods, and of VolumeAttachments that no pod accounts for.
 
-    `limits[driver]` is per node, `MOST` where there is none. `nodes_of[name]` are the nodes that a volume is on.
+    `limits[driver]` is per node, `MOST` where there is no limit. `nodes_of[name]` are the nodes that have a volume.
     """
 
     node_count: int
@@ -39,7 +40,7 @@ class Attachments:
 
     @classmethod
     def of_limits(cls, drivers: Iterable[NodeDrivers], node_index: Mapping[str, int]) -> "Attachments":
-        """Start with what nodes can have attached, and nothing attached."""
+        """Read the limits of nodes; nothing is attached yet."""
         found = cls(len(node_index))
         for each in drivers:
             node = node_index.get(each.node)
@@ -91,7 +92,7 @@ class Attachments:
         return not each.plugin or node in self.migrated.get(each.plugin, ())
 
     def refused(self, volumes: Iterable[Attachable]) -> Mask:
-        """Nodes on which volumes are too many; those that are there already take nothing."""
+        """Mark the nodes where volumes exceed a limit; a volume that is attached there already counts once."""
         by_driver: defaultdict[str, list[Attachable]] = defaultdict(list)
         for each in volumes:
             if each.driver in self.limits:
@@ -110,7 +111,7 @@ class Attachments:
         return refused
 
     def left(self, driver: str) -> Amounts:
-        """How many more volumes of a driver each node can have."""
+        """Give how many more volumes of a driver each node can have."""
         left: Amounts = np.maximum(self.limits[driver] - self.counts[driver], 0)
         return left
 
@@ -133,7 +134,7 @@ class Disks:
 
     @classmethod
     def of(cls, running: Iterable[Pod], node_index: Mapping[str, int]) -> "Disks":
-        """Note what running pods use."""
+        """Collect the disks of running pods."""
         found = cls()
         for pod in running:
             node = node_index.get(pod.node_name)
@@ -149,7 +150,7 @@ class Disks:
                 self._written[identity].add(node)
 
     def excluding(self, wanted: Iterable[InlineDisk]) -> set[int]:
-        """Give the nodes where a pod uses one of some disks in a way that keeps another from it."""
+        """Give the nodes where a pod uses one of some disks in a way that excludes other pods."""
         uses = {(identity, _is_shared(disk)) for disk in wanted for identity in _identities(disk)}
         found = ((self._written if is_shared else self._used).get(identity) for identity, is_shared in uses)
         return set[int]().union(*filter(None, found))
@@ -161,5 +162,5 @@ def _identities(disk: InlineDisk) -> Iterator[_Identity]:
 
 
 def _is_shared(disk: InlineDisk) -> bool:
-    """Whether pods on one node can use the disk together, if all of them use it so (never EBS)."""
+    """Whether pods on one node can use the disk together, if all use it so (never EBS)."""
     return disk.is_read_only and disk.kind is not DiskKind.AWS

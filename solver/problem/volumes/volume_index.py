@@ -1,4 +1,4 @@
-"""Wishes of a batch's pods, and the limits that they set each other."""
+"""Storage objects of a snapshot, indexed for one batch; gives what the volumes of each pod refuse and ask."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,9 +31,9 @@ from solver.problem.volumes.volume_topology import PodVolumes, ReachableNodes, T
 @dataclass(slots=True, eq=False)
 class VolumeIndex:
     """
-    Everything that is known of storage, indexed for one batch.
+    Storage objects of a snapshot, indexed for one batch.
 
-    `users` counts the pods of the batch by claim, `holders` are claims that a pod uses already that holds a node.
+    `users` counts the pods of the batch by claim. `holders` are claims that running pods use.
     """
 
     claims: Mapping[VolumeClaimId, VolumeClaim]
@@ -41,7 +41,7 @@ class VolumeIndex:
     classes: Mapping[str, StorageClass]
     inventory: Inventory
     reach: ReachableNodes
-    stock: VolumeSupplies
+    supply: VolumeSupplies
     attached: Attachments
     users: Counter[VolumeClaimId]
     holders: frozenset[VolumeClaimId]
@@ -51,7 +51,7 @@ class VolumeIndex:
 
     @classmethod
     def of(cls, snapshot: Snapshot, batch: Batch, inventory: Inventory) -> "VolumeIndex | None":
-        """Index a snapshot; None where no pod of the batch has a volume, at the cost of a look at each."""
+        """Index a snapshot; None where no pod of the batch has a volume."""
         if not any(pod.volumes for pod in batch.pods):
             return None
         found = {each.name: each for each in snapshot.volumes}
@@ -62,9 +62,9 @@ class VolumeIndex:
         classes = {each.name: each for each in snapshot.storage_classes}
         is_any_waiting = any(volumes.waits(claims[key], classes) for key in users if key in claims)
         free, kept = _unbound(snapshot.volumes if is_any_waiting else ())
-        stock = VolumeSupplies(
+        supply = VolumeSupplies(
             reach=reach,
-            shelf=UnboundVolumes.of(free, chain.from_iterable(kept.values()), reach),
+            unbound=UnboundVolumes.of(free, chain.from_iterable(kept.values()), reach),
             kept=kept,
             classes=classes,
             drivers={each.name: each for each in snapshot.storage_drivers},
@@ -74,35 +74,35 @@ class VolumeIndex:
             joint=joint,
         )
         running = [pod for pod in snapshot.pods if pod.volumes]
-        store = cls(
+        volume_index = cls(
             claims=claims,
             volumes=found,
             classes=classes,
             inventory=inventory,
             reach=reach,
-            stock=stock,
+            supply=supply,
             attached=Attachments.of_limits(snapshot.node_drivers, inventory.node_index),
             users=users,
             holders=frozenset(each.claim for pod in running for each in pod.volumes if each.claim and _is_plain(each)),
             disks=Disks.of(running, inventory.node_index),
             contested=_contested(batch),
         )
-        if store.attached.limits:
-            store.attached.count(running, inventory.node_index, store.attachable)
-            store.attached.count_attached(snapshot.attachments, inventory.node_index, found)
-        return store
+        if volume_index.attached.limits:
+            volume_index.attached.count(running, inventory.node_index, volume_index.attachable)
+            volume_index.attached.count_attached(snapshot.attachments, inventory.node_index, found)
+        return volume_index
 
     def objections(self, pod: Pod) -> tuple[Reason, ...]:
-        """Say what keeps a pod from every node."""
+        """Give the reasons that keep a pod from every node."""
         return volumes.objections(pod, self.claims, self.classes) if pod.volumes else ()
 
-    def wish(self, pod: Pod) -> PodVolumes | None:
-        """Work out what a pod asks of volumes; None where it has none. Its claims have to be there."""
+    def volumes_of(self, pod: Pod) -> PodVolumes | None:
+        """Give what a pod asks of volumes; None where it has no volume. All of its claims have to exist."""
         if not pod.volumes:
             return None
         claims = [self.claims[each] for each in pod.volume_claims]
         waiting = self.waiting(pod)
-        shapes = tuple(self.stock.shape_of(each) for each in waiting)
+        shapes = tuple(self.supply.shape_of(each) for each in waiting)
         attachable = {claim.id: each for claim in claims if (each := self._limited(claim)) is not None}
         refusals = tuple(each for each in self._refusals(pod, claims, shapes, attachable.values()) if each.nodes.any())
         named = {claim for claim, each in attachable.items() if self.users[claim] > 1 or self.attached.is_there(each)}
@@ -110,7 +110,7 @@ class VolumeIndex:
         terms = VolumeKey(
             refused=tuple((each.nodes.tobytes(), each.reason.message) for each in refusals),
             shapes=shapes,
-            joint=tuple(each.id if each.id in self.stock.joint else None for each in waiting),
+            joint=tuple(each.id if each.id in self.supply.joint else None for each in waiting),
             alone=tuple(each.id for each in claims if self.users[each.id] > 1 and _is_exclusive(each)),
             disks=tuple(each.disk for each in pod.volumes if each.disk and disk_key(each.disk) in self.contested),
             named=tuple(attachable[claim] for claim in attachable if claim in named),
@@ -119,16 +119,16 @@ class VolumeIndex:
         return PodVolumes(refusals, terms)
 
     def waiting(self, pod: Pod) -> tuple[VolumeClaim, ...]:
-        """Give the claims that wait for a pod, the smaller ones first; equal pods give theirs in the same order."""
+        """Give the unbound claims of a pod, smaller ones first; equal pods give theirs in the same order."""
         claims = (self.claims[each] for each in pod.volume_claims)
         found = (each for each in claims if volumes.waits(each, self.classes))
         return tuple(sorted(found, key=self._place_of))
 
     def _place_of(self, claim: VolumeClaim) -> tuple[object, ...]:
-        return (claim.request or 0, self.stock.shape_of(claim), claim.id not in self.stock.joint, claim.id)
+        return (claim.request or 0, self.supply.shape_of(claim), claim.id not in self.supply.joint, claim.id)
 
     def attachable(self, claim_id: VolumeClaimId) -> Attachable | None:
-        """Give what the volume of a claim counts as; None where it counts nowhere."""
+        """Give what the volume of a claim counts as for attach limits; None where it counts on no node."""
         claim = self.claims.get(claim_id)
         if claim is None:
             return None
@@ -144,7 +144,7 @@ class VolumeIndex:
     def _refusals(
         self, pod: Pod, claims: Iterable[VolumeClaim], shapes: tuple[int, ...], attachable: Iterable[Attachable]
     ) -> Iterator[ExcludedNodes]:
-        """In the order in which kube-scheduler asks: restrictions, limits, binding, zones."""
+        """Give the refused nodes in the order of kube-scheduler's plugins: restrictions, limits, binding, zones."""
         disks = [each.disk for each in pod.volumes if each.disk is not None]
         if disks:
             yield ExcludedNodes(self.reach.mask(sorted(self.disks.excluding(disks))), volumes.DISK_IN_USE)
@@ -168,14 +168,14 @@ class VolumeIndex:
                 yield ExcludedNodes(~self._in_zones(wanted), volumes.OTHER_ZONE)
 
     def _unbindable(self, shapes: tuple[int, ...]) -> Iterator[ExcludedNodes]:
-        """Nodes where the claims that wait get no volume: too few are free there, and none can be made."""
+        """Give the nodes where unbound claims get no volume: too few are free, and none can be provisioned."""
         counts = Counter(shapes)
         for shape in counts:
-            supply = self.stock.supplies[shape]
+            supply = self.supply.supplies[shape]
             makers = Counter[Bits]()
             for other, count in counts.items():
                 if self.is_below(other, shape):
-                    makers[self.stock.supplies[other].made_on] += count
+                    makers[self.supply.supplies[other].made_on] += count
             needed = np.zeros(len(supply.counts), dtype=np.int64)
             for made_on, count in makers.items():
                 needed += count * ~mask_of(made_on, len(needed))
@@ -184,8 +184,8 @@ class VolumeIndex:
             yield ExcludedNodes(short & supply.can_make, volumes.TOO_LITTLE)
 
     def is_below(self, one: int, other: int) -> bool:
-        """Whether every volume that fits claims of one shape fits those of the other too."""
-        below, above = self.stock.supplies[one].members, self.stock.supplies[other].members
+        """Whether every volume that fits claims of one shape fits claims of the other."""
+        below, above = self.supply.supplies[one].members, self.supply.supplies[other].members
         return one == other or (below != 0 and not below & ~above)
 
     def _all(self) -> Mask:
@@ -199,7 +199,7 @@ class VolumeIndex:
 
 
 def _unbound(every: Iterable[Volume]) -> tuple[list[Volume], dict[object, list[Volume]]]:
-    """Give the volumes that are for any claim, and those that are kept for one, by the claim."""
+    """Give the volumes that any claim may get, and those with a claimRef, by claim."""
     free, kept = list[Volume](), dict[object, list[Volume]]()
     for each in every:
         if each.claim is None and each.phase == "Available":
@@ -214,7 +214,7 @@ def _is_exclusive(claim: VolumeClaim | None) -> bool:
 
 
 def _is_plain(each: PodVolume) -> bool:
-    """Whether a volume is a claim of the namespace and not one that is made for the pod."""
+    """Whether a volume is a claim of the namespace and not an ephemeral one."""
     return each.claim is not None and not each.is_ephemeral
 
 
@@ -225,5 +225,5 @@ def _contested(batch: Batch) -> frozenset[tuple[str, str]]:
 
 
 def disk_key(disk: InlineDisk) -> tuple[str, str]:
-    """Say which disk it is, apart from how it is used."""
+    """Identify a disk, however it is used."""
     return disk.kind, disk.name

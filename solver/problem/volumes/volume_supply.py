@@ -1,9 +1,8 @@
-"""PersistentVolumes that claims of a batch could get, by the shape of the claim: how many there are on each node.
+"""
+PersistentVolumes that unbound claims can get: which fit, how many each node reaches, and where one can be provisioned.
 
-A shape is what a claim can get, and not what it asks for: with as many selectors as a user may write there are no more
-shapes than there are sets of volumes that differ.
-
-PersistentVolumes that no claim is bound to: which of them fit a claim, and which nodes reach them.
+Claims are grouped by shape: what a claim can get, not what it asks for. However many different selectors users write,
+there are no more shapes than different sets of volumes.
 """
 
 from bisect import bisect_left
@@ -36,9 +35,10 @@ _Kind = tuple[str, str, str]
 @dataclass(slots=True, eq=False)
 class UnboundVolumes:
     """
-    Volumes, the smallest first, and sets of them by what a claim asks for; claims are answered by intersecting these.
+    Volumes that no claim is bound to, smallest first, with a set of them for each property that a claim may ask for.
 
-    `volumes` are also those that are kept for a claim; only the others fit one that asks for any.
+    The volumes that fit a claim are an intersection of such sets. `volumes` include those with a claimRef, which fit
+    only that claim.
     """
 
     volumes: Sequence[Volume]
@@ -46,24 +46,24 @@ class UnboundVolumes:
     index: LabelIndex
     place_of: dict[str, int] = field(default_factory=dict)
     wide: dict[tuple[int, ...], Bits] = field(default_factory=dict)
-    """Volumes by the several nodes that reach them."""
+    """Volumes that several nodes reach, by these nodes."""
     _capacities: list[int] = field(default_factory=list)
     _of_kind: dict[_Kind, Bits] = field(default_factory=dict)
     _with_mode: dict[str, Bits] = field(default_factory=dict)
     _home: Amounts = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     _local: dict[int, Bits] = field(default_factory=dict)
-    """Volumes by the only node that reaches them."""
+    """Volumes that one node reaches, by this node."""
 
     @classmethod
     def of(cls, free: Iterable[Volume], kept: Iterable[Volume], reach: ReachableNodes) -> "UnboundVolumes":
-        """Sort volumes that are for any claim, and those that are kept for one."""
+        """Index free volumes and those with a claimRef."""
         found = sorted([*free, *kept], key=lambda volume: (volume.capacity, volume.name))
-        shelf = cls(found, len(reach.labels), LabelIndex([dict(each.labels) for each in found]))
-        shelf.place_of = {each.name: place for place, each in enumerate(found)}
-        shelf._capacities = [each.capacity for each in found]
-        shelf._sort_by_kind()
-        shelf._sort_by_node(reach)
-        return shelf
+        unbound = cls(found, len(reach.labels), LabelIndex([dict(each.labels) for each in found]))
+        unbound.place_of = {each.name: place for place, each in enumerate(found)}
+        unbound._capacities = [each.capacity for each in found]
+        unbound._sort_by_kind()
+        unbound._sort_by_node(reach)
+        return unbound
 
     def _sort_by_kind(self) -> None:
         kinds: defaultdict[_Kind, list[int]] = defaultdict(list)
@@ -111,7 +111,7 @@ class UnboundVolumes:
         return found
 
     def on(self, members: Bits, node: int) -> Bits:
-        """Give those of some volumes that a node reaches."""
+        """Give the volumes of a set that a node reaches."""
         found = self._local.get(node, 0) & members
         for nodes, each in self.wide_of(members):
             if node in nodes:
@@ -119,13 +119,13 @@ class UnboundVolumes:
         return found
 
     def wide_of(self, members: Bits) -> Iterator[tuple[tuple[int, ...], Bits]]:
-        """Give those of some volumes that several nodes reach, by these nodes."""
+        """Give the volumes of a set that several nodes reach, by these nodes."""
         for nodes, each in self.wide.items():
             if each & members:
                 yield nodes, each & members
 
     def local_of(self, members: Bits) -> Iterator[tuple[int, Bits]]:
-        """Give those of some volumes that one node reaches, by this node."""
+        """Give the volumes of a set that one node reaches, by this node."""
         for node, each in self._local.items():
             if each & members:
                 yield node, each & members
@@ -134,38 +134,39 @@ class UnboundVolumes:
 @dataclass(slots=True, eq=False)
 class VolumeSupply:
     """
-    What there is for claims of one shape.
+    The volumes for claims of one shape.
 
-    `members` are all volumes that fit, `counts` says how many of them each node reaches. A volume can be made where
-    `can_make` holds and, if the storage tells how much it has, there is room: `makes`, and `made_on` as a set.
+    `members` are all volumes that fit, `counts` how many of them each node reaches. `can_make` marks the nodes for
+    which a volume may be provisioned, `makes` those where CSIStorageCapacity also has room; `made_on` is `makes` as a
+    set.
     """
 
-    shelf: UnboundVolumes
+    unbound: UnboundVolumes
     members: Bits
     counts: Amounts
     can_make: Mask
     makes: Mask
     made_on: Bits
     is_open: bool
-    """Whether other claims may want the same volumes: none is kept for the claim, and no node is selected."""
+    """Whether other claims compete for these volumes: no claimRef names the claim, and no node is selected."""
 
     @property
     def local(self) -> dict[int, list[Volume]]:
         """The volumes that only one node reaches, by this node."""
-        return {node: self.shelf.listed(each) for node, each in self.shelf.local_of(self.members)}
+        return {node: self.unbound.listed(each) for node, each in self.unbound.local_of(self.members)}
 
     @property
     def wide(self) -> list[tuple[tuple[int, ...], list[Volume]]]:
         """The volumes that several nodes reach, by these nodes."""
-        return [(nodes, self.shelf.listed(each)) for nodes, each in self.shelf.wide_of(self.members)]
+        return [(nodes, self.unbound.listed(each)) for nodes, each in self.unbound.wide_of(self.members)]
 
     def on(self, node: int) -> list[Volume]:
         """Give the volumes that a node reaches, smallest first."""
-        return self.shelf.listed(self.shelf.on(self.members, node))
+        return self.unbound.listed(self.unbound.on(self.members, node))
 
     def regions(self) -> tuple[Domains, tuple[int, ...]] | None:
-        """Join nodes that reach a volume together to domains, with the volumes of each; None where none do."""
-        wide = list(self.shelf.wide_of(self.members))
+        """Join nodes that reach a common volume to domains, and count the volumes of each; None without any."""
+        wide = list(self.unbound.wide_of(self.members))
         if not wide:
             return None
         domains: Domains = np.full(len(self.counts), NO_DOMAIN, dtype=np.int64)
@@ -178,7 +179,7 @@ class VolumeSupply:
         left = [0] * len(numbers)
         for nodes, each in wide:
             left[int(domains[nodes[0]])] += each.bit_count()
-        for node, own in self.shelf.local_of(self.members):
+        for node, own in self.unbound.local_of(self.members):
             if domains[node] != NO_DOMAIN:
                 left[int(domains[node])] += own.bit_count()
         return domains, tuple(left)
@@ -187,15 +188,15 @@ class VolumeSupply:
 Wants = tuple[object, ...]
 """What decides which volumes fit a claim."""
 Offer = tuple[Bits, Bits, Bits, bool]
-"""Volumes that fit, nodes for which one can be made, those that have room for it, and whether others may want them."""
+"""The fields `members`, `can_make`, `made_on` and `is_open` of a supply: claims with equal offers have one shape."""
 
 
 @dataclass(slots=True, eq=False)
 class VolumeSupplies:
-    """Finds supplies, each shape's once; `joint` are claims that several pods of the batch use."""
+    """Supplies by shape, each computed once; `joint` are claims that several pods of the batch use."""
 
     reach: ReachableNodes
-    shelf: UnboundVolumes
+    unbound: UnboundVolumes
     kept: dict[object, list[Volume]]
     classes: dict[str, StorageClass]
     drivers: dict[str, StorageDriver]
@@ -210,7 +211,7 @@ class VolumeSupplies:
     _rooms: dict[str, "_Rooms"] = field(default_factory=dict)
 
     def shape_of(self, claim: VolumeClaim) -> int:
-        """Give the number of a claim's shape."""
+        """Give the shape of a claim."""
         kept = tuple(each.name for each in self.kept.get(claim.id, ()) if volumes.fits(each, claim))[:1]
         terms = (claim.storage_class, claim.request, claim.access_modes, claim.mode, claim.attributes_class)
         selected = (claim.selected_node, claim.selected_node is not None and claim.id in self.joint)
@@ -220,12 +221,12 @@ class VolumeSupplies:
         return self._shapes[wants]
 
     def _offer(self, claim: VolumeClaim, kept: tuple[str, ...]) -> Offer:
-        """A volume that is kept for the claim is the only one; where a node is selected already one is made there."""
+        """Give the volume with a claimRef for the claim, else all that fit; with a selected node, none."""
         members = 0
         if kept:
-            members = 1 << self.shelf.place_of[kept[0]]
+            members = 1 << self.unbound.place_of[kept[0]]
         elif claim.selected_node is None:
-            members = self.shelf.fitting(claim)
+            members = self.unbound.fitting(claim)
         can_make = self._can_make(claim)
         return members, can_make, can_make & self._has_room(claim), not kept and claim.selected_node is None
 
@@ -234,9 +235,9 @@ class VolumeSupplies:
             members, can_make, made_on, is_open = offer
             count = len(self.reach.labels)
             supply = VolumeSupply(
-                shelf=self.shelf,
+                unbound=self.unbound,
                 members=members,
-                counts=self.shelf.counts(members),
+                counts=self.unbound.counts(members),
                 can_make=mask_of(can_make, count),
                 makes=mask_of(made_on, count),
                 made_on=made_on,
@@ -277,7 +278,7 @@ class VolumeSupplies:
         return any(term and all(labels.get(key) in values for key, values in term) for term in found.allowed_topologies)
 
     def _has_room(self, claim: VolumeClaim) -> Bits:
-        """Nodes whose storage has room for the claim, as far as its driver tells (CSIStorageCapacity)."""
+        """Nodes whose storage has room for the claim, as far as its driver publishes it (CSIStorageCapacity)."""
         driver = self.drivers.get(self.classes[claim.storage_class].provisioner)
         if claim.request is None or driver is None or not driver.tracks_capacity:
             return self.reach.index.everything
@@ -289,14 +290,14 @@ class VolumeSupplies:
 
 @dataclass(slots=True, eq=False)
 class _Rooms:
-    """Nodes by the most that one volume there may have: `nodes[i]` have room for at least `sizes[i]`."""
+    """Nodes by the largest volume that fits there: `nodes[i]` have room for at least `sizes[i]`."""
 
     sizes: list[int]
     nodes: list[Bits]
 
     @classmethod
     def of(cls, capacities: list[StorageCapacity], reach: ReachableNodes) -> "_Rooms":
-        """Put together what the storage of one class says."""
+        """Merge the capacities of one storage class."""
         found: defaultdict[int, Bits] = defaultdict(int)
         for each in capacities:
             if each.most is not None and each.topology is not None:

@@ -1,12 +1,9 @@
-"""Nodes that reach the same volumes of a driver, whichever of them a volume is made for (CSI topology).
+"""
+Which nodes reach a volume: by its node affinity, and by CSI topology for volumes that are yet to be provisioned.
 
-A CSI driver says per node which labels decide that (CSINode, `topologyKeys`): nodes with the same values reach the
-same volumes, and without any key all nodes of the driver do. Nothing is known of other provisioners: there every node
-stands alone.
-
-Where node selectors over labels lead, found by index: a cluster of local volumes has a selector per node.
-
-What one pod asks of volumes, and what is refused it whatever the batch does.
+A CSI driver names per node the labels that decide (CSINode, `topologyKeys`): nodes with equal values reach the same
+volumes, and without keys all nodes of the driver do. Other provisioners publish nothing, so each of their nodes counts
+as alone. `PodVolumes` is what one pod asks of volumes.
 """
 
 from collections import defaultdict
@@ -28,7 +25,7 @@ _ANYWHERE: Final[Segment] = ()
 
 @dataclass(slots=True, eq=False)
 class TopologySegments:
-    """`segments[driver][node]` is what a node says of a driver; nodes that say nothing of it are left out."""
+    """Topology labels by driver and node, in `segments`; nodes without the driver are left out."""
 
     count: int
     segments: dict[str, dict[int, Segment]] = field(default_factory=dict)
@@ -37,7 +34,7 @@ class TopologySegments:
     def of(
         cls, drivers: Iterable[NodeDrivers], node_index: Mapping[str, int], labels: Sequence[Mapping[str, str]]
     ) -> "TopologySegments":
-        """Read what nodes say of their drivers."""
+        """Read the topology keys of CSINodes."""
         found: defaultdict[str, dict[int, Segment]] = defaultdict(dict)
         for each in drivers:
             node = node_index.get(each.node)
@@ -47,14 +44,14 @@ class TopologySegments:
         return cls(len(labels), dict(found))
 
     def around(self, provisioner: str, node: int) -> list[int]:
-        """Give the nodes that reach what is made for a node, itself among them, in order."""
+        """Give the nodes that reach a volume provisioned for a node, that node included, in order."""
         segments = self._segments(provisioner)
         if node not in segments:
             return [node]
         return sorted(other for other, segment in segments.items() if segment == segments[node])
 
     def groups(self, provisioner: str, nodes: Iterable[int]) -> list[tuple[tuple[int, ...], str]]:
-        """Divide nodes into those that reach the same volumes, each with a name of what they have in common."""
+        """Group nodes that reach the same volumes; each group has the name of its segment."""
         segments = self._segments(provisioner)
         together: defaultdict[Segment, list[int]] = defaultdict(list)
         alone: list[int] = []
@@ -76,7 +73,7 @@ def _name(segment: Segment) -> str:
 
 @dataclass(slots=True, eq=False)
 class ReachableNodes:
-    """Nodes by selector; every selector is worked out once."""
+    """Nodes by the node affinity of volumes; every selector is evaluated once."""
 
     index: LabelIndex
     _known: dict[NodeSelector, tuple[int, ...]] = field(default_factory=dict)
@@ -137,13 +134,13 @@ class VolumeKey(NamedTuple):
 
     @property
     def shared(self) -> tuple[VolumeClaimId, ...]:
-        """Claims that wait and that other pods of the batch use too."""
+        """Unbound claims that other pods of the batch use too."""
         return tuple(claim for claim in self.joint if claim is not None)
 
 
 @dataclass(slots=True, eq=False)
 class PodVolumes:
-    """A pod's volumes: nodes that are refused, in kube-scheduler's order of reasons, and what it asks of others."""
+    """Volumes of a pod: the nodes that are refused, in kube-scheduler's order of reasons, and its key."""
 
     refusals: tuple[ExcludedNodes, ...]
     terms: VolumeKey

@@ -1,4 +1,4 @@
-"""What pods demand of devices and nodes is paid before it is worked out: namespaces take turns, and nobody starves."""
+"""Pods are charged for demands before the work is done: namespaces take turns, and none starves."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Where a claim falls apart into components that can be served on their own."""
+"""How a claim is cut into independent components."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Devices as published: where they can be used, what taints them, in which order they stand."""
+"""The inventory: which nodes can use a device, its taints, and the order of devices."""
 
 from unittest import mock
 

@@ -1,4 +1,4 @@
-"""Things found by label all at once are those that are found one by one."""
+"""The label index selects the same objects as a test of each object."""
 
 from collections.abc import Iterator, Mapping
 

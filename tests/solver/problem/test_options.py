@@ -1,4 +1,4 @@
-"""In which ways a component can be served on a node, whatever is in use."""
+"""The options to serve a component on a node, independent of usage."""
 
 from solver.domain import Claim, ResourceSlice
 from solver.problem.requests.component import Option

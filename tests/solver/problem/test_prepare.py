@@ -1,4 +1,4 @@
-"""Which pods are equal, which claims are shared, and what the batch wants of devices."""
+"""Which pods are one class, which claims are shared, and what the batch demands of devices."""
 
 from solver.domain import ClaimId, Pod
 from solver.problem.problem import Part, Problem

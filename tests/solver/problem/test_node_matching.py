@@ -1,4 +1,4 @@
-"""Demands put to all nodes at once say the same as put to one node after the other."""
+"""Filters on all nodes at once give the same as on one node after the other."""
 
 from collections import Counter
 from unittest import mock

@@ -1,4 +1,4 @@
-"""What nodes have left: to ask for a resource changes nothing."""
+"""What nodes have left: reading a resource changes nothing."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What the greedy asks of limits: many that are alike cost as much as those of them that were used."""
+"""The greedy tracks equal limits at the cost of those that pods use."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A slice that changed costs a look at itself: what the others came to is recalled, and what changed is not."""
+"""A changed slice is evaluated again; the results of the other slices come from the cache."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""A slice that was published again costs a look at its nodes, and gives what a look at everything gives."""
+"""After a slice is published again, only its nodes are described anew; the result equals a build from scratch."""
 
 import dataclasses
 from collections.abc import Callable
@@ -85,7 +85,17 @@ def look(problem: Problem) -> dict[str, object]:
     found["records"] = [dataclasses.asdict(record) for record in stock.records]
     found["answers"] = [(list(each.verdicts.items()), list(each.consumption.items())) for each in problem.answers]
     found["failures"] = [each.failure for each in problem.answers]
-    for name in ("pools", "record_of", "by_home", "wide", "budgets", "spans", "own_taints", "draws", "has_burdens"):
+    for name in (
+        "pools",
+        "record_of",
+        "by_home",
+        "wide",
+        "budgets",
+        "spans",
+        "own_taints",
+        "draws",
+        "takes_node_resources",
+    ):
         found[name] = getattr(stock, name)
     found["states"] = (problem.states, problem.wide_state, problem.is_whole.tolist())
     return found

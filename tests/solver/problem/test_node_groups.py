@@ -1,4 +1,4 @@
-"""What makes devices one type and nodes one group, and what runs out of them."""
+"""Which devices are one type, which nodes one group, and the budgets of both."""
 
 import pytest
 

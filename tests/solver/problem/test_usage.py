@@ -1,4 +1,4 @@
-"""What allocations of today leave of nodes and devices."""
+"""What allocations leave of nodes and devices."""
 
 from collections.abc import Mapping
 

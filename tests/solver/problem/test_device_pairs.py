@@ -1,4 +1,4 @@
-"""Devices of several drivers that stand together are worth more where a pair less could be had without them."""
+"""A device that stands beside one of another driver is worth more where its loss costs a pair."""
 
 import pytest
 from msgspec import structs

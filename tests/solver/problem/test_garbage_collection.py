@@ -1,4 +1,4 @@
-"""Preparing does not stop to look for garbage, and leaves the collector as it was."""
+"""The cyclic garbage collector is off during preparation, and as before afterwards."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""Volumes that fit a claim are found by index: the same ones as one by one, whatever selectors claims have."""
+"""The index finds the same volumes for a claim as a test of each volume."""
 
 from unittest import mock
 
@@ -108,10 +108,10 @@ def test_claims_that_can_get_the_same_volumes_are_of_one_shape() -> None:
         for each, row in zip(snapshot.volume_claims, rows, strict=True)
     ]
     problem = prepare(replace(snapshot, volume_claims=tuple(alike)), b.batch(*pods), Policy(), Engine())
-    assert problem.store is not None
-    assert len(problem.store.stock.supplies) == 1
+    assert problem.volume_index is not None
+    assert len(problem.volume_index.supply.supplies) == 1
     assert len(problem.classes) == 1
-    assert np.array_equal(problem.store.stock.supplies[0].counts, [30, 30, 30])
+    assert np.array_equal(problem.volume_index.supply.supplies[0].counts, [30, 30, 30])
 
 
 def test_there_are_no_more_limits_than_a_few_however_many_shapes_there_are() -> None:
@@ -124,7 +124,7 @@ def test_there_are_no_more_limits_than_a_few_however_many_shapes_there_are() -> 
     ]
     made = tuple(replace(each, selector=own) for each, own in zip(snapshot.volume_claims, nested, strict=True))
     problem = prepare(replace(snapshot, volume_claims=made), b.batch(*pods), Policy(), Engine())
-    assert problem.store is not None
-    assert len(problem.store.stock.supplies) == len(pods)
+    assert problem.volume_index is not None
+    assert len(problem.volume_index.supply.supplies) == len(pods)
     found = [each for each in problem.limits if each.rule == "volumes of a node"]
     assert 0 < len(found) <= attach_limits.MOST_SHAPES

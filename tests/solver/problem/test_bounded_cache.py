@@ -1,4 +1,4 @@
-"""What the solver remembers is bounded in bytes: what was used least recently goes, and plans stay what they are."""
+"""Caches are bounded in bytes: least recently used entries are dropped, and plans stay the same."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The cheapest places of a crowd, and what a tally remembers."""
+"""The cheapest places of a spread cost, and the state of a cost tracker."""
 
 import numpy as np
 from hypothesis import given

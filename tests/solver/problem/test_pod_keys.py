@@ -1,4 +1,4 @@
-"""Whom the terms of running pods are about costs a decision no more than those that may be about its pods."""
+"""Selectors of running pods cost a decision no more than those that may select its pods."""
 
 import pytest
 

@@ -199,7 +199,7 @@ class _Service:
         )
         batch = frames.filled(order, self._replica.seen_pod)
         try:
-            solve_it = partial(solver, engine=self._engine)
+            solve_it = partial(solver, cache=self._engine)
             plan, violations = decide(snapshot, batch, order.policy, budget, solve_it)
         except MemoryError:
             raise

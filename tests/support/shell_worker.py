@@ -33,7 +33,7 @@ COMMAND = (sys.executable, str(Path(__file__)))
 _MIB = 1024 * 1024
 
 
-def misbehave(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, engine: Engine | None = None) -> Plan:
+def misbehave(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, cache: Engine | None = None) -> Plan:
     """Solve, unless a pod of the batch is named after what is to go wrong."""
     names = {pod.id.name for pod in batch.pods}
     if "exit" in names:
@@ -50,7 +50,7 @@ def misbehave(snapshot: Snapshot, batch: Batch, policy: Policy, budget: Budget, 
         return Plan(report=SearchReport(status=SearchStatus.OPTIMAL))
     left = {name: tuple(pod.id for pod in batch.pods if pod.id.name == name) for name in ("fail", "costly", "later")}
     others = batch.without({key for keys in left.values() for key in keys})
-    plan = solve_greedily(snapshot, others, policy, budget, engine)
+    plan = solve_greedily(snapshot, others, policy, budget, cache)
     if budget.may_leave:
         plan = structs.replace(plan, costly=left["costly"], later=left["later"])
         left = {"fail": left["fail"]}

@@ -10,7 +10,7 @@ from solver.domain import PodTerm, Reason, ReasonCode
 from solver.problem.devices.inventory import Mask
 from solver.problem.inter_pod.inter_pod_context import InterPodContext
 from solver.problem.inter_pod.pod_keys import InterPodKey, term_selector
-from solver.problem.node_arrays import NodeVerdicts
+from solver.problem.node_arrays import NodeVerdicts, tallied
 
 
 def _reason(code: ReasonCode, message: str) -> Reason:
@@ -68,11 +68,7 @@ def narrowed(verdicts: NodeVerdicts, found: Iterable[ExcludedNodes]) -> NodeVerd
             allowed = allowed & ~nodes
     if not counts:
         return verdicts
-    added = tuple(
-        Reason(code=each.code, message=each.message, node_count=count)
-        for each, count in sorted(counts.items(), key=lambda item: (-item[1], item[0].message))
-    )
-    return NodeVerdicts(allowed, (*verdicts.reasons, *added))
+    return NodeVerdicts(allowed, (*verdicts.reasons, *tallied(counts)))
 
 
 def _ports_taken(interpod_key: InterPodKey, context: InterPodContext) -> Mask:

@@ -184,9 +184,9 @@ def test_batches_of_a_new_process_may_spend_more_the_more_devices_there_are() ->
     """Else the first pods of a large cluster, with the selectors that all pods have, are decided one by one."""
     allowed: list[int] = []
 
-    def spending(world: Snapshot, pods: Batch, policy: Policy, budget: Budget, engine: Engine) -> Plan:
+    def spending(world: Snapshot, pods: Batch, policy: Policy, budget: Budget, cache: Engine) -> Plan:
         allowed.append(budget.cost_units)
-        engine.paid_units += 10**9
+        cache.paid_units += 10**9
         return solve(world, pods, policy, budget)
 
     changes = [frames.encode_change(seen(each)) for each in (node("n1"), gpu_slice("n1", count=8))]

@@ -109,7 +109,7 @@ def assemble(
         commit=commit,
         waits=waits,
         groups=PodGroupStatusWriter(client, writer, cluster, (reports, metrics)),
-        repairs=StaleAllocations(cluster, pending, commit.withdrawal, reports, metrics),
+        repairs=StaleAllocations(cluster, pending, commit.rollback, reports, metrics),
         evictions=Evictions(client, writer, cluster, reports, metrics, record=elector),
         reports=reports,
         quarantine=Quarantine(metrics, reports.record_unreadable),
@@ -120,7 +120,7 @@ def assemble(
 
 def _count_write(metrics: Metrics, reports: StatusWriter, is_status: bool) -> None:  # noqa: FBT001 - a callback
     """Count a write that is sent; those that place pods earn what may be told."""
-    metrics.writes.labels("telling" if is_status else "placing").inc()
+    metrics.writes.labels("status" if is_status else "placing").inc()
     if not is_status:
         reports.earn()
 

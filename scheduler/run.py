@@ -276,7 +276,7 @@ class Process:
             keeping += [group.create_task(each.run()) for each in watches.reflectors]
             keeping.append(group.create_task(parts.worker.run()))
             if await _unless_stopped(stop, self._wait_until_ready(watches, elector, parts)):
-                leftovers = OrphanedClaims(parts.cluster, parts.pending, parts.commit.specials, self.metrics)
+                leftovers = OrphanedClaims(parts.cluster, parts.pending, parts.commit.extended_claims, self.metrics)
                 readmission = Readmission(
                     self._client,
                     shedding,

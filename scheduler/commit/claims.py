@@ -1,6 +1,12 @@
-"""One claim's writes: finalizer, then allocation and reservation in one, retried as long as they make sense.
+"""
+Writes one claim: the finalizer first, then allocation and reservation in one status write.
 
-Claims whose newest version this process has written: no release is under way that could still undo them.
+After a conflict or a lost answer a live read decides whether the write has acted, is to be retried, or is refused.
+
+A release (the rollback of an earlier attempt, also of a former leader) may act long after its answer was lost. It is
+guarded by the resourceVersion that it has read, so any later write of the claim makes it fail. `OwnWrites` knows the
+claims that this process has written since; any other claim is written once more (`writes.adopt`) before a pod is bound
+to it, even where it has the right allocation and reservation already.
 """
 
 import asyncio
@@ -16,17 +22,13 @@ from scheduler.kube.errors import Conflict, Forbidden, KubeError, NotFound
 from scheduler.kube.writer import Writer
 from solver.domain import Claim, ClaimId, Reason, ReasonCode
 
-_MOST: Final = 20_000
-"""Of more, those that were written longest ago are forgotten: it costs a request each to write them again."""
+_MOST_REMEMBERED: Final = 20_000
+"""Of more claims, those written longest ago are forgotten, at the cost of one more write each."""
+_TRIES: Final = 5
 
 
 class OwnWrites:
-    """
-    Claims, by uid, that were written here after any release of them that was sent before.
-
-    A release rests on the version that it has read. One that no answer came to may act long afterwards, of this process
-    or of a former leader, unless somebody has written the claim since.
-    """
+    """Uids of claims that this process has written after any release of them that was sent before; see the module."""
 
     def __init__(self) -> None:
         self._uids: Final[dict[str, None]] = {}
@@ -35,7 +37,7 @@ class OwnWrites:
         """Note that a write of the claim was answered."""
         self._uids.pop(claim.uid, None)
         self._uids[claim.uid] = None
-        if len(self._uids) > _MOST:
+        if len(self._uids) > _MOST_REMEMBERED:
             del self._uids[next(iter(self._uids))]
 
     def discard(self, claim: Claim) -> None:
@@ -46,12 +48,9 @@ class OwnWrites:
         return claim.uid in self._uids
 
 
-_TRIES: Final = 5
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """The claim is as the unit wants it; `claim` is the server's answer, `write` what it answers."""
+    """The claim is as the unit wants it; `claim` is the server's answer to `write`."""
 
     write: ClaimWrite
     claim: Claim
@@ -59,7 +58,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotWritten:
-    """The claim was not written as the unit wants it; with `may_have_acted` a write may still have got through."""
+    """The claim is not as the unit wants it; with `may_have_acted` a write without an answer may still act."""
 
     write: ClaimWrite
     reason: Reason
@@ -67,8 +66,8 @@ class NotWritten:
 
 
 @dataclass(slots=True)
-class _Turn:
-    """Whose turn it is at one claim, and what the last one left."""
+class _SharedClaim:
+    """A claim that units write one after the other, and the answer to the last write."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     users: int = 0
@@ -77,13 +76,10 @@ class _Turn:
 
 class ClaimWriter:
     """
-    Writes claims. `on_answer` is given every claim as the server answered it.
+    Writes claims; `on_answer` gets every claim as the server answered it.
 
-    Units that share a claim take turns at it, each starting from the answer to the one before: otherwise all but
+    Units that share a claim write it one after the other, each from the answer to the one before: otherwise all but
     one of them would meet a conflict.
-
-    What is as it should be already is written nevertheless, where it was not this process that made it so (`own`):
-    the release that a former leader has under way, however late it comes, must be for a version of the past.
     """
 
     def __init__(self, client: Client, writer: Writer, own: OwnWrites, on_answer: Callable[[Claim], None]) -> None:
@@ -91,36 +87,35 @@ class ClaimWriter:
         self._writer: Final = writer
         self._own: Final = own
         self._on_answer: Final = on_answer
-        self._turns: Final[dict[ClaimId, _Turn]] = {}
+        self._shared: Final[dict[ClaimId, _SharedClaim]] = {}
 
     async def write(self, write: ClaimWrite) -> Written | NotWritten:
         """
-        Make a claim as the unit wants it.
+        Write a claim as the unit wants it, in up to five tries.
 
-        After a conflict, and where the answer was lost, a live read decides (`operations.judge`); up to five tries.
-        Raise `FencedError` when writing is not allowed any more.
+        Raise `FencedError` where no write may start any more.
         """
-        turn = self._turns.setdefault(write.claim.id, _Turn())
-        turn.users += 1
+        shared = self._shared.setdefault(write.claim.id, _SharedClaim())
+        shared.users += 1
         try:
-            async with turn.lock:
-                start = await self._start(write, turn)
-                answer = start if isinstance(start, Written | NotWritten) else await self._insist(start)
-                turn.latest = answer.claim if isinstance(answer, Written) else None
+            async with shared.lock:
+                start = await self._start(write, shared.latest)
+                answer = start if isinstance(start, Written | NotWritten) else await self._send_until_known(start)
+                shared.latest = answer.claim if isinstance(answer, Written) else None
                 return answer
         finally:
-            turn.users -= 1
-            if not turn.users:
-                self._turns.pop(write.claim.id, None)
+            shared.users -= 1
+            if not shared.users:
+                self._shared.pop(write.claim.id, None)
 
-    async def _start(self, write: ClaimWrite, turn: _Turn) -> Written | NotWritten | ClaimWrite:
+    async def _start(self, write: ClaimWrite, latest: Claim | None) -> Written | NotWritten | ClaimWrite:
         """
-        Start from the newest state that is known.
+        Start from the newest version that is known.
 
-        It is read where the watch has not even shown the allocation yet, or where nothing seems left to write.
+        A live read is needed where the watch has not shown the allocation yet, or where nothing seems left to write.
         """
-        if turn.latest is not None:
-            return self._after(write, turn.latest)
+        if latest is not None:
+            return self._after(write, latest)
         is_open = write.claim.allocation is not None and not _is_reserved(write.claim, write)
         if isinstance(write, Allocate) or is_open:
             return write
@@ -129,7 +124,7 @@ class ClaimWriter:
         except KubeError as error:
             return NotWritten(write=write, reason=api_reason(error))
 
-    async def _insist(self, write: ClaimWrite) -> Written | NotWritten:
+    async def _send_until_known(self, write: ClaimWrite) -> Written | NotWritten:
         was_lost, last = False, api_reason(KubeError("the claim was not written"))
         for attempt in range(_TRIES):
             try:
@@ -151,7 +146,7 @@ class ClaimWriter:
 
     @staticmethod
     def _failure(write: ClaimWrite, error: KubeError) -> Reason:
-        """Say what the last of several attempts failed at: the claim changes all the time, or no answer comes."""
+        """Give the reason for giving up after the last attempt: repeated conflicts, or no answer."""
         if isinstance(error, Conflict | NotFound):
             message = f"claim {write.claim.id} changed under each of {_TRIES} attempts to write it"
             return Reason(code=ReasonCode.CONFLICT, message=message)
@@ -159,7 +154,7 @@ class ClaimWriter:
         return Reason(code=ReasonCode.API_ERROR, message=message)
 
     def _after(self, write: ClaimWrite, live: Claim | None) -> Written | NotWritten | ClaimWrite:
-        """Say what a newer state of the claim makes of the write: done, not to be done, or to be done on it."""
+        """Apply the judgement of a newer version; a claim that is done but not our own write is written once more."""
         match judge(write, live):
             case Done(claim=claim) if claim in self._own:
                 return self._written(write, claim)
@@ -199,13 +194,13 @@ class ClaimWriter:
 
 
 def _is_reserved(claim: Claim, write: ClaimWrite) -> bool:
-    """Whether a claim has all consumers that are wanted."""
+    """Whether reservedFor has all consumers of a write."""
     reserved = {each.uid for each in claim.reserved_for}
     return all(each.uid in reserved for each in write.consumers)
 
 
 def api_reason(error: Exception) -> Reason:
-    """Give the reason that a pod goes back with when the API server refuses, or cannot be asked."""
+    """Give the reason of a pod whose write the API server refused, or that could not be sent."""
     is_right = isinstance(error, Forbidden) and " cannot " in str(error)  # RBAC's words; admission forbids in others
     hint = "; hint: the role of the scheduler's account lacks this right, deploy/base grants it" if is_right else ""
     return Reason(code=ReasonCode.API_ERROR, message=f"what was decided could not be written: {error}{hint}")

@@ -1,9 +1,8 @@
 """
-A unit as ordered writes. Pure.
+The claim writes of a unit, and what a live read says about one that failed. Pure.
 
-First the claims, in any order among themselves: those that the plan allocates (allocation and all the unit's
-consumers in one status write), and those that were allocated before (consumers added). Then the bindings. Until the
-first binding everything can be taken back; a binding cannot.
+A claim that the plan allocates gets allocation and reservedFor in one status write. A claim that was allocated before
+gets the unit's consumers added. The claims of a unit are written in any order, the bindings after all of them.
 """
 
 from collections.abc import Callable
@@ -28,7 +27,7 @@ from solver.domain import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocate:
-    """Allocate a claim and reserve it, in one status write behind its finalizer."""
+    """Allocate and reserve a claim in one status write, after its finalizer."""
 
     claim: Claim
     allocation: Allocation
@@ -37,7 +36,7 @@ class Allocate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reserve:
-    """Reserve a claim that is allocated as `claim.allocation` says."""
+    """Add consumers to a claim that is allocated already."""
 
     claim: Claim
     consumers: tuple[ConsumerReference, ...]
@@ -48,7 +47,7 @@ ClaimWrite = Allocate | Reserve
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operations:
-    """All claim writes before any binding."""
+    """The writes of a unit: all claims before any binding."""
 
     claims: tuple[ClaimWrite, ...]
     bindings: tuple[Placement, ...]
@@ -56,14 +55,14 @@ class Operations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """The claim is as the write wants it, whoever's answer was lost."""
+    """The claim is as the write wants it: the write whose answer was lost has acted."""
 
     claim: Claim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """The write still makes sense on this newer state of the claim."""
+    """The write has not acted and is still valid on this newer version of the claim."""
 
     claim: Claim
 
@@ -75,9 +74,9 @@ def operations(
     unit: Unit, find_claim: Callable[[ClaimId], Claim | None], find_pod: Callable[[PodId], Pod | None]
 ) -> Operations | Reason:
     """
-    Order a unit's writes; claims and pods are found as the watch last gave them, without assumptions.
+    Give a unit's writes, or the reason where one of its claims no longer exists.
 
-    Give the reason where a claim of the unit is not there any more.
+    Claims and pods are looked up as the watch last showed them, without assumptions.
     """
     allocations = {each.claim: each for each in unit.allocations}
     writes: list[ClaimWrite] = []
@@ -94,16 +93,16 @@ def operations(
 
 def judge(write: ClaimWrite, live: Claim | None) -> Judgement:
     """
-    Say what a live read means for a write that met a conflict or lost its answer.
+    Decide by a live read about a write that met a conflict or lost its answer.
 
-    The claim must be the same object, not being deleted, and allocated by nobody else: the API server
-    guards the resourceVersion, not the sense of a retry.
+    The claim must be the same object (uid), not being deleted, and not allocated otherwise. The API server checks the
+    resourceVersion only: a retry on a newer version needs this check.
     """
     key = write.claim.id
     if live is None:
         return Reason(code=ReasonCode.CLAIM_MISSING, message=f"claim {key} was deleted meanwhile")
     if live.uid != write.claim.uid:
-        return _conflict(f"claim {key} was deleted and made anew meanwhile")
+        return _conflict(f"claim {key} was deleted and created again meanwhile")
     if live.is_deleting:
         return Reason(code=ReasonCode.CLAIM_DELETING, message=f"claim {key} is being deleted")
     return _judge_allocate(write, live) if isinstance(write, Allocate) else _judge_reserve(write, live)
@@ -114,14 +113,14 @@ def _judge_allocate(write: Allocate, live: Claim) -> Judgement:
         return Retry(claim=live)
     if is_same(write.allocation, live.allocation) and _uids(write) <= _reserved(live):
         return Done(claim=live)
-    return _conflict(f"claim {live.id} was allocated by somebody else meanwhile")
+    return _conflict(f"claim {live.id} was allocated by another client meanwhile")
 
 
 def _judge_reserve(write: Reserve, live: Claim) -> Judgement:
     if live.allocation is None:
         return _conflict(f"claim {live.id} was deallocated meanwhile")
     if write.claim.allocation is not None and not is_same(write.claim.allocation, live.allocation):
-        return _conflict(f"claim {live.id} was allocated anew meanwhile")
+        return _conflict(f"claim {live.id} was allocated again meanwhile")
     reserved, wanted = _reserved(live), _uids(write)
     if wanted <= reserved:
         return Done(claim=live)

@@ -81,7 +81,7 @@ async def evict(
         if "UID" not in error.message:
             raise
     except (TooManyRequests, ServerError) as error:
-        if not _is_shielded(error):
+        if not _is_blocked(error):
             raise
         if not victim.breaks_budgets:
             raise EvictionBlocked(error.message) from error
@@ -101,7 +101,7 @@ async def _delete(client: Client, victim: Victim, options: dict[str, Any], timeo
             raise
 
 
-def _is_shielded(error: ApiError) -> bool:
+def _is_blocked(error: ApiError) -> bool:
     return _BUDGET in error.message or _SEVERAL in error.message
 
 

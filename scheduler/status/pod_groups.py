@@ -163,7 +163,7 @@ class PodGroupStatusWriter:
         while self._due:
             gang = next(iter(self._due))
             word = self._due.pop(gang)
-            with Confined(self._metrics, Subsystem.GROUPS, passing=(FencedError,), gang=str(gang)):
+            with Confined(self._metrics, Subsystem.POD_GROUPS, passing=(FencedError,), gang=str(gang)):
                 await self._tell(gang, word)
 
     async def _tell(self, gang: GangId, word: _Word) -> None:

@@ -179,7 +179,7 @@ class StatusWriter:
             write = await self._next()
             pod = str(write.pod.id) if write.pod is not None else ""
             try:
-                with Confined(self._metrics, Subsystem.REPORTS, passing=_EXPECTED, pod=pod):
+                with Confined(self._metrics, Subsystem.STATUS, passing=_EXPECTED, pod=pod):
                     await self._write(write)
             except FencedError:
                 return

@@ -122,10 +122,10 @@ class Server:
 
     async def release(self) -> None:
         """Take the allocation back."""
-        withdrawal = Rollback(
+        rollback = Rollback(
             cast("Client", None), cast("Writer", Slots()), cast("PodBinder", None), self.own, lambda _: None
         )
-        assert await withdrawal.reclaim(CLAIM.id, lambda _: True)
+        assert await rollback.deallocate(CLAIM.id, lambda _: True)
 
 
 HELD = msgspec.structs.replace(CLAIM, allocation=WRITE.allocation, reserved_for=(b.consumer("p"),))

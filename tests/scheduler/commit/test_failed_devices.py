@@ -23,8 +23,8 @@ class Hall:
 
     def __init__(self, seconds: float = 300.0, devices: int = 2) -> None:
         self.clock, self.cluster, self.metrics = Ahead(), Cluster(), Metrics()
-        self.avoidance = FailedDevices(seconds, self.metrics)
-        self.avoidance.connect(self.see)
+        self.devices = FailedDevices(seconds, self.metrics)
+        self.devices.connect(self.see)
         self.pod, self.claim = b.pod("p", "c"), b.claim("c")
         for each in (b.node("n1"), b.gpu_slice("n1", count=devices), b.gpu_class(), self.claim, self.pod):
             self.cluster.apply(seen(each))
@@ -63,7 +63,7 @@ class Hall:
 
 async def test_a_device_that_failed_is_kept_back_and_then_given_last_until_the_time_is_over() -> None:
     hall = Hall(60.0)
-    hall.avoidance.avoid((DEVICE, DEVICE))
+    hall.devices.failed((DEVICE, DEVICE))
     assert hall.taints == {"gpu-0": BINDING_FAILED_TAINT}
 
     assert await hall.resting() == 15.0
@@ -78,7 +78,7 @@ async def test_a_device_that_failed_is_kept_back_and_then_given_last_until_the_t
 async def test_a_device_that_fails_again_and_again_is_tried_ever_more_seldom() -> None:
     hall, rests = Hall(300.0), list[float]()
     for _ in range(8):
-        hall.avoidance.avoid((DEVICE,))
+        hall.devices.failed((DEVICE,))
         rests.append(await hall.resting())
 
     assert rests == [15.0, 30.0, 60.0, 120.0, 240.0, 300.0, 300.0, 300.0]
@@ -86,7 +86,7 @@ async def test_a_device_that_fails_again_and_again_is_tried_ever_more_seldom() -
 
 async def test_a_short_time_bounds_the_first_rest_too() -> None:
     hall = Hall(5.0)
-    hall.avoidance.avoid((DEVICE,))
+    hall.devices.failed((DEVICE,))
 
     assert await hall.resting() == 5.0
 
@@ -94,35 +94,35 @@ async def test_a_short_time_bounds_the_first_rest_too() -> None:
 async def test_a_failure_that_is_long_past_does_not_count() -> None:
     hall = Hall(300.0)
     for _ in range(3):
-        hall.avoidance.avoid((DEVICE,))
+        hall.devices.failed((DEVICE,))
         await hall.resting()
     await hall.clock.sleep(300.0)
 
-    hall.avoidance.avoid((DEVICE,))
+    hall.devices.failed((DEVICE,))
     assert await hall.resting() == 15.0
 
 
 async def test_a_device_that_got_ready_is_like_any_other() -> None:
     hall = Hall(300.0)
-    hall.avoidance.avoid((DEVICE, OTHER))
+    hall.devices.failed((DEVICE, OTHER))
     await hall.resting()
 
-    hall.avoidance.worked((DEVICE,))
+    hall.devices.recovered((DEVICE,))
     assert hall.taints == {"gpu-1": SUSPECT_TAINT}
-    hall.avoidance.avoid((DEVICE,))
+    hall.devices.failed((DEVICE,))
     assert await hall.resting() == 15.0
 
 
 async def test_a_device_is_given_to_others_first_and_is_given_where_it_is_the_only_one() -> None:
     hall = Hall(devices=2)
-    hall.avoidance.avoid((DEVICE,))
+    hall.devices.failed((DEVICE,))
     assert hall.planned() == "gpu-1"
     await hall.resting()
     assert hall.planned() == "gpu-1"
 
     alone = Hall(devices=1)
     assert alone.planned() == "gpu-0"
-    alone.avoidance.avoid((DEVICE,))
+    alone.devices.failed((DEVICE,))
     assert alone.planned() == ""
     await alone.resting()
     assert alone.planned() == "gpu-0"
@@ -131,12 +131,12 @@ async def test_a_device_is_given_to_others_first_and_is_given_where_it_is_the_on
 async def test_one_change_gives_a_device_back_and_has_it_given_last() -> None:
     """Between two changes it would be like any other, and be chosen again before those that never failed."""
     hall, changes = Hall(60.0), list[tuple[Change, ...]]()
-    hall.avoidance.connect(lambda each: changes.append(tuple(each)))
-    hall.avoidance.avoid((DEVICE,))
+    hall.devices.connect(lambda each: changes.append(tuple(each)))
+    hall.devices.failed((DEVICE,))
     await hall.clock.sleep(15.0)
 
     keys = [[(each.value is not None, each.key.split()[0]) for each in change] for change in changes]
-    assert keys == [[(True, "avoided")], [(True, "given-last"), (False, "avoided")]]
+    assert keys == [[(True, "failed")], [(True, "failed-before"), (False, "failed")]]
     assert {each.kind for change in changes for each in change} == {Kind.TAINT_RULES}
     (given,) = [each.value for each in changes[1] if each.value is not None]
     assert isinstance(given, DeviceTaintRule)
@@ -147,9 +147,9 @@ async def test_one_change_gives_a_device_back_and_has_it_given_last() -> None:
 async def test_nothing_is_kept_of_devices_whose_time_is_over(count: int) -> None:
     hall = Hall(60.0)
     for number in range(count):
-        hall.avoidance.avoid((b.device_id(f"gone-{number}", "n1"),))
-    assert hall.avoidance.count == count
+        hall.devices.failed((b.device_id(f"gone-{number}", "n1"),))
+    assert hall.devices.count == count
 
     await hall.clock.sleep(15.0)
     await hall.clock.sleep(60.0)
-    assert (hall.avoidance.count, hall.taints) == (0, {})
+    assert (hall.devices.count, hall.taints) == (0, {})

@@ -128,5 +128,5 @@ async def test_a_pod_that_cannot_be_told_of_ends_neither_the_others_nor_the_task
         await asyncio.sleep(0)
 
     assert (told, task.done()) == (["q"], False)
-    assert world.metrics.registry.get_sample_value("dovetail_defects_total", {"part": "strays"}) == 1
+    assert world.metrics.registry.get_sample_value("dovetail_defects_total", {"part": "manually_bound"}) == 1
     task.cancel()

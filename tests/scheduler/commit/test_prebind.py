@@ -170,7 +170,7 @@ async def test_a_late_device_ends_a_wait_that_nothing_wakes() -> None:
         pytest.param(
             seen(msgspec.structs.replace(POD, node_name="n9")),
             ReasonCode.CONFLICT,
-            "pod default/p was bound to node n9 by somebody else meanwhile",
+            "pod default/p was bound to node n9 by another client meanwhile",
             id="pod bound",
         ),
         pytest.param(gone(CLAIM), ReasonCode.CLAIM_MISSING, "claim default/c was deleted meanwhile", id="claim gone"),
@@ -189,7 +189,7 @@ async def test_a_late_device_ends_a_wait_that_nothing_wakes() -> None:
         pytest.param(
             seen(msgspec.structs.replace(CLAIM, allocation=b.allocation(b.result("r", "g1", "n1")))),
             ReasonCode.CONFLICT,
-            "claim default/c was allocated anew meanwhile",
+            "claim default/c was allocated again meanwhile",
             id="claim allocated anew",
         ),
     ],
@@ -232,7 +232,7 @@ async def test_a_pod_whose_device_failed_evicts_nobody_for_the_next_one() -> Non
     room.see([seen(saying(broken="True"))])
     assert isinstance(await task, WaitFailed)
 
-    (pod,) = room.waits.restraint.applied(Batch(pods=(POD,))).pods
+    (pod,) = room.waits.preemption_backoff.apply(Batch(pods=(POD,))).pods
     assert pod.preemption_policy == "Never"
 
 
@@ -242,7 +242,7 @@ async def test_a_pod_whose_claim_was_taken_away_is_not_to_blame() -> None:
     room.see([gone(CLAIM)])
     assert isinstance(await task, WaitFailed)
 
-    assert room.waits.restraint.applied(Batch(pods=(POD,))).pods == (POD,)
+    assert room.waits.preemption_backoff.apply(Batch(pods=(POD,))).pods == (POD,)
 
 
 @pytest.mark.parametrize("set_ahead", [-86_400.0, 86_400.0], ids=["set back", "set ahead"])
@@ -254,6 +254,6 @@ async def test_a_clock_that_is_set_changes_nothing_of_how_long_a_pod_evicts_nobo
 
     room.set_ahead = set_ahead
     room.now += 299.0
-    assert room.waits.restraint.holds(POD.uid)
+    assert POD.uid in room.waits.preemption_backoff
     room.now += 2.0
-    assert not room.waits.restraint.holds(POD.uid)
+    assert POD.uid not in room.waits.preemption_backoff

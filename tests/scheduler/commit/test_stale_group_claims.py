@@ -56,7 +56,7 @@ class Server:
     async def read(self, pod: PodId) -> Pod | None:
         return self.pods.get(pod)
 
-    def withdrawal(self, monkeypatch: pytest.MonkeyPatch) -> Rollback:
+    def rollback(self, monkeypatch: pytest.MonkeyPatch) -> Rollback:
         async def read_claim(*_: object, **__: object) -> Claim:
             return self.claim
 
@@ -106,7 +106,7 @@ def test_pods_that_are_not_given_up_do_not_free_their_group() -> None:
 async def take_back(server: Server, monkeypatch: pytest.MonkeyPatch, *pods: Pod, groups: set[str]) -> bool:
     """Whether everything was taken back."""
     named = tuple((pod.id, pod.uid) for pod in pods)
-    kept = await server.withdrawal(monkeypatch).take_back((CLAIM.id,), named, (CLAIM.id,), groups=frozenset(groups))
+    kept = await server.rollback(monkeypatch).release((CLAIM.id,), named, (CLAIM.id,), groups=frozenset(groups))
     return not kept
 
 
@@ -137,8 +137,8 @@ async def test_an_allocation_that_others_share_stays_when_an_idle_group_goes(mon
 
 def repairs(server: Server, monkeypatch: pytest.MonkeyPatch, *believed: Pod) -> StaleAllocations:
     cluster = cluster_of(b.node("n1"), GROUP, server.claim, *believed)
-    withdrawal = server.withdrawal(monkeypatch)
-    return StaleAllocations(cluster, cast("Pending", None), withdrawal, cast("StatusWriter", None), Metrics())
+    rollback = server.rollback(monkeypatch)
+    return StaleAllocations(cluster, cast("Pending", None), rollback, cast("StatusWriter", None), Metrics())
 
 
 STUCK = (Reason(code=ReasonCode.CLAIM_ELSEWHERE, message="the claim is allocated elsewhere"),)
@@ -161,14 +161,14 @@ async def test_what_a_group_left_behind_is_given_free_where_nobody_of_it_runs(
 ) -> None:
     server = Server(CLAIM, *live)
     found = repairs(server, monkeypatch, *believed)
-    found.loosen(ONE, STUCK)
-    await found.give_free()
+    found.note_unplaced(ONE, STUCK)
+    await found.deallocate_unused()
     assert server.released == released
 
 
 async def test_what_a_stranger_shares_with_a_group_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(msgspec.structs.replace(CLAIM, reserved_for=(ENTRY, b.consumer("other"))), ONE, TWO)
     found = repairs(server, monkeypatch, ONE, TWO)
-    found.loosen(ONE, STUCK)
-    await found.give_free()
+    found.note_unplaced(ONE, STUCK)
+    await found.deallocate_unused()
     assert server.released == []

@@ -110,7 +110,7 @@ async def test_a_volume_is_kept_for_a_claim_and_given_free_again(stored: Stored)
     with pytest.raises(Conflict):
         await volume_writes.claim_volume(stored.cluster.client, volume, claim)
 
-    await binder.take_back(prepared, is_begun=True)
+    await binder.roll_back(prepared, is_begun=True)
     left = await stored.cluster.send("GET", path)
     assert "claimRef" not in left["spec"]
     assert "pv.kubernetes.io/bound-by-controller" not in left["metadata"].get("annotations", {})
@@ -153,7 +153,7 @@ async def test_a_selected_node_stays_once_somebody_may_have_begun(stored: Stored
     claim = await stored.claim("c")
     binder = stored.binder(claim)
     prepared = _prepared(await binder.prepare([placed(VolumeBinding(claim=claim.id, claim_uid=claim.uid))]))
-    await binder.take_back(prepared, is_begun=True)
+    await binder.roll_back(prepared, is_begun=True)
     live = await volume_writes.read_volume_claim(stored.cluster.client, claim.id)
     assert live is not None
     assert live.selected_node == "n1"
@@ -171,7 +171,7 @@ async def test_a_claim_that_pods_share_is_written_once_and_waited_for_by_each(st
     assert live.selected_node == "n2"
     assert {each.stored for each in prepared} == {live}
 
-    await binder.take_back(prepared, is_begun=False)
+    await binder.roll_back(prepared, is_begun=False)
     freed = await volume_writes.read_volume_claim(stored.cluster.client, claim.id)
     assert freed is not None
     assert freed.selected_node is None
@@ -185,7 +185,7 @@ async def test_what_other_pods_that_share_the_claim_count_on_is_not_taken_back(s
     prepared = _prepared(await binder.prepare([mine]))
     stored.mirrors[-1].apply(Change(kind=Kind.PODS, key="x/q", value=b.pod("q", namespace="x", uid="qu")))
     stored.mirrors[-1].assume(Unit(placements=(other,)))
-    await binder.take_back(prepared, is_begun=False)
+    await binder.roll_back(prepared, is_begun=False)
     live = await volume_writes.read_volume_claim(stored.cluster.client, claim.id)
     assert live is not None
     assert live.selected_node == "n2"

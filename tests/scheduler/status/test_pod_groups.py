@@ -260,4 +260,4 @@ async def test_a_defect_at_one_gang_keeps_no_other_from_being_told(monkeypatch: 
     hall.groups.waits(other, "for room")
 
     assert [path.rpartition("podgroups/")[2] for path, _ in await hall.written()] == ["other/status"]
-    assert hall.metrics.registry.get_sample_value("dovetail_defects_total", {"part": "groups"}) == 1
+    assert hall.metrics.registry.get_sample_value("dovetail_defects_total", {"part": "pod_groups"}) == 1

@@ -295,4 +295,4 @@ async def test_a_defect_at_one_pod_keeps_no_other_from_being_told(monkeypatch: p
         await at.let_go()
 
     assert [name for name, _ in at.conditions] == ["p"]
-    assert at.metrics.registry.get_sample_value("dovetail_defects_total", {"part": "reports"}) == 1
+    assert at.metrics.registry.get_sample_value("dovetail_defects_total", {"part": "status"}) == 1

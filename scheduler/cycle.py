@@ -300,7 +300,7 @@ class Cycle:
             before = transitions[0].before
             pending.offer(after, now, before if isinstance(before, Pod) else None)
             if pending.state(after.id) is not None:
-                self._parts.tally.seen(after)
+                self._parts.tally.add(after)
                 if not is_known:
                     self._parts.tally.queued(pending.state(after.id), "PodAdd")
         for transition in transitions:
@@ -317,7 +317,7 @@ class Cycle:
                 self._parts.groups.left(before.gang)
 
     def _forget(self, pod_uid: str) -> None:
-        self._parts.tally.gone(pod_uid)
+        self._parts.tally.forget(pod_uid)
         self._parts.reports.forget(pod_uid)
         self._parts.asides.forget(pod_uid)
         if self._parts.passed_over.gone(pod_uid):

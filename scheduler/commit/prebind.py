@@ -2,7 +2,7 @@
 PreBind: a unit waits until its devices (KEP-5007) and volumes are ready before its pods are bound.
 
 A waiting unit stays assumed and holds no unit slot. All that the wait depends on is in the API: the claim is allocated
-and reserved for the pod, and the timeout counts from the allocationTimestamp. So a scheduler that starts anew places
+and reserved for the pod, and the timeout counts from the allocationTimestamp. So after a restart the scheduler places
 the pod on its claim again and continues the wait with the same deadline.
 
 A pod whose devices or volumes failed evicts no pod for a while (`PreemptionBackoff`). The pod itself may be the cause,
@@ -69,7 +69,7 @@ class PreemptionBackoff:
 
 
 _LONGEST_SECONDS: Final = 10.0
-"""Interval at which a wait is judged anew without a change, because a deleted node, say, wakes no unit."""
+"""A wait is judged at least this often: some changes wake no unit, a deleted node for example."""
 _VOLUME_GRACE_SECONDS: Final = 2.0
 """A volume that is bound sooner is not reported."""
 

@@ -91,16 +91,16 @@ async def test_a_gang_that_is_bound_is_scheduled() -> None:
 
 async def test_what_was_scheduled_once_is_not_taken_back() -> None:
     hall = Hall(condition=("True", "Scheduled", ""))
-    hall.groups.waits(GANG, "no room")
+    hall.groups.report_unschedulable(GANG, "no room")
     assert await hall.written() == []
 
 
 async def test_a_text_that_changes_alone_is_written_once_a_minute() -> None:
     hall = Hall()
-    hall.groups.waits(GANG, "7 nodes lack room")
+    hall.groups.report_unschedulable(GANG, "7 nodes lack room")
     assert len(await hall.written()) == 1
-    hall.groups.waits(GANG, "6 nodes lack room")
-    hall.groups.waits(GANG, "5 nodes lack room")
+    hall.groups.report_unschedulable(GANG, "6 nodes lack room")
+    hall.groups.report_unschedulable(GANG, "5 nodes lack room")
     assert await hall.written() == []
     hall.now += 61
     assert [each["message"] for _, each in await hall.written()] == ["5 nodes lack room"]
@@ -110,11 +110,11 @@ async def test_a_text_that_changes_alone_is_written_once_a_minute() -> None:
 
 async def test_a_text_that_came_back_is_not_written_again() -> None:
     hall = Hall()
-    hall.groups.waits(GANG, "7 nodes lack room")
+    hall.groups.report_unschedulable(GANG, "7 nodes lack room")
     assert len(await hall.written()) == 1
-    hall.groups.waits(GANG, "6 nodes lack room")
+    hall.groups.report_unschedulable(GANG, "6 nodes lack room")
     assert await hall.written() == []
-    hall.groups.waits(GANG, "7 nodes lack room")
+    hall.groups.report_unschedulable(GANG, "7 nodes lack room")
     assert await hall.written() == []
     hall.now += 61
     assert await hall.written() == []
@@ -122,9 +122,9 @@ async def test_a_text_that_came_back_is_not_written_again() -> None:
 
 async def test_a_new_reason_is_written_at_once_and_what_was_put_off_is_dropped() -> None:
     hall = Hall(bound=2)
-    hall.groups.waits(GANG, "7 nodes lack room")
+    hall.groups.report_unschedulable(GANG, "7 nodes lack room")
     assert len(await hall.written()) == 1
-    hall.groups.waits(GANG, "6 nodes lack room")
+    hall.groups.report_unschedulable(GANG, "6 nodes lack room")
     assert await hall.written() == []
     hall.groups.settled(Bound(unit=hall.unit, seconds=1.0), hall.pods)
     assert [each["reason"] for _, each in await hall.written()] == ["Scheduled"]
@@ -134,9 +134,9 @@ async def test_a_new_reason_is_written_at_once_and_what_was_put_off_is_dropped()
 
 async def test_what_was_put_off_goes_with_its_group() -> None:
     hall = Hall()
-    hall.groups.waits(GANG, "7 nodes lack room")
+    hall.groups.report_unschedulable(GANG, "7 nodes lack room")
     assert len(await hall.written()) == 1
-    hall.groups.waits(GANG, "6 nodes lack room")
+    hall.groups.report_unschedulable(GANG, "6 nodes lack room")
     assert await hall.written() == []
     group = hall.cluster.pod_group(GANG)
     assert group is not None
@@ -147,7 +147,7 @@ async def test_what_was_put_off_goes_with_its_group() -> None:
 
 async def test_what_the_group_says_already_is_not_written() -> None:
     hall = Hall(condition=("False", "Unschedulable", "no room"))
-    hall.groups.waits(GANG, "no room")
+    hall.groups.report_unschedulable(GANG, "no room")
     assert await hall.written() == []
 
 
@@ -173,7 +173,7 @@ async def test_a_gang_that_is_bound_in_part_is_counted_and_told_of() -> None:
     assert hall.metrics.registry.get_sample_value("dovetail_gangs_partly_bound_total") == 1
 
 
-LACKS = "it waits for members: 1 of 2 exist: make the missing pods anew, or delete those that run to give back"
+LACKS = "it waits for members: 1 of 2 exist: create the missing pods again, or delete the running ones to free"
 
 
 async def test_a_member_that_is_gone_is_not_tried_again_but_waited_for() -> None:
@@ -228,14 +228,14 @@ async def test_a_plan_that_places_some_of_a_gang_says_nothing_of_the_others() ->
 @pytest.mark.parametrize("source", ["dovetail.dev", "scheduling.x-k8s.io"])
 async def test_gangs_without_an_object_of_the_server_have_no_condition(source: str) -> None:
     hall = Hall()
-    hall.groups.waits(GangId(b.NAMESPACE, "g", source), "no room")
+    hall.groups.report_unschedulable(GangId(b.NAMESPACE, "g", source), "no room")
     assert await hall.written() == []
 
 
 async def test_a_write_that_fails_is_no_end() -> None:
     hall = Hall()
     hall.server.fails = True
-    hall.groups.waits(GANG, "no room")
+    hall.groups.report_unschedulable(GANG, "no room")
     assert await hall.written() == []
     hall.server.fails = False
     assert await hall.written() == []
@@ -256,8 +256,8 @@ async def test_a_defect_at_one_gang_keeps_no_other_from_being_told(monkeypatch: 
         return found(gang)
 
     monkeypatch.setattr(hall.cluster, "pod_group", failing)
-    hall.groups.waits(GANG, "for room")
-    hall.groups.waits(other, "for room")
+    hall.groups.report_unschedulable(GANG, "for room")
+    hall.groups.report_unschedulable(other, "for room")
 
     assert [path.rpartition("podgroups/")[2] for path, _ in await hall.written()] == ["other/status"]
     assert hall.metrics.registry.get_sample_value("dovetail_defects_total", {"part": "pod_groups"}) == 1

@@ -209,14 +209,10 @@ class _Status(Wire, frozen=True):
     devices: list[_DeviceStatus] | None = None
 
 
-class _ClaimMetadata(Metadata, frozen=True):
-    annotations: dict[str, str] | None = None
-
-
 class ClaimWire(Wire, frozen=True):
     """ResourceClaim; spec and status are read apart: an unreadable spec must not hide which devices it holds."""
 
-    metadata: _ClaimMetadata
+    metadata: Metadata
     spec: msgspec.Raw = _NOTHING
     status: msgspec.Raw = _NOTHING
 

@@ -9,13 +9,8 @@ from typing import Final
 
 import msgspec
 
-from scheduler.kube.decode.shared_fields import Metadata, Wire
-from solver.domain import PREEMPTIBLE, DisruptionBudget, LabelRequirement, LabelSelector
-
-
-class _Selector(Wire, frozen=True):
-    match_labels: dict[str, str] | None = None
-    match_expressions: tuple[LabelRequirement, ...] | None = None
+from scheduler.kube.decode.shared_fields import LabelSelectorWire, Metadata, Wire, label_selector
+from solver.domain import PREEMPTIBLE, DisruptionBudget
 
 
 class _BudgetMetadata(Metadata, frozen=True):
@@ -23,7 +18,7 @@ class _BudgetMetadata(Metadata, frozen=True):
 
 
 class _Spec(Wire, frozen=True):
-    selector: _Selector | None = None
+    selector: LabelSelectorWire | None = None
 
 
 class _Status(Wire, frozen=True):
@@ -48,21 +43,11 @@ def decode_budget(raw: bytes | msgspec.Raw) -> DisruptionBudget:
     return DisruptionBudget(
         namespace=wire.metadata.namespace,
         name=wire.metadata.name,
-        selector=_selector(wire.spec.selector),
+        selector=label_selector(wire.spec.selector),
         allowed=max(0, status.disruptions_allowed),
         disrupted=tuple(sorted(status.disrupted_pods or {})),
         is_stale=status.observed_generation < wire.metadata.generation,
     )
-
-
-def _selector(wire: _Selector | None) -> LabelSelector | None:
-    if wire is None:
-        return None
-    equal = (
-        LabelRequirement(key=key, operator="In", values=(value,))
-        for key, value in sorted((wire.match_labels or {}).items())
-    )
-    return LabelSelector(requirements=(*equal, *(wire.match_expressions or ())))
 
 
 RESERVED: Final = "dovetail.dev/node-reserved"

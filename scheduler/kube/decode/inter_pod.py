@@ -8,7 +8,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from scheduler.kube.decode.shared_fields import MalformedError, NodeSelectorTermWire, Wire
+from scheduler.kube.decode.shared_fields import (
+    LabelSelectorWire,
+    MalformedError,
+    NodeSelectorTermWire,
+    Wire,
+    label_selector,
+)
 from solver.domain import (
     ANY_ADDRESS,
     HostPort,
@@ -86,18 +92,13 @@ class PortWire(Wire, frozen=True):
     protocol: str = ""
 
 
-class _SelectorWire(Wire, frozen=True):
-    match_labels: dict[str, str] | None = None
-    match_expressions: tuple[LabelRequirement, ...] | None = None
-
-
 class TermWire(Wire, frozen=True):
     """core/v1 PodAffinityTerm."""
 
     topology_key: str
-    label_selector: _SelectorWire | None = None
+    label_selector: LabelSelectorWire | None = None
     namespaces: tuple[str, ...] | None = None
-    namespace_selector: _SelectorWire | None = None
+    namespace_selector: LabelSelectorWire | None = None
     match_label_keys: tuple[str, ...] | None = None
     mismatch_label_keys: tuple[str, ...] | None = None
 
@@ -129,7 +130,7 @@ class SpreadWire(Wire, frozen=True):
     topology_key: str
     max_skew: int = 1
     when_unsatisfiable: str = ""
-    label_selector: _SelectorWire | None = None
+    label_selector: LabelSelectorWire | None = None
     min_domains: int | None = None
     node_affinity_policy: str | None = None
     node_taints_policy: str | None = None
@@ -268,22 +269,12 @@ def _term(wire: TermWire, subject: TermOwner) -> PodTerm:
         topology_key=wire.topology_key,
         selector=_merged(wire.label_selector, subject, wire.match_label_keys or (), wire.mismatch_label_keys or ()),
         namespaces=names,
-        namespace_selector=_selector(wire.namespace_selector),
+        namespace_selector=label_selector(wire.namespace_selector),
     )
-
-
-def _selector(wire: _SelectorWire | None) -> LabelSelector | None:
-    if wire is None:
-        return None
-    equal = (
-        LabelRequirement(key=key, operator=LabelSelectorOperator.IN, values=(value,))
-        for key, value in sorted((wire.match_labels or {}).items())
-    )
-    return LabelSelector(requirements=(*equal, *(wire.match_expressions or ())))
 
 
 def _merged(
-    wire: _SelectorWire | None, subject: TermOwner, match: tuple[str, ...], mismatch: tuple[str, ...]
+    wire: LabelSelectorWire | None, subject: TermOwner, match: tuple[str, ...], mismatch: tuple[str, ...]
 ) -> LabelSelector | None:
     """
     Narrow a selector by the pod's own values of some labels, where the API server has not done so already.
@@ -291,7 +282,7 @@ def _merged(
     It refuses keys that the selector names itself, so a requirement of that key and operator is its doing; it took the
     labels that the pod had when it was made, and that stands. Labels that the pod lacks are left out.
     """
-    selector = _selector(wire)
+    selector = label_selector(wire)
     if selector is None:
         return None
     has = {(each.key, each.operator) for each in selector.requirements}

@@ -7,7 +7,6 @@ import msgspec
 from scheduler.kube.decode import disruption, gangs, inter_pod, pod_requests
 from scheduler.kube.decode.inter_pod import PodAffinityWire, PortWire, PreferredNodeWire, SpreadWire, TermOwner
 from scheduler.kube.decode.pod_requests import ContainerAmounts, PodAmounts, Resized, amounts
-from scheduler.kube.decode.pod_volumes import VolumeWire, pod_volumes
 from scheduler.kube.decode.shared_fields import (
     Metadata,
     NodeSelectorWire,
@@ -17,6 +16,7 @@ from scheduler.kube.decode.shared_fields import (
     node_selector,
     tolerations,
 )
+from scheduler.kube.decode.storage import VolumeWire, pod_volumes
 from solver.domain import ClaimId, ContainerRequests, Controller, Pod, PodClaim, PodId, Unhealthy
 
 _TERMINAL = frozenset({"Succeeded", "Failed"})
@@ -148,14 +148,10 @@ class _Status(Wire, frozen=True):
     extended_resource_claim_status: _ExtendedClaim | None = None
 
 
-class _PodMetadata(Metadata, frozen=True):
-    annotations: dict[str, str] | None = None
-
-
 class PodWire(Wire, frozen=True):
     """Pod."""
 
-    metadata: _PodMetadata
+    metadata: Metadata
     spec: _Spec = _Spec()
     status: _Status = _Status()
 

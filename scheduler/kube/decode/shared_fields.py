@@ -10,6 +10,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from solver.domain import (
+    LabelRequirement,
+    LabelSelector,
+    LabelSelectorOperator,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
@@ -76,6 +79,13 @@ class NodeSelectorWire(Wire, frozen=True):
     """core/v1 NodeSelector."""
 
     node_selector_terms: list[NodeSelectorTermWire] | None = None
+
+
+class LabelSelectorWire(Wire, frozen=True):
+    """meta/v1 LabelSelector."""
+
+    match_labels: dict[str, str] | None = None
+    match_expressions: tuple[LabelRequirement, ...] | None = None
 
 
 class TaintWire(Wire, frozen=True):
@@ -155,6 +165,17 @@ def node_selector(wire: NodeSelectorWire | None) -> NodeSelector | None:
             for term in wire.node_selector_terms or ()
         )
     )
+
+
+def label_selector(wire: LabelSelectorWire | None) -> LabelSelector | None:
+    """Convert a label selector: matchLabels, sorted by key, then matchExpressions."""
+    if wire is None:
+        return None
+    equal = (
+        LabelRequirement(key=key, operator=LabelSelectorOperator.IN, values=(value,))
+        for key, value in labels(wire.match_labels)
+    )
+    return LabelSelector(requirements=(*equal, *(wire.match_expressions or ())))
 
 
 def taints(wire: Sequence[TaintWire] | None) -> tuple[Taint, ...]:

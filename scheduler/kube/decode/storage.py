@@ -1,23 +1,26 @@
 """Volumes and what is known of storage (core/v1 and storage.k8s.io/v1)."""
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
 
 from scheduler.kube.decode.shared_fields import (
+    LabelSelectorWire,
     MalformedError,
     Metadata,
     NodeSelectorWire,
     Wire,
+    label_selector,
     labels,
     node_selector,
     quantity,
 )
 from solver.domain import (
-    LabelRequirement,
-    LabelSelector,
-    LabelSelectorOperator,
+    DiskKind,
+    InlineDisk,
     NodeDrivers,
+    PodVolume,
     QuantityError,
     StorageCapacity,
     StorageClass,
@@ -35,17 +38,6 @@ _CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 _DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
 _MIGRATED: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 _FILESYSTEM: Final = "Filesystem"
-
-
-class LabelSelectorWire(Wire, frozen=True):
-    """meta/v1 LabelSelector."""
-
-    match_labels: dict[str, str] | None = None
-    match_expressions: tuple[LabelRequirement, ...] | None = None
-
-
-class _Annotated(Metadata, frozen=True):
-    annotations: dict[str, str] | None = None
 
 
 class _Csi(Wire, frozen=True):
@@ -94,7 +86,7 @@ class _Phase(Wire, frozen=True):
 
 
 class _Volume(Wire, frozen=True):
-    metadata: _Annotated
+    metadata: Metadata
     spec: _VolumeSpec = _VolumeSpec()
     status: _Phase = _Phase()
 
@@ -114,7 +106,7 @@ class _ClaimSpec(Wire, frozen=True):
 
 
 class _VolumeClaim(Wire, frozen=True):
-    metadata: _Annotated
+    metadata: Metadata
     spec: _ClaimSpec = _ClaimSpec()
     status: _Phase = _Phase()
 
@@ -129,7 +121,7 @@ class _TopologyTerm(Wire, frozen=True):
 
 
 class _StorageClass(Wire, frozen=True):
-    metadata: _Annotated
+    metadata: Metadata
     provisioner: str = ""
     volume_binding_mode: str | None = None
     allowed_topologies: tuple[_TopologyTerm, ...] | None = None
@@ -150,7 +142,7 @@ class _CsiNodeSpec(Wire, frozen=True):
 
 
 class _CsiNode(Wire, frozen=True):
-    metadata: _Annotated
+    metadata: Metadata
     spec: _CsiNodeSpec = _CsiNodeSpec()
 
 
@@ -236,7 +228,7 @@ def decode_volume_claim(raw: bytes | msgspec.Raw) -> VolumeClaim:
         access_modes=spec.access_modes or (),
         mode=spec.volume_mode or _FILESYSTEM,
         attributes_class=spec.volume_attributes_class_name or "",
-        selector=_label_selector(spec.selector),
+        selector=label_selector(spec.selector),
         selected_node=annotations.get(SELECTED_NODE),
         owner_pod_uid=owner.uid if owner is not None and owner.kind == "Pod" else "",
         is_bind_completed=BIND_COMPLETED in annotations,
@@ -286,7 +278,7 @@ def decode_storage_capacity(raw: bytes | msgspec.Raw) -> StorageCapacity:
         namespace=wire.metadata.namespace,
         name=wire.metadata.name,
         storage_class=wire.storage_class_name,
-        topology=_label_selector(wire.node_topology),
+        topology=label_selector(wire.node_topology),
         most=_nano(most, "capacity"),
     )
 
@@ -323,16 +315,6 @@ def _source(spec: _VolumeSpec) -> tuple[str, str, str]:
     return "", "", ""
 
 
-def _label_selector(wire: LabelSelectorWire | None) -> LabelSelector | None:
-    if wire is None:
-        return None
-    exact = tuple(
-        LabelRequirement(key=key, operator=LabelSelectorOperator.IN, values=(value,))
-        for key, value in labels(wire.match_labels)
-    )
-    return LabelSelector(requirements=exact + (wire.match_expressions or ()))
-
-
 def _nano(text: str | None, field: str) -> int | None:
     """Parse a size to nano-units of bytes."""
     if text is None:
@@ -341,3 +323,72 @@ def _nano(text: str | None, field: str) -> int | None:
         return quantity(text).nano
     except QuantityError as error:
         raise MalformedError(field, str(error)) from error
+
+
+class _ClaimSource(Wire, frozen=True):
+    claim_name: str = ""
+
+
+class _Ephemeral(Wire, frozen=True):
+    """A claim made for the pod; only matters that it is there."""
+
+
+class _Gce(Wire, frozen=True):
+    pd_name: str = ""
+    read_only: bool = False
+
+
+class _Iscsi(Wire, frozen=True):
+    iqn: str = ""
+    read_only: bool = False
+
+
+class _Rbd(Wire, frozen=True):
+    monitors: tuple[str, ...] | None = None
+    pool: str = "rbd"
+    image: str = ""
+    read_only: bool = False
+
+
+class VolumeWire(Wire, frozen=True):
+    """core/v1 Volume."""
+
+    name: str = ""
+    persistent_volume_claim: _ClaimSource | None = None
+    ephemeral: _Ephemeral | None = None
+    gce_persistent_disk: _Gce | None = None
+    aws_elastic_block_store: _Aws | None = None
+    iscsi: _Iscsi | None = None
+    rbd: _Rbd | None = None
+
+
+def pod_volumes(wires: Iterable[VolumeWire], namespace: str, pod_name: str) -> tuple[PodVolume, ...]:
+    """Keep the entries that are claims or disks; a claim that is made for the pod is named after pod and volume."""
+    return tuple(_entries(wires, namespace, pod_name))
+
+
+def _entries(wires: Iterable[VolumeWire], namespace: str, pod_name: str) -> Iterator[PodVolume]:
+    for each in wires:
+        if each.persistent_volume_claim is not None:
+            claim = VolumeClaimId(namespace, each.persistent_volume_claim.claim_name)
+            yield PodVolume(name=each.name, claim=claim)
+        elif each.ephemeral is not None:
+            claim = VolumeClaimId(namespace, f"{pod_name}-{each.name}")
+            yield PodVolume(name=each.name, claim=claim, is_ephemeral=True)
+        elif (disk := _disk(each)) is not None:
+            yield PodVolume(name=each.name, disk=disk)
+
+
+def _disk(wire: VolumeWire) -> InlineDisk | None:
+    if wire.gce_persistent_disk is not None:
+        gce = wire.gce_persistent_disk
+        return InlineDisk(kind=DiskKind.GCE, name=gce.pd_name, is_read_only=gce.read_only)
+    if wire.aws_elastic_block_store is not None:
+        return InlineDisk(kind=DiskKind.AWS, name=wire.aws_elastic_block_store.volume_id)
+    if wire.iscsi is not None:
+        return InlineDisk(kind=DiskKind.ISCSI, name=wire.iscsi.iqn, is_read_only=wire.iscsi.read_only)
+    if wire.rbd is not None:
+        rbd = wire.rbd
+        name = f"{rbd.pool}/{rbd.image}"
+        return InlineDisk(kind=DiskKind.RBD, name=name, is_read_only=rbd.read_only, monitors=rbd.monitors or ())
+    return None

@@ -205,7 +205,7 @@ def _judge_existing(binding: VolumeBinding, claim: VolumeClaim, volume: Volume |
         return _conflict(f"volume claim {binding.claim} was bound to volume {claim.volume} meanwhile")
     if volume.claim is not None and not volume.is_bound_to(claim):
         other = wording.seen(volume.claim, binding.claim.namespace)
-        return _conflict(f"volume {binding.volume} was bound to {other} meanwhile")
+        return _conflict(f"volume {binding.volume} was taken for {other} meanwhile")
     return volume if volume.claim_uid else None
 
 

@@ -1,8 +1,8 @@
 """
-What objects come in: pages of a listing, and lines of a watch.
+Pages of a list and lines of a watch, split into objects.
 
-One object that the fast decoder cannot even skip must not take its page with it: then the text is softened, or taken
-apart (`json_parts`), and each object is decoded, or fails, by itself.
+One object that the fast decoder cannot skip must not fail its whole page. Then the page is split by `json_parts`, and
+each object is decoded, or fails, by itself.
 """
 
 from collections.abc import Sequence
@@ -18,20 +18,20 @@ Raw = bytes | msgspec.Raw
 
 
 class Page(NamedTuple):
-    """A page of a listing; `continue_token` is empty on the last one. `soft` is there where the text was softened."""
+    """A page of a list; `continue_token` is "" on the last one. `substituted` is set where parts were substituted."""
 
     resource_version: str
     continue_token: str
     items: Sequence[Raw]
-    soft: SubstitutedJson | None = None
+    substituted: SubstitutedJson | None = None
 
 
 class Event(NamedTuple):
-    """A line of a watch; `soft` as in `Page`."""
+    """A line of a watch; `substituted` as in `Page`."""
 
     type: str
     object: Raw
-    soft: SubstitutedJson | None = None
+    substituted: SubstitutedJson | None = None
 
 
 class _ListMetadata(Wire, frozen=True):
@@ -56,9 +56,9 @@ _text: Final = msgspec.json.Decoder(str)
 
 
 def read_page(body: bytes) -> Page:
-    """Take a page apart. Raises ValueError if it is no list."""
+    """Split a page. Raises ValueError if it is no list."""
     try:
-        wire, soft = json_parts.decode(_list, body)
+        wire, substituted = json_parts.decode(_list, body)
     except msgspec.ValidationError:
         raise
     except (ValueError, RecursionError):  # one of its objects is no JSON
@@ -67,13 +67,13 @@ def read_page(body: bytes) -> Page:
         items = parts.get("items", b"null")
         apart = [] if items == b"null" else json_parts.elements(items)
         return Page(metadata.resource_version, metadata.continue_token, apart)
-    return Page(wire.metadata.resource_version, wire.metadata.continue_token, wire.items or (), soft)
+    return Page(wire.metadata.resource_version, wire.metadata.continue_token, wire.items or (), substituted)
 
 
 def read_event(line: bytes) -> Event:
-    """Take a line apart. Raises ValueError if it is no event."""
+    """Split a line. Raises ValueError if it is no event."""
     try:
-        wire, soft = json_parts.decode(_event, line)
+        wire, substituted = json_parts.decode(_event, line)
     except msgspec.ValidationError:
         raise
     except (ValueError, RecursionError):
@@ -81,4 +81,4 @@ def read_event(line: bytes) -> Event:
         if not {"type", "object"} <= parts.keys():
             raise json_parts.BrokenJsonError("it has no type or no object") from None
         return Event(_text.decode(parts["type"]), parts["object"])
-    return Event(wire.type, wire.object, soft)
+    return Event(wire.type, wire.object, substituted)

@@ -1,9 +1,10 @@
 r"""
-JSON taken apart without recursion, for objects that the fast decoder refuses as a whole.
+A JSON splitter without recursion, for objects that the fast decoder refuses as a whole.
 
-The API server hands on a user's JSON (opaque parameters, managed fields) nested thousands of levels deep, and with
-escapes of lone surrogates (`\ud800`). msgspec raises for both, even where the value is skipped, and takes the whole
-page or line with it. Here only brackets, commas and strings are looked at, so the work is linear and the depth free.
+The API server passes on users' JSON (opaque parameters, managed fields) that is nested thousands of levels deep or has
+escapes of lone surrogates (`\ud800`). msgspec raises for both, even in fields that it skips, and so fails the whole
+page or line. The splitter looks at brackets, commas and strings only: linear time, any depth. `substitute` replaces
+such parts by short strings, so that the fast decoder reads the rest.
 """
 
 import re
@@ -26,31 +27,31 @@ _ESCAPE: Final = re.compile(
 )
 """Escapes in a string: a pair of surrogates is a character, one alone is none."""
 _DEEPEST: Final = 64
-"""Levels that are handed to the fast decoder; what the API itself defines has less than half of that."""
+"""Levels that the fast decoder gets; the API's own types have less than half."""
 _OPEN: Final = (b"{", b"[")
 _CLOSE: Final = (b"}", b"]")
 
 
 class BrokenJsonError(ValueError):
-    """The text is no JSON: brackets or quotes do not match, or it is another kind of value than asked for."""
+    """The text is no JSON (brackets or quotes do not match), or another type than expected."""
 
 
 class SubstitutedJson(NamedTuple):
-    """JSON that every decoder reads: hard parts are replaced by strings, which `restored` turns back."""
+    """JSON with parts replaced by strings of the form `mark-index`; `restored` puts them back."""
 
     text: bytes
     mark: str
     parts: tuple[bytes, ...]
 
     def restored(self, text: str) -> str:
-        """Give a text that was taken out of it with the parts as they came."""
+        """Put the original parts back into a text that was decoded from it."""
         pattern = rf'"{self.mark}-([0-9]+)"'
         return re.sub(pattern, lambda found: self.parts[int(found[1])].decode(errors="surrogatepass"), text)
 
 
 def decode(decoder: msgspec.json.Decoder[T], raw: bytes | msgspec.Raw) -> tuple[T, SubstitutedJson | None]:
     """
-    Decode, softened where the decoder cannot read the text as it is; then that is given too.
+    Decode; where the decoder refuses the text, decode the substituted text and give that too.
 
     Raises what the decoder raises, and BrokenJsonError.
     """
@@ -59,8 +60,8 @@ def decode(decoder: msgspec.json.Decoder[T], raw: bytes | msgspec.Raw) -> tuple[
     except msgspec.ValidationError:
         raise
     except (msgspec.DecodeError, RecursionError):
-        soft = substitute(bytes(raw))
-        return decoder.decode(soft.text), soft
+        substituted = substitute(bytes(raw))
+        return decoder.decode(substituted.text), substituted
 
 
 def members(raw: bytes) -> dict[str, bytes]:
@@ -80,8 +81,8 @@ def elements(raw: bytes) -> list[bytes]:
 
 
 def substitute(raw: bytes) -> SubstitutedJson:
-    """Replace what is nested too deep, and strings with a lone surrogate, by short strings. Raises BrokenJsonError."""
-    mark = f"softened-{secrets.token_hex(8)}"
+    """Replace parts that are nested too deep, and strings with a lone surrogate. Raises BrokenJsonError."""
+    mark = f"substituted-{secrets.token_hex(8)}"
     parts: list[bytes] = []
     pieces: list[bytes] = []
 
@@ -89,16 +90,16 @@ def substitute(raw: bytes) -> SubstitutedJson:
         pieces.append(f'"{mark}-{len(parts)}"'.encode())
         parts.append(raw[start:end])
 
-    done = depth = hard_from = 0
+    done = depth = deep_from = 0
     for token, start, end in _stops(raw, 0):
         if token in _OPEN:
             depth += 1
             if depth == _DEEPEST:
                 pieces.append(raw[done:start])
-                hard_from = start
+                deep_from = start
         elif token in _CLOSE:
             if depth == _DEEPEST:
-                replaced(hard_from, end)
+                replaced(deep_from, end)
                 done = end
             depth -= 1
         elif depth < _DEEPEST and _has_lone_surrogate(token):
@@ -180,7 +181,7 @@ def walk(raw: bytes, *path: str) -> bytes | None:
 
 
 def trimmed(raw: bytes, *paths: tuple[str, ...]) -> bytes:
-    """Give an object with nothing in it but what stands under some paths. Raises BrokenJsonError."""
+    """Give an object that has only the parts under some paths. Raises BrokenJsonError."""
     kept: dict[str, Any] = {}
     for path in paths:
         found = walk(raw, *path)

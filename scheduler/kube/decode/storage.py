@@ -1,4 +1,4 @@
-"""Volumes and what is known of storage (core/v1 and storage.k8s.io/v1)."""
+"""PersistentVolumes, their claims, storage.k8s.io/v1, and the volumes of pods that matter to scheduling."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -34,7 +34,7 @@ from solver.domain import (
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 _CLASS: Final = "volume.beta.kubernetes.io/storage-class"
-"""The annotation that comes before spec.storageClassName, in claims and volumes."""
+"""The annotation that overrides spec.storageClassName of claims and volumes."""
 _DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
 _MIGRATED: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 _FILESYSTEM: Final = "Filesystem"
@@ -271,7 +271,7 @@ def decode_node_drivers(raw: bytes | msgspec.Raw) -> NodeDrivers:
 
 
 def decode_storage_capacity(raw: bytes | msgspec.Raw) -> StorageCapacity:
-    """Decode a CSIStorageCapacity; the size of a single volume counts where it is published."""
+    """Decode a CSIStorageCapacity; maximumVolumeSize counts where it is set."""
     wire = _capacity.decode(raw)
     most = wire.maximum_volume_size if wire.maximum_volume_size is not None else wire.capacity
     return StorageCapacity(
@@ -302,7 +302,7 @@ def decode_attachment(raw: bytes | msgspec.Raw) -> VolumeAttachment:
 
 
 def _source(spec: _VolumeSpec) -> tuple[str, str, str]:
-    """Give driver and handle, and the in-tree plugin that nodes may have migrated to the driver."""
+    """Give driver and handle, and the in-tree plugin that is migrated to the driver."""
     if spec.csi is not None:
         return spec.csi.driver, spec.csi.volume_handle, ""
     if spec.aws_elastic_block_store is not None:
@@ -330,7 +330,7 @@ class _ClaimSource(Wire, frozen=True):
 
 
 class _Ephemeral(Wire, frozen=True):
-    """A claim made for the pod; only matters that it is there."""
+    """A generic ephemeral volume; only its presence matters."""
 
 
 class _Gce(Wire, frozen=True):
@@ -363,7 +363,7 @@ class VolumeWire(Wire, frozen=True):
 
 
 def pod_volumes(wires: Iterable[VolumeWire], namespace: str, pod_name: str) -> tuple[PodVolume, ...]:
-    """Keep the entries that are claims or disks; a claim that is made for the pod is named after pod and volume."""
+    """Give the claims and disks; the claim of an ephemeral volume is named POD-VOLUME."""
     return tuple(_entries(wires, namespace, pod_name))
 
 

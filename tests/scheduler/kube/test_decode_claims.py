@@ -267,7 +267,7 @@ HARD = {
     "a character that is none": rb'{"a":"\u0000"}',
     "numbers without bounds": b'{"a":1e400,"b":-0,"c":1208925819614629174706176,"d":0.10}',
     "a name twice": b'{"a":1,"a":2}',
-    "what looks like a mark": b'{"a":"softened-0123456789abcdef-0"}',
+    "what looks like a mark": b'{"a":"substituted-0123456789abcdef-0"}',
     "brackets in texts": rb'{"a":"]]\"}{[","b":["\\"]}',
 }
 

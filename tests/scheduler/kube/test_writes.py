@@ -188,8 +188,8 @@ async def test_a_claim_that_is_allocated_is_not_allocated_again(cluster: Cluster
         await writes.allocate(cluster.client, claim, ALLOCATION, consumers)
 
 
-async def test_a_claim_is_not_allocated_for_nobody(cluster: Cluster) -> None:
-    with pytest.raises(ValueError, match="for nobody"):
+async def test_a_claim_is_not_allocated_without_a_consumer(cluster: Cluster) -> None:
+    with pytest.raises(ValueError, match="without a consumer"):
         await writes.allocate(cluster.client, await cluster.claim(), ALLOCATION, [])
 
 

@@ -51,10 +51,11 @@ class PodBinder:
 
         Raise `FencedError` where no write may start any more.
         """
+        send = partial(writes.bind, self._client, placement.pod, placement.pod_uid, placement.node)
         refusals = attempt = 0
         while True:
             try:
-                await self._writer.write(partial(self._send, placement))
+                await self._writer.write(send)
             except KubeError as error:
                 if not (error.may_have_acted or isinstance(error, Conflict | NotFound)):
                     return NotBound(placement=placement, reason=api_reason(error))
@@ -79,10 +80,7 @@ class PodBinder:
 
     async def read(self, pod: PodId) -> Pod | None:
         """Read a pod live."""
-        return await self._writer.read(lambda seconds: writes.read_pod(self._client, pod, timeout_seconds=seconds))
-
-    async def _send(self, placement: Placement, seconds: float) -> None:
-        await writes.bind(self._client, placement.pod, placement.pod_uid, placement.node, timeout_seconds=seconds)
+        return await self._writer.read(partial(writes.read_pod, self._client, pod))
 
     async def _certainly_read(self, pod: PodId) -> Pod | None:
         """Read a pod live, and retry until the API server answers or the fence closes (`FencedError`)."""
@@ -138,13 +136,9 @@ class NodeAllocatableWriter:
                 _log.warning(logs.UNIT_FAILED, pod=str(each.pod), error=reason.message)
 
     async def _write(self, placement: Placement, burdens: tuple[ClaimBurden, ...]) -> Reason | None:
+        pod, uid = placement.pod, placement.pod_uid
         try:
-            await self._writer.insist(partial(self._send, placement, burdens))
+            await self._writer.insist(partial(pod_writes.write_node_allocatable, self._client, pod, uid, burdens))
         except KubeError as error:
             return api_reason(error)
         return None
-
-    async def _send(self, placement: Placement, burdens: tuple[ClaimBurden, ...], seconds: float) -> None:
-        await pod_writes.write_node_allocatable(
-            self._client, placement.pod, placement.pod_uid, burdens, timeout_seconds=seconds
-        )

@@ -12,6 +12,7 @@ to it, even where it has the right allocation and reservation already.
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from scheduler.commit.operations import Allocate, ClaimWrite, Done, Reserve, Retry, judge
@@ -166,7 +167,7 @@ class ClaimWriter:
                 return NotWritten(write=write, reason=reason)
 
     async def _read(self, claim: ClaimId) -> Claim | None:
-        return await self._writer.read(lambda seconds: writes.read_claim(self._client, claim, timeout_seconds=seconds))
+        return await self._writer.read(partial(writes.read_claim, self._client, claim))
 
     def _written(self, write: ClaimWrite, claim: Claim) -> Written:
         self._own.add(claim)
@@ -176,21 +177,12 @@ class ClaimWriter:
     async def _send(self, write: ClaimWrite) -> Claim:
         client, claim = self._client, write.claim
         if FINALIZER not in claim.finalizers:
-            bare = claim
-            claim = await self._writer.write(
-                lambda seconds: writes.add_finalizer(client, bare, timeout_seconds=seconds)
-            )
+            claim = await self._writer.write(partial(writes.add_finalizer, client, claim))
         if isinstance(write, Allocate):
-            return await self._writer.write(
-                lambda seconds: writes.allocate(
-                    client, claim, write.allocation, write.consumers, timeout_seconds=seconds
-                )
-            )
+            return await self._writer.write(partial(writes.allocate, client, claim, write.allocation, write.consumers))
         if _is_reserved(claim, write):
-            return await self._writer.write(lambda seconds: writes.adopt(client, claim, timeout_seconds=seconds))
-        return await self._writer.write(
-            lambda seconds: writes.reserve(client, claim, write.consumers, timeout_seconds=seconds)
-        )
+            return await self._writer.write(partial(writes.adopt, client, claim))
+        return await self._writer.write(partial(writes.reserve, client, claim, write.consumers))
 
 
 def _is_reserved(claim: Claim, write: ClaimWrite) -> bool:

@@ -204,7 +204,8 @@ class Evictions:
         preemption, evicted = run.preemption, set[PodId]()
         try:
             for placement in preemption.placements:
-                await self._writer.write(partial(self._nominate, placement))
+                pod, uid, node = placement.pod, placement.pod_uid, placement.node
+                await self._writer.write(partial(pod_writes.nominate, self._client, pod, uid, node))
         except (KubeError, FencedError) as error:
             self._cluster.withdraw(preemption)
             _log.info(logs.PREEMPTION_ENDED, pod=str(run.first.pod), error=str(error))
@@ -227,11 +228,6 @@ class Evictions:
         if count:
             _log.info(logs.PREEMPTING, pod=pod, node=run.first.node, victims=count, preemption=run.number)
 
-    async def _nominate(self, placement: Placement, seconds: float) -> None:
-        await pod_writes.nominate(
-            self._client, placement.pod, placement.pod_uid, placement.node, timeout_seconds=seconds
-        )
-
     def _still_stands(self, run: _Run) -> bool:
         """Whether all preemptors wait and all victims run, so that no eviction is in vain."""
         for placement in run.preemption.placements:
@@ -248,7 +244,7 @@ class Evictions:
         """Try each eviction with dryRun; one that is refused refuses all."""
         for victim in run.preemption.victims:
             try:
-                await self._writer.write(partial(self._dry_run, victim))
+                await self._writer.write(partial(pod_writes.evict, self._client, victim, is_trial=True))
             except pod_writes.EvictionBlocked as error:
                 self._metrics.evictions.labels("blocked").inc()
                 _log.info(logs.EVICTION_REFUSED, pod=str(victim.pod), error=str(error), preemption=run.number)
@@ -261,7 +257,7 @@ class Evictions:
     async def _evict(self, run: _Run, victim: Victim, evicted: set[PodId]) -> None:
         pod = self._cluster.seen_pod(victim.pod)
         try:
-            await self._writer.write(partial(self._send, victim))
+            await self._writer.write(partial(pod_writes.evict, self._client, victim))
         except pod_writes.EvictionBlocked as error:
             self._metrics.evictions.labels("blocked").inc()
             _log.info(logs.EVICTION_REFUSED, pod=str(victim.pod), error=str(error))
@@ -277,16 +273,8 @@ class Evictions:
         if pod is not None:
             self._reports.record_preemption(pod, preemptor, victim)
         try:
-            await self._writer.write(partial(self._mark, victim, preemptor.scheduler_name), is_status=True)
+            message = truncated(f"{preemptor.scheduler_name}: {victim.message}", LONGEST_BYTES)
+            send = partial(pod_writes.mark_preempted, self._client, victim, message)
+            await self._writer.write(send, is_status=True)
         except KubeError as error:
             _log.debug(logs.EVENT_DROPPED, error=str(error))
-
-    async def _dry_run(self, victim: Victim, seconds: float) -> None:
-        await pod_writes.evict(self._client, victim, is_trial=True, timeout_seconds=seconds)
-
-    async def _send(self, victim: Victim, seconds: float) -> None:
-        await pod_writes.evict(self._client, victim, timeout_seconds=seconds)
-
-    async def _mark(self, victim: Victim, scheduler_name: str, seconds: float) -> None:
-        message = truncated(f"{scheduler_name}: {victim.message}", LONGEST_BYTES)
-        await pod_writes.mark_preempted(self._client, victim, message, timeout_seconds=seconds)

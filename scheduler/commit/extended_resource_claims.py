@@ -127,7 +127,7 @@ class ExtendedResourceClaims:
         if special is None:
             return
         send = partial(extended_resource_writes.create_claim, self._client, placement.pod, placement.pod_uid, special)
-        self._created[special.id] = await self._writer.write(lambda seconds: send(timeout_seconds=seconds))
+        self._created[special.id] = await self._writer.write(send)
 
     async def _announce(self, placement: Placement) -> Reason | None:
         special = placement.special
@@ -136,7 +136,7 @@ class ExtendedResourceClaims:
         claim, pod = self._created[special.id], (placement.pod, placement.pod_uid)
         send = partial(extended_resource_writes.announce_claim, self._client, pod, claim.id, special.mappings)
         try:
-            await self._writer.insist(lambda seconds: send(timeout_seconds=seconds))
+            await self._writer.insist(send)
         except NotServedError as error:
             self._unserved = (api_reason(error), self._clock() + _UNSERVED_SECONDS)
             return self._unserved[0]
@@ -147,7 +147,7 @@ class ExtendedResourceClaims:
     async def _delete(self, claim: Claim) -> None:
         send = partial(extended_resource_writes.delete_claim, self._client, claim.id, claim.uid)
         try:
-            await self._writer.write(lambda seconds: send(timeout_seconds=seconds))
+            await self._writer.write(send)
         except KubeError as error:
             _log.warning(logs.UNIT_FAILED, claim=str(claim.id), error=str(error))
 

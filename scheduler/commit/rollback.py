@@ -8,6 +8,7 @@ its allocation and continues with it, and `stale_allocations` frees it where no 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -150,13 +151,12 @@ class Rollback:
         return False
 
     async def _read(self, key: ClaimId) -> Claim | None:
-        return await self._writer.read(lambda seconds: writes.read_claim(self._client, key, timeout_seconds=seconds))
+        return await self._writer.read(partial(writes.read_claim, self._client, key))
 
     async def _send(self, claim: Claim, release: _Release) -> None:
         uids, deallocate = release
         self._own.discard(claim)
-        answer = await self._writer.write(
-            lambda seconds: writes.release(self._client, claim, uids, deallocate=deallocate, timeout_seconds=seconds)
-        )
+        send = partial(writes.release, self._client, claim, uids, deallocate=deallocate)
+        answer = await self._writer.write(send)
         self._on_answer(answer)
         _log.info(logs.ROLLED_BACK, claim=str(claim.id), deallocated=deallocate, consumers=len(uids))

@@ -10,6 +10,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, NamedTuple
 
 from scheduler.change import is_at_least
@@ -135,12 +136,8 @@ class VolumeBinder:
         if claim is None:
             raise AssertionError("a claim that is not there was to be written")
         if volume is None:
-            return await self._writer.write(
-                lambda seconds: volume_writes.select_node(self._client, claim, node, timeout_seconds=seconds)
-            )
-        return await self._writer.write(
-            lambda seconds: volume_writes.claim_volume(self._client, volume, claim, timeout_seconds=seconds)
-        )
+            return await self._writer.write(partial(volume_writes.select_node, self._client, claim, node))
+        return await self._writer.write(partial(volume_writes.claim_volume, self._client, volume, claim))
 
     async def _roll_back(self, prepared: PreparedVolume) -> None:
         """Try once, by a live read: an object that changes meanwhile is one that a controller acts on."""
@@ -153,25 +150,17 @@ class VolumeBinder:
                 volume = await self._read_volume(binding.volume)
                 if volume is None or volume.phase == "Bound" or volume.claim_uid != binding.claim_uid:
                     return
-                await self._writer.write(
-                    lambda seconds: volume_writes.release_volume(self._client, volume, timeout_seconds=seconds)
-                )
+                await self._writer.write(partial(volume_writes.release_volume, self._client, volume))
             elif claim is not None and claim.selected_node == binding.made_on(prepared.placement.node):
-                await self._writer.write(
-                    lambda seconds: volume_writes.select_node(self._client, claim, "", timeout_seconds=seconds)
-                )
+                await self._writer.write(partial(volume_writes.select_node, self._client, claim, ""))
         except KubeError as error:
             _log.warning(logs.UNIT_FAILED, claim=str(binding.claim), error=str(error))
 
     async def _read_claim(self, binding: VolumeBinding) -> VolumeClaim | None:
-        return await self._writer.read(
-            lambda seconds: volume_writes.read_volume_claim(self._client, binding.claim, timeout_seconds=seconds)
-        )
+        return await self._writer.read(partial(volume_writes.read_volume_claim, self._client, binding.claim))
 
     async def _read_volume(self, name: str) -> Volume | None:
-        return await self._writer.read(
-            lambda seconds: volume_writes.read_volume(self._client, name, timeout_seconds=seconds)
-        )
+        return await self._writer.read(partial(volume_writes.read_volume, self._client, name))
 
 
 def _judge(

@@ -19,6 +19,7 @@ from scheduler.kube.errors import KubeError, TooManyRequests, Unreachable
 from scheduler.kube.lease import Timing
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 _TRIES: Final = 6
 """Attempts at a request that certainly did not act."""
@@ -28,6 +29,14 @@ _FIRST_PAUSE_SECONDS: Final = 0.1
 _LONGEST_PAUSE_SECONDS: Final = 5.0
 _LEAST_SECONDS: Final = 0.05
 """A write is not started when less than this is left: it could not end in time."""
+
+
+class ApiCall(Protocol[T_co]):
+    """Sends one request anew at every call; `partial(writes.bind, client, pod, uid, node)` is one."""
+
+    def __call__(self, *, timeout_seconds: float) -> Awaitable[T_co]:
+        """Send it, and end within the timeout."""
+        ...
 
 
 class FencedError(Exception):
@@ -89,16 +98,16 @@ class Writer:
         """Have `on_write` called for every write that is sent, with whether it is a status write."""
         self._on_write = on_write
 
-    async def write(self, request: Callable[[float], Awaitable[T]], *, is_status: bool = False) -> T:
+    async def write(self, request: ApiCall[T], *, is_status: bool = False) -> T:
         """
-        Run one write; `request` sends it, anew for every try, to end within the seconds that it is given.
+        Run one write, within the request slots and the fence.
 
         Raise `FencedError` before anything is sent, and the errors of `scheduler.kube` as they are; `AnswerLost`
         when no answer came in time (it may have acted).
         """
         return await self._retried(lambda: self._write_once(request, is_status=is_status))
 
-    async def insist(self, request: Callable[[float], Awaitable[T]]) -> T:
+    async def insist(self, request: ApiCall[T]) -> T:
         """
         Run one idempotent write until its answer is known: up to five times.
 
@@ -113,7 +122,7 @@ class Writer:
             await self.pause(attempt)
         return await self.write(request)
 
-    async def read(self, request: Callable[[float], Awaitable[T]]) -> T:
+    async def read(self, request: ApiCall[T]) -> T:
         """Run one live read, which needs no lease; transient failures are retried."""
         return await self._retried(lambda: self._once(request, lambda: self._timeout_seconds, is_status=False))
 
@@ -134,7 +143,7 @@ class Writer:
                 await self.pause(attempt)
         return await request()
 
-    async def _write_once(self, request: Callable[[float], Awaitable[T]], *, is_status: bool) -> T:
+    async def _write_once(self, request: ApiCall[T], *, is_status: bool) -> T:
         def seconds() -> float:
             self.require_open()
             self._on_write(is_status)
@@ -142,13 +151,11 @@ class Writer:
 
         return await self._once(request, seconds, is_status=is_status)
 
-    async def _once(
-        self, request: Callable[[float], Awaitable[T]], seconds: Callable[[], float], *, is_status: bool
-    ) -> T:
+    async def _once(self, request: ApiCall[T], seconds: Callable[[], float], *, is_status: bool) -> T:
         async with self._slots.slot(is_status=is_status):
             started = self._clock()
             try:
-                answer = await request(seconds())
+                answer = await request(timeout_seconds=seconds())
             except TooManyRequests as error:
                 self._slots.refused(error.retry_after_seconds)
                 raise

@@ -235,7 +235,7 @@ class PodGroupStatusWriter:
             ),
         )
         try:
-            await self._writer.write(lambda seconds: send(timeout_seconds=seconds), is_status=True)
+            await self._writer.write(send, is_status=True)
         except NotFound:
             self._written.pop(group.uid, None)
         except KubeError as error:

@@ -14,7 +14,7 @@ from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.kube.encode import FINALIZER
 from scheduler.kube.errors import AnswerLost, Conflict, Forbidden
-from scheduler.kube.writer import Writer
+from scheduler.kube.writer import ApiCall, Writer
 from solver.domain import Claim, ReasonCode
 from tests.support import builders as b
 
@@ -28,8 +28,8 @@ class Slots:
     def __init__(self) -> None:
         self.pauses = 0
 
-    async def write(self, request: Callable[[float], Awaitable[Any]]) -> object:
-        return await request(1.0)
+    async def write(self, request: ApiCall[Any]) -> object:
+        return await request(timeout_seconds=1.0)
 
     read = write
 

@@ -1,7 +1,6 @@
 """How preemptions are carried out: in which order, how many, and what becomes of what is refused."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import pytest
@@ -13,7 +12,7 @@ from scheduler.cluster import Cluster
 from scheduler.commit.evictions import Evictions
 from scheduler.kube.client import Client
 from scheduler.kube.errors import ServerError, TooManyRequests
-from scheduler.kube.writer import Writer
+from scheduler.kube.writer import ApiCall, Writer
 from scheduler.observe.metrics import Metrics
 from scheduler.status.status_writer import StatusWriter
 from solver.domain import Placement, Pod, Policy, Preemption, PreemptionRules, Victim
@@ -49,9 +48,9 @@ class Server:
 class Direct:
     """A writer that writes at once."""
 
-    async def write(self, request: Callable[[float], Awaitable[Any]], *, is_status: bool = False) -> Any:
+    async def write(self, request: ApiCall[Any], *, is_status: bool = False) -> Any:
         del is_status
-        return await request(1.0)
+        return await request(timeout_seconds=1.0)
 
 
 class Lease:

@@ -1,6 +1,5 @@
 """What a PodGroup has reserved is given free when the whole group failed, and only then."""
 
-from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import msgspec
@@ -13,7 +12,7 @@ from scheduler.commit.rollback import Rollback
 from scheduler.commit.stale_allocations import StaleAllocations
 from scheduler.kube import writes
 from scheduler.kube.client import Client
-from scheduler.kube.writer import Writer
+from scheduler.kube.writer import ApiCall, Writer
 from scheduler.observe.metrics import Metrics
 from scheduler.queue import Pending
 from scheduler.status.status_writer import StatusWriter
@@ -36,8 +35,8 @@ def member(name: str, node_name: str = "") -> Pod:
 class Slots:
     """Writes and reads at once, and rests for no time."""
 
-    async def write(self, request: Callable[[float], Awaitable[Any]], **_: object) -> object:
-        return await request(1.0)
+    async def write(self, request: ApiCall[Any], **_: object) -> object:
+        return await request(timeout_seconds=1.0)
 
     read = write
 

@@ -1,7 +1,6 @@
 """What PodGroups are told about themselves, and how often."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any, cast
 
 import msgspec
@@ -12,7 +11,7 @@ from scheduler.cluster import Cluster, Unit
 from scheduler.cluster.unit import Bound, PartlyBound, Undone
 from scheduler.kube.client import Client
 from scheduler.kube.errors import Unreachable
-from scheduler.kube.writer import Writer
+from scheduler.kube.writer import ApiCall, Writer
 from scheduler.observe.metrics import Metrics
 from scheduler.status.pod_groups import PodGroupStatusWriter
 from scheduler.status.status_writer import StatusWriter
@@ -41,9 +40,9 @@ class Server:
         self.sent.append((f"{method} {path}", condition))
         return b""
 
-    async def write(self, request: Callable[[float], Any], *, is_status: bool) -> object:
+    async def write(self, request: ApiCall[Any], *, is_status: bool) -> object:
         assert is_status
-        return await request(1.0)
+        return await request(timeout_seconds=1.0)
 
     def record_partly_bound(self, pod: Pod, message: str) -> None:
         self.sent.append((f"EVENT {pod.id.name}", {"message": message}))

@@ -2,7 +2,7 @@
 
 import asyncio
 import datetime as dt
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import cast
 
@@ -13,7 +13,7 @@ from scheduler.kube import writes
 from scheduler.kube.client import Client
 from scheduler.kube.encode import EventRecord
 from scheduler.kube.errors import ServerError
-from scheduler.kube.writer import Writer
+from scheduler.kube.writer import ApiCall, Writer
 from scheduler.observe.metrics import Metrics
 from scheduler.status.events import EventFactory
 from scheduler.status.rate_limits import StatusTokenBucket
@@ -33,10 +33,10 @@ class Slow:
     def __init__(self) -> None:
         self.is_open = asyncio.Event()
 
-    async def write(self, request: Callable[[float], Awaitable[int]], *, is_status: bool = False) -> int:
+    async def write(self, request: ApiCall[int], *, is_status: bool = False) -> int:
         assert is_status, "nobody waits for a report: it must not take the place of a write"
         await self.is_open.wait()
-        return await request(5.0)
+        return await request(timeout_seconds=5.0)
 
 
 class Desk:

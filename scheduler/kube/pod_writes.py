@@ -65,35 +65,27 @@ async def evict(
     options: dict[str, Any] = {"preconditions": {"uid": victim.pod_uid}}
     if is_trial:
         options["dryRun"] = ["All"]
-    body = {
+    eviction = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
         "metadata": {"name": victim.pod.name, "namespace": victim.pod.namespace},
         "deleteOptions": options,
     }
     try:
-        await client.request(
-            "POST", paths.pod(victim.pod, "eviction"), body=msgspec.json.encode(body), timeout_seconds=timeout_seconds
-        )
-    except NotFound:
-        return
-    except Conflict as error:
-        if "UID" not in error.message:
-            raise
+        await _end_pod(client, "POST", paths.pod(victim.pod, "eviction"), eviction, timeout_seconds)
     except (TooManyRequests, ServerError) as error:
         if not _is_blocked(error):
             raise
         if not victim.breaks_budgets:
             raise EvictionBlocked(error.message) from error
-        await _delete(client, victim, options, timeout_seconds)
+        deletion = {"apiVersion": "v1", "kind": "DeleteOptions", **options}
+        await _end_pod(client, "DELETE", paths.pod(victim.pod), deletion, timeout_seconds)
 
 
-async def _delete(client: Client, victim: Victim, options: dict[str, Any], timeout_seconds: float) -> None:
-    body = {"apiVersion": "v1", "kind": "DeleteOptions", **options}
+async def _end_pod(client: Client, method: str, path: str, body: dict[str, Any], timeout_seconds: float) -> None:
+    """Send the request; a pod that is deleted already, or has another uid, is no error."""
     try:
-        await client.request(
-            "DELETE", paths.pod(victim.pod), body=msgspec.json.encode(body), timeout_seconds=timeout_seconds
-        )
+        await client.request(method, path, body=msgspec.json.encode(body), timeout_seconds=timeout_seconds)
     except NotFound:
         return
     except Conflict as error:

@@ -17,8 +17,7 @@ import msgspec
 
 from scheduler.change import Change, Kind, Object
 from scheduler.kube import errors, paths
-from scheduler.kube.decode.envelopes import Event, Raw, read_event, read_page
-from scheduler.kube.decode.json_parts import SubstitutedJson
+from scheduler.kube.decode.json_parts import Event, Raw, SubstitutedJson, read_event, read_page
 from scheduler.kube.decode.objects import identify, read
 from scheduler.kube.decode.shared_fields import Wire
 from scheduler.kube.errors import DecodeError

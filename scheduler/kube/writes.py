@@ -18,7 +18,7 @@ from scheduler.change import Kind
 from scheduler.kube import encode, paths, protobuf
 from scheduler.kube.client import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
 from scheduler.kube.decode import json_parts
-from scheduler.kube.decode.envelopes import read_page
+from scheduler.kube.decode.json_parts import read_page
 from scheduler.kube.decode.objects import decode
 from scheduler.kube.encode import EventRecord, GroupCondition
 from scheduler.kube.errors import AnswerLost, Conflict, DecodeError, Invalid, NotFound

@@ -1,18 +1,21 @@
 r"""
-A JSON splitter without recursion, for objects that the fast decoder refuses as a whole.
+Splits the JSON of lists and watches into objects, without recursion where the fast decoder refuses it.
 
 The API server passes on users' JSON (opaque parameters, managed fields) that is nested thousands of levels deep or has
-escapes of lone surrogates (`\ud800`). msgspec raises for both, even in fields that it skips, and so fails the whole
-page or line. The splitter looks at brackets, commas and strings only: linear time, any depth. `substitute` replaces
-such parts by short strings, so that the fast decoder reads the rest.
+escapes of lone surrogates (`\ud800`). msgspec raises for both, even in fields that it skips, and one such object would
+fail its whole page or line. Then `substitute` replaces these parts by short strings, or the text is split by hand: only
+brackets, commas and strings are looked at, in linear time and at any depth. Each object is decoded, or fails, by
+itself.
 """
 
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
+
+from scheduler.kube.decode.shared_fields import Wire
 
 T = TypeVar("T")
 
@@ -192,3 +195,73 @@ def trimmed(raw: bytes, *paths: tuple[str, ...]) -> bytes:
             inner = inner.setdefault(name, {})
         inner[path[-1]] = msgspec.Raw(found)
     return msgspec.json.encode(kept)
+
+
+Raw = bytes | msgspec.Raw
+
+
+class Page(NamedTuple):
+    """A page of a list; `continue_token` is "" on the last one. `substituted` is set where parts were substituted."""
+
+    resource_version: str
+    continue_token: str
+    items: Sequence[Raw]
+    substituted: SubstitutedJson | None = None
+
+
+class Event(NamedTuple):
+    """A line of a watch; `substituted` as in `Page`."""
+
+    type: str
+    object: Raw
+    substituted: SubstitutedJson | None = None
+
+
+class _ListMetadata(Wire, frozen=True):
+    resource_version: str = ""
+    continue_token: str = msgspec.field(name="continue", default="")
+
+
+class _List(Wire, frozen=True):
+    metadata: _ListMetadata = _ListMetadata()
+    items: list[msgspec.Raw] | None = None
+
+
+class _Event(Wire, frozen=True):
+    type: str
+    object: msgspec.Raw
+
+
+_list: Final = msgspec.json.Decoder(_List)
+_list_metadata: Final = msgspec.json.Decoder(_ListMetadata)
+_event: Final = msgspec.json.Decoder(_Event)
+_text: Final = msgspec.json.Decoder(str)
+
+
+def read_page(body: bytes) -> Page:
+    """Split a page. Raises ValueError if it is no list."""
+    try:
+        wire, substituted = decode(_list, body)
+    except msgspec.ValidationError:
+        raise
+    except (ValueError, RecursionError):  # one of its objects is no JSON
+        parts = members(body)
+        metadata = _list_metadata.decode(parts.get("metadata", b"{}"))
+        items = parts.get("items", b"null")
+        apart = [] if items == b"null" else elements(items)
+        return Page(metadata.resource_version, metadata.continue_token, apart)
+    return Page(wire.metadata.resource_version, wire.metadata.continue_token, wire.items or (), substituted)
+
+
+def read_event(line: bytes) -> Event:
+    """Split a line. Raises ValueError if it is no event."""
+    try:
+        wire, substituted = decode(_event, line)
+    except msgspec.ValidationError:
+        raise
+    except (ValueError, RecursionError):
+        parts = members(line)
+        if not {"type", "object"} <= parts.keys():
+            raise BrokenJsonError("it has no type or no object") from None
+        return Event(_text.decode(parts["type"]), parts["object"])
+    return Event(wire.type, wire.object, substituted)

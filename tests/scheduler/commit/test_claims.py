@@ -7,8 +7,7 @@ import msgspec
 import pytest
 
 from scheduler.commit.bindings import PodBinder
-from scheduler.commit.claims import ClaimWriter, NotWritten, OwnWrites, Written
-from scheduler.commit.operations import Allocate, Reserve
+from scheduler.commit.claims import Allocate, ClaimWriter, NotWritten, OwnWrites, Reserve, Written
 from scheduler.commit.rollback import Rollback
 from scheduler.kube import writes
 from scheduler.kube.client import Client

@@ -1,4 +1,4 @@
-"""Who waits for whose binding, and what happens when it comes to nothing."""
+"""Which binding a unit waits for, and what happens when that pod is not bound."""
 
 import asyncio
 from types import SimpleNamespace
@@ -73,13 +73,13 @@ async def test_it_is_not_bound_where_that_came_to_nothing() -> None:
         pytest.param(neighbour("web", app="web"), "n1", "n1", id="no affinity"),
     ],
 )
-def test_nobody_waits_for_who_does_not_do(pod: Pod, store_on: str, web_on: str) -> None:
+def test_a_unit_does_not_depend_on_a_pod_that_does_not_satisfy_it(pod: Pod, store_on: str, web_on: str) -> None:
     cluster = cluster_of(NODES, STORE, pod)
     order = AffinityOrder(cluster)
     assert begun(order, placed(cluster, STORE, store_on), placed(cluster, pod, web_on)) == [[], []]
 
 
-def test_nobody_waits_where_one_that_runs_on_the_node_does() -> None:
+def test_a_unit_that_a_running_pod_satisfies_has_no_dependency() -> None:
     running = neighbour("old", on="n2", app="store")
     cluster = cluster_of(NODES, STORE, WEB, running)
     order = AffinityOrder(cluster)
@@ -93,24 +93,24 @@ def test_pods_that_have_to_be_with_each_other_wait_for_the_first_only() -> None:
     assert begun(order, *(placed(cluster, each, "n1") for each in pods)) == [[], ["w1"], ["w1"]]
 
 
-def leaning(name: str, on: str) -> Pod:
+def needs(name: str, on: str) -> Pod:
     return neighbour(name, app=name, affinity=[term("zone", app=on)])
 
 
 @pytest.mark.parametrize(
     ("pods", "expected"),
     [
-        pytest.param([leaning("a", "b"), leaning("b", "store"), STORE], [["b"], ["store"], []], id="a chain"),
-        pytest.param([leaning("a", "b"), leaning("b", "c"), leaning("c", "b")], [["b"], [], ["b"]], id="on a circle"),
-        pytest.param([leaning("a", "b"), leaning("b", "c"), leaning("c", "c")], [["b"], ["c"], []], id="on itself"),
+        pytest.param([needs("a", "b"), needs("b", "store"), STORE], [["b"], ["store"], []], id="a chain"),
+        pytest.param([needs("a", "b"), needs("b", "c"), needs("c", "b")], [["b"], [], ["b"]], id="on a cycle"),
+        pytest.param([needs("a", "b"), needs("b", "c"), needs("c", "c")], [["b"], ["c"], []], id="on itself"),
         pytest.param(
-            [leaning("a", "b"), leaning("b", "c"), leaning("c", "d"), leaning("d", "a"), leaning("e", "a")],
+            [needs("a", "b"), needs("b", "c"), needs("c", "d"), needs("d", "a"), needs("e", "a")],
             [[], ["c"], ["d"], ["a"], ["a"]],
-            id="round",
+            id="a cycle",
         ),
     ],
 )
-def test_whoever_is_leaned_on_begins_first(pods: list[Pod], expected: list[list[str]]) -> None:
+def test_units_begin_after_their_dependencies(pods: list[Pod], expected: list[list[str]]) -> None:
     cluster = cluster_of(NODES, pods)
     assert begun(AffinityOrder(cluster), *(placed(cluster, each, "n1") for each in pods)) == expected
 
@@ -131,7 +131,7 @@ def test_members_of_one_unit_wait_only_for_others() -> None:
     assert begun(AffinityOrder(cluster), both) == [[]]
 
 
-def test_what_has_ended_is_waited_for_by_nobody() -> None:
+def test_a_unit_that_has_ended_is_no_dependency() -> None:
     cluster = cluster_of(NODES, STORE, WEB)
     order = AffinityOrder(cluster)
     store = placed(cluster, STORE, "n1")
@@ -142,13 +142,13 @@ def test_what_has_ended_is_waited_for_by_nobody() -> None:
     assert begun(order, placed(cluster, WEB, "n2")) == [[]]
 
 
-def test_who_leans_on_others_is_committed_after_them() -> None:
+def test_units_are_split_in_the_order_of_their_affinity() -> None:
     plan = b.plan(b.placement(WEB, "n1"), b.placement(STORE, "n2"))
     units = split_plan(plan, b.batch(WEB, STORE))
     assert [each.placements[0].pod.name for each in units] == ["store", "web"]
 
 
-async def test_who_waits_for_another_stands_aside_and_holds_up_no_decision() -> None:
+async def test_a_unit_that_waits_for_another_holds_no_slot_and_delays_no_decision() -> None:
     cluster = cluster_of(NODES, STORE, WEB)
     writer, reports = cast("Writer", SimpleNamespace(unit_slots=asyncio.Lock())), cast("StatusWriter", None)
     waits, begun_at = PreBind(cluster, reports, FailedDevices(300.0, Metrics()), timeout_seconds=600.0), list[int]()

@@ -110,7 +110,7 @@ async def test_a_repair_ends_where_no_write_may_start(monkeypatch: pytest.Monkey
     assert metrics.registry.get_sample_value("dovetail_defects_total", {"part": "stale_allocations"}) == 0
 
 
-async def test_a_leftover_that_raises_keeps_no_other_from_being_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_orphaned_claim_that_raises_keeps_no_other_from_being_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extended_resource_claims, "_PERIOD_SECONDS", 0.0)
     server, metrics = Server("c1"), Metrics()
 

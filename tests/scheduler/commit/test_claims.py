@@ -163,7 +163,7 @@ async def test_a_release_that_was_sent_since_makes_it_a_claim_of_others(monkeypa
     assert server.done == ["reserve", "release", "adopt"]
 
 
-async def test_the_release_that_comes_first_makes_the_claim_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_release_that_comes_first_deallocates_the_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(monkeypatch, HELD)
     adopt = writes.adopt
 

@@ -109,7 +109,7 @@ async def test_the_wait_ends_when_the_condition_is_true() -> None:
     assert (room.waits.count, room.telling.hushed) == (0, [POD.uid])
 
 
-async def test_it_is_told_what_is_awaited_since_when_and_until_when() -> None:
+async def test_the_condition_names_what_is_awaited_since_when_and_until_when() -> None:
     room = Room()
     task = await room.wait()
     room.waits.close()
@@ -226,7 +226,7 @@ async def test_a_node_that_is_gone_ends_the_wait_of_an_unready_unit() -> None:
     assert end.reason.message == "node n1 is gone"
 
 
-async def test_a_pod_whose_device_failed_evicts_nobody_for_the_next_one() -> None:
+async def test_a_pod_whose_device_failed_evicts_no_pod_for_the_next_device() -> None:
     room = Room()
     task = await room.wait()
     room.see([seen(saying(broken="True"))])
@@ -246,7 +246,7 @@ async def test_a_pod_whose_claim_was_taken_away_is_not_to_blame() -> None:
 
 
 @pytest.mark.parametrize("set_ahead", [-86_400.0, 86_400.0], ids=["set back", "set ahead"])
-async def test_a_clock_that_is_set_changes_nothing_of_how_long_a_pod_evicts_nobody(set_ahead: float) -> None:
+async def test_a_clock_that_is_set_does_not_change_the_preemption_backoff(set_ahead: float) -> None:
     room = Room()
     task = await room.wait()
     room.see([seen(saying(broken="True"))])

@@ -78,7 +78,7 @@ async def test_a_volume_that_is_bound_already_is_not_waited_for() -> None:
     assert await (await room.begin()) == DevicesReady()
 
 
-async def test_what_takes_long_is_told() -> None:
+async def test_a_volume_that_takes_long_is_reported() -> None:
     room = Room()
     task = await room.begin()
     room.now += 3

@@ -152,7 +152,7 @@ STUCK = (Reason(code=ReasonCode.CLAIM_ELSEWHERE, message="the claim is allocated
         pytest.param((ONE, TWO), (ONE,), [(("uid-g",), True)], id="one is gone"),
     ],
 )
-async def test_what_a_group_left_behind_is_given_free_where_nobody_of_it_runs(
+async def test_the_stale_allocation_of_a_group_is_removed_where_no_member_runs(
     monkeypatch: pytest.MonkeyPatch,
     believed: tuple[Pod, ...],
     live: tuple[Pod, ...],

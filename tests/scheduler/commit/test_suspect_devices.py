@@ -43,7 +43,7 @@ class Hall:
         return sorted(f"{rule.pool}/{rule.device}" for rule in rules)
 
 
-async def test_devices_of_a_pod_that_failed_are_suspected() -> None:
+async def test_devices_of_a_failed_pod_are_suspect() -> None:
     hall = Hall()
     hall.tell(RUNNING)
     assert hall.suspected == []
@@ -51,7 +51,7 @@ async def test_devices_of_a_pod_that_failed_are_suspected() -> None:
     assert hall.suspected == ["n1/gpu-0", "n1/gpu-1"]
 
 
-async def test_a_pod_that_nobody_replaces_throws_no_suspicion() -> None:
+async def test_a_failed_pod_without_a_controller_makes_no_device_suspect() -> None:
     hall = Hall()
     hall.tell(replace(FAILED, controller=None))
     assert hall.suspected == []
@@ -69,7 +69,7 @@ async def test_a_pod_throws_suspicion_once() -> None:
     assert len(hall.suspected) == 2
 
 
-async def test_an_unhealthy_device_is_suspected_by_its_request() -> None:
+async def test_an_unhealthy_device_is_suspect_by_its_request() -> None:
     hall = Hall()
     hall.tell(replace(RUNNING, unhealthy=(Unhealthy(entry="entry-0", request="two", resource_id="vendor.com/x=1"),)))
     assert hall.suspected == ["n1/gpu-1"]

@@ -88,7 +88,7 @@ async def test_a_gang_that_is_bound_is_scheduled() -> None:
     assert condition["observedGeneration"] == 1
 
 
-async def test_what_was_scheduled_once_is_not_taken_back() -> None:
+async def test_a_condition_that_is_true_stays_true() -> None:
     hall = Hall(condition=("True", "Scheduled", ""))
     hall.groups.report_unschedulable(GANG, "no room")
     assert await hall.written() == []
@@ -161,7 +161,7 @@ async def test_a_gang_that_was_undone_waits() -> None:
     )
 
 
-async def test_a_gang_that_is_bound_in_part_is_counted_and_told_of() -> None:
+async def test_a_partly_bound_gang_is_counted_and_reported() -> None:
     hall = Hall(bound=2)  # the one that failed is still assumed at its node
     first, last = hall.unit.placements
     hall.groups.settled(PartlyBound(unit=hall.unit, bound=(first,), unbound=((last, CONFLICT),)), hall.pods)
@@ -242,7 +242,7 @@ async def test_a_write_that_fails_is_no_end() -> None:
     assert len(await hall.written()) == 1
 
 
-async def test_a_defect_at_one_gang_keeps_no_other_from_being_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_exception_at_one_gang_keeps_no_other_from_being_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     hall = Hall()
     other = GangId(b.NAMESPACE, "other", "scheduling.k8s.io")
     group = PodGroup(id=other, uid="uid-other", min_count=2, generation=1)

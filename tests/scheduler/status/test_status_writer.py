@@ -1,4 +1,4 @@
-"""What is told, what is dropped, and what is held back; the writer stands still until a test lets it go."""
+"""What is written, dropped and suppressed; the API writer waits until a test lets it go."""
 
 import asyncio
 import datetime as dt
@@ -28,19 +28,19 @@ P = pod("p")
 
 
 class Slow:
-    """Stands where slots are given: every write waits until it is let through."""
+    """In place of the API writer: every write waits until a test opens it."""
 
     def __init__(self) -> None:
         self.is_open = asyncio.Event()
 
     async def write(self, request: ApiCall[int], *, is_status: bool = False) -> int:
-        assert is_status, "nobody waits for a report: it must not take the place of a write"
+        assert is_status, "a status write must not use a slot of a placing write"
         await self.is_open.wait()
         return await request(timeout_seconds=5.0)
 
 
 class Desk:
-    """Reports over a slow writer, with what reached the wire."""
+    """A status writer over a slow API writer, and what was sent."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.slots = Slow()
@@ -120,7 +120,7 @@ async def test_a_waiting_pod_gets_a_condition_and_an_event(monkeypatch: pytest.M
     assert at.events == ["FailedScheduling"]
 
 
-async def test_a_pod_is_not_told_the_same_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_equal_condition_is_not_written_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     async with desk(monkeypatch) as at:
         for _ in range(3):
             at.writer.report_unschedulable(P, (FULL,), 3)
@@ -142,7 +142,7 @@ async def test_a_condition_that_could_not_be_written_is_written_the_next_time(mo
     assert len(at.conditions) == 1
 
 
-async def test_a_pod_whose_commit_has_begun_is_not_told_that_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_pod_whose_commit_has_begun_gets_no_condition(monkeypatch: pytest.MonkeyPatch) -> None:
     async with desk(monkeypatch) as at:
         at.writer.report_unschedulable(P, (FULL,), 3)
         await settle()
@@ -175,7 +175,7 @@ async def test_a_claim_that_is_missing_for_a_moment_is_not_worth_a_write(monkeyp
     assert (at.conditions, at.events) == ([], ["Scheduled"])
 
 
-async def test_a_claim_that_stays_missing_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_claim_that_stays_missing_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Ahead()
     async with desk(monkeypatch) as at:
         at.writer.report_unschedulable(P, (MISSING,), 3)
@@ -287,7 +287,7 @@ async def test_since_when_a_pod_waits_is_taken_over_from_the_scheduler_before(mo
     assert at.since[1] > before
 
 
-async def test_a_defect_at_one_pod_keeps_no_other_from_being_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_exception_at_one_pod_keeps_no_other_from_being_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     async with desk(monkeypatch) as at:
         at.broken = "bad"
         at.writer.report_unschedulable(pod("bad"), (FULL,), 3)

@@ -58,7 +58,7 @@ def test_each_version_has_a_line_in_the_log_and_so_has_the_end(telling: Telling)
     assert max(len(each.get("error", "")) for each in lines) <= 500
 
 
-def test_an_object_is_told_by_an_event_on_it_once_in_a_while(telling: Telling) -> None:
+def test_an_object_gets_an_event_every_ten_minutes(telling: Telling) -> None:
     for _ in range(100):
         telling.unreadable()
     ((reference, message),) = telling.events

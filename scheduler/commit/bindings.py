@@ -6,7 +6,6 @@ however long that takes. It is retried while the pod is unbound, and given up wh
 deleted, or the API server refuses it.
 """
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +17,7 @@ from scheduler.kube.client import Client
 from scheduler.kube.errors import Conflict, KubeError, NotFound
 from scheduler.kube.writer import Writer
 from scheduler.observe import logs
+from scheduler.observe.unexpected_errors import together
 from solver.domain import ClaimBurden, Placement, Pod, PodId, Reason, ReasonCode
 
 _TRIES: Final = 5
@@ -122,12 +122,8 @@ class NodeAllocatableWriter:
 
     async def write(self, placements: Iterable[Placement]) -> Reason | None:
         """Write it for some placements; give the reason of the first that cannot be written."""
-        wanted = [each for each in placements if each.burdens]
-        results = await asyncio.gather(*(self._write(each, each.burdens) for each in wanted), return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
-        return next((each for each in results if isinstance(each, Reason)), None)
+        results = await together(self._write(each, each.burdens) for each in placements if each.burdens)
+        return next((each for each in results if each is not None), None)
 
     async def remove(self, placements: Iterable[Placement]) -> None:
         """Remove it from pods that are not bound; where that fails the next attempt overwrites it."""

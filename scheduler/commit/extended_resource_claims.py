@@ -28,7 +28,7 @@ from scheduler.kube.extended_resource_writes import NotServedError
 from scheduler.kube.writer import FencedError, Writer
 from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics, Subsystem
-from scheduler.observe.unexpected_errors import Confined
+from scheduler.observe.unexpected_errors import Confined, together
 from scheduler.queue import Pending
 from solver.domain import Claim, ClaimAllocation, ClaimId, Placement, Reason
 
@@ -80,13 +80,13 @@ class ExtendedResourceClaims:
                 await self.remove(old)
         if self._unserved is not None and self._clock() < self._unserved[1]:
             return ClaimNotCreated(reason=self._unserved[0])
-        results = await asyncio.gather(*(self._make(placement) for placement in wanted), return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException):
-                await self.drop(unit.placements, ())
-                if isinstance(result, KubeError):
-                    return ClaimNotCreated(reason=api_reason(result))
-                raise result
+        try:
+            await together(self._make(placement) for placement in wanted)
+        except Exception as error:
+            await self.drop(unit.placements, ())
+            if isinstance(error, KubeError):
+                return ClaimNotCreated(reason=api_reason(error))
+            raise
         return _renamed(unit, self._created)
 
     def find(self, key: ClaimId) -> Claim | None:
@@ -96,13 +96,8 @@ class ExtendedResourceClaims:
 
     async def announce(self, unit: Unit) -> tuple[Reason, ...]:
         """Write the claims into the statuses of their pods; give the reasons why the pods cannot be bound, if any."""
-        announced = await asyncio.gather(
-            *(self._announce(each) for each in unit.placements if each.special is not None), return_exceptions=True
-        )
-        for result in announced:
-            if isinstance(result, BaseException):
-                raise result
-        return tuple(each for each in announced if isinstance(each, Reason))
+        announced = await together(self._announce(each) for each in unit.placements if each.special is not None)
+        return tuple(each for each in announced if each is not None)
 
     async def drop(self, placements: Iterable[Placement], kept: Collection[ClaimId]) -> None:
         """Delete the claims of some placements, except those that are kept; `OrphanedClaims` retries what fails."""

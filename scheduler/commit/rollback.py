@@ -6,7 +6,6 @@ resourceVersion guards the write. Where the API server cannot be asked the claim
 its allocation and continues with it, and `stale_allocations` frees it where no attempt can.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
@@ -19,6 +18,7 @@ from scheduler.kube.client import Client
 from scheduler.kube.errors import Conflict, KubeError
 from scheduler.kube.writer import Writer
 from scheduler.observe import logs
+from scheduler.observe.unexpected_errors import together
 from solver.domain import Claim, ClaimId, PodId
 
 _TRIES: Final = 5
@@ -68,15 +68,15 @@ class Rollback:
             return ()
         pods = tuple(pods)
         try:
-            is_unbound = await asyncio.gather(*(self._is_unbound(pod, uid) for pod, uid in pods))
+            is_unbound = await together(self._is_unbound(pod, uid) for pod, uid in pods)
         except KubeError as error:
             _log.warning(logs.UNIT_FAILED, error=str(error), kept=[str(claim) for claim in claims])
             return tuple(claims)
         uids = {uid for (_, uid), is_released in zip(pods, is_unbound, strict=True) if is_released}
         if all(is_unbound):
             uids |= groups
-        done = await asyncio.gather(
-            *(self._release_pods(claim, uids, may_deallocate=claim in deallocatable) for claim in claims)
+        done = await together(
+            self._release_pods(claim, uids, may_deallocate=claim in deallocatable) for claim in claims
         )
         return tuple(claim for claim, is_done in zip(claims, done, strict=True) if not (is_done and all(is_unbound)))
 

@@ -6,7 +6,6 @@ volume to be provisioned needs the annotation selected-node on its claim; a prov
 there removes the annotation itself. `volume_readiness` says from the watches whether volumes are bound.
 """
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from scheduler.kube.client import Client
 from scheduler.kube.errors import Conflict, KubeError, NotFound
 from scheduler.kube.writer import Writer
 from scheduler.observe import logs
+from scheduler.observe.unexpected_errors import together
 from solver.domain import (
     Node,
     Placement,
@@ -75,7 +75,7 @@ class VolumeBinder:
                 users[binding.claim].append((placement, binding))
         if not users:
             return ()
-        results = await asyncio.gather(*(self._prepare(*each[0]) for each in users.values()))
+        results = await together(self._prepare(*each[0]) for each in users.values())
         failed = [each for each in results if isinstance(each, Reason)]
         written = tuple(each for each in results if isinstance(each, PreparedVolume))
         shared = (
@@ -104,7 +104,7 @@ class VolumeBinder:
             and not (is_begun and isinstance(each.stored, VolumeClaim))
             and not self._cluster.is_volume_assumed_by_others(each.binding, own)
         ]
-        await asyncio.gather(*(self._roll_back(each) for each in ours))
+        await together(self._roll_back(each) for each in ours)
 
     async def _prepare(self, placement: Placement, binding: VolumeBinding) -> PreparedVolume | Reason:
         claim = self._cluster.seen_volume_claim(binding.claim)

@@ -115,7 +115,7 @@ def _read_wait(raw: bytes | msgspec.Raw) -> UnschedulablePod | None:
     """Decode one pod; None where it cannot be decoded or does not wait."""
     try:
         return _wait(json_parts.decode(_pod, raw)[0])
-    except Exception:  # noqa: BLE001 - whatever is wrong with one pod, the others were told
+    except Exception:  # noqa: BLE001 - one malformed pod must not hide the others
         return None
 
 

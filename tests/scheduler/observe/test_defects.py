@@ -19,7 +19,7 @@ def test_what_a_block_raises_is_logged_once_with_its_traceback_and_counted() -> 
         raise RuntimeError("a defect")
 
     (line,) = lines
-    assert (line["event"], line["part"], line["claim"]) == ("defect", "repair", "ns/c")
+    assert (line["event"], line["part"], line["claim"]) == ("defect", "stale_allocations", "ns/c")
     assert "test_defects.py" in line["error"]
     assert line["error"].rstrip().endswith("RuntimeError: a defect")
     assert count(metrics, Subsystem.STALE_ALLOCATIONS) == 1

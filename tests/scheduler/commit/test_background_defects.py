@@ -55,14 +55,14 @@ class Queue:
         return PodState.WAITING
 
 
-class Desk:
+class Events:
     def record_lost_race(self, pod: Pod, devices: object) -> None:
         pass
 
 
 def repairing(server: Server, metrics: Metrics, cluster: Cluster) -> StaleAllocations:
     waiting = cast("Pending", Queue())
-    return StaleAllocations(cluster, waiting, cast("Rollback", server), cast("StatusWriter", Desk()), metrics)
+    return StaleAllocations(cluster, waiting, cast("Rollback", server), cast("StatusWriter", Events()), metrics)
 
 
 async def run(loop: Coroutine[Any, Any, None]) -> bool:

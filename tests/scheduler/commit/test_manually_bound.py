@@ -16,7 +16,7 @@ from tests.support import builders as b
 from tests.support.cluster_builders import gone, seen
 
 
-class Desk:
+class Events:
     tells_inventory = True
 
     def __init__(self) -> None:
@@ -32,9 +32,9 @@ class World:
     def __init__(self) -> None:
         self.now = 0.0
         self.cluster = Cluster()
-        self.desk, self.metrics = Desk(), Metrics()
+        self.events, self.metrics = Events(), Metrics()
         self.manually_bound = ManuallyBoundPods(
-            self.cluster, cast("StatusWriter", self.desk), ("dovetail",), self.metrics, lambda: self.now
+            self.cluster, cast("StatusWriter", self.events), ("dovetail",), self.metrics, lambda: self.now
         )
 
     def see(self, *objects: Pod | Claim | Node) -> None:
@@ -46,7 +46,7 @@ class World:
     def after(self, seconds: float) -> list[tuple[str, str]]:
         self.now += seconds
         self.manually_bound.look()
-        return self.desk.told
+        return self.events.told
 
 
 ALLOCATED = b.claim("c", allocation=b.allocation(b.result("gpu", "gpu-0", "n1"), node_name="n1"))
@@ -120,7 +120,7 @@ async def test_a_pod_that_cannot_be_reported_ends_neither_the_others_nor_the_tas
             raise RuntimeError("a defect")
         told.append(pod.id.name)
 
-    monkeypatch.setattr(world.desk, "record_manually_bound", record_manually_bound)
+    monkeypatch.setattr(world.events, "record_manually_bound", record_manually_bound)
     world.see(b.claim("c"), BOUND, b.pod("q", "c", node_name="n1"))
     world.now += 60.0
     task = asyncio.create_task(world.manually_bound.run())

@@ -39,7 +39,7 @@ class Slow:
         return await request(timeout_seconds=5.0)
 
 
-class Desk:
+class Scene:
     """A status writer over a slow API writer, and what was sent."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,8 +95,8 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
-    made = Desk(monkeypatch)
+async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
+    made = Scene(monkeypatch)
     task = asyncio.create_task(made.writer.run())
     try:
         await settle()
@@ -112,7 +112,7 @@ async def settle() -> None:
 
 
 async def test_a_waiting_pod_gets_a_condition_and_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with desk(monkeypatch) as at:
+    async with scene(monkeypatch) as at:
         at.writer.report_unschedulable(P, (FULL,), 3)
         await at.let_go()
 
@@ -121,7 +121,7 @@ async def test_a_waiting_pod_gets_a_condition_and_an_event(monkeypatch: pytest.M
 
 
 async def test_an_equal_condition_is_not_written_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with desk(monkeypatch) as at:
+    async with scene(monkeypatch) as at:
         for _ in range(3):
             at.writer.report_unschedulable(P, (FULL,), 3)
             await at.let_go()
@@ -130,7 +130,7 @@ async def test_an_equal_condition_is_not_written_twice(monkeypatch: pytest.Monke
 
 
 async def test_a_condition_that_could_not_be_written_is_written_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with desk(monkeypatch) as at:
+    async with scene(monkeypatch) as at:
         at.is_failing = True
         at.writer.report_unschedulable(P, (FULL,), 3)
         await at.let_go()
@@ -143,7 +143,7 @@ async def test_a_condition_that_could_not_be_written_is_written_the_next_time(mo
 
 
 async def test_a_pod_whose_commit_has_begun_gets_no_condition(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with desk(monkeypatch) as at:
+    async with scene(monkeypatch) as at:
         at.writer.report_unschedulable(P, (FULL,), 3)
         await settle()
 
@@ -154,7 +154,7 @@ async def test_a_pod_whose_commit_has_begun_gets_no_condition(monkeypatch: pytes
 
 
 async def test_a_commit_waits_for_a_condition_that_is_on_the_wire(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with desk(monkeypatch) as at:
+    async with scene(monkeypatch) as at:
         at.writer.report_unschedulable(P, (FULL,), 3)
         at.slots.is_open.set()
         await at.is_taken.wait()
@@ -165,7 +165,7 @@ async def test_a_commit_waits_for_a_condition_that_is_on_the_wire(monkeypatch: p
 
 
 async def test_a_claim_that_is_missing_for_a_moment_is_not_worth_a_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with desk(monkeypatch) as at:
+    async with scene(monkeypatch) as at:
         at.writer.report_unschedulable(P, (MISSING,), 3)
         await at.let_go()
         at.writer.record_scheduled(P, "n1")
@@ -177,7 +177,7 @@ async def test_a_claim_that_is_missing_for_a_moment_is_not_worth_a_write(monkeyp
 
 async def test_a_claim_that_stays_missing_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Ahead()
-    async with desk(monkeypatch) as at:
+    async with scene(monkeypatch) as at:
         at.writer.report_unschedulable(P, (MISSING,), 3)
         await clock.sleep(2.0)
         await at.let_go()
@@ -187,7 +187,7 @@ async def test_a_claim_that_stays_missing_is_reported(monkeypatch: pytest.Monkey
 
 async def test_of_too_many_events_the_oldest_are_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scheduler.status.status_queue._MOST_EVENTS", 10)
-    async with desk(monkeypatch) as at:
+    async with scene(monkeypatch) as at:
         await settle()
         for _ in range(15):
             at.writer.record_scheduled(P, "n1")
@@ -198,7 +198,7 @@ async def test_of_too_many_events_the_oldest_are_dropped_and_counted(monkeypatch
 
 
 async def test_a_pod_whose_devices_get_ready_shows_its_node_and_one_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with desk(monkeypatch) as at:
+    async with scene(monkeypatch) as at:
         at.writer.report_prebind(P, "n1", "waits for a and b", is_first=True)
         await at.let_go()
         at.writer.report_prebind(P, "n1", "waits for b", is_first=False)
@@ -211,7 +211,7 @@ async def test_a_pod_whose_devices_get_ready_shows_its_node_and_one_event(monkey
 
 
 async def test_a_pod_whose_devices_did_not_get_ready_loses_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with desk(monkeypatch) as at:
+    async with scene(monkeypatch) as at:
         at.writer.report_prebind(P, "n1", "waits for a", is_first=True)
         await at.let_go()
         at.writer.report_unschedulable(P, (FULL,), 3)
@@ -227,7 +227,7 @@ async def test_a_pod_about_which_nothing_was_decided_keeps_its_node(
     monkeypatch: pytest.MonkeyPatch, code: ReasonCode
 ) -> None:
     preemptor = msgspec.structs.replace(P, nominated_node_name="n1")
-    async with desk(monkeypatch) as at:
+    async with scene(monkeypatch) as at:
         at.writer.report_unschedulable(preemptor, (Reason(code=code, message="not now"),), 3)
         await at.let_go()
         at.writer.report_unschedulable(preemptor, (FULL,), 3)
@@ -237,7 +237,7 @@ async def test_a_pod_about_which_nothing_was_decided_keeps_its_node(
 
 
 async def test_a_pod_that_has_no_node_keeps_the_field_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with desk(monkeypatch) as at:
+    async with scene(monkeypatch) as at:
         at.writer.report_unschedulable(P, (FULL,), 3)
         await at.let_go()
 
@@ -247,7 +247,7 @@ async def test_a_pod_that_has_no_node_keeps_the_field_as_it_is(monkeypatch: pyte
 async def test_what_a_pod_waits_for_is_written_again_only_where_it_could_not_be(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with desk(monkeypatch) as at:
+    async with scene(monkeypatch) as at:
         at.is_failing = True
         at.writer.report_prebind(P, "n1", "waits for a", is_first=True)
         await at.let_go()
@@ -260,7 +260,7 @@ async def test_what_a_pod_waits_for_is_written_again_only_where_it_could_not_be(
 
 
 async def test_since_when_a_pod_waits_stays_when_the_reason_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with desk(monkeypatch) as at:
+    async with scene(monkeypatch) as at:
         at.writer.earn()
         at.writer.report_unschedulable(P, (FULL,), 3)
         await at.let_go()
@@ -275,7 +275,7 @@ async def test_since_when_a_pod_waits_stays_when_the_reason_changes(monkeypatch:
 
 async def test_since_when_a_pod_waits_is_taken_over_from_the_scheduler_before(monkeypatch: pytest.MonkeyPatch) -> None:
     before = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
-    async with desk(monkeypatch) as at:
+    async with scene(monkeypatch) as at:
         at.writer.restore_since(P.uid, before)
         at.writer.report_unschedulable(P, (FULL,), 3)
         await at.let_go()
@@ -288,7 +288,7 @@ async def test_since_when_a_pod_waits_is_taken_over_from_the_scheduler_before(mo
 
 
 async def test_an_exception_at_one_pod_keeps_no_other_from_being_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with desk(monkeypatch) as at:
+    async with scene(monkeypatch) as at:
         at.broken = "bad"
         at.writer.report_unschedulable(pod("bad"), (FULL,), 3)
         at.writer.report_unschedulable(P, (FULL,), 3)
